@@ -1,5 +1,5 @@
-//! Tests of the dependencies of `zk-recipes`: few packages, no procedural macro, and no `unsafe` in
-//! our libraries.
+//! Tests of the dependencies of `zk-recipes` and `zk-tls`: few packages, no procedural macro, and no
+//! `unsafe` in our libraries.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::process::Command;
 
 #[test]
 fn zk_recipes_needs_at_most_twenty_packages() {
-    let packages = packages();
+    let packages = packages(&["zk-recipes"]);
     assert!(packages.contains_key("zk-recipes") && packages.contains_key("zk-proto"));
     let names: Vec<_> = packages.keys().collect();
     assert!(names.len() <= PACKAGES_MAX, "{} packages: {names:?}", names.len());
@@ -22,8 +22,19 @@ fn zk_recipes_needs_at_most_twenty_packages() {
 }
 
 #[test]
+fn tls_adds_at_most_fifteen_packages() {
+    let without = packages(&["zk-recipes"]);
+    let mut added = packages(&["zk-recipes", "zk-tls"]);
+    added.retain(|name, _| !without.contains_key(name));
+    let names: Vec<_> = added.keys().collect();
+    assert!(added.contains_key("rustls"), "{names:?}");
+    assert!(names.len() <= TLS_PACKAGES_MAX, "{} packages: {names:?}", names.len());
+    println!("{} packages: {names:?}", names.len());
+}
+
+#[test]
 fn dependencies_contain_no_procedural_macro() {
-    for (name, line) in packages() {
+    for (name, line) in packages(&["zk-recipes", "zk-tls"]) {
         let looks_like_one = name.ends_with("-macros")
             || name.ends_with("-macro")
             || name.ends_with("-derive")
@@ -34,7 +45,7 @@ fn dependencies_contain_no_procedural_macro() {
 
 #[test]
 fn tokio_is_used_without_macros_and_full_features() {
-    let tokio = packages().remove("tokio").unwrap();
+    let tokio = packages(&["zk-recipes"]).remove("tokio").unwrap();
     let features: Vec<&str> = tokio.rsplit(' ').next().unwrap().split(',').collect();
     assert!(features.contains(&"net"), "the features are not at the end of the line: {tokio}");
     for unwanted in ["macros", "full", "tokio-macros", "test-util"] {
@@ -44,7 +55,7 @@ fn tokio_is_used_without_macros_and_full_features() {
 
 #[test]
 fn libraries_forbid_unsafe_code() {
-    for name in ["zk-proto", "zk-session-core", "zk-session", "zk-recipes"] {
+    for name in ["zk-proto", "zk-session-core", "zk-session", "zk-tls", "zk-recipes"] {
         let path = root().join(format!("crates/{name}/src/lib.rs"));
         let text = fs::read_to_string(&path).unwrap();
         let forbids = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
@@ -52,11 +63,12 @@ fn libraries_forbid_unsafe_code() {
     }
 }
 
-/// Returns the packages that `zk-recipes` needs, including itself, by name. The value is the line
-/// of `cargo tree`: name, version, kind, and features.
-fn packages() -> BTreeMap<String, String> {
+/// Returns the packages that `crates` need, including themselves, by name. The value is the line of
+/// `cargo tree`: name, version, kind, and features.
+fn packages(crates: &[&str]) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--package", "zk-recipes", "--edges", "normal"])
+        .args(["tree", "--offline", "--edges", "normal"])
+        .args(crates.iter().flat_map(|name| ["--package", name]))
         .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
         .current_dir(root())
         .output()
@@ -73,3 +85,4 @@ fn root() -> PathBuf {
 }
 
 const PACKAGES_MAX: usize = 20;
+const TLS_PACKAGES_MAX: usize = 15;

@@ -126,8 +126,8 @@ fn display(command: &Command) -> String {
 }
 
 /// The crates that other projects use.
-const LIBRARIES: [&str; 5] =
-    ["zk-proto", "zk-session-core", "zk-session", "zk-recipes", "zk-testing"];
+const LIBRARIES: [&str; 6] =
+    ["zk-proto", "zk-session-core", "zk-session", "zk-tls", "zk-recipes", "zk-testing"];
 
 /// The package of the command `zk`.
 const COMMAND: &str = "zk-recipes-cli";

@@ -189,9 +189,9 @@ impl Hosts {
     /// Selects the next server, and returns the pause before the attempt.
     ///
     /// There is none after the first failure of a connection that was up, because a lock holder
-    /// needs the next connection soon. Otherwise the pause is drawn below a step that doubles with each failure in a row, and is never longer
-    /// than [`BACKOFF_MAX`]. A server that is behind accepts and closes at once, over and over, and
-    /// must not be flooded with attempts.
+    /// needs the next connection soon. Otherwise the pause is drawn below a step that doubles with
+    /// each failure in a row, and is never longer than [`BACKOFF_MAX`]. A server that is behind
+    /// accepts and closes at once, over and over, and must not be flooded with attempts.
     pub(super) fn failed(&mut self, now: Instant, was_up: bool, rng: &mut Rng) -> Duration {
         let count = self.hosts.len();
         let lap = (1..=count).map(|step| (self.current + step) % count);
