@@ -175,11 +175,8 @@ async fn digest_md5_works_over_tls() {
 async fn lock_is_handed_over_when_its_server_dies_over_tls() {
     let settings = serving("server.pem", "none").tick_ms(1000);
     let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
-    let follower = ensemble.follower().unwrap();
-    let to = ensemble.server(follower).connect_string();
     let all = ensemble.connect_string();
-    let holder = connect(&to, trusting("ca.pem")).await.unwrap();
-    holder.update_servers(&all).unwrap();
+    let holder = connect(&all, trusting("ca.pem")).await.unwrap();
     let other = connect(&all, trusting("ca.pem")).await.unwrap();
     let held = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn(async move {
@@ -187,7 +184,10 @@ async fn lock_is_handed_over_when_its_server_dies_over_tls() {
         lock.acquire().await.unwrap().token().unwrap()
     });
     let mut events = holder.events();
-    ensemble.server(follower).kill();
+    let session = format!("sid=0x{:x},", holder.session_id());
+    let connections = |at: usize| ensemble.server(at).four_letter("cons").unwrap();
+    let holders = (0..3).find(|at| connections(*at).contains(&session)).unwrap();
+    ensemble.server(holders).kill();
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
     let token = held.token().unwrap();
     held.release().await.unwrap();
