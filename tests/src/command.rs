@@ -75,7 +75,12 @@ impl Zk {
             None => Command::new(binary()),
             Some(kib) => limited(kib, binary()),
         };
-        command.env_remove("ZK_CONNECT").stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
+        for (name, _) in env::vars_os() {
+            if name.to_string_lossy().starts_with("ZK_") {
+                command.env_remove(name);
+            }
+        }
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(connect) = &self.connect {
             command.args(["--connect", connect]);

@@ -11,6 +11,8 @@ use zk_recipes::{
     Mutex, RwLock, Semaphore, SemaphoreMutex,
 };
 
+use crate::acl::NewNodeAcl;
+
 /// The locks to acquire.
 #[derive(Debug)]
 pub(crate) enum LockSpec {
@@ -43,11 +45,18 @@ pub(crate) enum ForeignNodes {
     Allowed,
 }
 
-/// Returns the lock, set to refuse or to allow foreign nodes.
+/// What a lock does with nodes: with those of other recipes, and with its own.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeOptions {
+    pub(crate) foreign: ForeignNodes,
+    pub(crate) acl: NewNodeAcl,
+}
+
+/// Returns the lock with the options for its nodes.
 macro_rules! at {
-    ($lock:expr, $foreign_nodes:expr) => {{
-        let lock = $lock?;
-        match $foreign_nodes {
+    ($lock:expr, $nodes:expr) => {{
+        let lock = $lock?.with_acl($nodes.acl.entries());
+        match $nodes.foreign {
             ForeignNodes::Refused => lock,
             ForeignNodes::Allowed => lock.allow_foreign_nodes(),
         }
@@ -77,24 +86,24 @@ impl LockSpec {
         &self,
         client: &Client,
         how: Approach,
-        foreign: ForeignNodes,
+        nodes: &NodeOptions,
     ) -> Result<Option<AcquiredLock>, Refused> {
         match self {
-            Self::Mutex(path) => one(&at!(Mutex::new(client, path), foreign), how).await,
-            Self::Read(path) => one(at!(RwLock::new(client, path), foreign).read(), how).await,
-            Self::Write(path) => one(at!(RwLock::new(client, path), foreign).write(), how).await,
+            Self::Mutex(path) => one(&at!(Mutex::new(client, path), nodes), how).await,
+            Self::Read(path) => one(at!(RwLock::new(client, path), nodes).read(), how).await,
+            Self::Write(path) => one(at!(RwLock::new(client, path), nodes).write(), how).await,
             Self::SemaphoreMutex(path) => {
-                one(&at!(SemaphoreMutex::new(client, path), foreign), how).await
+                one(&at!(SemaphoreMutex::new(client, path), nodes), how).await
             }
             Self::Permits { path, max, take } => {
-                let semaphore = at!(Semaphore::new(client, path, *max), foreign);
+                let semaphore = at!(Semaphore::new(client, path, *max), nodes);
                 let lease = match how {
                     Approach::Look => semaphore.try_acquire_many(*take).await?,
                     Approach::Wait => Some(semaphore.acquire_many(*take).await?),
                 };
                 Ok(lease.map(|lease| AcquiredLock::One(Box::new(lease))))
             }
-            Self::All(paths) => all(client, paths, how, foreign).await,
+            Self::All(paths) => all(client, paths, how, nodes).await,
         }
     }
 
@@ -133,11 +142,11 @@ async fn all(
     client: &Client,
     paths: &[String],
     how: Approach,
-    foreign: ForeignNodes,
+    nodes: &NodeOptions,
 ) -> Result<Option<AcquiredLock>, Refused> {
     let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
     for path in paths {
-        locks.push(Arc::new(at!(Mutex::new(client, path), foreign)));
+        locks.push(Arc::new(at!(Mutex::new(client, path), nodes)));
     }
     let locks = MultiLock::in_canonical_order(locks);
     let place = |path: &String| locks.paths().position(|it| it == path);

@@ -7,12 +7,14 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
-use zk_recipes::session::{PathError, validate_path};
+use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
 
-use crate::acquired_lock::{ForeignNodes, LockSpec};
+use crate::acl::{self, NewNodeAcl};
+use crate::acquired_lock::{ForeignNodes, LockSpec, NodeOptions};
 use crate::failure::Failure;
 use crate::lock::Task;
+use crate::security::Security;
 
 /// Locks and plain operations on ZooKeeper.
 #[derive(Debug, Parser)]
@@ -30,6 +32,8 @@ Examples:
   zk semaphore /licences --permits 3 -- ./solve           at most three at a time
   zk multilock /locks/from /locks/to -- ./transfer        all of them or none
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
+  ZK_AUTH=digest:alice:secret zk create /mine --acl auth::cdrwa
+  zk --connect tls://zk1:2281 --cacert ca.pem ls /        over TLS
   zk server                                   an in-memory ZooKeeper, for development only
 
 Exit status:
@@ -49,7 +53,8 @@ others hold is waited for without a limit, unless --timeout sets one."
 pub(crate) struct Args {
     /// The servers of the ensemble, and the path under which all paths lie.
     ///
-    /// The default port is 2181. IPv6 addresses go in brackets.
+    /// The default port is 2181. IPv6 addresses go in brackets. Hosts with TLS may have
+    /// tls:// before them, and those without tcp://.
     #[arg(
         long,
         global = true,
@@ -75,6 +80,9 @@ pub(crate) struct Args {
     /// Print JSON, one value a line.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) security: Security,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -165,6 +173,30 @@ pub(crate) enum Command {
         path: String,
     },
 
+    /// Print a node's access control list, one SCHEME:ID:PERMS a line.
+    Getacl {
+        /// The node.
+        path: String,
+    },
+
+    /// Replace a node's access control list.
+    Setacl {
+        /// The node.
+        path: String,
+        /// Permissions of one user, such as sasl:alice:cdrwa; see zk create --help.
+        #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = acl::entry)]
+        acl: Vec<Acl>,
+        /// Only if the list's version (aversion) is this one.
+        #[arg(long, value_name = "N")]
+        version: Option<i32>,
+    },
+
+    /// Print the identities of this client on the server, one SCHEME:ID a line.
+    ///
+    /// Access control lists name them: the address, the users of digests and of SASL, the
+    /// subject of a client certificate. Servers before 3.7 reject the request.
+    Whoami,
+
     /// Print the events of a node, until interrupted.
     ///
     /// Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or
@@ -196,6 +228,8 @@ impl Command {
             | Self::Exists { path }
             | Self::Ls { path }
             | Self::Stat { path }
+            | Self::Getacl { path }
+            | Self::Setacl { path, .. }
             | Self::Watch { path } => validate_path(path),
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
@@ -205,7 +239,7 @@ impl Command {
                 validate_path(&format!("{path}0"))
             }
             Self::Create(Create { path, .. }) => validate_path(path),
-            Self::Server(_) => Ok(()),
+            Self::Whoami | Self::Server(_) => Ok(()),
         }
     }
 }
@@ -257,6 +291,9 @@ pub(crate) struct Lock {
 
     #[command(flatten)]
     pub(crate) company: Company,
+
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
 
     /// Release the lock on a revocation request: end the command as if the lock were
     /// lost, with exit status 74.
@@ -319,6 +356,9 @@ pub(crate) struct Semaphore {
     #[command(flatten)]
     pub(crate) company: Company,
 
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
+
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -352,27 +392,35 @@ pub(crate) struct Multilock {
     #[command(flatten)]
     pub(crate) company: Company,
 
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
+
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
-impl From<Company> for ForeignNodes {
-    fn from(company: Company) -> Self {
-        if company.allow_foreign_nodes { Self::Allowed } else { Self::Refused }
+impl Company {
+    fn with(self, acl: NewNodeAcl) -> NodeOptions {
+        let foreign = match self.allow_foreign_nodes {
+            true => ForeignNodes::Allowed,
+            false => ForeignNodes::Refused,
+        };
+        NodeOptions { foreign, acl }
     }
 }
 
 impl From<Lock> for Task {
     fn from(lock: Lock) -> Self {
-        let Lock { path, timeout, read, write, no_reentrant, company, revocable, command } = lock;
+        let Lock { path, timeout, read, write, no_reentrant, company, acl, revocable, command } =
+            lock;
         let wanted = match (read, write, no_reentrant) {
             (true, _, _) => LockSpec::Read(path),
             (_, true, _) => LockSpec::Write(path),
             (_, _, true) => LockSpec::SemaphoreMutex(path),
             (false, false, false) => LockSpec::Mutex(path),
         };
-        Self { wanted, foreign_nodes: company.into(), timeout, revocable, command }
+        Self { wanted, nodes: company.with(acl), timeout, revocable, command }
     }
 }
 
@@ -380,13 +428,13 @@ impl TryFrom<Semaphore> for Task {
     type Error = Failure;
 
     fn try_from(semaphore: Semaphore) -> Result<Self, Failure> {
-        let Semaphore { path, permits: max, take, timeout, company, command } = semaphore;
+        let Semaphore { path, permits: max, take, timeout, company, acl, command } = semaphore;
         if take > max {
             let why = format!("--take {take} is more than the --permits {max} there are");
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::Permits { path, max, take };
-        Ok(Self { wanted, foreign_nodes: company.into(), timeout, revocable: false, command })
+        Ok(Self { wanted, nodes: company.with(acl), timeout, revocable: false, command })
     }
 }
 
@@ -394,7 +442,7 @@ impl TryFrom<Multilock> for Task {
     type Error = Failure;
 
     fn try_from(locks: Multilock) -> Result<Self, Failure> {
-        let Multilock { paths, timeout, company, command } = locks;
+        let Multilock { paths, timeout, company, acl, command } = locks;
         let twice =
             paths.iter().enumerate().find(|(n, path)| paths.iter().take(*n).any(|p| p == *path));
         if let Some((_, path)) = twice {
@@ -402,7 +450,7 @@ impl TryFrom<Multilock> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::All(paths);
-        Ok(Self { wanted, foreign_nodes: company.into(), timeout, revocable: false, command })
+        Ok(Self { wanted, nodes: company.with(acl), timeout, revocable: false, command })
     }
 }
 
@@ -431,6 +479,9 @@ pub(crate) struct Create {
     /// Create the missing parents, too.
     #[arg(long)]
     pub(crate) parents: bool,
+
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
 }
 
 /// The `server` command.
@@ -438,12 +489,12 @@ pub(crate) struct Create {
 #[command(after_help = "\
 NOT FOR PRODUCTION: it keeps nothing on disk and replicates nothing. When it ends, so does all that
 was in it, and clients that were connected to it have to open new sessions, as if the data of a
-ZooKeeper had been wiped. Every client can use it, and nobody has to log in.
+ZooKeeper had been wiped. Every client can use it, and nobody has to log in. It speaks no TLS.
 
 The address it listens at goes to standard output, in a line of its own, once it can be connected to.
 It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
 
---connect and --session-timeout have no meaning here. SIGINT and SIGTERM end it, with status 0.")]
+--connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and SIGTERM end it, with status 0.")]
 pub(crate) struct Server {
     /// The address and port to listen on; port 0 chooses a free one.
     ///
@@ -578,6 +629,10 @@ mod tests {
             vec!["zk", "multilock", "--", "x"],
             vec!["zk", "create", "/a", "--ephemeral", "--container"],
             vec!["zk", "create", "/a", "--ttl", "0"],
+            vec!["zk", "create", "/a", "--acl", "world:anyone"],
+            vec!["zk", "setacl", "/a"],
+            vec!["zk", "setacl", "/a", "auth::x"],
+            vec!["zk", "whoami", "/a"],
             vec!["zk", "set", "/a"],
             vec!["zk", "server", "--listen", "2181"],
             vec!["zk", "server", "--listen", "127.0.0.1"],

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use zk_recipes::session::{Error, ErrorKind, Outcome, PathError, SessionEnd};
+use zk_recipes::session::{Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd};
 use zk_recipes::{LockError, LossReason};
 
 use crate::acquired_lock::{LockSpec, Refused};
+use crate::security::Security;
 
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -27,6 +28,8 @@ pub(crate) struct Failure {
     message: String,
     /// Whether the session has ended and the last request was not applied.
     starts_over: bool,
+    /// Whether an access control list denied the request.
+    is_denied: bool,
 }
 
 impl Failure {
@@ -68,6 +71,14 @@ impl Failure {
         self
     }
 
+    /// Adds to a denied request what was presented.
+    pub(crate) fn with_presented(mut self, security: &Security) -> Self {
+        if self.is_denied {
+            self.message.push_str(&format!(" ({})", security.presented()));
+        }
+        self
+    }
+
     /// Adds the number of nodes that were deleted below the given node before the failure.
     pub(crate) fn with_deleted(mut self, nodes: usize) -> Self {
         if nodes > 0 {
@@ -93,7 +104,7 @@ impl Failure {
     }
 
     fn new(code: u8, message: String) -> Self {
-        Self { code, message, starts_over: false }
+        Self { code, message, starts_over: false, is_denied: false }
     }
 }
 
@@ -111,9 +122,10 @@ impl From<Error> for Failure {
             _ => OTHER,
         };
         let starts_over = is_end(&error) && error.outcome() == Outcome::NotApplied;
+        let is_denied = error.code() == Some(ErrorCode::NO_AUTH);
         // This advice is meant for programs.
         let message = error.to_string().replace("; open a new client", "");
-        Self { code, message, starts_over }
+        Self { code, message, starts_over, is_denied }
     }
 }
 
@@ -130,8 +142,11 @@ impl From<PathError> for Failure {
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
-        let code = refused.errors.into_iter().next().map_or(USAGE, |it| Self::from(it).code);
-        Self::new(code, refused.message)
+        let Refused { errors, message } = refused;
+        match errors.into_iter().next() {
+            Some(first) => Self { message, starts_over: false, ..Self::from(first) },
+            None => Self::new(USAGE, message),
+        }
     }
 }
 

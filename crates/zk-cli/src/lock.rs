@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
-use crate::acquired_lock::{AcquiredLock, Approach, ForeignNodes, LockSpec, Refused};
+use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
 use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
@@ -18,7 +18,7 @@ use crate::signals::{Signals, number};
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) wanted: LockSpec,
-    pub(crate) foreign_nodes: ForeignNodes,
+    pub(crate) nodes: NodeOptions,
     pub(crate) timeout: Option<Duration>,
     /// Whether a revocation request ends the command.
     pub(crate) revocable: bool,
@@ -33,7 +33,7 @@ impl Task {
         how: Approach,
     ) -> Result<Option<AcquiredLock>, Refused> {
         loop {
-            match self.wanted.acquire(client, how, self.foreign_nodes).await {
+            match self.wanted.acquire(client, how, &self.nodes).await {
                 Err(refused) if is_not_connected(&refused) => connected(client).await,
                 asked => return asked,
             }

@@ -1,5 +1,6 @@
 //! The `zk` command: locks and plain operations on ZooKeeper from a shell.
 
+mod acl;
 mod acquired_lock;
 mod args;
 mod child;
@@ -7,6 +8,7 @@ mod failure;
 mod lock;
 mod nodes;
 mod output;
+mod security;
 mod server;
 mod sessions;
 mod signals;
@@ -57,16 +59,19 @@ async fn run(args: Args) -> Result<u8, Failure> {
     if let Command::Server(server) = args.command {
         return server::run(server, output).await;
     }
+    let tls = args.security.tls(&args.connect)?;
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
+    let config = args.security.present(config)?;
     args.command.check_path()?;
-    let sessions = Sessions::new(config, &args.connect);
-    match args.command {
+    let sessions = Sessions::new(config, tls, &args.connect);
+    let ended = match args.command {
         Command::Lock(lock) => lock::run(sessions, lock.into()).await,
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,
         Command::Multilock(locks) => lock::run(sessions, locks.try_into()?).await,
         Command::Watch { path } => watch::run(sessions, &path, output).await,
         command => plain(sessions, &command, output).await,
-    }
+    };
+    ended.map_err(|failure| failure.with_presented(&args.security))
 }
 
 /// Runs a plain command, and repeats it in another session if its session has ended and nothing was
@@ -117,6 +122,11 @@ async fn operate(
         Command::Exists { path } => nodes::exists(retry, path, output).await,
         Command::Ls { path } => nodes::ls(retry, path, output).await,
         Command::Stat { path } => nodes::stat(retry, path, output).await,
+        Command::Getacl { path } => acl::get(retry, path, output).await,
+        Command::Setacl { path, acl, version } => {
+            acl::set(retry, path, acl, *version, output).await
+        }
+        Command::Whoami => acl::who_am_i(retry, output).await,
         Command::Lock(_)
         | Command::Semaphore(_)
         | Command::Multilock(_)

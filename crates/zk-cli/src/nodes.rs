@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, Retry, Stat};
+use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, Retry, Stat};
 use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::args::Create;
@@ -65,11 +65,12 @@ pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
 
 pub(crate) async fn create(retry: &Retry, create: &Create, output: Output) -> Result<(), Failure> {
     if create.parents {
-        create_parents(retry, &create.path).await?;
+        create_parents(retry, &create.path, create.acl.entries()).await?;
     }
     let (path, data) = (create.path.as_str(), create.data.as_bytes());
+    let acl = create.acl.entries();
     let create = |client: &Client| {
-        let node = client.create_builder(path).data(data).mode(mode(create));
+        let node = client.create_builder(path).data(data).acl(acl).mode(mode(create));
         match create.ttl {
             Some(ttl_ms) => node.ttl(Duration::from_millis(ttl_ms)).create(),
             None => node.create(),
@@ -89,10 +90,11 @@ fn mode(create: &Create) -> CreateMode {
     }
 }
 
-async fn create_parents(retry: &Retry, path: &str) -> Result<(), Error> {
+async fn create_parents(retry: &Retry, path: &str, acl: &[Acl]) -> Result<(), Error> {
     let slashes = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for at in slashes {
-        let create = |client: &Client| client.create(&path[..at], b"", CreateMode::Persistent);
+        let create =
+            |client: &Client| client.create_with_acl(&path[..at], b"", CreateMode::Persistent, acl);
         match retry.run(create).await {
             Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => return Err(error),
             _ => {}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionManager};
+use zk_tls::Tls;
 
 use crate::failure::Failure;
 
@@ -42,6 +43,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// The sessions of a command, one after the other.
 pub(crate) struct Sessions {
     config: Config,
+    /// How servers are reached over TLS; `None` for plain connections.
+    tls: Option<Tls>,
     /// The connect string, for messages.
     servers: String,
     manager: Option<SessionManager>,
@@ -60,11 +63,12 @@ struct Open {
 }
 
 impl Sessions {
-    pub(crate) fn new(config: Config, servers: &str) -> Self {
+    pub(crate) fn new(config: Config, tls: Option<Tls>, servers: &str) -> Self {
         let policy =
             RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).with_timeout(CONNECT_TIMEOUT);
         Self {
             config: config.next_session_policy(policy),
+            tls,
             servers: servers.to_owned(),
             manager: None,
             current: None,
@@ -91,7 +95,11 @@ impl Sessions {
             None => {
                 let config = self.config.clone().connect_timeout(left);
                 let config = config.refused_timeout(self.refused_timeout);
-                self.manager.insert(SessionManager::connect(config).await?).client()
+                let manager = match self.tls.clone() {
+                    Some(tls) => SessionManager::connect_with(config, tls).await?,
+                    None => SessionManager::connect(config).await?,
+                };
+                self.manager.insert(manager).client()
             }
         };
         // A request without a reply fails after this time, even if other requests are answered.

@@ -105,6 +105,13 @@ impl Acl {
     }
 }
 
+/// Prints the entry as ZooKeeper's shell takes it: `scheme:id:perms`, such as `world:anyone:cdrwa`.
+impl fmt::Display for Acl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.scheme, self.id, self.perms)
+    }
+}
+
 /// Returns the id of a `digest` ACL entry.
 ///
 /// The id is the user's name, a colon, and the base64 of the SHA-1 of `user:password`, as in

@@ -15,6 +15,7 @@ mod locks;
 mod multilocks;
 mod operations;
 mod read_write_locks;
+mod security;
 mod semaphores;
 mod server;
 mod signals;

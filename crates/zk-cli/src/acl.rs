@@ -1,0 +1,107 @@
+//! Access control lists on the command line, and `zk getacl`, `zk setacl` and `zk whoami`.
+
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE, Perms, Retry};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The access control list of nodes that a command creates.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct NewNodeAcl {
+    /// Permissions of one user on the nodes that the command creates; may be repeated.
+    ///
+    /// The letters of PERMS: c create children, d delete children, r read, w write, a set the
+    /// list. Examples: auth::cdrwa (the identities of this command), world:anyone:r,
+    /// sasl:alice:cdrwa, ip:10.0.0.0/8:r. Without this option, everybody has all permissions.
+    #[arg(long, value_name = "SCHEME:ID:PERMS", value_parser = entry)]
+    acl: Vec<Acl>,
+}
+
+impl NewNodeAcl {
+    pub(crate) fn entries(&self) -> &[Acl] {
+        if self.acl.is_empty() { OPEN_ACL_UNSAFE } else { &self.acl }
+    }
+}
+
+/// Parses an entry as ZooKeeper's shell does. The id may contain colons.
+pub(crate) fn entry(text: &str) -> Result<Acl, String> {
+    let parts = text.split_once(':').and_then(|(scheme, rest)| {
+        let (id, letters) = rest.rsplit_once(':')?;
+        Some((scheme, id, perms(letters)?))
+    });
+    let Some((scheme, id, perms)) = parts.filter(|(scheme, ..)| !scheme.is_empty()) else {
+        return Err("write SCHEME:ID:PERMS with letters of cdrwa, such as auth::cdrwa".to_owned());
+    };
+    Ok(Acl { perms, scheme: scheme.to_owned().into(), id: id.to_owned().into() })
+}
+
+fn perms(letters: &str) -> Option<Perms> {
+    let perm = |letter| match letter {
+        'c' => Some(Perms::CREATE),
+        'd' => Some(Perms::DELETE),
+        'r' => Some(Perms::READ),
+        'w' => Some(Perms::WRITE),
+        'a' => Some(Perms::ADMIN),
+        _ => None,
+    };
+    letters.chars().map(perm).reduce(|all, one| Some(all? | one?)).flatten()
+}
+
+pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    let node = retry.run(|client| client.get_acl(path)).await?;
+    output.print(
+        node.acl.iter().map(ToString::to_string),
+        || json!({ "acl": json(&node.acl), "aversion": node.stat.aversion }),
+    )
+}
+
+pub(crate) async fn set(
+    retry: &Retry,
+    path: &str,
+    acl: &[Acl],
+    aversion: Option<i32>,
+    output: Output,
+) -> Result<(), Failure> {
+    let stat = retry.run(|client| client.set_acl(path, acl, aversion)).await?;
+    output.print([], || json!({ "aversion": stat.aversion }))
+}
+
+pub(crate) async fn who_am_i(retry: &Retry, output: Output) -> Result<(), Failure> {
+    let identities = retry.run(|client| client.who_am_i()).await?;
+    output.print(identities.iter().map(|it| format!("{}:{}", it.scheme, it.user)), || {
+        identities.iter().map(|it| json!({ "scheme": it.scheme, "id": it.user })).collect()
+    })
+}
+
+fn json(acl: &[Acl]) -> Value {
+    acl.iter()
+        .map(|it| json!({ "scheme": it.scheme, "id": it.id, "perms": it.perms.to_string() }))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_parsed_as_they_are_printed() {
+        for text in [
+            "world:anyone:cdrwa",
+            "auth::r",
+            "digest:alice:D/InIHSb7yEEbrWz8b9l71RjZJU=:cd",
+            "x509:CN=app,O=example:rw",
+            "ip:fe80::1:r",
+        ] {
+            assert_eq!(entry(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn malformed_entries_are_refused() {
+        for text in ["", "r", "world:anyone", "world:anyone:", "world:anyone:x", "::r"] {
+            assert!(entry(text).is_err(), "{text}");
+        }
+    }
+}

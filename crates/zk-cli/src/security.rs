@@ -1,0 +1,224 @@
+//! The options for secured ensembles: TLS, SASL and credentials.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use zk_recipes::session::{Config, DigestMd5};
+use zk_tls::Tls;
+
+use crate::failure::Failure;
+
+/// The options for secured ensembles.
+#[derive(Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Secured ensembles")]
+pub(crate) struct Security {
+    /// Present a credential to the servers, such as digest:alice:secret; may be repeated.
+    ///
+    /// Other users of the machine see the arguments of a command: prefer the environment
+    /// variable, which holds one credential, or --auth-file.
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_AUTH",
+        hide_env_values = true,
+        value_name = "SCHEME:CREDENTIAL"
+    )]
+    auth: Vec<SecretText>,
+
+    /// Present the credentials in a file, each on one line.
+    ///
+    /// Empty lines and lines that begin with # do not count.
+    #[arg(long, global = true, env = "ZK_AUTH_FILE", value_name = "FILE")]
+    auth_file: Option<PathBuf>,
+
+    /// Connect over TLS, and trust the certificates that these authorities have issued.
+    ///
+    /// The file is PEM. All servers are reached over TLS, except for those with tcp:// in the
+    /// connect string.
+    #[arg(long, global = true, env = "ZK_CACERT", value_name = "FILE")]
+    cacert: Option<PathBuf>,
+
+    /// Show the servers this certificate, with those of the authorities in between. PEM.
+    #[arg(long, global = true, env = "ZK_CERT", value_name = "FILE")]
+    cert: Option<PathBuf>,
+
+    /// The private key of --cert, if it is in another file. PEM.
+    #[arg(long, global = true, env = "ZK_KEY", value_name = "FILE")]
+    key: Option<PathBuf>,
+
+    /// The name in the servers' certificates, if the connect string has other names.
+    #[arg(long, global = true, value_name = "NAME")]
+    tls_name: Option<String>,
+
+    /// Authenticate as this user by SASL with DIGEST-MD5.
+    ///
+    /// The password is in the environment variable ZK_SASL_PASSWORD, or in a file.
+    #[arg(long, global = true, env = "ZK_SASL_USER", value_name = "USER")]
+    sasl: Option<String>,
+
+    /// The file with the password for --sasl; it is read for each connection.
+    #[arg(long, global = true, env = "ZK_SASL_PASSWORD_FILE", value_name = "FILE")]
+    sasl_password_file: Option<PathBuf>,
+}
+
+/// A text from the command line that no message and no debug output may show.
+#[derive(Clone)]
+pub(crate) struct SecretText(String);
+
+impl Security {
+    /// Adds the credentials and the SASL user to the configuration.
+    pub(crate) fn present(&self, mut config: Config) -> Result<Config, Failure> {
+        for text in self.credentials()? {
+            let (scheme, credential) = split(&text)?;
+            config = config.auth(scheme, credential.to_owned());
+        }
+        match &self.sasl {
+            Some(user) => Ok(config.sasl(self.digest_md5(user)?)),
+            None if self.sasl_password_file.is_some() => {
+                Err(usage("--sasl-password-file needs --sasl USER"))
+            }
+            None => Ok(config),
+        }
+    }
+
+    /// Returns the connector, if the servers are to be reached over TLS.
+    pub(crate) fn tls(&self, connect: &str) -> Result<Option<Tls>, Failure> {
+        let Some(cacert) = &self.cacert else {
+            return self.without_tls(connect);
+        };
+        let mut tls = Tls::builder().ca_file(cacert);
+        match (&self.cert, &self.key) {
+            (Some(cert), key) => {
+                tls = tls.client_certificate_files(cert, key.as_ref().unwrap_or(cert));
+            }
+            (None, Some(_)) => return Err(usage("--key needs --cert FILE")),
+            (None, None) => {}
+        }
+        if let Some(name) = &self.tls_name {
+            tls = tls.server_name(name);
+        }
+        tls.build().map(Some).map_err(|error| Failure::other(error.to_string()))
+    }
+
+    /// An option for TLS that is silently without effect would leave the connection in the clear.
+    fn without_tls(&self, connect: &str) -> Result<Option<Tls>, Failure> {
+        let wanted = [
+            ("--cert", self.cert.is_some()),
+            ("--key", self.key.is_some()),
+            ("--tls-name", self.tls_name.is_some()),
+            ("tls://", connect.contains("tls://")),
+        ];
+        match wanted.into_iter().find(|(_, is_wanted)| *is_wanted) {
+            Some((what, _)) => Err(usage(&format!("{what} needs --cacert FILE"))),
+            None => Ok(None),
+        }
+    }
+
+    /// Says what the servers were shown, for the message that they denied a request.
+    pub(crate) fn presented(&self) -> String {
+        let texts = self.credentials().unwrap_or_default();
+        let known = texts.iter().filter_map(|text| split(text).ok()).map(|(scheme, credential)| {
+            // Other schemes may have a secret before the colon.
+            let user = credential.split(':').next().filter(|_| scheme == "digest");
+            user.map_or_else(|| scheme.to_owned(), |user| format!("{scheme} as {user}"))
+        });
+        let sasl = self.sasl.iter().map(|user| format!("sasl as {user}"));
+        let cert = self.cert.iter().map(|file| format!("certificate {}", file.display()));
+        let all: Vec<String> = known.chain(sasl).chain(cert).collect();
+        match all.is_empty() {
+            true => "without credentials; see --auth, --sasl and --cert in zk --help".to_owned(),
+            false => format!("presented: {}; zk whoami shows who that is", all.join(", ")),
+        }
+    }
+
+    fn credentials(&self) -> Result<Vec<String>, Failure> {
+        let mut texts: Vec<String> =
+            self.auth.iter().map(|SecretText(text)| text.clone()).collect();
+        if let Some(file) = &self.auth_file {
+            let lines = fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
+            let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            texts.extend(lines.map(str::to_owned));
+        }
+        Ok(texts)
+    }
+
+    fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
+        if let Some(file) = self.sasl_password_file.clone() {
+            // A mistyped name is reported at once, and not as a server that cannot be reached.
+            fs::File::open(&file).map_err(|error| unreadable(&file, &error))?;
+            return Ok(DigestMd5::reading(user, move || fs::read(&file)));
+        }
+        match std::env::var(SASL_PASSWORD) {
+            Ok(password) => Ok(DigestMd5::new(user, password)),
+            Err(_) => {
+                let files = format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE");
+                Err(usage(&files))
+            }
+        }
+    }
+}
+
+/// Splits a credential. The message does not contain it.
+fn split(text: &str) -> Result<(&str, &str), Failure> {
+    match text.split_once(':') {
+        Some(("digest", credential)) if !credential.contains(':') => {
+            Err(usage("a digest credential is digest:USER:PASSWORD"))
+        }
+        Some((scheme, credential)) if !scheme.is_empty() => Ok((scheme, credential)),
+        _ => Err(usage("a credential is SCHEME:CREDENTIAL, such as digest:alice:secret")),
+    }
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
+    Failure::other(format!("cannot read {}: {error}", file.display()))
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::usage(message.to_owned())
+}
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+const SASL_PASSWORD: &str = "ZK_SASL_PASSWORD";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn presenting(credentials: &[&str]) -> Security {
+        let auth = credentials.iter().map(|text| SecretText((*text).to_owned())).collect();
+        Security { auth, ..Security::default() }
+    }
+
+    #[test]
+    fn secrets_are_in_no_message() {
+        let security = presenting(&["digest:alice:sesame", "token:sesame"]);
+        assert!(!format!("{security:?}").contains("sesame"), "{security:?}");
+        let text = security.presented();
+        assert_eq!(text, "presented: digest as alice, token; zk whoami shows who that is");
+        for wrong in ["sesame", ":sesame", "digest:sesame"] {
+            let failure = presenting(&[wrong]).present(Config::new("h").unwrap()).unwrap_err();
+            assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn tls_options_without_authority_are_refused() {
+        let name = Security { tls_name: Some("zk".to_owned()), ..Security::default() };
+        assert!(name.tls("h").is_err());
+        assert!(Security::default().tls("tls://h").is_err());
+        assert!(Security::default().tls("h").unwrap().is_none());
+    }
+}

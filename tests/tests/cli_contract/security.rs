@@ -1,0 +1,134 @@
+//! Tests of the options for secured ensembles, and of the commands for access control lists.
+
+use std::path::{Path, PathBuf};
+
+use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
+
+use crate::{expect_failure, expect_refused, zk};
+
+const ALICE: &str = "digest:alice:sesame";
+
+#[test]
+fn created_node_is_for_those_with_the_credential() {
+    let Some(zk) = zk("credentials") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    alice.ok(&["create", "/a/b", "hers", "--acl", "auth::cdrwa", "--parents"]);
+    assert_eq!(alice.ok(&["get", "/a/b"]), "hers");
+    assert_eq!(zk.clone().option("--auth", ALICE).ok(&["get", "/a/b"]), "hers");
+    for path in ["/a/b", "/a"] {
+        let nobody = zk.run(&["get", path]);
+        expect_failure(&nobody, 1, "NoAuth");
+        expect_failure(&nobody, 1, "without credentials; see --auth");
+    }
+    let bob = zk.option("--auth", "digest:bob:sesame").run(&["set", "/a/b", "his"]);
+    expect_failure(&bob, 1, "presented: digest as bob");
+    assert!(!bob.stderr.contains("sesame"), "{bob:?}");
+}
+
+#[test]
+fn credentials_are_read_from_a_file() {
+    let Some(zk) = zk("credential-file") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("credentials");
+    std::fs::write(&file, format!("# for the shop\n\n{ALICE}\ndigest:bob:sesame\n")).unwrap();
+    let both = zk.clone().option("--auth-file", file.to_str().unwrap());
+    let known = both.ok(&["whoami"]);
+    assert!(known.contains("digest:alice\n") && known.contains("digest:bob\n"), "{known}");
+    assert!(known.contains("ip:127.0.0.1\n"), "{known}");
+    let missing = zk.option("--auth-file", "/none").run(&["whoami"]);
+    expect_failure(&missing, 1, "cannot read /none");
+}
+
+#[test]
+fn access_control_lists_are_printed_and_replaced() {
+    let Some(zk) = zk("lists") else { return };
+    zk.ok(&["create", "/a"]);
+    assert_eq!(zk.ok(&["getacl", "/a"]), "world:anyone:cdrwa\n");
+    let alice = zk.clone().option("--auth", ALICE);
+    assert_eq!(alice.ok(&["setacl", "/a", "auth::cdrwa", "world:anyone:r"]), "");
+    let printed = alice.ok(&["getacl", "/a"]);
+    let [hers, all] = printed.lines().collect::<Vec<_>>()[..] else { panic!("{printed}") };
+    assert!(hers.starts_with("digest:alice:") && hers.ends_with("=:cdrwa"), "{hers}");
+    assert_eq!(all, "world:anyone:r");
+    // What is printed can be given back.
+    assert_eq!(alice.ok(&["setacl", "/a", hers, all, "--version", "1"]), "");
+    expect_failure(&alice.run(&["setacl", "/a", hers, "--version", "1"]), 1, "BadVersion");
+    expect_failure(&zk.run(&["setacl", "/a", "world:anyone:cdrwa"]), 1, "NoAuth");
+    expect_failure(&zk.run(&["setacl", "/a", "auth::r"]), 1, "InvalidACL");
+    let json = zk.ok(&["getacl", "/a", "--json"]);
+    assert!(json.contains(r#"{"id":"anyone","perms":"r","scheme":"world"}"#), "{json}");
+}
+
+#[test]
+fn locks_create_their_nodes_with_the_list() {
+    let Some(zk) = zk("lock-lists") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    let list = ["--acl", "auth::cdrwa"];
+    let locks: [(&str, &[&str]); 4] = [
+        ("/mutex", &["lock", "/mutex"]),
+        ("/rw", &["lock", "/rw", "--write"]),
+        ("/semaphore", &["semaphore", "/semaphore", "--permits", "1"]),
+        ("/multi", &["multilock", "/multi"]),
+    ];
+    for (path, lock) in locks {
+        alice.ok(&[lock, &list, &["--", "true"]].concat());
+        let printed = alice.ok(&["getacl", path]);
+        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+        let denied = zk.run(&[lock, &["--", "true"]].concat());
+        expect_failure(&denied, 1, "without credentials");
+    }
+}
+
+#[test]
+fn command_speaks_tls_with_a_certificate() {
+    let settings = Settings::default().tls(&certificate("server.pem"), &certificate("ca.pem"));
+    let Some(server) = zookeeper_with(&settings.config("ssl.clientAuth", "need")) else { return };
+    let address = server.tls_address().unwrap();
+    let over_tls = |zk: Zk| zk.option("--tls-name", "localhost");
+    let file = |name: &str| certificate(name).to_str().unwrap().to_owned();
+    let anonymous = over_tls(Zk::new(format!("tls://{address}")).env("ZK_CACERT", file("ca.pem")));
+    let app = anonymous.clone().option("--cert", &file("client.pem"));
+    assert!(app.ok(&["whoami"]).contains("x509:O=example,OU=shop,CN=app\n"));
+    app.ok(&["lock", "/l", "--acl", "auth::cdrwa", "--", "true"]);
+    let plain = Zk::new(server.connect_string()).run(&["get", "/l"]);
+    expect_failure(&plain, 1, "without credentials");
+    expect_failure(&anonymous.run(&["ls", "/"]), 69, "certificate");
+    let stranger = over_tls(Zk::new(address.to_string()).option("--cacert", &file("other-ca.pem")));
+    expect_failure(&stranger.run(&["ls", "/"]), 69, "authority");
+}
+
+#[test]
+fn command_authenticates_by_sasl() {
+    let settings = Settings::default().sasl_user("alice", "sesame");
+    let Some(server) = zookeeper_with(&settings) else { return };
+    let zk = Zk::new(server.connect_string());
+    let alice = zk.clone().option("--sasl", "alice");
+    let by_environment = alice.clone().env("ZK_SASL_PASSWORD", "sesame");
+    assert!(by_environment.ok(&["whoami"]).contains("sasl:alice\n"));
+    by_environment.ok(&["create", "/a", "hers", "--acl", "sasl:alice:cdrwa"]);
+    let scratch = Scratch::new();
+    let file = scratch.path("password");
+    std::fs::write(&file, "sesame\n").unwrap();
+    let by_file = alice.clone().option("--sasl-password-file", file.to_str().unwrap());
+    assert_eq!(by_file.ok(&["get", "/a"]), "hers");
+    let wrong = alice.env("ZK_SASL_PASSWORD", "open").run(&["get", "/a"]);
+    expect_failure(&wrong, 1, "the server rejected the credentials");
+    expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+}
+
+#[test]
+fn unusable_options_are_refused_before_connecting() {
+    expect_refused(&["ls", "/", "--auth", "sesame"], "SCHEME:CREDENTIAL");
+    expect_refused(&["ls", "/", "--auth", "digest:alice"], "digest:USER:PASSWORD");
+    expect_refused(&["ls", "/", "--cert", "a.pem"], "--cert needs --cacert");
+    expect_refused(&["ls", "/", "--connect", "tls://h"], "tls:// needs --cacert");
+    expect_refused(&["ls", "/", "--sasl", "alice"], "ZK_SASL_PASSWORD");
+    expect_refused(&["ls", "/", "--sasl-password-file", "f"], "needs --sasl");
+    expect_refused(&["create", "/a", "--acl", "world:anyone:rx"], "letters of cdrwa");
+    expect_refused(&["setacl", "/a"], "SCHEME:ID:PERMS");
+}
+
+fn certificate(name: &str) -> PathBuf {
+    let folder = "../crates/zk-tls/tests/certificates";
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
+}
