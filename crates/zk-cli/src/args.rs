@@ -494,7 +494,8 @@ ZooKeeper had been wiped. Every client can use it, and nobody has to log in. It 
 The address it listens at goes to standard output, in a line of its own, once it can be connected to.
 It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
 
---connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and SIGTERM end it, with status 0.")]
+--connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and
+SIGTERM end it, with status 0.")]
 pub(crate) struct Server {
     /// The address and port to listen on; port 0 chooses a free one.
     ///
