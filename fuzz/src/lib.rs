@@ -10,6 +10,7 @@ pub mod acl_ids;
 pub mod children;
 pub mod connect;
 pub mod connect_string;
+pub mod digest_md5;
 pub mod frames;
 pub mod multi;
 pub mod notification;
@@ -48,7 +49,7 @@ macro_rules! targets {
 
 targets! {
     frames replies requests notification connect multi children round_trip paths acl_ids
-    connect_string session
+    digest_md5 connect_string session
 }
 
 /// Defines the `main` of a target: libFuzzer's if cargo-fuzz builds it, else a replayer. The replayer runs

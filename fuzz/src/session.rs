@@ -8,12 +8,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use zk_proto::digest_md5::{Challenge, Exchange, Secret};
 use zk_proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
     ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL_UNSAFE, OpCode,
-    ReplyHeader, RequestHeader, WatcherEvent, encode_record, encode_reply, split_frame, xid,
+    ReplyHeader, RequestHeader, SaslReply, WatcherEvent, encode_record, encode_reply, split_frame,
+    xid,
 };
-use zk_session_core::{DisconnectReason, ErrorKind, Host};
+use zk_session_core::{DigestMd5Mechanism, DisconnectReason, ErrorKind, Host};
 use zk_session_core::{Handle, Handles, Output, Session, Settings, WatchKind};
 
 use crate::Input;
@@ -42,6 +44,11 @@ pub fn run(data: &[u8]) {
 }
 
 const STEPS_MAX: usize = 200;
+
+/// User, password and random number of DIGEST-MD5.
+const USER: &str = "alice";
+const PASSWORD: &[u8] = b"sesame";
+const RANDOM: u128 = 7;
 
 /// Handle of a waiting caller: its number, and whether it no longer needs the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +90,8 @@ struct World {
     /// Persistent watches that have not ended, with the number of the request that sets each of them.
     streams: BTreeMap<u32, u32>,
     claims: u32,
+    /// Whether connections authenticate with DIGEST-MD5.
+    has_sasl: bool,
     peer: Peer,
 }
 
@@ -96,6 +105,8 @@ struct Peer {
     arrived: BytesMut,
     /// The session id in the client's connect request; `None` before that request.
     greeted: Option<i64>,
+    /// The peer has not yet proven that it knows the password of SASL.
+    is_unproven: bool,
     /// Requests without a reply, by xid.
     asked: Vec<(i32, OpCode)>,
     /// Bytes in flight to the client.
@@ -122,6 +133,7 @@ impl World {
             armed: BTreeMap::new(),
             streams: BTreeMap::new(),
             claims: 0,
+            has_sasl: seed.is_multiple_of(5),
             peer: Peer::default(),
         }
     }
@@ -265,7 +277,7 @@ impl World {
             return;
         }
         let at = usize::from(input.byte()) % self.peer.asked.len();
-        let (xid, _) = self.peer.asked.remove(at);
+        let (xid, op) = self.peer.asked.remove(at);
         let err = match input.below(8) {
             0..4 => ErrorCode::OK,
             4 => ErrorCode::NO_NODE,
@@ -274,7 +286,10 @@ impl World {
             _ => ErrorCode(-i32::from(input.byte())),
         };
         let header = ReplyHeader { xid, zxid: i64::from(input.byte()), err };
-        let body = Raw(Bytes::copy_from_slice(input.bytes()));
+        let body = match op {
+            OpCode::Sasl => Raw(self.peer.token(err, input)),
+            _ => Raw(Bytes::copy_from_slice(input.bytes())),
+        };
         encode_reply(&header, Some(&body), &mut self.peer.leaving);
     }
 
@@ -331,8 +346,14 @@ impl World {
     fn output(&mut self, output: Output<Tickets>) {
         match output {
             Output::Connect(_) => {
-                self.peer = Peer { open: true, ..Peer::default() };
-                self.session.handle_connected(self.now);
+                self.peer = Peer { open: true, is_unproven: self.has_sasl, ..Peer::default() };
+                if self.has_sasl {
+                    let password = Secret::new(PASSWORD.to_vec());
+                    let mechanism = Box::new(DigestMd5Mechanism::new(USER, password, RANDOM));
+                    self.session.handle_connected_with(self.now, mechanism);
+                } else {
+                    self.session.handle_connected(self.now);
+                }
             }
             Output::Disconnect => self.peer = Peer::default(),
             Output::Reply { to, result } => {
@@ -366,6 +387,32 @@ impl World {
 }
 
 impl Peer {
+    /// Returns the body of a reply in the exchange: tokens that fit, no token, or any bytes.
+    fn token(&mut self, err: ErrorCode, input: &mut Input<'_>) -> Bytes {
+        let (realm, nonce) = ("r", "n");
+        let token = match input.below(4) {
+            0 => Some(Challenge { realms: vec![realm.into()], nonce: nonce.into() }.encode()),
+            1 => {
+                let cnonce = format!("{RANDOM:032x}");
+                let exchange = Exchange {
+                    user: USER,
+                    password: PASSWORD,
+                    realm,
+                    nonce,
+                    cnonce: &cnonce,
+                    authorization_id: None,
+                };
+                self.is_unproven &= !err.is_ok();
+                Some(exchange.server_proof().encode())
+            }
+            2 => None,
+            _ => return Bytes::copy_from_slice(input.bytes()),
+        };
+        let mut body = BytesMut::new();
+        SaslReply { token: token.map(Bytes::from) }.encode(&mut body);
+        body.freeze()
+    }
+
     /// Reads all complete frames. The client must send only valid frames.
     fn read(&mut self) {
         while let Some(frame) =
@@ -379,6 +426,8 @@ impl Peer {
             let (header, body) = RequestHeader::split(&frame).expect("requests have headers");
             let op = OpCode::from_code(header.op).expect("an operation that there is");
             assert!(body_decodes(op, Side::Request, &body));
+            let is_exchange = matches!(op, OpCode::Sasl | OpCode::CloseSession);
+            assert!(is_exchange || !self.is_unproven, "{op:?} before the server's proof");
             assert!(header.xid == xid::PING || header.xid > 0);
             assert!(self.asked.iter().all(|(asked, _)| *asked != header.xid || *asked < 0));
             self.asked.push((header.xid, op));

@@ -79,3 +79,8 @@ pub fn ensemble_in_namespaces(tick_ms: u32) -> Option<Ensemble> {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// Compiles and runs the examples of the page about secured ensembles.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/secured-ensembles.md")]
+pub struct SecuredEnsembles;

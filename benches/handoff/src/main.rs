@@ -34,7 +34,6 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use zk_benches::contest::{self, Refusal};
-use zk_recipes::LocalQueueLimits;
 
 /// Hand-off latency of locks: this library beside the floor, the algorithm of the books and other
 /// clients, on one real ZooKeeper server.
@@ -138,8 +137,9 @@ fn contend(name: &str, runtime: &str) -> Result<(), String> {
         roster::CLASSIC => classic::run(job, classic::Release::Plain),
         roster::MARKED => classic::run(job, classic::Release::Marked),
         roster::HERD => herd::run(job),
-        roster::OURS => runtime.block_on(ours::run(job, None)),
-        roster::LOCAL_QUEUE => runtime.block_on(ours::run(job, Some(LocalQueueLimits::default()))),
+        roster::OURS => runtime.block_on(ours::run(job, ours::Variant::Plain)),
+        roster::OURS_TLS => runtime.block_on(ours::run(job, ours::Variant::Tls)),
+        roster::LOCAL_QUEUE => runtime.block_on(ours::run(job, ours::Variant::LocalQueue)),
         _ => Err(Refusal::Failed(format!("no contestant `{name}`"))),
     });
     outcome.map_err(|error| error.to_string())

@@ -1,6 +1,7 @@
 //! This library, as a service uses it.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +9,33 @@ use tokio::sync::mpsc;
 use zk_benches::contest::{Board, Clock, Hold, Job, Kind, Refusal, sequence_of};
 use zk_recipes::session::{Client, Config};
 use zk_recipes::{Guard, LocalQueueLimits, LockError, Mutex, RwLock, Semaphore};
+use zk_tls::Tls;
 
-/// Runs a job. With `local_queue`, the waiters of a session share a local queue.
-pub(crate) async fn run(
-    job: &Job,
-    local_queue: Option<LocalQueueLimits>,
-) -> Result<Vec<Hold>, Refusal> {
+use crate::roster;
+
+/// A way to use the library.
+#[derive(Clone, Copy)]
+pub(crate) enum Variant {
+    Plain,
+    /// The waiters of a session share a local queue.
+    LocalQueue,
+    /// Connections use TLS.
+    Tls,
+}
+
+/// Runs a job.
+pub(crate) async fn run(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusal> {
     let (mut clients, mut mutexes) = (Vec::new(), Vec::new());
     for _ in 0..job.sessions {
         let config = Config::new(&job.address)?.session_timeout(super::SESSION_TIMEOUT);
-        let client = config.connect().await?;
+        let client = match variant {
+            Variant::Tls => config.connect_with(tls()?).await?,
+            Variant::Plain | Variant::LocalQueue => config.connect().await?,
+        };
         let mutex = Mutex::new(&client, &job.path)?;
-        mutexes.push(match local_queue {
-            Some(limits) => mutex.with_local_queue(limits),
-            None => mutex,
+        mutexes.push(match variant {
+            Variant::LocalQueue => mutex.with_local_queue(LocalQueueLimits::default()),
+            Variant::Plain | Variant::Tls => mutex,
         });
         clients.push(client);
     }
@@ -54,6 +68,11 @@ pub(crate) async fn run(
         client.close().await;
     }
     Ok(holds)
+}
+
+fn tls() -> io::Result<Tls> {
+    let authority = roster::certificate("ca.pem");
+    Tls::builder().ca_file(authority).server_name("localhost").build()
 }
 
 struct Contender {

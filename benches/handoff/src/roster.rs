@@ -14,11 +14,13 @@ pub(crate) const MARKED: &str = "marked";
 pub(crate) const HERD: &str = "herd";
 pub(crate) const LOCAL_QUEUE: &str = "local-queue";
 pub(crate) const OURS: &str = "ours";
+pub(crate) const OURS_TLS: &str = "ours-tls";
 
 /// All contestants, in the order of the tables: name and description.
-pub(crate) const ALL: [(&str, &str); 9] = [
+pub(crate) const ALL: [(&str, &str); 10] = [
     (FLOOR, "a blocking socket deletes, another gets the event"),
     (OURS, "this library"),
+    (OURS_TLS, "this library over TLS; only if it is named, for it changes the server"),
     (LOCAL_QUEUE, "this library, a local queue for the waiters of each session"),
     (CLASSIC, "create, list, watch, list over blocking sockets"),
     (MARKED, "the same with a marked release, which saves the second list"),
@@ -29,7 +31,12 @@ pub(crate) const ALL: [(&str, &str); 9] = [
 ];
 
 /// The contestants that need no other program.
-pub(crate) const OWN: [&str; 6] = [FLOOR, OURS, LOCAL_QUEUE, CLASSIC, MARKED, HERD];
+pub(crate) const OWN: [&str; 7] = [FLOOR, OURS, OURS_TLS, LOCAL_QUEUE, CLASSIC, MARKED, HERD];
+
+/// Returns a file of the certificates for TLS.
+pub(crate) fn certificate(name: &str) -> PathBuf {
+    benches().join("../crates/zk-tls/tests/certificates").join(name)
+}
 
 /// Returns the folder for programs and logs of contestants, next to this program's folder.
 pub(crate) fn workshop() -> Result<PathBuf, String> {

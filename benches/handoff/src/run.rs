@@ -47,7 +47,7 @@ impl Row {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let scenarios = selected(options)?;
-    let Some(server) = or_skip(Settings::default().start()) else { return Ok(()) };
+    let Some(server) = or_skip(settings(options).start()) else { return Ok(()) };
     let start = now();
     let mut run = Run {
         arena: Arena::open(server),
@@ -78,6 +78,17 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         println!("record and plots: {}", folder.display());
     }
     Ok(())
+}
+
+/// Returns the settings of the server. With TLS, its port serves plain connections as well, so that
+/// all contestants use the same server.
+fn settings(options: &Options) -> Settings {
+    match options.contestant.iter().any(|name| name == roster::OURS_TLS) {
+        true => Settings::default()
+            .tls(&roster::certificate("server.pem"), &roster::certificate("ca.pem"))
+            .config("ssl.clientAuth", "none"),
+        false => Settings::default(),
+    }
 }
 
 /// Returns the folder for the record. A partial run, or one with other options, does not replace
@@ -152,6 +163,7 @@ impl Run {
                 true => own || !options.short,
                 false => asked || name == roster::FLOOR,
             };
+            let wanted = wanted && (asked || name != roster::OURS_TLS);
             if !wanted {
                 continue;
             }

@@ -45,7 +45,7 @@ pub(crate) enum ForeignNodes {
     Allowed,
 }
 
-/// What a lock does with nodes: with those of other recipes, and with its own.
+/// Options for the nodes of a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeOptions {
     pub(crate) foreign: ForeignNodes,

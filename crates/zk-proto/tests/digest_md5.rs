@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use zk_proto::digest_md5::{Challenge, DigestError, Exchange, Proof, Response};
 
-/// What a server of 3.8.0 sends.
+/// Challenge of a server of 3.8.0.
 const CHALLENGE: &str =
     r#"realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",charset=utf-8,algorithm=md5-sess"#;
 

@@ -31,7 +31,7 @@ pub struct TlsBuilder {
     checks: Checks,
 }
 
-/// What is checked of the server's certificate.
+/// Checks of the server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checks {
     All,

@@ -118,7 +118,7 @@ impl<C: Connector> Connector for Tls<C> {
     }
 }
 
-/// Plaintext that TLS accepts before it is written. What it has accepted, no ping overtakes.
+/// Plaintext that TLS accepts before it is written. A ping cannot overtake it.
 const BUFFER_MAX: usize = 16 * 1024;
 
 /// Returns the name to expect in the certificate. An address has no zone there.

@@ -50,7 +50,7 @@ fn access_control_lists_are_printed_and_replaced() {
     let [hers, all] = printed.lines().collect::<Vec<_>>()[..] else { panic!("{printed}") };
     assert!(hers.starts_with("digest:alice:") && hers.ends_with("=:cdrwa"), "{hers}");
     assert_eq!(all, "world:anyone:r");
-    // What is printed can be given back.
+    // The command accepts the entries that it prints.
     assert_eq!(alice.ok(&["setacl", "/a", hers, all, "--version", "1"]), "");
     expect_failure(&alice.run(&["setacl", "/a", hers, "--version", "1"]), 1, "BadVersion");
     expect_failure(&zk.run(&["setacl", "/a", "world:anyone:cdrwa"]), 1, "NoAuth");

@@ -15,8 +15,8 @@ use crate::limits::SASL_TOKEN_LEN_MAX;
 
 /// One side of a SASL mechanism, for one connection.
 ///
-/// A mechanism is called by the driver of the session and must not block. What blocks, such as the
-/// network requests of Kerberos, is done before the mechanism is handed over.
+/// The driver of the session calls a mechanism, which must not block. Do blocking work before the
+/// session gets the mechanism, for example the network requests of Kerberos.
 pub trait SaslMechanism: Send {
     /// Returns the next step, given a token of the server. The first token is empty, before the
     /// server has sent anything.

@@ -95,7 +95,7 @@ pub(super) enum Progress {
     Lost(DisconnectReason),
 }
 
-/// What is left to read.
+/// Bytes left to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Nothing. The stream wakes the driver for more.

@@ -10,7 +10,7 @@ use super::connection::{Connection, Ticket};
 use super::faults::Cut;
 use super::settings::Settings;
 
-/// What a server does wrong in SASL exchanges.
+/// Fault of a server in SASL exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SaslFault {

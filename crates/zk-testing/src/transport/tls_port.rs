@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion
 
 use super::TestServer;
 
-/// Certificates of a [`TlsPort`], in PEM, and what it demands of clients.
+/// Certificates of a [`TlsPort`], in PEM, and its demands on clients.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
     certificate: Vec<u8>,
