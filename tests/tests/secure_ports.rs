@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use xtask::zookeeper::{Settings, Standalone};
-use zk_recipes::Mutex;
 use zk_recipes::session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
     PeerProtocol, Perms, SessionEvent, TlsFailure,
 };
-use zk_tests::{Scratch, eventually, or_skip, zookeeper, zookeeper_with};
+use zk_recipes::{LossReason, Mutex};
+use zk_tests::{Scratch, contenders, eventually, now, or_skip, zookeeper, zookeeper_with};
 use zk_tls::{Tls, TlsBuilder};
 
 fn file(name: &str) -> PathBuf {
@@ -135,6 +135,33 @@ async fn plain_tls_and_unified_ports_are_told_apart() {
     let Some(plain) = zookeeper() else { return };
     let missing = failure(connect(&plain.connect_string(), trusting("ca.pem")).await);
     assert_eq!(missing, TlsFailure::NotSpoken);
+}
+
+/// The server of the holder is cut off from the leader; see `follower_cut.rs`.
+#[tokio::test(flavor = "multi_thread")]
+async fn guard_reports_loss_before_next_grant_over_tls() {
+    let settings = serving("server.pem", "none").tick_ms(2000);
+    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
+    let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
+    let connect_to = async |at: usize| {
+        let config = Config::new(&ensemble.server(at).connect_string()).unwrap();
+        let config = config.session_timeout(Duration::from_secs(4));
+        config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap()
+    };
+    let (holder, next) = (connect_to(follower).await, connect_to(leader).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&next, "/lock").unwrap();
+    let acquired = tokio::spawn(async move { (lock.acquire().await.unwrap(), now()) });
+    contenders(&next, "/lock", 2).await;
+
+    let lost = guard.lost();
+    let lost = tokio::spawn(async move { (lost.await, now()) });
+    ensemble.cut(follower, leader).unwrap();
+    let (reason, lost_at) = lost.await.unwrap();
+    let (next_guard, acquired_at) = acquired.await.unwrap();
+    assert_eq!(reason, LossReason::LeaseDeadlinePassed);
+    assert!(lost_at < acquired_at, "late by {:?}", lost_at - acquired_at);
+    assert!(!guard.is_held() && next_guard.is_held());
 }
 
 #[tokio::test(flavor = "multi_thread")]
