@@ -6,7 +6,6 @@ use zk_recipes::session::{Error, ErrorCode, ErrorKind, Outcome, PathError, Sessi
 use zk_recipes::{LockError, LossReason};
 
 use crate::acquired_lock::{LockSpec, Refused};
-use crate::security::Security;
 
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -72,9 +71,9 @@ impl Failure {
     }
 
     /// Adds to a denied request what was presented.
-    pub(crate) fn with_presented(mut self, security: &Security) -> Self {
+    pub(crate) fn with_presented(mut self, presented: &str) -> Self {
         if self.is_denied {
-            self.message.push_str(&format!(" ({})", security.presented()));
+            self.message.push_str(&format!(" ({presented})"));
         }
         self
     }

@@ -61,7 +61,9 @@ async fn run(args: Args) -> Result<u8, Failure> {
     }
     let tls = args.security.tls(&args.connect)?;
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
-    let config = args.security.present(config)?;
+    let credentials = args.security.credentials()?;
+    let config = args.security.present(config, &credentials)?;
+    let presented = args.security.presented(&credentials);
     args.command.check_path()?;
     let sessions = Sessions::new(config, tls, &args.connect);
     let ended = match args.command {
@@ -71,7 +73,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Watch { path } => watch::run(sessions, &path, output).await,
         command => plain(sessions, &command, output).await,
     };
-    ended.map_err(|failure| failure.with_presented(&args.security))
+    ended.map_err(|failure| failure.with_presented(&presented))
 }
 
 /// Runs a plain command, and repeats it in another session if its session has ended and nothing was
@@ -108,7 +110,7 @@ async fn operate(
             let asked = sessions.attend(nodes::revoke(client, node)).await;
             asked.map_err(Failure::of_write)?
         }
-        Command::Create(create) => nodes::create(retry, create, output).await,
+        Command::Create(create) => nodes::create(client, retry, create, output).await,
         Command::Get { path } => nodes::get(retry, path, output).await,
         Command::Set { path, data, version } => {
             nodes::set(retry, path, data, *version, output).await

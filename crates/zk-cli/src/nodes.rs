@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, Retry, Stat};
+use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat};
 use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::args::Create;
@@ -63,9 +63,14 @@ pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
     }
 }
 
-pub(crate) async fn create(retry: &Retry, create: &Create, output: Output) -> Result<(), Failure> {
+pub(crate) async fn create(
+    client: &Client,
+    retry: &Retry,
+    create: &Create,
+    output: Output,
+) -> Result<(), Failure> {
     if create.parents {
-        create_parents(retry, &create.path, create.acl.entries()).await?;
+        create_parents(client, &create.path, create.acl.entries()).await?;
     }
     let (path, data) = (create.path.as_str(), create.data.as_bytes());
     let acl = create.acl.entries();
@@ -90,17 +95,13 @@ fn mode(create: &Create) -> CreateMode {
     }
 }
 
-async fn create_parents(retry: &Retry, path: &str, acl: &[Acl]) -> Result<(), Error> {
-    let slashes = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
-    for at in slashes {
-        let create =
-            |client: &Client| client.create_with_acl(&path[..at], b"", CreateMode::Persistent, acl);
-        match retry.run(create).await {
-            Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => return Err(error),
-            _ => {}
-        }
+/// Creates the missing parents, from the lowest one up: an access control list may deny the creation
+/// of a node that exists already.
+async fn create_parents(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
+    match path.rsplit_once('/') {
+        None | Some(("", _)) => Ok(()),
+        Some((parent, _)) => client.ensure_path_with_acl(parent, ParentMode::Persistent, acl).await,
     }
-    Ok(())
 }
 
 pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
@@ -69,9 +70,13 @@ pub(crate) struct SecretText(String);
 
 impl Security {
     /// Adds the credentials and the SASL user to the configuration.
-    pub(crate) fn present(&self, mut config: Config) -> Result<Config, Failure> {
-        for text in self.credentials()? {
-            let (scheme, credential) = split(&text)?;
+    pub(crate) fn present(
+        &self,
+        mut config: Config,
+        credentials: &[SecretText],
+    ) -> Result<Config, Failure> {
+        for SecretText(text) in credentials {
+            let (scheme, credential) = split(text)?;
             config = config.auth(scheme, credential.to_owned());
         }
         match &self.sasl {
@@ -88,6 +93,12 @@ impl Security {
         let Some(cacert) = &self.cacert else {
             return self.without_tls(connect);
         };
+        if connect.split(',').all(|host| host.starts_with("tcp://")) {
+            return Err(usage("--cacert has no effect if all servers have tcp://"));
+        }
+        for file in [&self.cacert, &self.cert, &self.key].into_iter().flatten() {
+            check(file)?;
+        }
         let mut tls = Tls::builder().ca_file(cacert);
         match (&self.cert, &self.key) {
             (Some(cert), key) => {
@@ -117,9 +128,9 @@ impl Security {
     }
 
     /// Says what the servers were shown, for the message that they denied a request.
-    pub(crate) fn presented(&self) -> String {
-        let texts = self.credentials().unwrap_or_default();
-        let known = texts.iter().filter_map(|text| split(text).ok()).map(|(scheme, credential)| {
+    pub(crate) fn presented(&self, credentials: &[SecretText]) -> String {
+        let parts = credentials.iter().filter_map(|SecretText(text)| split(text).ok());
+        let known = parts.map(|(scheme, credential)| {
             // Other schemes may have a secret before the colon.
             let user = credential.split(':').next().filter(|_| scheme == "digest");
             user.map_or_else(|| scheme.to_owned(), |user| format!("{scheme} as {user}"))
@@ -133,28 +144,26 @@ impl Security {
         }
     }
 
-    fn credentials(&self) -> Result<Vec<String>, Failure> {
-        let mut texts: Vec<String> =
-            self.auth.iter().map(|SecretText(text)| text.clone()).collect();
+    /// Returns all credentials. The file may be a pipe, which can be read only once.
+    pub(crate) fn credentials(&self) -> Result<Vec<SecretText>, Failure> {
+        let mut texts = self.auth.clone();
         if let Some(file) = &self.auth_file {
             let lines = fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
             let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-            texts.extend(lines.map(str::to_owned));
+            texts.extend(lines.map(|line| SecretText(line.to_owned())));
         }
         Ok(texts)
     }
 
     fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
         if let Some(file) = self.sasl_password_file.clone() {
-            // A mistyped name is reported at once, and not as a server that cannot be reached.
-            fs::File::open(&file).map_err(|error| unreadable(&file, &error))?;
+            check(&file)?;
             return Ok(DigestMd5::reading(user, move || fs::read(&file)));
         }
-        match std::env::var(SASL_PASSWORD) {
-            Ok(password) => Ok(DigestMd5::new(user, password)),
-            Err(_) => {
-                let files = format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE");
-                Err(usage(&files))
+        match std::env::var_os(SASL_PASSWORD) {
+            Some(password) => Ok(DigestMd5::new(user, password.into_vec())),
+            None => {
+                Err(usage(&format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE")))
             }
         }
     }
@@ -169,6 +178,11 @@ fn split(text: &str) -> Result<(&str, &str), Failure> {
         Some((scheme, credential)) if !scheme.is_empty() => Ok((scheme, credential)),
         _ => Err(usage("a credential is SCHEME:CREDENTIAL, such as digest:alice:secret")),
     }
+}
+
+/// A mistyped name is reported with the file, and at once.
+fn check(file: &Path) -> Result<(), Failure> {
+    fs::metadata(file).map(drop).map_err(|error| unreadable(file, &error))
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
@@ -206,10 +220,12 @@ mod tests {
     fn secrets_are_in_no_message() {
         let security = presenting(&["digest:alice:sesame", "token:sesame"]);
         assert!(!format!("{security:?}").contains("sesame"), "{security:?}");
-        let text = security.presented();
+        let text = security.presented(&security.auth);
         assert_eq!(text, "presented: digest as alice, token; zk whoami shows who that is");
         for wrong in ["sesame", ":sesame", "digest:sesame"] {
-            let failure = presenting(&[wrong]).present(Config::new("h").unwrap()).unwrap_err();
+            let security = presenting(&[wrong]);
+            let config = Config::new("h").unwrap();
+            let failure = security.present(config, &security.auth).unwrap_err();
             assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");
         }
     }

@@ -26,6 +26,16 @@ fn created_node_is_for_those_with_the_credential() {
 }
 
 #[test]
+fn parents_that_exist_need_no_permission_to_create_them() {
+    let Some(zk) = zk("protected-parents") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    alice.ok(&["create", "/app", "--acl", "auth::cdrwa"]);
+    zk.ok(&["setacl", "/", "world:anyone:ra"]);
+    alice.ok(&["create", "/app/a/b", "--parents"]);
+    zk.ok(&["setacl", "/", "world:anyone:cdrwa"]);
+}
+
+#[test]
 fn credentials_are_read_from_a_file() {
     let Some(zk) = zk("credential-file") else { return };
     let scratch = Scratch::new();
@@ -121,6 +131,7 @@ fn unusable_options_are_refused_before_connecting() {
     expect_refused(&["ls", "/", "--auth", "sesame"], "SCHEME:CREDENTIAL");
     expect_refused(&["ls", "/", "--auth", "digest:alice"], "digest:USER:PASSWORD");
     expect_refused(&["ls", "/", "--cert", "a.pem"], "--cert needs --cacert");
+    expect_refused(&["ls", "/", "--connect", "tcp://h", "--cacert", "f"], "has no effect");
     expect_refused(&["ls", "/", "--connect", "tls://h"], "tls:// needs --cacert");
     expect_refused(&["ls", "/", "--sasl", "alice"], "ZK_SASL_PASSWORD");
     expect_refused(&["ls", "/", "--sasl-password-file", "f"], "needs --sasl");

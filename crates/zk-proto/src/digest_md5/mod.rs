@@ -30,7 +30,6 @@ mod directives;
 mod md5;
 mod secret;
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
@@ -148,8 +147,9 @@ impl Exchange<'_> {
     fn proof(&self, method: &str) -> Proof {
         let password = String::from_utf8_lossy(self.password);
         let [user, realm] = [self.user, self.realm].map(latin1_if_possible);
-        let password = Secret::new(latin1_if_possible(&password).into_owned());
-        let secret = md5(&[&user, b":", &realm, b":", &password]);
+        let password = latin1_if_possible(&password);
+        // From this hash, a user can be authenticated without the password.
+        let secret = Secret::new(md5(&[&user, b":", &realm, b":", &password]).to_vec());
         let mut a1: Vec<&[u8]> = vec![&secret];
         for part in
             [Some(self.nonce), Some(self.cnonce), self.authorization_id].into_iter().flatten()
@@ -175,9 +175,15 @@ impl fmt::Debug for Exchange<'_> {
 
 /// Encodes a text as Java's `stringToByte_8859_1` does: in ISO 8859-1 if that has all its characters,
 /// otherwise in UTF-8.
-fn latin1_if_possible(text: &str) -> Cow<'_, [u8]> {
-    let latin1: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
-    latin1.map_or(Cow::Borrowed(text.as_bytes()), Cow::Owned)
+fn latin1_if_possible(text: &str) -> Secret {
+    let mut bytes = Secret::new(Vec::with_capacity(text.len()));
+    match text.chars().all(|char| u8::try_from(char).is_ok()) {
+        true => {
+            text.chars().filter_map(|char| u8::try_from(char).ok()).for_each(|it| bytes.push(it))
+        }
+        false => bytes.extend(text.as_bytes()),
+    }
+    bytes
 }
 
 /// A hash in hexadecimal, by which one side proves that it knows the password.

@@ -25,6 +25,17 @@ pub(crate) struct Identity {
     /// Replies of a read-only server do not count. They may contain changes that no quorum agreed
     /// to, and all other servers would refuse a session that presents their zxid.
     session_zxid: i64,
+    /// Granted on the current connection, and not accepted yet.
+    offered: Option<Offered>,
+}
+
+/// What a handshake grants. It counts only once the server is authenticated: any peer can grant a
+/// session id with a password that no other server takes.
+#[derive(Debug)]
+struct Offered {
+    session_id: i64,
+    password: Password,
+    timeout: Duration,
 }
 
 /// Password of a session. It must never be printed: anyone who has it can take the session over.
@@ -58,6 +69,7 @@ impl Identity {
             timeout: settings.session_timeout,
             last_zxid: zxid,
             session_zxid: zxid,
+            offered: None,
         }
     }
 
@@ -104,11 +116,11 @@ impl Identity {
         }
     }
 
-    /// Takes what a server has granted.
+    /// Notes the offer of a server. [`Identity::accept`] takes it.
     ///
     /// # Errors
     /// The answer does not fit what was presented.
-    pub(crate) fn take(
+    pub(crate) fn offered(
         &mut self,
         response: &ConnectResponse,
         settings: &Settings,
@@ -120,18 +132,25 @@ impl Identity {
             if self.exists() || !settings.allow_read_only {
                 return Err(DisconnectReason::ReadOnly);
             }
-            self.timeout = timeout;
+            let password = Password(self.password.0.clone());
+            self.offered = Some(Offered { session_id: 0, password, timeout });
             return Ok(Granted::ReadOnly { session_id });
         }
         if session_id == 0 || (self.exists() && session_id != self.session_id) {
             return Err(DisconnectReason::WrongSession);
         }
         let granted = if self.exists() { Granted::Resumed } else { Granted::Created };
-        self.session_id = session_id;
         // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
-        self.password = Password(Bytes::copy_from_slice(&response.password));
-        self.timeout = timeout;
+        let password = Password(Bytes::copy_from_slice(&response.password));
+        self.offered = Some(Offered { session_id, password, timeout });
         Ok(granted)
+    }
+
+    /// Takes the last offer, once its server is authenticated.
+    pub(crate) fn accept(&mut self) {
+        if let Some(Offered { session_id, password, timeout }) = self.offered.take() {
+            (self.session_id, self.password, self.timeout) = (session_id, password, timeout);
+        }
     }
 
     /// Returns the credentials to take the session over; `None` if there is no session yet.

@@ -41,10 +41,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), DisconnectReason> {
         match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
             ConnectReply::Accepted(response) => {
-                let granted = self.identity.take(&response, &self.settings)?;
-                if !matches!(granted, Granted::ReadOnly { .. }) {
-                    self.lease.handshake_accepted(self.identity.timeout(), now);
-                }
+                let granted = self.identity.offered(&response, &self.settings)?;
                 self.authenticate(now, granted)
             }
             ConnectReply::Rejected if self.identity.exists() => {
@@ -59,8 +56,13 @@ impl<H: Handles> Session<H> {
         }
     }
 
+    /// Begins to use the connection, whose server is authenticated.
     pub(super) fn established(&mut self, now: Instant, granted: Granted) {
+        self.identity.accept();
         let timeout = self.identity.timeout();
+        if !matches!(granted, Granted::ReadOnly { .. }) {
+            self.lease.handshake_accepted(timeout, now);
+        }
         let session_id = self.identity.session_id();
         let was_established = self.is_established();
         let host = self.connection.established(now, granted, &mut self.rng);

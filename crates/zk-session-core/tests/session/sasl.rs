@@ -8,7 +8,7 @@ use zk_session_core::{
 };
 
 use crate::harness::{Servers, T, World, ended, ms};
-use crate::script::acceptance;
+use crate::script::{PASSWORD, acceptance};
 
 /// A mechanism in which each side sends its name: an empty token, `who?`, `alice`, `server`.
 #[derive(Default)]
@@ -184,6 +184,37 @@ fn established_session_tries_again_after_a_failed_exchange() {
     world.respond(&acceptance(6000));
     authenticate(&mut world);
     assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn unproven_server_changes_neither_session_nor_timeout() {
+    let mut world = accepted();
+    authenticate(&mut world);
+    let timeout = world.session.session_timeout();
+    world.cut();
+    world.open();
+    let mut forged = acceptance(100);
+    forged.password = Bytes::from_static(b"forged");
+    world.respond(&forged);
+    exchange(&mut world, b"", Some(b"who?"));
+    exchange(&mut world, b"alice", Some(b"mallory"));
+    assert_eq!(world.session.session_timeout(), timeout);
+    world.open();
+    assert_eq!(world.last_connect().password, PASSWORD[..]);
+    world.respond(&acceptance(6000));
+    authenticate(&mut world);
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn unproven_server_leaves_a_first_session_to_be_created() {
+    let mut world = accepted();
+    exchange(&mut world, b"", Some(b"who?"));
+    exchange(&mut world, b"alice", Some(b"mallory"));
+    world.open();
+    assert_eq!(world.last_connect().session_id, 0);
     world.finish();
 }
 

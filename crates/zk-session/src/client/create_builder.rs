@@ -148,7 +148,9 @@ impl<'a> CreateBuilder<'a> {
         Self { data, ..self }
     }
 
-    /// Sets the access control list of the node.
+    /// Sets the access control list of the node, not of parents that are created for it. Those are
+    /// open to everyone, as with Curator. To restrict them, create them with
+    /// [`Client::ensure_path_with_acl`] first.
     pub fn acl(self, acl: &'a [Acl]) -> Self {
         Self { acl, ..self }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
-use zk_session_core::{Error, ErrorKind, SessionEnd, TIMEOUT_MAX};
+use zk_session_core::{DisconnectReason, Error, ErrorKind, SaslFailure, SessionEnd, TIMEOUT_MAX};
 
 use super::{Client, Config, RetryPolicy};
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
@@ -400,7 +400,12 @@ impl<C: Connector + Clone> Opener<C> {
                 Err(error) => error,
             };
             attempts += 1;
-            let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(end) if !end.is_loss());
+            let is_refused = match error.kind() {
+                ErrorKind::SessionEnded(end) => !end.is_loss(),
+                // Old servers reject credentials like that.
+                ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer)) => true,
+                _ => false,
+            };
             let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
             let Some(pause) = pause else { return Err(error) };
             let Some(inner) = manager.upgrade() else { return Err(error) };
