@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use xtask::zookeeper::{Settings, Standalone};
+use xtask::zookeeper::{Settings, Standalone, certificate};
 use zk_recipes::session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
     PeerProtocol, Perms, SessionEvent, TlsFailure,
@@ -14,23 +13,18 @@ use zk_recipes::{LossReason, Mutex};
 use zk_tests::{Scratch, contenders, eventually, now, or_skip, zookeeper, zookeeper_with};
 use zk_tls::{Tls, TlsBuilder};
 
-fn file(name: &str) -> PathBuf {
-    let folder = "../crates/zk-tls/tests/certificates";
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
-}
-
-fn serving(certificate: &str, client_auth: &str) -> Settings {
-    let settings = Settings::default().tls(&file(certificate), &file("ca.pem"));
+fn serving(key_store: &str, client_auth: &str) -> Settings {
+    let settings = Settings::default().tls(&certificate(key_store), &certificate("ca.pem"));
     settings.config("ssl.clientAuth", client_auth)
 }
 
 /// The certificates have no name for the address of the test.
 fn trusting(ca: &str) -> TlsBuilder {
-    Tls::builder().ca_file(file(ca)).server_name("localhost")
+    Tls::builder().ca_file(certificate(ca)).server_name("localhost")
 }
 
 fn with_certificate(name: &str) -> TlsBuilder {
-    trusting("ca.pem").client_certificate_files(file(name), file(name))
+    trusting("ca.pem").client_certificate_files(certificate(name), certificate(name))
 }
 
 fn tls_port(server: &Standalone) -> String {
@@ -112,7 +106,7 @@ async fn server_certificates_are_checked() {
     let to = tls_port(&server);
     let unknown = failure(connect(&to, trusting("other-ca.pem")).await);
     assert_eq!(unknown, TlsFailure::UnknownIssuer);
-    let by_address = Tls::builder().ca_file(file("ca.pem"));
+    let by_address = Tls::builder().ca_file(certificate("ca.pem"));
     assert_eq!(failure(connect(&to, by_address).await), TlsFailure::WrongName);
     let Some(server) = zookeeper_with(&serving("expired.pem", "none")) else { return };
     let expired = failure(connect(&tls_port(&server), trusting("ca.pem")).await);
@@ -168,13 +162,13 @@ async fn guard_reports_loss_before_next_grant_over_tls() {
 async fn session_outlives_a_replaced_certificate() {
     let scratch = Scratch::new();
     let store = scratch.path("store.pem");
-    std::fs::copy(file("server.pem"), &store).unwrap();
+    std::fs::copy(certificate("server.pem"), &store).unwrap();
     let settings =
-        Settings::default().tls(&store, &file("ca.pem")).config("ssl.clientAuth", "none");
+        Settings::default().tls(&store, &certificate("ca.pem")).config("ssl.clientAuth", "none");
     let Some(server) = zookeeper_with(&settings) else { return };
     let client = connect(&tls_port(&server), trusting("ca.pem")).await.unwrap();
     let mut events = client.events();
-    std::fs::copy(file("expired.pem"), &store).unwrap();
+    std::fs::copy(certificate("expired.pem"), &store).unwrap();
     server.restart().unwrap();
     assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
     let is_told = async || match client.last_disconnect() {
@@ -182,7 +176,7 @@ async fn session_outlives_a_replaced_certificate() {
         _ => None,
     };
     eventually(Duration::from_secs(20), is_told).await.unwrap();
-    std::fs::copy(file("server.pem"), &store).unwrap();
+    std::fs::copy(certificate("server.pem"), &store).unwrap();
     server.restart().unwrap();
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
     client.exists("/").await.unwrap();

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use xtask::zookeeper::certificate;
 use zk_benches::contest::{Board, Clock, Hold, Job, Kind, Refusal, sequence_of};
 use zk_recipes::session::{Client, Config};
 use zk_recipes::{Guard, LocalQueueLimits, LockError, Mutex, RwLock, Semaphore};
 use zk_tls::Tls;
-
-use crate::roster;
 
 /// A way to use the library.
 #[derive(Clone, Copy)]
@@ -71,7 +70,7 @@ pub(crate) async fn run(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusa
 }
 
 fn tls() -> io::Result<Tls> {
-    let authority = roster::certificate("ca.pem");
+    let authority = certificate("ca.pem");
     Tls::builder().ca_file(authority).server_name("localhost").build()
 }
 

@@ -33,11 +33,6 @@ pub(crate) const ALL: [(&str, &str); 10] = [
 /// The contestants that need no other program.
 pub(crate) const OWN: [&str; 7] = [FLOOR, OURS, OURS_TLS, LOCAL_QUEUE, CLASSIC, MARKED, HERD];
 
-/// Returns a file of the certificates for TLS.
-pub(crate) fn certificate(name: &str) -> PathBuf {
-    benches().join("../crates/zk-tls/tests/certificates").join(name)
-}
-
 /// Returns the folder for programs and logs of contestants, next to this program's folder.
 pub(crate) fn workshop() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| error.to_string())?;

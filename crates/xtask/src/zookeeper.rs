@@ -34,7 +34,7 @@ pub use four_letter::{Mode, Status, four_letter};
 pub use install::Privilege;
 pub(crate) use install::install;
 pub use server::Server;
-pub use settings::Settings;
+pub use settings::{Settings, certificate};
 pub use skip::or_skip;
 pub use standalone::Standalone;
 

@@ -66,18 +66,24 @@ pub(crate) struct Security {
 
 /// A text from the command line that no message and no debug output may show.
 #[derive(Clone)]
-pub(crate) struct SecretText(String);
+struct SecretText(String);
+
+/// A credential of a scheme.
+#[derive(Debug)]
+pub(crate) struct Credential {
+    scheme: String,
+    secret: SecretText,
+}
 
 impl Security {
     /// Adds the credentials and the SASL user to the configuration.
     pub(crate) fn present(
         &self,
         mut config: Config,
-        credentials: &[SecretText],
+        credentials: &[Credential],
     ) -> Result<Config, Failure> {
-        for SecretText(text) in credentials {
-            let (scheme, credential) = split(text)?;
-            config = config.auth(scheme, credential.to_owned());
+        for Credential { scheme, secret } in credentials {
+            config = config.auth(scheme, secret.0.clone());
         }
         match &self.sasl {
             Some(user) => Ok(config.sasl(self.digest_md5(user)?)),
@@ -128,12 +134,11 @@ impl Security {
     }
 
     /// Says what the servers were shown, for the message that they denied a request.
-    pub(crate) fn presented(&self, credentials: &[SecretText]) -> String {
-        let parts = credentials.iter().filter_map(|SecretText(text)| split(text).ok());
-        let known = parts.map(|(scheme, credential)| {
+    pub(crate) fn presented(&self, credentials: &[Credential]) -> String {
+        let known = credentials.iter().map(|Credential { scheme, secret }| {
             // Other schemes may have a secret before the colon.
-            let user = credential.split(':').next().filter(|_| scheme == "digest");
-            user.map_or_else(|| scheme.to_owned(), |user| format!("{scheme} as {user}"))
+            let user = secret.0.split(':').next().filter(|_| scheme == "digest");
+            user.map_or_else(|| scheme.clone(), |user| format!("{scheme} as {user}"))
         });
         let sasl = self.sasl.iter().map(|user| format!("sasl as {user}"));
         let cert = self.cert.iter().map(|file| format!("certificate {}", file.display()));
@@ -145,14 +150,13 @@ impl Security {
     }
 
     /// Returns all credentials. The file may be a pipe, which can be read only once.
-    pub(crate) fn credentials(&self) -> Result<Vec<SecretText>, Failure> {
-        let mut texts = self.auth.clone();
-        if let Some(file) = &self.auth_file {
-            let lines = fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
-            let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-            texts.extend(lines.map(|line| SecretText(line.to_owned())));
-        }
-        Ok(texts)
+    pub(crate) fn credentials(&self) -> Result<Vec<Credential>, Failure> {
+        let lines = match &self.auth_file {
+            Some(file) => fs::read_to_string(file).map_err(|error| unreadable(file, &error))?,
+            None => String::new(),
+        };
+        let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        self.auth.iter().map(|text| text.0.as_str()).chain(lines).map(credential).collect()
     }
 
     fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
@@ -169,13 +173,15 @@ impl Security {
     }
 }
 
-/// Splits a credential. The message does not contain it.
-fn split(text: &str) -> Result<(&str, &str), Failure> {
+/// Parses a credential. The message does not contain it.
+fn credential(text: &str) -> Result<Credential, Failure> {
     match text.split_once(':') {
-        Some(("digest", credential)) if !credential.contains(':') => {
+        Some(("digest", secret)) if !secret.contains(':') => {
             Err(usage("a digest credential is digest:USER:PASSWORD"))
         }
-        Some((scheme, credential)) if !scheme.is_empty() => Ok((scheme, credential)),
+        Some((scheme, secret)) if !scheme.is_empty() => {
+            Ok(Credential { scheme: scheme.to_owned(), secret: SecretText(secret.to_owned()) })
+        }
         _ => Err(usage("a credential is SCHEME:CREDENTIAL, such as digest:alice:secret")),
     }
 }
@@ -220,12 +226,12 @@ mod tests {
     fn secrets_are_in_no_message() {
         let security = presenting(&["digest:alice:sesame", "token:sesame"]);
         assert!(!format!("{security:?}").contains("sesame"), "{security:?}");
-        let text = security.presented(&security.auth);
+        let credentials = security.credentials().unwrap();
+        assert!(!format!("{credentials:?}").contains("sesame"), "{credentials:?}");
+        let text = security.presented(&credentials);
         assert_eq!(text, "presented: digest as alice, token; zk whoami shows who that is");
         for wrong in ["sesame", ":sesame", "digest:sesame"] {
-            let security = presenting(&[wrong]);
-            let config = Config::new("h").unwrap();
-            let failure = security.present(config, &security.auth).unwrap_err();
+            let failure = presenting(&[wrong]).credentials().unwrap_err();
             assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");
         }
     }

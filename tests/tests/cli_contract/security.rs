@@ -1,7 +1,6 @@
 //! Tests of the options for secured ensembles, and of the commands for access control lists.
 
-use std::path::{Path, PathBuf};
-
+use xtask::zookeeper::certificate;
 use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
 
 use crate::{expect_failure, expect_refused, zk};
@@ -137,9 +136,4 @@ fn unusable_options_are_refused_before_connecting() {
     expect_refused(&["ls", "/", "--sasl-password-file", "f"], "needs --sasl");
     expect_refused(&["create", "/a", "--acl", "world:anyone:rx"], "letters of cdrwa");
     expect_refused(&["setacl", "/a"], "SCHEME:ID:PERMS");
-}
-
-fn certificate(name: &str) -> PathBuf {
-    let folder = "../crates/zk-tls/tests/certificates";
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
 }

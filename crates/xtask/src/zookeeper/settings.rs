@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddrV4;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Ensemble, Error, Standalone};
 
@@ -17,6 +17,13 @@ pub struct Settings {
     jvm_flags: Vec<String>,
     sasl_users: Vec<(String, String)>,
     has_tls: bool,
+}
+
+/// Returns a file of the certificates for tests of TLS; see the README beside them.
+#[must_use]
+pub fn certificate(name: &str) -> PathBuf {
+    let folder = "../zk-tls/tests/certificates";
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
 }
 
 impl Default for Settings {

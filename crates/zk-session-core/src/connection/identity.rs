@@ -125,31 +125,32 @@ impl Identity {
         response: &ConnectResponse,
         settings: &Settings,
     ) -> Result<Granted, DisconnectReason> {
-        let timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
         let session_id = response.session_id;
+        self.offered = Some(Offered {
+            session_id,
+            // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
+            password: Password(Bytes::copy_from_slice(&response.password)),
+            timeout: Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0)),
+        });
         if response.read_only == Some(true) {
             // A read-only server cannot have this session, if there is one, despite its answer.
             if self.exists() || !settings.allow_read_only {
                 return Err(DisconnectReason::ReadOnly);
             }
-            let password = Password(self.password.0.clone());
-            self.offered = Some(Offered { session_id: 0, password, timeout });
             return Ok(Granted::ReadOnly { session_id });
         }
         if session_id == 0 || (self.exists() && session_id != self.session_id) {
             return Err(DisconnectReason::WrongSession);
         }
-        let granted = if self.exists() { Granted::Resumed } else { Granted::Created };
-        // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
-        let password = Password(Bytes::copy_from_slice(&response.password));
-        self.offered = Some(Offered { session_id, password, timeout });
-        Ok(granted)
+        Ok(if self.exists() { Granted::Resumed } else { Granted::Created })
     }
 
     /// Takes the last offer, once its server is authenticated.
-    pub(crate) fn accept(&mut self) {
-        if let Some(Offered { session_id, password, timeout }) = self.offered.take() {
-            (self.session_id, self.password, self.timeout) = (session_id, password, timeout);
+    pub(crate) fn accept(&mut self, granted: Granted) {
+        let Some(Offered { session_id, password, timeout }) = self.offered.take() else { return };
+        self.timeout = timeout;
+        if !matches!(granted, Granted::ReadOnly { .. }) {
+            (self.session_id, self.password) = (session_id, password);
         }
     }
 

@@ -58,7 +58,7 @@ impl<H: Handles> Session<H> {
 
     /// Begins to use the connection, whose server is authenticated.
     pub(super) fn established(&mut self, now: Instant, granted: Granted) {
-        self.identity.accept();
+        self.identity.accept(granted);
         let timeout = self.identity.timeout();
         if !matches!(granted, Granted::ReadOnly { .. }) {
             self.lease.handshake_accepted(timeout, now);
