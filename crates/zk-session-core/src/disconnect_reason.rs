@@ -9,7 +9,7 @@ use crate::error::NotRunning;
 use crate::{SaslFailure, TlsFailure};
 
 /// Reason why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DisconnectReason {
     /// No server could be reached in time, or at all.
@@ -107,9 +107,9 @@ impl std::error::Error for DisconnectReason {}
 
 impl DisconnectReason {
     /// Returns true if the attempt failed at once, and the next one is likely to fail as well.
-    pub(crate) fn is_refusal(self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         match self {
-            Self::Unreachable(kind) => kind != io::ErrorKind::TimedOut,
+            Self::Unreachable(kind) => *kind != io::ErrorKind::TimedOut,
             Self::NotZooKeeper(_) | Self::Tls(_) | Self::Sasl(_) => true,
             _ => false,
         }

@@ -80,6 +80,7 @@ mod credentials;
 mod disconnect_reason;
 mod error;
 mod event;
+mod io_failure;
 mod lease;
 mod lease_assumptions;
 mod output;
@@ -102,6 +103,7 @@ pub use self::error::{
     TRANSIENT_CODES,
 };
 pub use self::event::SessionEvent;
+pub use self::io_failure::IoFailure;
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 pub use self::output::{
     Forgotten, Handle, Handles, LeaseState, Output, Reply, ReplyTo, WatchEvent, WatchKind,

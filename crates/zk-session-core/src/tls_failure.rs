@@ -1,19 +1,21 @@
 //! Reasons why a connection over TLS failed.
 
+use std::fmt;
 use std::time::Duration;
-use std::{fmt, io};
+
+use crate::IoFailure;
 
 /// Reason why a connection over TLS failed.
 ///
 /// A connector reports it as the inner error of its [`io::Error`], and the session reports it as
 /// [`DisconnectReason::Tls`](crate::DisconnectReason::Tls).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFailure {
     /// The connect string demands TLS, and the connector has none.
     NotConfigured,
-    /// A file with certificates or a key could not be read.
-    FileUnreadable(io::ErrorKind),
+    /// A file with certificates or a key could not be read. The text names the file.
+    FileUnreadable(IoFailure),
     /// A file, or a text, with certificates or a key has none that can be used.
     FileUnfit(&'static str),
     /// The server's certificate is of an authority that the client does not trust.
@@ -45,8 +47,8 @@ impl fmt::Display for TlsFailure {
                 "the connect string demands TLS (tls://), and the client has no TLS; \
                  use a connector of the crate zk-tls"
             }
-            Self::FileUnreadable(kind) => {
-                return write!(f, "a file with certificates or a key cannot be read ({kind})");
+            Self::FileUnreadable(failure) => {
+                return write!(f, "a file with certificates or a key cannot be read: {failure}");
             }
             Self::FileUnfit(reason) => return f.write_str(reason),
             Self::UnknownIssuer => {

@@ -22,9 +22,11 @@ impl Source {
     fn read(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::File(path) => {
-                fs::read(path).map_err(|error| refused(TlsFailure::FileUnreadable(error.kind())))
-            }
+            Self::File(path) => fs::read(path).map_err(|error| {
+                let named = format!("{}: {error}", path.display());
+                let error = io::Error::new(error.kind(), named);
+                refused(TlsFailure::FileUnreadable(error.into()))
+            }),
         }
     }
 }

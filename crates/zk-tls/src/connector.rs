@@ -111,10 +111,11 @@ impl<C: Connector> Connector for Tls<C> {
     }
 
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        self.inner.local_address(match &stream.stream {
-            Either::Plain(stream) => stream,
-            Either::Tls(stream) => stream.get_ref().0,
-        })
+        self.inner.local_address(stream.inner())
+    }
+
+    fn peer_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
+        self.inner.peer_address(stream.inner())
     }
 }
 
@@ -156,6 +157,13 @@ enum Either<S> {
 impl<S> TlsStream<S> {
     fn plain(stream: S) -> Self {
         Self { stream: Either::Plain(stream), has_certificate: false }
+    }
+
+    fn inner(&self) -> &S {
+        match &self.stream {
+            Either::Plain(stream) => stream,
+            Either::Tls(stream) => stream.get_ref().0,
+        }
     }
 
     fn explained<T>(&self, result: io::Result<T>) -> io::Result<T> {

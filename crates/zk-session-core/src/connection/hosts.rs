@@ -93,7 +93,7 @@ impl Hosts {
 
     /// Records how the connection to the current server, or the attempt at it, ended. `has_served`
     /// is true if the connection was up for a while.
-    pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: DisconnectReason) {
+    pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: &DisconnectReason) {
         if has_served {
             self.failures = 0;
         }
@@ -336,7 +336,7 @@ mod tests {
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
-        hosts.lost(true, true, DisconnectReason::ClosedByServer);
+        hosts.lost(true, true, &DisconnectReason::ClosedByServer);
         assert_eq!(hosts.failed(now, true, &mut rng), Duration::ZERO);
         let second = hosts.failed(now, true, &mut rng);
         assert!(second > Duration::ZERO && second < 2 * BACKOFF_STEP, "{second:?}");

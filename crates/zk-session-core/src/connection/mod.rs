@@ -111,7 +111,7 @@ impl Connection {
 
     /// Returns why the last connection or attempt failed; `None` while connected.
     pub(crate) fn last_disconnect(&self) -> Option<DisconnectReason> {
-        self.last_disconnect
+        self.last_disconnect.clone()
     }
 
     /// Returns the number of established connections that were lost.
@@ -205,7 +205,7 @@ impl Connection {
     pub(crate) fn lost(
         &mut self,
         now: Instant,
-        cause: DisconnectReason,
+        cause: &DisconnectReason,
         was_up_for: Duration,
         rng: &mut Rng,
     ) -> Loss {
@@ -217,7 +217,7 @@ impl Connection {
         self.hosts.lost(was_up, has_served, cause);
         self.move_at = None;
         self.search = None;
-        self.last_disconnect = Some(cause);
+        self.last_disconnect = Some(cause.clone());
         self.lost_count += u64::from(was_up);
         let pause = match cause {
             DisconnectReason::Rebalanced => Hosts::pause_to_move(rng),
@@ -301,7 +301,7 @@ impl Connection {
     pub(crate) fn speaks_tls(&mut self, host: &Host) -> Option<DisconnectReason> {
         if self.hosts.set_speaks_tls(host) {
             self.last_disconnect = Some(DisconnectReason::NotZooKeeper(PeerProtocol::Tls));
-            return self.last_disconnect;
+            return self.last_disconnect();
         }
         None
     }

@@ -1,10 +1,13 @@
 //! Reasons why a SASL exchange failed.
 
-use std::{fmt, io};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::IoFailure;
 
 /// Reason why a SASL exchange failed, other than a rejection by the server, which is
 /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SaslFailure {
     /// The server answered without a token before the exchange was complete.
@@ -22,9 +25,9 @@ pub enum SaslFailure {
     /// A token is longer than [`SASL_TOKEN_LEN_MAX`](crate::limits::SASL_TOKEN_LEN_MAX).
     TokenTooLong,
     /// The mechanism could not be prepared, for example because the password could not be read.
-    NotPrepared(io::ErrorKind),
+    NotPrepared(IoFailure),
     /// The mechanism failed at the client.
-    Mechanism(&'static str),
+    Mechanism(Arc<str>),
 }
 
 impl fmt::Display for SaslFailure {
@@ -44,8 +47,8 @@ impl fmt::Display for SaslFailure {
             ),
             Self::UnfitToken(reason) => write!(f, "the server's SASL token is unusable: {reason}"),
             Self::TokenTooLong => f.write_str("a SASL token is too long"),
-            Self::NotPrepared(kind) => {
-                write!(f, "the credentials for SASL could not be prepared ({kind})")
+            Self::NotPrepared(failure) => {
+                write!(f, "the credentials for SASL could not be prepared: {failure}")
             }
             Self::Mechanism(reason) => write!(f, "the SASL mechanism failed: {reason}"),
         }

@@ -107,13 +107,13 @@ impl<H: Handles> Session<H> {
             cause => cause,
         };
         let was_up_for = now.saturating_duration_since(self.requests.liveness().up());
-        let loss = self.connection.lost(now, cause, was_up_for, &mut self.rng);
+        let loss = self.connection.lost(now, &cause, was_up_for, &mut self.rng);
         self.sasl.end();
-        self.fail_inflight(&ErrorKind::ConnectionLost(cause));
+        self.fail_inflight(&ErrorKind::ConnectionLost(cause.clone()));
         if let Some(closing) = &mut self.closing {
             closing.disconnected();
         }
-        self.tell_refusal(loss.next_attempt, cause);
+        self.tell_refusal(loss.next_attempt, &cause);
         let session_id = self.identity.session_id();
         if loss.was_up {
             self.clean_up.connection_changed();
@@ -153,12 +153,12 @@ impl<H: Handles> Session<H> {
     /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
     /// ZooKeeper server, or all refuse connections and the next attempt is after
     /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also failures of SASL.
-    fn tell_refusal(&mut self, next_attempt: Instant, cause: DisconnectReason) {
+    fn tell_refusal(&mut self, next_attempt: Instant, cause: &DisconnectReason) {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());
         let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
         if !self.is_established() && self.connection.is_refused(is_long) {
-            self.outputs.push(Output::Refused(cause));
+            self.outputs.push(Output::Refused(cause.clone()));
         }
     }
 
@@ -189,7 +189,7 @@ impl<H: Handles> Session<H> {
     pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
         let is_news = speaks_tls && self.end_reason().is_none() && !self.is_established();
         if let Some(cause) = is_news.then(|| self.connection.speaks_tls(host)).flatten() {
-            self.tell_refusal(now, cause);
+            self.tell_refusal(now, &cause);
         }
     }
 }

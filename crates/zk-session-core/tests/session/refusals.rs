@@ -22,7 +22,7 @@ fn world(servers: u16, refused_timeout: Option<Duration>) -> World {
 
 fn refused(world: &World) -> Vec<(Duration, DisconnectReason)> {
     let refusal = |(at, seen): &(Duration, Seen)| match seen {
-        Seen::Refused(cause) => Some((*at, *cause)),
+        Seen::Refused(cause) => Some((*at, cause.clone())),
         _ => None,
     };
     world.log.iter().filter_map(refusal).collect()
@@ -135,7 +135,7 @@ fn server_that_fails_without_refusing_is_retried() {
         for _ in 0..20 {
             let current = world.attempts().len();
             let is_odd = current.is_multiple_of(2);
-            fail(&mut world, if is_odd { cause } else { REFUSED });
+            fail(&mut world, if is_odd { cause.clone() } else { REFUSED });
         }
         assert_eq!(refused(&world), [], "{cause}");
         world.finish();

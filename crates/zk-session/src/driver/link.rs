@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 use zk_session_core::{DisconnectReason, Host, SaslFailure, SaslMechanism, Session, TlsFailure};
 
-use super::sasl::Sasl;
+use super::sasl::{Sasl, SaslPreparation};
 use super::shared::Channels;
 use super::transport::Connector;
 use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
@@ -80,12 +80,11 @@ impl Buffers {
 
 enum Stream<S> {
     None,
-    Opening(Pin<Box<dyn Future<Output = Result<Opened<S>, DisconnectReason>> + Send>>),
+    Opening(Host, Pin<Box<dyn Future<Output = io::Result<S>> + Send>>),
+    /// The mechanism that is to authenticate the connection is being prepared.
+    Preparing(S, SaslPreparation),
     Open(S),
 }
-
-/// A stream, and the mechanism that authenticates the connection.
-type Opened<S> = (S, Option<Box<dyn SaslMechanism>>);
 
 /// Result of polling the connection.
 pub(super) enum Progress {
@@ -112,17 +111,7 @@ impl<C: Connector> Link<C> {
 
     pub(super) fn connect(&mut self, host: &Host) {
         self.close();
-        let stream = self.connector.connect(host);
-        let mechanism = self.sasl.as_ref().map(|sasl| sasl.prepare(host));
-        self.stream = Stream::Opening(Box::pin(async {
-            let unreachable = |error: io::Error| cause(&error, DisconnectReason::Unreachable);
-            let stream = stream.await.map_err(unreachable)?;
-            let Some(mechanism) = mechanism else { return Ok((stream, None)) };
-            let failed = |error: io::Error| SaslFailure::NotPrepared(error.kind());
-            let mechanism =
-                mechanism.await.map_err(|error| DisconnectReason::Sasl(failed(error)))?;
-            Ok((stream, Some(mechanism)))
-        }));
+        self.stream = Stream::Opening(host.clone(), Box::pin(self.connector.connect(host)));
     }
 
     /// Drops the stream, and all bytes in its buffers.
@@ -148,14 +137,38 @@ impl<C: Connector> Link<C> {
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<Progress> {
         match &mut self.stream {
             Stream::None => Poll::Pending,
-            Stream::Opening(attempt) => match ready!(attempt.as_mut().poll(cx)) {
-                Ok((stream, mechanism)) => {
+            Stream::Opening(host, attempt) => match ready!(attempt.as_mut().poll(cx)) {
+                Ok(stream) => {
                     self.local_address = self.connector.local_address(&stream);
-                    self.stream = Stream::Open(stream);
-                    Poll::Ready(Progress::Connected(mechanism))
+                    let address = self.connector.peer_address(&stream);
+                    let Some(sasl) = &self.sasl else {
+                        self.stream = Stream::Open(stream);
+                        return Poll::Ready(Progress::Connected(None));
+                    };
+                    self.stream = Stream::Preparing(stream, sasl.prepare(host, address));
+                    self.poll_stream(cx)
                 }
-                Err(cause) => Poll::Ready(Progress::Lost(cause)),
+                Err(error) => {
+                    let cause = cause(&error, DisconnectReason::Unreachable);
+                    Poll::Ready(Progress::Lost(cause))
+                }
             },
+            Stream::Preparing(_, mechanism) => {
+                Poll::Ready(match ready!(mechanism.as_mut().poll(cx)) {
+                    Ok(mechanism) => {
+                        if let Stream::Preparing(stream, _) =
+                            std::mem::replace(&mut self.stream, Stream::None)
+                        {
+                            self.stream = Stream::Open(stream);
+                        }
+                        Progress::Connected(Some(mechanism))
+                    }
+                    Err(error) => {
+                        let failure = SaslFailure::NotPrepared(error.into());
+                        Progress::Lost(DisconnectReason::Sasl(failure))
+                    }
+                })
+            }
             Stream::Open(stream) => self.buffers.poll_fill(cx, stream),
         }
     }
@@ -233,5 +246,5 @@ impl<C: Connector> Link<C> {
 /// Returns why the connection ended. A connector with TLS reports its own failures.
 fn cause(error: &io::Error, other: impl Fn(io::ErrorKind) -> DisconnectReason) -> DisconnectReason {
     let failure = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>());
-    failure.map_or_else(|| other(error.kind()), |failure| DisconnectReason::Tls(*failure))
+    failure.map_or_else(|| other(error.kind()), |failure| DisconnectReason::Tls(failure.clone()))
 }

@@ -1,6 +1,7 @@
 //! SASL credentials, from which each connection gets its mechanism.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -12,12 +13,13 @@ use crate::entropy::entropy;
 
 /// Prepares the SASL mechanism of each connection.
 ///
-/// The future runs while the connection is opened, and counts towards its time limit. Everything
-/// that blocks belongs there, on a thread of its own: reading a password, a request to a Kerberos
-/// server. The mechanism itself runs on the driver of the session and must not block.
+/// The future runs once the connection is open, and counts towards the time limit of the attempt.
+/// Everything that blocks belongs there, on a thread of its own: reading a password, a request to a
+/// Kerberos server. The mechanism itself runs on the driver of the session and must not block.
 pub trait Sasl: fmt::Debug + Send + Sync + 'static {
-    /// Prepares the mechanism for a connection to `host`. It is called again for each connection.
-    fn prepare(&self, host: &Host) -> SaslPreparation;
+    /// Prepares the mechanism for a connection to `host`, which has this `address` if the connector
+    /// knows one. It is called again for each connection.
+    fn prepare(&self, host: &Host, address: Option<IpAddr>) -> SaslPreparation;
 }
 
 /// Future of [`Sasl::prepare`]. An error ends the attempt, as
@@ -76,7 +78,7 @@ impl DigestMd5 {
 }
 
 impl Sasl for DigestMd5 {
-    fn prepare(&self, _host: &Host) -> SaslPreparation {
+    fn prepare(&self, _host: &Host, _address: Option<IpAddr>) -> SaslPreparation {
         let Self { user, password } = self.clone();
         Box::pin(async move {
             let password = match password {

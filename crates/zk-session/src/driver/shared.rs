@@ -163,7 +163,7 @@ impl Shared {
     /// Waits until every server has refused the connection; returns the cause of the last refusal.
     pub(crate) async fn refused(&self) -> DisconnectReason {
         let mut refused = self.refused.subscribe();
-        let told = refused.wait_for(Option::is_some).await.ok().and_then(|cause| *cause);
+        let told = refused.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
         told.unwrap_or(DisconnectReason::IdleTimeout) // the sender is in `self`
     }
 

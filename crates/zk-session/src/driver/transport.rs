@@ -51,6 +51,12 @@ pub trait Connector: Send + 'static {
         None
     }
 
+    /// Returns the address of the server, of which Kerberos needs the canonical name. Returns `None`
+    /// if the connection has no address.
+    fn peer_address(&self, _stream: &Self::Stream) -> Option<IpAddr> {
+        None
+    }
+
     /// Returns true if the bytes of a stream reach the server unchanged; false by default.
     ///
     /// If so, and a server closes the connection without a reply, the client probes whether the
@@ -96,6 +102,10 @@ impl Connector for Tcp {
 
     fn local_address(&self, stream: &TcpStream) -> Option<IpAddr> {
         stream.local_addr().ok().map(|address| address.ip())
+    }
+
+    fn peer_address(&self, stream: &TcpStream) -> Option<IpAddr> {
+        stream.peer_addr().ok().map(|address| address.ip())
     }
 }
 
