@@ -42,7 +42,7 @@ async fn connect(to: &str, tls: TlsBuilder) -> Result<Client, Error> {
 
 fn failure(connected: Result<Client, Error>) -> TlsFailure {
     match connected.unwrap_err().kind() {
-        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => *failure,
+        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => failure.clone(),
         kind => panic!("{kind:?}"),
     }
 }

@@ -32,6 +32,7 @@ enum Request {
     ZookeeperStop,
     ZookeeperStatus,
     Test { arguments: Vec<String> },
+    TestKerberos { arguments: Vec<String> },
     Fuzz(fuzz::Plan),
     Sim { arguments: Vec<String> },
     Planted(planted::Plan),
@@ -55,7 +56,12 @@ impl Request {
             [] => Err(Failure::usage("which task? see `cargo xtask --help`")),
             ["-h" | "--help" | "help"] => Ok(Self::Help(HELP)),
             ["zookeeper", ref rest @ ..] => Self::parse_zookeeper(rest),
-            ["test", "-h" | "--help"] => Ok(Self::Help(TEST_HELP)),
+            ["test", "-h" | "--help"] | ["test", "kerberos", "-h" | "--help"] => {
+                Ok(Self::Help(TEST_HELP))
+            }
+            ["test", "kerberos", ..] => {
+                Ok(Self::TestKerberos { arguments: arguments[2..].to_vec() })
+            }
             ["test", ..] => Ok(Self::Test { arguments: arguments[1..].to_vec() }),
             ["fuzz", "-h" | "--help"] => Ok(Self::Help(FUZZ_HELP)),
             ["fuzz", ref rest @ ..] => Self::parse_fuzz(rest),
@@ -180,6 +186,7 @@ impl Request {
             Self::ZookeeperStop => zookeeper::stop(),
             Self::ZookeeperStatus => zookeeper::status(),
             Self::Test { arguments } => test::run(&arguments),
+            Self::TestKerberos { arguments } => test::kerberos::run(&arguments),
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
             Self::Planted(plan) => planted::run(&plan),
@@ -251,9 +258,14 @@ Sets up what the tests need (ZooKeeper and the tools for network namespaces, ins
 where that is possible) and runs every test, documentation examples included.
 
 Usage: cargo xtask test [ARG...]
+       cargo xtask test kerberos [ARG...]
 
 ARGs go to `cargo test`. With one that selects targets, such as `--test NAME` or `--doc`, only those
 are run; with `-p NAME` only that package. Without any, the corpora under fuzz/ are replayed as well.
+
+`kerberos` runs the checks and tests of crates/zk-gssapi instead, which is no part of the workspace. It
+starts a Kerberos realm on loopback, and installs krb5-kdc, krb5-admin-server, libkrb5-dev and
+libclang-dev for it.
 
 Tests that need what this machine does not have are skipped with a line that says so, unless
 CI=true.
@@ -362,6 +374,7 @@ Everything a change must pass, in order, ending at the first failure:
   cargo xtask cross
   cargo xtask msrv: with Rust 1.85, where its packages are available
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
+  cargo xtask test kerberos
   cargo xtask sim, on 5,000 seeds
   cargo xtask planted, with two faults that the simulation must find, others for each commit
   cargo xtask conform
@@ -414,6 +427,8 @@ mod tests {
         };
         let line = "planted --list A --seeds 5 --sample 2 --from 9";
         assert_eq!(parse(line).unwrap(), Request::Planted(plan));
+        let only = Request::TestKerberos { arguments: vec!["canonical".to_owned()] };
+        assert_eq!(parse("test kerberos canonical").unwrap(), only);
         assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments });
     }
 
@@ -425,6 +440,7 @@ mod tests {
             "zookeeper --help",
             "zookeeper start --help",
             "test -h",
+            "test kerberos --help",
             "fuzz -h",
             "planted -h",
             "mutants -h",

@@ -82,8 +82,11 @@
 //! * **Unanswered requests** are limited per connection
 //!   ([`OUTSTANDING_REQUESTS_MAX`](limits::OUTSTANDING_REQUESTS_MAX)). A real server limits those
 //!   of all its connections together.
-//! * **Throttling** of requests and connections (`RequestThrottler`, `BlueThrottle`), TLS, SASL,
-//!   quorum reconfiguration, snapshots and the admin server are not implemented.
+//! * **TLS** only on ports of their own, with the feature `tls`. The identity of a certificate is
+//!   configured and not read from it, and the id of an `x509` entry is hardly checked.
+//! * **SASL** only with DIGEST-MD5. Names of users go through no `KerberosName` rules.
+//! * **Throttling** of requests and connections (`RequestThrottler`, `BlueThrottle`), quorum
+//!   reconfiguration, snapshots and the admin server are not implemented.
 //!
 //! # Example
 //!

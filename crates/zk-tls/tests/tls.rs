@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use zk_session::{
-    Client, Config, CreateMode, DisconnectReason, Error, ErrorKind, RetryOn, SessionEvent,
-    TlsFailure,
+    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Perms, RetryOn,
+    SessionEvent, TlsFailure,
 };
 use zk_testing::{TestServer, TlsPort, TlsSettings};
 use zk_tls::{Tls, TlsBuilder};
@@ -49,7 +49,7 @@ fn failure(connected: Result<Client, Error>) -> TlsFailure {
     let error = connected.unwrap_err();
     assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
     match error.kind() {
-        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => *failure,
+        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => failure.clone(),
         kind => panic!("{kind:?}"),
     }
 }
@@ -111,9 +111,28 @@ async fn client_certificate_is_presented_required_or_refused() {
         let refused = failure(connect(&to, with("stranger.pem")).await);
         assert_eq!(refused, TlsFailure::CertificateRefused);
     }
+}
+
+#[tokio::test]
+async fn client_certificate_is_an_identity_in_acls() {
+    let subject = "O=example,OU=shop,CN=app";
     let want = settings("server.pem").want_client_certificate(pem("ca.pem"));
-    let (_server, port) = port(&want).await;
-    assert!(connect(&port.address().to_string(), trusting("ca.pem")).await.is_ok());
+    let (_server, port) = port(&want.subject_of(pem("client.pem"), subject)).await;
+    let to = port.address().to_string();
+    let own = trusting("ca.pem").client_certificate_files(file("client.pem"), file("client.pem"));
+    let client = connect(&to, own).await.unwrap();
+    let known = client.who_am_i().await.unwrap();
+    assert!(known.iter().any(|it| it.scheme == "x509" && it.user == subject), "{known:?}");
+    let acl = [Acl::auth(Perms::ALL)];
+    client.create_with_acl("/own", b"", CreateMode::Persistent, &acl).await.unwrap();
+    assert_eq!(client.get_acl("/own").await.unwrap().acl[0].id, subject);
+
+    let nobody = connect(&to, trusting("ca.pem")).await.unwrap();
+    let denied = nobody.get_data("/own").await.unwrap_err();
+    assert_eq!(denied.code(), Some(ErrorCode::NO_AUTH));
+    let named = Acl { perms: Perms::ALL, scheme: "x509".into(), id: subject.into() };
+    nobody.create_with_acl("/gift", b"", CreateMode::Persistent, &[named]).await.unwrap();
+    assert!(client.get_data("/gift").await.is_ok());
 }
 
 #[tokio::test]
@@ -179,17 +198,24 @@ async fn ca_file_is_read_for_each_connection() {
     assert_eq!(failure(error), TlsFailure::UnknownIssuer);
     fs::remove_file(&ca).unwrap();
     let error = config.connect_with(tls).await;
-    assert_eq!(failure(error), TlsFailure::FileUnreadable(io::ErrorKind::NotFound));
+    assert_missing(&failure(error), ca.to_str().unwrap());
+}
+
+/// Checks that the failure names a file that does not exist.
+fn assert_missing(failure: &TlsFailure, file: &str) {
+    let TlsFailure::FileUnreadable(reason) = failure else { panic!("{failure:?}") };
+    assert_eq!(reason.kind(), io::ErrorKind::NotFound);
+    assert!(failure.to_string().contains(file), "{failure}");
 }
 
 #[test]
 fn unusable_files_are_reported_by_build() {
     let inner = |built: io::Result<Tls>| {
         let error = built.unwrap_err();
-        *error.get_ref().unwrap().downcast_ref::<TlsFailure>().unwrap()
+        error.get_ref().unwrap().downcast_ref::<TlsFailure>().unwrap().clone()
     };
     let missing = Tls::builder().ca_file("/nowhere/ca.pem").build();
-    assert_eq!(inner(missing), TlsFailure::FileUnreadable(io::ErrorKind::NotFound));
+    assert_missing(&inner(missing), "/nowhere/ca.pem");
     for unfit in [
         Tls::builder(),
         Tls::builder().ca_pem("nothing"),

@@ -26,6 +26,7 @@ fn run_steps() -> Result<(), Failure> {
     cross::run()?;
     msrv::run()?;
     test::run_without_skips()?;
+    test::kerberos::run(&[])?;
     sim::check()?;
     planted::run_sample()?;
     conform::run_without_skips()?;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: sets up what the tests need, and runs them.
 
 mod beside;
+pub(crate) mod kerberos;
 
 use std::process::Command;
 

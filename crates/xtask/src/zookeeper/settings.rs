@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
-use super::{Ensemble, Error, Standalone};
+use super::{Ensemble, Error, Standalone, kerberos};
 
 /// Settings of the servers of a test.
 ///
@@ -16,6 +16,7 @@ pub struct Settings {
     lines: Vec<String>,
     jvm_flags: Vec<String>,
     sasl_users: Vec<(String, String)>,
+    kerberos: Option<PathBuf>,
     has_tls: bool,
 }
 
@@ -33,6 +34,7 @@ impl Default for Settings {
             lines: Vec::new(),
             jvm_flags: Vec::new(),
             sasl_users: Vec::new(),
+            kerberos: None,
             has_tls: false,
         }
     }
@@ -87,6 +89,15 @@ impl Settings {
         self
     }
 
+    /// Makes the server `zookeeper/localhost` in the realm whose files are in `folder`; see
+    /// [`KerberosRealm::environment`](super::KerberosRealm::environment). A server has either this or users
+    /// for DIGEST-MD5.
+    #[must_use]
+    pub fn kerberos(mut self, folder: &Path) -> Self {
+        self.kerberos = Some(folder.to_owned());
+        self
+    }
+
     /// Starts a standalone server.
     ///
     /// # Errors
@@ -118,11 +129,24 @@ impl Settings {
     /// Returns the arguments for the JVM of the server in `folder`.
     pub(crate) fn jvm_flags(&self, folder: &Path) -> Vec<String> {
         let mut flags = self.jvm_flags.clone();
-        if !self.sasl_users.is_empty() {
-            let users = folder.join(SASL_FILE);
-            flags.push(format!("-Djava.security.auth.login.config={}", users.display()));
+        if let Some(realm) = &self.kerberos {
+            let file = kerberos::krb5_conf(realm);
+            flags.push(format!("-Djava.security.krb5.conf={}", file.display()));
+        }
+        if self.login_module().is_some() {
+            let file = folder.join(SASL_FILE);
+            flags.push(format!("-Djava.security.auth.login.config={}", file.display()));
         }
         flags
+    }
+
+    /// Returns the text of the file for SASL, if the server offers SASL.
+    fn login_module(&self) -> Option<String> {
+        match &self.kerberos {
+            Some(realm) => Some(kerberos::login_module(realm)),
+            None if self.sasl_users.is_empty() => None,
+            None => Some(digest_module(&self.sasl_users)),
+        }
     }
 
     /// Writes all files that a server at `client` reads at its start into `folder`.
@@ -153,10 +177,10 @@ impl Settings {
                 lines.push(format!("clientPort={}", client.port()));
             }
         }
-        if !self.sasl_users.is_empty() {
+        if let Some(module) = self.login_module() {
             let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
             lines.push(format!("authProvider.sasl={provider}"));
-            write(&folder.join(SASL_FILE), &login_module(&self.sasl_users))?;
+            write(&folder.join(SASL_FILE), &module)?;
         }
         lines.extend(self.lines.iter().cloned());
         lines.push(String::new());
@@ -203,11 +227,11 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 /// Name of ZooKeeper's configuration file in a server's folder.
 pub(crate) const CONFIG_FILE: &str = "zoo.cfg";
 
-/// Name of the file with the users for SASL in a server's folder.
+/// Name of the file for SASL in a server's folder.
 const SASL_FILE: &str = "jaas.conf";
 
-/// Returns the text of that file.
-fn login_module(users: &[(String, String)]) -> String {
+/// Returns the text of that file, for DIGEST-MD5.
+fn digest_module(users: &[(String, String)]) -> String {
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let users: Vec<String> =
         users.iter().map(|(user, password)| format!("  user_{user}=\"{password}\"")).collect();

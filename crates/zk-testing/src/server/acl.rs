@@ -152,7 +152,8 @@ pub(crate) fn resolve(
             "auth" => {
                 let before = resolved.len();
                 // The providers of these schemes answer `isAuthenticated` with true.
-                let proved = identities.iter().filter(|it| ["digest", "sasl"].contains(&it.scheme));
+                let proved =
+                    identities.iter().filter(|it| ["digest", "sasl", "x509"].contains(&it.scheme));
                 resolved.extend(proved.map(|identity| Acl {
                     perms: entry.perms,
                     scheme: Cow::Borrowed(identity.scheme),
@@ -166,6 +167,8 @@ pub(crate) fn resolve(
             "sasl" if !settings.sasl_users.is_empty() && !id?.is_empty() => {
                 resolved.push(entry.store());
             }
+            // Java's X500Principal takes a list of names and values.
+            "x509" if settings.has_x509 && id?.contains('=') => resolved.push(entry.store()),
             "digest" if is_digest(id?) => resolved.push(entry.store()),
             "ip" if is_known_network(id?, settings) => resolved.push(entry.store()),
             _ => return Err(ErrorCode::INVALID_ACL),

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Ensemble;
+#[cfg(feature = "tls")]
+use super::acl::Identity;
 use super::connection_id::ConnectionId;
 use super::faults::{Cut, Rule, RuleId};
 use super::learners::Pings;
@@ -12,6 +14,20 @@ impl Ensemble {
     /// Adds a fault.
     pub fn add_rule(&mut self, rule: Rule) -> RuleId {
         self.faults.add(rule)
+    }
+
+    /// Adds the scheme `x509`, as a port does that asks clients for certificates.
+    #[cfg(feature = "tls")]
+    pub(crate) fn add_x509(&mut self) {
+        self.settings.has_x509 = true;
+    }
+
+    /// Gives a connection the identity of the certificate that its client has presented.
+    #[cfg(feature = "tls")]
+    pub(crate) fn identify(&mut self, id: ConnectionId, subject: &str) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.identities.push(Identity { scheme: "x509", id: subject.to_owned() });
+        }
     }
 
     /// Removes a fault.

@@ -24,6 +24,8 @@ pub struct Settings {
     /// Passwords of the users of SASL.
     pub(crate) sasl_users: BTreeMap<String, String>,
     pub(crate) sasl_fault: Option<SaslFault>,
+    /// Whether the scheme `x509` exists: if a port asks clients for certificates.
+    pub(crate) has_x509: bool,
     /// Schemes of which a connection must have an identity. Empty if none is required.
     pub(crate) required_schemes: Vec<String>,
     pub(crate) container_check_interval: Duration,
@@ -59,6 +61,7 @@ impl Default for Settings {
             super_digest: None,
             sasl_users: BTreeMap::new(),
             sasl_fault: None,
+            has_x509: false,
             required_schemes: Vec::new(),
             container_check_interval: Duration::from_secs(60),
             container_max_never_used: None,

@@ -14,8 +14,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio_rustls::server::TlsStream;
 
 use super::TestServer;
+use crate::server::Ensemble;
 
 /// Certificates of a [`TlsPort`], in PEM, and its demands on clients.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct TlsSettings {
     certificate: Vec<u8>,
     client_ca: Option<Vec<u8>>,
     needs_client: bool,
+    /// Certificates of clients, and the subject of each.
+    subjects: Vec<(Vec<u8>, String)>,
     versions: Vec<&'static SupportedProtocolVersion>,
 }
 
@@ -48,6 +52,19 @@ impl TlsSettings {
         self
     }
 
+    /// Gives clients with this certificate, in PEM, the identity `x509:<subject>`. A real server reads
+    /// the subject from the certificate, with the last part first: `O=example,OU=shop,CN=app`. Here a
+    /// certificate without a subject gives no identity.
+    #[must_use]
+    pub fn subject_of(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        subject: impl Into<String>,
+    ) -> Self {
+        self.subjects.push((certificate.into(), subject.into()));
+        self
+    }
+
     /// Speaks only TLS 1.2, as servers before 3.9 do by default.
     #[must_use]
     pub fn only_tls_1_2(mut self) -> Self {
@@ -60,6 +77,15 @@ impl TlsSettings {
     pub fn only_tls_1_3(mut self) -> Self {
         self.versions = vec![&TLS13];
         self
+    }
+
+    fn greeter(&self) -> io::Result<Greeter> {
+        let subject = |(certificate, subject): &(Vec<u8>, String)| {
+            let certificate = CertificateDer::from_pem_slice(certificate);
+            Ok((certificate.map_err(io::Error::other)?, subject.clone()))
+        };
+        let subjects: io::Result<Vec<_>> = self.subjects.iter().map(subject).collect();
+        Ok(Greeter { acceptor: self.acceptor()?, subjects: subjects?.into() })
     }
 
     fn acceptor(&self) -> io::Result<TlsAcceptor> {
@@ -93,7 +119,8 @@ impl TlsSettings {
 /// A port of 127.0.0.1 over which one server is reachable with TLS. Dropping it closes the port and
 /// all its connections.
 ///
-/// A client's certificate is checked, and gives no identity: there is no `x509` scheme here.
+/// A client's certificate is checked, and gives the identity that
+/// [`TlsSettings::subject_of`] has for it.
 ///
 /// ```no_run
 /// # async fn example(key_and_certificate: Vec<u8>) -> std::io::Result<()> {
@@ -112,9 +139,27 @@ pub struct TlsPort {
 }
 
 struct State {
-    /// The acceptor of the next connections; `None` to close them in mid handshake.
-    acceptor: Option<TlsAcceptor>,
+    /// It greets the next connections; `None` to close them in mid handshake.
+    greeter: Option<Greeter>,
     tasks: Vec<AbortHandle>,
+}
+
+/// Does the handshake with clients, and knows who they are.
+#[derive(Clone)]
+struct Greeter {
+    acceptor: TlsAcceptor,
+    subjects: Arc<[(CertificateDer<'static>, String)]>,
+}
+
+impl Greeter {
+    /// Returns the stream of a client, and the subject of its certificate.
+    async fn greet(self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Option<String>)> {
+        let stream = self.acceptor.accept(stream).await?;
+        let own = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let known = self.subjects.iter().find(|(certificate, _)| Some(certificate) == own);
+        let subject = known.map(|(_, subject)| subject.clone());
+        Ok((stream, subject))
+    }
 }
 
 impl std::fmt::Debug for State {
@@ -133,10 +178,13 @@ impl TlsPort {
         number: usize,
         settings: &TlsSettings,
     ) -> io::Result<Self> {
-        let acceptor = Some(settings.acceptor()?);
+        let greeter = Some(settings.greeter()?);
+        if settings.client_ca.is_some() {
+            server.with(Ensemble::add_x509);
+        }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State { acceptor, tasks: Vec::new() }));
+        let state = Arc::new(Mutex::new(State { greeter, tasks: Vec::new() }));
         let accepting = tokio::spawn(accept(listener, server.clone(), number, Arc::clone(&state)));
         lock(&state).tasks.push(accepting.abort_handle());
         Ok(Self { address, state })
@@ -153,13 +201,13 @@ impl TlsPort {
     /// # Errors
     /// A certificate cannot be used.
     pub fn replace(&self, settings: &TlsSettings) -> io::Result<()> {
-        lock(&self.state).acceptor = Some(settings.acceptor()?);
+        lock(&self.state).greeter = Some(settings.greeter()?);
         Ok(())
     }
 
     /// Closes the next connections in mid handshake, until [`replace`](Self::replace).
     pub fn break_handshakes(&self) {
-        lock(&self.state).acceptor = None;
+        lock(&self.state).greeter = None;
     }
 
     /// Closes all connections.
@@ -187,21 +235,19 @@ async fn accept(
     while let Ok((stream, _)) = listener.accept().await {
         // The call cannot fail on a fresh socket.
         let _ = stream.set_nodelay(true);
-        let acceptor = lock(&state).acceptor.clone();
-        let serving = tokio::spawn(serve(stream, acceptor, server.clone(), number));
+        let greeter = lock(&state).greeter.clone();
+        let serving = tokio::spawn(serve(stream, greeter, server.clone(), number));
         lock(&state).tasks.push(serving.abort_handle());
     }
 }
 
-async fn serve(
-    stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
-    server: TestServer,
-    number: usize,
-) {
-    let Some(acceptor) = acceptor else { return };
-    let Ok(mut outside) = acceptor.accept(stream).await else { return };
+async fn serve(stream: TcpStream, greeter: Option<Greeter>, server: TestServer, number: usize) {
+    let Some(greeter) = greeter else { return };
+    let Ok((mut outside, subject)) = greeter.greet(stream).await else { return };
     if let Ok(mut inside) = server.stream(number) {
+        if let Some(subject) = subject {
+            server.with(|ensemble| ensemble.identify(inside.id(), &subject));
+        }
         // The end of either side ends the connection.
         let _ = copy_bidirectional(&mut outside, &mut inside).await;
     }

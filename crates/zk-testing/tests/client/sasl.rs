@@ -129,11 +129,13 @@ async fn password_is_read_for_each_connection() {
 #[tokio::test(start_paused = true)]
 async fn unreadable_password_ends_the_attempt() {
     let server = TestServer::in_memory_with(with_alice());
-    let sasl = DigestMd5::reading("alice", || Err(io::ErrorKind::NotFound.into()));
+    let absent = || io::Error::new(io::ErrorKind::NotFound, "/run/secrets/zk is absent");
+    let sasl = DigestMd5::reading("alice", move || Err(absent()));
     let error = config(1).sasl(sasl).connect_with(server.clone()).await.unwrap_err();
-    let failure = SaslFailure::NotPrepared(io::ErrorKind::NotFound);
+    let failure = SaslFailure::NotPrepared(absent().into());
     assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
     assert_eq!(error.origin(), ErrorOrigin::Caller);
+    assert!(error.to_string().contains("/run/secrets/zk is absent"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
