@@ -46,6 +46,8 @@ pub enum Kind {
     ReadWrite,
     /// A semaphore.
     Semaphore,
+    /// No lock: each hold is a session, from its connect to its close.
+    Connect,
 }
 
 /// One hold. Times are nanoseconds since an arbitrary instant, the same for all holds of a contest.
@@ -76,11 +78,12 @@ pub enum Refusal {
 }
 
 impl Kind {
-    const NAMES: [(Self, &'static str); 4] = [
+    const NAMES: [(Self, &'static str); 5] = [
         (Self::Handoff, "handoff"),
         (Self::Uncontended, "uncontended"),
         (Self::ReadWrite, "read-write"),
         (Self::Semaphore, "semaphore"),
+        (Self::Connect, "connect"),
     ];
 
     fn name(self) -> &'static str {

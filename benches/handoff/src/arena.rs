@@ -22,7 +22,8 @@ pub(crate) struct Arena {
     paths: usize,
 }
 
-/// Samples, named as in the table: `acquire` and `release`, otherwise an empty name.
+/// Samples, named as in the table: `acquire` and `release`, `connect` and `close`, otherwise an empty
+/// name.
 type Named = (&'static str, Vec<u64>);
 
 /// The result of one contest.
@@ -97,7 +98,11 @@ impl Arena {
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
         let proxy = match scenario.measure {
-            Measure::Handoff | Measure::Calls | Measure::LongHold | Measure::Throughput => None,
+            Measure::Handoff
+            | Measure::Calls
+            | Measure::Sessions
+            | Measure::LongHold
+            | Measure::Throughput => None,
             Measure::Reconnect | Measure::Drain => Some(
                 Proxy::start(scenario.job.address.clone(), &scenario.job.path).map_err(broken)?,
             ),
@@ -233,7 +238,7 @@ fn judge(
     }
     let rate = Rate::of(&holds);
     let hold_times = stats::hold_times(&holds);
-    let calls = [("acquire", stats::acquires(&holds)), ("release", stats::releases(&holds))];
+    let (acquires, releases) = (stats::acquires(&holds), stats::releases(&holds));
     // The floor of any lock is the floor of a hand-off.
     let mut judged = job.clone();
     if name == roster::FLOOR {
@@ -248,7 +253,8 @@ fn judge(
         Measure::Handoff | Measure::LongHold | Measure::Drain | Measure::Throughput => {
             vec![("", handoffs)]
         }
-        Measure::Calls => Vec::from(calls),
+        Measure::Calls => vec![("acquire", acquires), ("release", releases)],
+        Measure::Sessions => vec![("connect", acquires), ("close", releases)],
         Measure::Reconnect => vec![("", handoffs.into_iter().max().into_iter().collect())],
     };
     if samples.iter().any(|(_, samples)| samples.is_empty()) {

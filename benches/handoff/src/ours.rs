@@ -24,13 +24,13 @@ pub(crate) enum Variant {
 
 /// Runs a job.
 pub(crate) async fn run(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusal> {
+    if job.kind == Kind::Connect {
+        return open_sessions(job, variant).await;
+    }
     let (mut clients, mut mutexes) = (Vec::new(), Vec::new());
+    let door = Door::of(variant)?;
     for _ in 0..job.sessions {
-        let config = Config::new(&job.address)?.session_timeout(super::SESSION_TIMEOUT);
-        let client = match variant {
-            Variant::Tls => config.connect_with(tls()?).await?,
-            Variant::Plain | Variant::LocalQueue => config.connect().await?,
-        };
+        let client = door.connect(job).await?;
         let mutex = Mutex::new(&client, &job.path)?;
         mutexes.push(match variant {
             Variant::LocalQueue => mutex.with_local_queue(LocalQueueLimits::default()),
@@ -69,9 +69,45 @@ pub(crate) async fn run(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusa
     Ok(holds)
 }
 
-fn tls() -> io::Result<Tls> {
-    let authority = certificate("ca.pem");
-    Tls::builder().ca_file(authority).server_name("localhost").build()
+/// Opens and closes sessions, one after the other.
+async fn open_sessions(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusal> {
+    let (clock, door) = (Clock::start(), Door::of(variant)?);
+    let mut sessions = Vec::new();
+    for _ in 0..job.holds {
+        let call = clock.now();
+        let client = door.connect(job).await?;
+        let (owner, release) = (clock.now(), clock.now());
+        client.close().await;
+        let released = clock.now();
+        sessions.push(Hold { call, owner, release, released, order: -1, shared: false });
+    }
+    Ok(sessions)
+}
+
+/// The way to the server.
+enum Door {
+    Plain,
+    Tls(Tls),
+}
+
+impl Door {
+    fn of(variant: Variant) -> io::Result<Self> {
+        Ok(match variant {
+            Variant::Plain | Variant::LocalQueue => Self::Plain,
+            Variant::Tls => {
+                let authority = certificate("ca.pem");
+                Self::Tls(Tls::builder().ca_file(authority).server_name("localhost").build()?)
+            }
+        })
+    }
+
+    async fn connect(&self, job: &Job) -> Result<Client, Refusal> {
+        let config = Config::new(&job.address)?.session_timeout(super::SESSION_TIMEOUT);
+        Ok(match self {
+            Self::Plain => config.connect().await?,
+            Self::Tls(tls) => config.connect_with(tls.clone()).await?,
+        })
+    }
 }
 
 struct Contender {
@@ -99,6 +135,7 @@ impl Contender {
                 let permits = u32::try_from(self.job.permits)?;
                 Lock::Semaphore(Semaphore::new(client, path, permits)?)
             }
+            Kind::Connect => return Err(Refusal::Failed("a session is no lock".to_owned())),
         };
         for turn in 0.. {
             let shared = self.job.is_shared(self.waiter, turn);

@@ -26,6 +26,8 @@ pub(crate) enum Measure {
     Handoff,
     /// The duration of the acquire and release calls.
     Calls,
+    /// The duration of the connect and close calls of a session.
+    Sessions,
     /// The longest hand-off of a contest in which all connections are cut.
     Reconnect,
     /// The time from each release to the next owner, after a wait in which a session without
@@ -59,6 +61,7 @@ impl Scenario {
                 let same = [roster::MARKED, roster::HERD, roster::LOCAL_QUEUE];
                 !same.contains(&contestant)
             }
+            Measure::Sessions => [roster::OURS, roster::OURS_TLS].contains(&contestant),
             Measure::Throughput => [roster::OURS, roster::LOCAL_QUEUE].contains(&contestant),
 
             // Blocking sockets neither reconnect nor send heartbeats.
@@ -83,6 +86,13 @@ pub(crate) fn all() -> Vec<Scenario> {
         turns: 8,
         job: Job { waiters: 1, sessions: 1, holds: 100, ..job(Kind::Uncontended) },
     }];
+    all.push(Scenario {
+        name: "session".to_owned(),
+        title: "session".to_owned(),
+        measure: Measure::Sessions,
+        turns: 8,
+        job: Job { waiters: 1, sessions: 1, holds: 50, ..job(Kind::Connect) },
+    });
     for waiters in WAITERS {
         for hold_ms in [1, 0] {
             // A thousand waiters take a long time to queue.

@@ -73,6 +73,7 @@ pub(crate) fn handoffs(job: &Job, holds: Vec<Hold>) -> Result<Vec<u64>, String> 
             releases_of_permits(job.permits, holds)
         }
         Kind::Handoff | Kind::Uncontended | Kind::ReadWrite => releases_in_order(holds)?,
+        Kind::Connect => Vec::new(),
     };
     let mut samples = Vec::new();
     for (release, hold) in pairs {

@@ -37,6 +37,9 @@ fn short_run_measures_and_draws_every_scenario() {
     for scenario in ["uncontended-acquire", "uncontended-release"] {
         assert_eq!(measured(scenario), ["floor", "ours", "classic"], "{scenario}");
     }
+    for scenario in ["session-connect", "session-close"] {
+        assert_eq!(measured(scenario), ["ours"], "{scenario}");
+    }
     assert_eq!(measured("handoff-10-1ms"), ["floor", "ours", "classic", "marked"]);
     for scenario in ["read-write", "semaphore"] {
         assert_eq!(measured(scenario), ["floor", "ours"], "{scenario}");
