@@ -6,9 +6,8 @@ use super::{Failure, cargo, step, target_folder};
 
 /// Runs the hand-off benchmark, with `arguments` for it.
 pub(crate) fn handoff(arguments: &[String]) -> Result<(), Failure> {
-    let line = ["run", "--quiet", "--release", "--package", "zk-handoff", "--bin", "handoff", "--"];
-    let mut command = cargo(&line);
-    command.args(arguments);
+    let mut command = cargo(&["run", "--quiet", "--profile", "bench", "--package", "zk-handoff"]);
+    command.args(["--bin", "handoff", "--"]).args(arguments);
     step(&mut command)
 }
 
@@ -18,7 +17,7 @@ pub(crate) fn handoff(arguments: &[String]) -> Result<(), Failure> {
 /// tear-down.
 pub(crate) fn instructions() -> Result<(), Failure> {
     let package = ["--package", "zk-benches", "--bin", "core_paths"];
-    let mut build = cargo(&["build", "--quiet", "--release"]);
+    let mut build = cargo(&["build", "--quiet", "--profile", "bench"]);
     build.args(package);
     step(&mut build)?;
     println!("| path | instructions | allocations |");
@@ -33,6 +32,7 @@ pub(crate) fn instructions() -> Result<(), Failure> {
 
 /// Returns the instructions of the whole process, and the allocations that it printed.
 fn count(path: &str, times: u32) -> Result<(u64, String), Failure> {
+    // The folder of the profile `bench`.
     let program = target_folder().join("release/core_paths");
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);

@@ -4,7 +4,7 @@ use super::{Failure, build_and_run};
 
 /// Runs the simulation with `arguments`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    build_and_run(&["--release", "--package", "zk-sim"], arguments)
+    build_and_run(&["--profile", "bench", "--package", "zk-sim"], arguments)
 }
 
 /// Runs the seeds that every change must pass without a failure.
