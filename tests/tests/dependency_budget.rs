@@ -33,6 +33,15 @@ fn tls_adds_at_most_fifteen_packages() {
 }
 
 #[test]
+fn tracing_adds_three_packages_and_only_if_enabled() {
+    let without = packages(&["zk-recipes"]);
+    let mut added = packages_with(&["zk-recipes"], &["--features", "zk-recipes/tracing"]);
+    added.retain(|name, _| !without.contains_key(name));
+    let names: Vec<_> = added.keys().collect();
+    assert_eq!(names, ["once_cell", "tracing", "tracing-core"]);
+}
+
+#[test]
 fn dependencies_contain_no_procedural_macro() {
     for (name, line) in packages(&["zk-recipes", "zk-tls"]) {
         let looks_like_one = name.ends_with("-macros")
@@ -66,8 +75,13 @@ fn libraries_forbid_unsafe_code() {
 /// Returns the packages that `crates` need, including themselves, by name. The value is the line of
 /// `cargo tree`: name, version, kind, and features.
 fn packages(crates: &[&str]) -> BTreeMap<String, String> {
+    packages_with(crates, &[])
+}
+
+fn packages_with(crates: &[&str], options: &[&str]) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--edges", "normal"])
+        .args(options)
         .args(crates.iter().flat_map(|name| ["--package", name]))
         .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
         .current_dir(root())

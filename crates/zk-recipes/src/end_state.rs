@@ -30,11 +30,11 @@ impl Default for EndState {
 }
 
 impl EndState {
-    /// Records why the hold ended, unless a reason is already recorded.
-    pub(crate) fn set(&self, reason: LossReason) {
+    /// Records why the hold ended, unless a reason is already recorded. Returns true if it was not.
+    pub(crate) fn set(&self, reason: LossReason) -> bool {
         self.0.send_if_modified(|progress| {
             progress.end.is_none() && progress.end.replace(reason).is_none()
-        });
+        })
     }
 
     /// Records that the holder has passed the node on.

@@ -22,6 +22,7 @@ use crate::local_queue::LocalTurn;
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::kind::Kind;
 use crate::retry::{is_transient, retry};
+use crate::trace;
 
 /// A hold of one holder. The node may pass from a holder to the next one of the same process; see
 /// [`local_queue`](crate::local_queue).
@@ -36,6 +37,7 @@ pub(crate) struct Holding {
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
     turn: Option<LocalTurn>,
+    trace: trace::Hold,
 }
 
 /// The parts of a hold that stay the same when its node passes to the next holder.
@@ -51,6 +53,13 @@ struct HeldNode {
     end: Arc<EndState>,
 }
 
+impl HeldNode {
+    fn trace(&self, token: FencingToken) -> trace::Hold {
+        let session_id = || self.client.session_id();
+        trace::Hold::begin(&self.kind.path, &self.node.path, token, session_id)
+    }
+}
+
 impl Holding {
     /// `contender` must have been granted the lock.
     pub(crate) fn new(mut contender: Contender, term: LeaseTerm) -> Result<Self, LockError> {
@@ -61,9 +70,11 @@ impl Holding {
         let (client, kind) = (contender.client().clone(), contender.kind().clone());
         let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
         let end = Arc::default();
+        contender.trace.granted(&node.path, token);
         let node_watch = NodeWatch::start(&mut contender, &node, &end);
         let node = Arc::new(HeldNode { client, kind, node, claim, term, end });
-        Ok(Self { node, contender: Some(contender), node_watch, token, turn: None })
+        let trace = node.trace(token);
+        Ok(Self { node, contender: Some(contender), node_watch, token, turn: None, trace })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -82,6 +93,7 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
+        self.end_trace();
         if self.pass() {
             return held.map(drop);
         }
@@ -119,11 +131,13 @@ impl Holding {
     /// Moves the node to a hold of the next holder, and ends this one.
     fn next(&mut self) -> Self {
         self.end().pass();
+        let token = self.token.next();
         Self {
+            trace: self.node.trace(token),
             node: self.node.clone(),
             contender: self.contender.take(),
             node_watch: self.node_watch.take(),
-            token: self.token.next(),
+            token,
             turn: None,
         }
     }
@@ -184,6 +198,18 @@ impl Holding {
         self.end().passed(self.token.pass())
     }
 
+    /// Reports the end of this hold, at the first call.
+    fn end_trace(&mut self) {
+        let Self { node, trace, .. } = self;
+        trace.end(|| {
+            let loss = node.end.known().filter(|loss| *loss != LossReason::Released);
+            match node.claim.holds(node.term) {
+                true => (loss, node.claim.remaining(node.term)),
+                false => (loss.or_else(|| Some(node.claim.loss().into())), Duration::ZERO),
+            }
+        });
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.node.client
     }
@@ -211,6 +237,7 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
+        self.end_trace();
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
             self.end().set(LossReason::Released);
@@ -239,8 +266,10 @@ impl NodeWatch {
                 // This task runs on the runtime of the session's driver.
                 tokio::time::sleep(delay).await;
             }
-            deleted(client, node, armed).await;
-            end.set(LossReason::NodeDeleted);
+            deleted(client, &node, armed).await;
+            if end.set(LossReason::NodeDeleted) {
+                trace::node_deleted(&node.path);
+            }
         });
         Self(task)
     }
@@ -259,13 +288,13 @@ impl Drop for NodeWatch {
 ///
 /// The watch is a child watch. A lock node has no children, so only the deletion fires it. A data
 /// watch would have to be set again after each revocation request.
-pub(crate) async fn deleted(client: Client, node: Node, mut armed: Option<Watch>) {
+pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch>) {
     // No caller waits for these replies, so the handle's request timeout does not apply.
     let client = client.with_timeout(Duration::MAX);
     loop {
         let set = match armed.take() {
             Some(watch) => Ok(Some(watch)),
-            None => retry(&client, || watch_children(&client, &node)).await,
+            None => retry(&client, || watch_children(&client, node)).await,
         };
         let event = match set {
             Ok(Some(watch)) => watch.await,

@@ -29,6 +29,35 @@
 //! * No node is left behind: not by a dropped future, not by a lost reply, not by a release on a
 //!   broken connection.
 //!
+//! # Traces
+//!
+//! With the feature `tracing`, off by default, the library has these spans and events of the crate
+//! [`tracing`](https://docs.rs/tracing), with targets that begin with `zk_`. They contain no
+//! credentials.
+//!
+//! | span | level | from, until | fields |
+//! |---|---|---|---|
+//! | `zk.connect` | INFO | an attempt to open a session | `servers` |
+//! | `zk.acquire` | INFO | the wait for a lock, until it is acquired or given up | `path`, `node`, `token` |
+//! | `zk.hold` | INFO | a hold | `path`, `node`, `token`, `session` |
+//! | `zk.request` | DEBUG | a request, until its caller has the reply | `operation`, `path`, `error` |
+//!
+//! | event | level | fields |
+//! |---|---|---|
+//! | `connected`, `reconnected`, `session closed` | INFO | `session`, `host`, `timeout_ms` |
+//! | `disconnected` | WARN | `session`, `cause` |
+//! | `lease ended`: all locks of the session are lost | WARN | `session`, `paused_ms` |
+//! | `session expired`, `authentication failed` | ERROR | `session`, `cause` |
+//! | `lock acquired`, `acquisition given up` | DEBUG | `waited_ms` |
+//! | `lock released` | DEBUG | `held_ms`; `left_ms`, for which the lease would have lasted |
+//! | `lock lost: its node was deleted` | WARN | `node` |
+//! | `a lost lock was given up` | WARN | `held_ms`, `reason` |
+//! | `slow request`, of a second or more | WARN | `operation`, `path`, `took_ms` |
+//! | `the server throttles requests` | WARN | `operation`, `path` |
+//! | nodes that wait to be deleted, or cannot be | WARN | `nodes`; `path`, `code` |
+//!
+//! A service can leave INFO on: of these events, locks that come and go cause none.
+//!
 //! # Example
 //!
 //! ```no_run
@@ -80,6 +109,7 @@ mod session_end;
 mod shared_count;
 mod shared_value;
 mod ticket;
+mod trace;
 
 pub use error::{LockError, LossReason};
 pub use fencing_token::FencingToken;

@@ -41,6 +41,7 @@ pub mod limits;
 mod client;
 mod driver;
 mod entropy;
+mod trace;
 
 pub use client::{
     Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss, LeaseTerm,

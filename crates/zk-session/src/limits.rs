@@ -44,6 +44,9 @@ pub const NEXT_SESSION_PAUSE: Duration = Duration::from_millis(100);
 /// [`Config::connect_timeout`](crate::Config::connect_timeout).
 pub const NEXT_SESSION_PAUSE_MAX: Duration = Duration::from_secs(10);
 
+/// Time after which a request counts as slow. With the feature `tracing`, it is reported.
+pub const SLOW_REQUEST: Duration = Duration::from_secs(1);
+
 /// Session events kept for a subscriber that does not read. If there are more, a marker with the
 /// number of missed events replaces the older ones.
 pub const EVENTS_KEPT: usize = 64;

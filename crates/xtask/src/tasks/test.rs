@@ -15,7 +15,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         println!("==> tests against real servers will be skipped: {error}");
     }
     plan(arguments).iter().try_for_each(|words| step(&mut command(words)))?;
-    if arguments.is_empty() { fuzz::test() } else { Ok(()) }
+    if !arguments.is_empty() {
+        return Ok(());
+    }
+    run_with_tracing()?;
+    fuzz::test()
 }
 
 /// Runs all tests. Tests that wait run in parallel with tests that compute. A missing ZooKeeper is a failure.
@@ -24,7 +28,17 @@ pub(crate) fn run_without_skips() -> Result<(), Failure> {
     step(&mut cargo(&["test", "--workspace", "--all-targets", "--no-run"]))?;
     timing::timed("all runs of cargo test --workspace", beside::run).0?;
     step(cargo(&["test", "--workspace", "--doc"]).env("CI", "true"))?;
+    run_with_tracing()?;
     fuzz::test()
+}
+
+/// Checks and runs what only the feature `tracing` has. No other task enables it.
+fn run_with_tracing() -> Result<(), Failure> {
+    let crates = ["--package", "zk-session", "--package", "zk-recipes"];
+    let feature = ["--features", "zk-recipes/tracing"];
+    let mut clippy = cargo(&["clippy", "--lib"]);
+    step(clippy.args(crates).args(feature).args(["--", "-D", "warnings"]))?;
+    step(cargo(&["test", "--package", "zk-recipes", "--test", "tracing"]).args(feature))
 }
 
 fn set_up() -> Result<(), Error> {

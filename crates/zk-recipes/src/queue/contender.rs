@@ -20,6 +20,7 @@ use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::recipe::Recipe;
 use crate::retry::{Attempts, retry, retry_if_unknown};
+use crate::trace;
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -38,6 +39,7 @@ pub(crate) struct Contender {
     watch: Option<Watch>,
     /// The deletion of the node is marked.
     is_marked: AtomicBool,
+    pub(crate) trace: trace::Acquire,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,7 @@ impl Contender {
             state: State::Out,
             watch: None,
             is_marked: AtomicBool::new(false),
+            trace: trace::Acquire::begin(&kind.path),
         }
     }
 

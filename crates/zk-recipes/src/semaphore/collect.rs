@@ -133,7 +133,7 @@ impl<'a> Leases<'a> {
     /// Creates the leases, and waits until they are within the limit.
     async fn collect(&mut self, own_turn: &Contender) -> Result<TurnOutcome, LockError> {
         let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
-        let mut turn_lost = pin!(deleted(self.client.clone(), turn_node, None));
+        let mut turn_lost = pin!(deleted(self.client.clone(), &turn_node, None));
         let path = &self.kinds.leases.path;
         let mut rank = self.enter().await?;
         let mut restarts = 0;

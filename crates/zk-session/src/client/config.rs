@@ -18,6 +18,7 @@ use crate::driver::{
 };
 use crate::entropy::entropy;
 use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
+use crate::trace;
 
 /// Settings of a client, and the methods that open its session.
 ///
@@ -307,11 +308,21 @@ impl Config {
         thread: Option<Arc<DriverThread>>,
         connector: C,
     ) -> Result<Client, Error> {
-        let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
+        let servers = servers.join(",");
+        trace::connect(&servers, self.attempt(thread, connector, &servers)).await
+    }
+
+    async fn attempt<C: Connector>(
+        self,
+        thread: Option<Arc<DriverThread>>,
+        connector: C,
+        servers: &str,
+    ) -> Result<Client, Error> {
+        let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on("connect to", servers.join(",")));
+            return Err(Error::not_applied(kind).on("connect to", servers));
         }
         let (client, presented) = self.start(connector, thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
@@ -353,7 +364,7 @@ impl Config {
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on("connect to", servers.join(",")))
+        Err(Error::not_applied(kind).on("connect to", servers))
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open.

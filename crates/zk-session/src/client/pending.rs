@@ -12,6 +12,7 @@ use zk_session_core::{
 };
 
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
+use crate::trace;
 
 /// How a reply becomes a result, with the operation and the path for errors.
 pub(crate) struct Ask<T> {
@@ -60,6 +61,7 @@ pub struct Pending<T> {
     ask: Ask<T>,
     shared: Arc<Shared>,
     state: State,
+    trace: trace::Request,
 }
 
 pub(crate) enum State {
@@ -71,7 +73,8 @@ pub(crate) enum State {
 
 impl<T> Pending<T> {
     pub(crate) fn new(ask: Ask<T>, shared: &Arc<Shared>, state: State) -> Self {
-        Self { ask, shared: shared.clone(), state }
+        let trace = trace::Request::begin(ask.operation, &ask.path);
+        Self { ask, shared: shared.clone(), state, trace }
     }
 
     /// Withdraws the request if it is still waiting for a connection, as dropping the future does.
@@ -112,7 +115,9 @@ impl<T> Future for Pending<T> {
             State::Done => panic!("`Pending` polled after it was ready"),
         };
         self.state = State::Done;
-        Poll::Ready(self.ask.finish(result))
+        let result = self.ask.finish(result);
+        self.trace.end(self.ask.operation, &self.ask.path, result.as_ref().err());
+        Poll::Ready(result)
     }
 }
 

@@ -18,6 +18,7 @@ use zk_session_core::{
 use super::clock::now;
 use super::stream_queue::StreamSender;
 use crate::limits::EVENTS_KEPT;
+use crate::trace;
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;
@@ -145,6 +146,7 @@ impl Shared {
     }
 
     pub(super) fn announce(&self, event: SessionEvent) {
+        trace::announce(&event);
         drop(self.events.send(event)); // an error means that there is no subscriber
     }
 
@@ -153,6 +155,7 @@ impl Shared {
     }
 
     pub(super) fn set_lease_state(&self, lease_state: LeaseState) {
+        trace::lease_ended(|| self.lock().session_id(), &lease_state);
         self.lease_state.send_replace(lease_state);
     }
 

@@ -1,0 +1,37 @@
+//! Without tracing.
+
+#![allow(clippy::needless_pass_by_ref_mut, reason = "the same calls as with tracing")]
+
+use std::time::Duration;
+
+use crate::error::LossReason;
+use crate::fencing_token::FencingToken;
+
+pub(crate) fn node_deleted(_node: &str) {}
+
+#[derive(Debug)]
+pub(crate) struct Acquire;
+
+impl Acquire {
+    pub(crate) fn begin(_path: &str) -> Self {
+        Self
+    }
+
+    pub(crate) fn granted(&mut self, _node: &str, _token: FencingToken) {}
+}
+
+#[derive(Debug)]
+pub(crate) struct Hold;
+
+impl Hold {
+    pub(crate) fn begin(
+        _path: &str,
+        _node: &str,
+        _token: FencingToken,
+        _session_id: impl FnOnce() -> i64,
+    ) -> Self {
+        Self
+    }
+
+    pub(crate) fn end(&mut self, _end: impl FnOnce() -> (Option<LossReason>, Duration)) {}
+}

@@ -1,0 +1,87 @@
+//! With tracing.
+
+use std::time::{Duration, Instant};
+
+use tracing::{Span, debug, field, info_span, warn};
+
+use crate::error::LossReason;
+use crate::fencing_token::FencingToken;
+
+/// Reports that the node of a lock that is held was deleted by somebody else.
+pub(crate) fn node_deleted(node: &str) {
+    warn!(node, "lock lost: its node was deleted");
+}
+
+/// The span of an acquisition: from the first request to the lock, or until the caller gives up.
+#[derive(Debug)]
+pub(crate) struct Acquire {
+    span: Span,
+    begun: Instant,
+    is_granted: bool,
+}
+
+impl Acquire {
+    pub(crate) fn begin(path: &str) -> Self {
+        let empty = field::Empty;
+        let span = info_span!("zk.acquire", path, node = empty, token = empty);
+        Self { span, begun: now(), is_granted: false }
+    }
+
+    pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
+        self.is_granted = true;
+        let span = std::mem::replace(&mut self.span, Span::none());
+        span.record("node", node).record("token", field::display(token));
+        debug!(parent: &span, waited_ms = ms(now() - self.begun), "lock acquired");
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        if !self.is_granted {
+            let waited_ms = ms(now() - self.begun);
+            debug!(parent: &self.span, waited_ms, "acquisition given up");
+        }
+    }
+}
+
+/// The span of a hold: from the grant until the lock is released or passed on.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    span: Option<Span>,
+    begun: Instant,
+}
+
+impl Hold {
+    pub(crate) fn begin(
+        path: &str,
+        node: &str,
+        token: FencingToken,
+        session_id: impl FnOnce() -> i64,
+    ) -> Self {
+        let session = session_id();
+        let span =
+            info_span!("zk.hold", path, node, %token, session = format_args!("{session:#x}"));
+        Self { span: Some(span), begun: now() }
+    }
+
+    /// Ends the span, at the first call. `end` returns why the lock was lost before, if it was, and
+    /// how long the lease would have lasted.
+    pub(crate) fn end(&mut self, end: impl FnOnce() -> (Option<LossReason>, Duration)) {
+        let Some(span) = self.span.take() else { return };
+        let (held_ms, (loss, left)) = (ms(now() - self.begun), end());
+        match loss {
+            None => debug!(parent: &span, held_ms, left_ms = ms(left), "lock released"),
+            Some(reason) => warn!(parent: &span, held_ms, %reason, "a lost lock was given up"),
+        }
+    }
+}
+
+/// The clock of tokio, which stops while the machine sleeps.
+#[allow(clippy::disallowed_methods, reason = "the times are for reports only")]
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

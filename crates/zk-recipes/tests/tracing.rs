@@ -1,0 +1,185 @@
+//! Spans and events for `tracing`: what an operator finds in the logs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as Locked};
+use std::time::Duration;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Metadata, Subscriber};
+use zk_recipes::session::{Client, Config, DigestMd5, ErrorCode};
+use zk_recipes::{LossReason, Mutex};
+use zk_testing::{Op, Settings, TestServer};
+
+/// Writes a line for each event, span, and value recorded later.
+#[derive(Clone, Default)]
+struct Log {
+    lines: Arc<Locked<Vec<String>>>,
+    spans: Arc<AtomicU64>,
+}
+
+impl Log {
+    /// Receives everything of the current thread until the guard is dropped.
+    fn start() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        (log.clone(), tracing::subscriber::set_default(log))
+    }
+
+    fn add(&self, what: &str, metadata: Option<&Metadata<'_>>, fields: impl FnOnce(&mut Line)) {
+        let mut line = Line(what.to_owned());
+        if let Some(metadata) = metadata {
+            write!(line.0, " {} {}", metadata.level(), metadata.name()).unwrap();
+        }
+        fields(&mut line);
+        self.lines.lock().unwrap().push(line.0);
+    }
+
+    /// Returns the lines that contain all these texts.
+    fn with(&self, texts: &[&str]) -> Vec<String> {
+        let lines = self.lines.lock().unwrap();
+        let has_all = |line: &&String| texts.iter().all(|text| line.contains(text));
+        lines.iter().filter(has_all).cloned().collect()
+    }
+
+    #[track_caller]
+    fn assert_one(&self, texts: &[&str]) {
+        let found = self.with(texts);
+        assert_eq!(found.len(), 1, "{texts:?} in {found:#?} of {:#?}", self.with(&[]));
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("zk_")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.add("span", Some(span.metadata()), |line| span.record(line));
+        Id::from_u64(1 + self.spans.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, _span: &Id, values: &Record<'_>) {
+        self.add("record", None, |line| values.record(line));
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.add("event", Some(event.metadata()), |line| event.record(line));
+    }
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+    fn enter(&self, _span: &Id) {}
+    fn exit(&self, _span: &Id) {}
+}
+
+async fn connect(server: &TestServer) -> Client {
+    Config::new("server-0:1").unwrap().connect_with(server.clone()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn life_of_a_lock_is_told() {
+    let (log, _guard) = Log::start();
+    let server = TestServer::in_memory();
+    let client = connect(&server).await;
+    let session = format!("session={:#x}", client.session_id());
+    log.assert_one(&["span INFO zk.connect", "server-0:1"]);
+    log.assert_one(&["event INFO", "connected", "host=server-0:1", "timeout_ms=", &session]);
+
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let held = lock.acquire().await.unwrap();
+    let token = format!("token={}", held.token().unwrap());
+    log.assert_one(&["span INFO zk.acquire", "path=\"/lock\""]);
+    log.assert_one(&["event DEBUG", "lock acquired", "waited_ms="]);
+    log.assert_one(&["span INFO zk.hold", "/lock", held.node(), &token, &session]);
+    assert!(!log.with(&["span DEBUG zk.request", "create", "/lock"]).is_empty());
+
+    let waiting = tokio::time::timeout(Duration::from_secs(3), lock.acquire()).await;
+    assert!(waiting.is_err());
+    log.assert_one(&["event DEBUG", "acquisition given up", "waited_ms=300"]);
+    held.release().await.unwrap();
+    log.assert_one(&["event DEBUG", "lock released", "held_ms=300", "left_ms="]);
+    assert_eq!(log.with(&["event WARN"]), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_lock_is_told_with_its_reason() {
+    let (log, _guard) = Log::start();
+    let server = TestServer::in_memory();
+    let client = connect(&server).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+
+    let held = lock.acquire().await.unwrap();
+    let lost = held.lost();
+    let other = connect(&server).await;
+    tokio::time::sleep(Duration::from_secs(1)).await; // reason: the watch on the node is set later
+    other.delete(held.node(), None).await.unwrap();
+    assert_eq!(lost.await, LossReason::NodeDeleted);
+    log.assert_one(&["event WARN", "lock lost: its node was deleted", held.node()]);
+    drop(held);
+    log.assert_one(&["event WARN", "a lost lock was given up", "held_ms=", "node was deleted"]);
+
+    let held = lock.acquire().await.unwrap();
+    server.expire(client.session_id());
+    client.wait_for_end().await;
+    log.assert_one(&["event ERROR", "session expired", &format!("{:#x}", client.session_id())]);
+    drop(held);
+    log.assert_one(&["event WARN", "a lost lock was given up", "reason=the session expired"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_lease_is_told_before_the_session_expires() {
+    let (log, _guard) = Log::start();
+    let server = TestServer::in_memory();
+    let client = connect(&server).await;
+    let held = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    server.refuse_connects(0);
+    server.connections().cut(zk_testing::Cut::Rst);
+    assert_eq!(held.lost().await, LossReason::LeaseDeadlinePassed);
+    log.assert_one(&["event WARN", "disconnected", "cause="]);
+    // The guard knows by the clock; the session reports it when it next tries to connect.
+    while log.with(&["lease ended"]).is_empty() {
+        tokio::time::sleep(Duration::from_millis(100)).await; // reason: virtual time
+    }
+    log.assert_one(&["event WARN", "lease ended", "paused_ms=0"]);
+    assert_eq!(log.with(&["session expired"]), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_and_throttled_requests_are_told() {
+    let (log, _guard) = Log::start();
+    let server = TestServer::in_memory();
+    let client = connect(&server).await;
+    server.on(Op::Exists).delay(Duration::from_secs(2));
+    client.exists("/slow").await.unwrap();
+    log.assert_one(&["event WARN", "slow request", "exists", "path=/slow", "took_ms=2000"]);
+    server.on(Op::GetData).answer(ErrorCode::THROTTLED_OP);
+    assert!(client.get_data("/often").await.is_err());
+    log.assert_one(&["event WARN", "the server throttles requests", "path=/often"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_stay_out_of_spans_and_events() {
+    let (log, _guard) = Log::start();
+    let server = TestServer::in_memory_with(Settings::new().sasl_user("alice", "sesame"));
+    let config = Config::new("server-0:1").unwrap().auth("digest", "bob:open-says-me");
+    let config = config.sasl(DigestMd5::new("alice", "sesame"));
+    let client = config.clone().connect_with(server.clone()).await.unwrap();
+    client.add_auth("digest", "carol:open-says-me").await.unwrap();
+    let wrong = config.sasl(DigestMd5::new("alice", "wrong-sesame"));
+    assert!(wrong.connect_with(server).await.is_err());
+    log.assert_one(&["event ERROR", "authentication failed"]);
+    for secret in ["sesame", "open-says-me"] {
+        assert_eq!(log.with(&[secret]), [] as [String; 0]);
+    }
+}

@@ -1,0 +1,24 @@
+//! Without tracing.
+
+use std::future::Future;
+
+use zk_session_core::{Error, LeaseState, SessionEvent};
+
+pub(crate) fn announce(_event: &SessionEvent) {}
+
+pub(crate) fn lease_ended(_session_id: impl FnOnce() -> i64, _state: &LeaseState) {}
+
+pub(crate) fn connect<F: Future>(_servers: &str, attempt: F) -> F {
+    attempt
+}
+
+#[derive(Debug)]
+pub(crate) struct Request;
+
+impl Request {
+    pub(crate) fn begin(_operation: &'static str, _path: &str) -> Self {
+        Self
+    }
+
+    pub(crate) fn end(&self, _operation: &'static str, _path: &str, _error: Option<&Error>) {}
+}

@@ -1,0 +1,101 @@
+//! With tracing.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use proto::{Abbreviated, ErrorCode};
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::{Span, debug, debug_span, error, info, info_span, warn};
+use zk_session_core::{Error, LeaseState, SessionEvent};
+
+use crate::driver::now;
+use crate::limits::SLOW_REQUEST;
+
+/// Reports a change in the life of a session.
+pub(crate) fn announce(event: &SessionEvent) {
+    match event {
+        SessionEvent::Connected { session_id, timeout, host } => {
+            info!(session = %Hex(*session_id), %host, timeout_ms = ms(*timeout), "connected");
+        }
+        SessionEvent::Reconnected { session_id, timeout, host } => {
+            info!(session = %Hex(*session_id), %host, timeout_ms = ms(*timeout), "reconnected");
+        }
+        SessionEvent::ReadOnly { host, .. } => warn!(%host, "connected to a read-only server"),
+        SessionEvent::Suspended { session_id, cause } => {
+            warn!(session = %Hex(*session_id), %cause, "disconnected");
+        }
+        SessionEvent::Expired { session_id, cause } => {
+            error!(session = %Hex(*session_id), %cause, "session expired");
+        }
+        SessionEvent::AuthFailed { session_id, cause } => {
+            error!(session = %Hex(*session_id), %cause, "authentication failed");
+        }
+        SessionEvent::Closed { session_id } => info!(session = %Hex(*session_id), "session closed"),
+        SessionEvent::Detached { session_id } => {
+            info!(session = %Hex(*session_id), "session detached");
+        }
+        SessionEvent::CleanUpFailed { path, code } => {
+            warn!(path = %Abbreviated(path), %code, "a node cannot be deleted");
+        }
+        SessionEvent::CleanUpBacklog { nodes } => {
+            warn!(nodes, "nodes wait to be deleted behind pending deletions");
+        }
+        event => debug!(%event),
+    }
+}
+
+/// Reports that the lease has ended, and with it every lock of the session.
+pub(crate) fn lease_ended(session_id: impl FnOnce() -> i64, state: &LeaseState) {
+    // The end of the session has an event of its own.
+    if state.closing.is_none() && state.ended.is_none() {
+        let paused_ms = state.paused.map_or(0, ms);
+        warn!(session = %Hex(session_id()), paused_ms, "lease ended: all locks of the session are lost");
+    }
+}
+
+/// Puts an attempt to open a session into a span.
+pub(crate) fn connect<F: Future>(servers: &str, attempt: F) -> Instrumented<F> {
+    attempt.instrument(info_span!("zk.connect", servers))
+}
+
+/// The span of a request, which ends when its caller has the reply, or does not wait any more.
+#[derive(Debug)]
+pub(crate) struct Request {
+    span: Span,
+    begun: Instant,
+}
+
+impl Request {
+    pub(crate) fn begin(operation: &'static str, path: &str) -> Self {
+        let error = tracing::field::Empty;
+        let span = debug_span!("zk.request", operation, path = %Abbreviated(path), error);
+        Self { span, begun: now() }
+    }
+
+    /// Records the result, and reports a request that was slow or throttled.
+    pub(crate) fn end(&self, operation: &'static str, path: &str, error: Option<&Error>) {
+        let (took, path) = (now().saturating_duration_since(self.begun), Abbreviated(path));
+        if let Some(error) = error {
+            self.span.record("error", tracing::field::display(error));
+            if error.code() == Some(ErrorCode::THROTTLED_OP) {
+                warn!(parent: &self.span, operation, %path, "the server throttles requests");
+            }
+        }
+        if took >= SLOW_REQUEST {
+            warn!(parent: &self.span, operation, %path, took_ms = ms(took), "slow request");
+        }
+    }
+}
+
+/// Session ids, as servers print them.
+struct Hex(i64);
+
+impl std::fmt::Display for Hex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
