@@ -14,7 +14,8 @@ pub(crate) struct NewNodeAcl {
     ///
     /// The letters of PERMS: c create children, d delete children, r read, w write, a set the
     /// list. Examples: auth::cdrwa (the identities of this command), world:anyone:r,
-    /// sasl:alice:cdrwa, ip:10.0.0.0/8:r. Without this option, everybody has all permissions.
+    /// sasl:alice:cdrwa, ip:10.0.0.0/8:r. Each entry has an option of its own. Without this
+    /// option, everybody has all permissions.
     #[arg(long, value_name = "SCHEME:ID:PERMS", value_parser = entry)]
     acl: Vec<Acl>,
 }
@@ -34,7 +35,39 @@ pub(crate) fn entry(text: &str) -> Result<Acl, String> {
     let Some((scheme, id, perms)) = parts.filter(|(scheme, ..)| !scheme.is_empty()) else {
         return Err("write SCHEME:ID:PERMS with letters of cdrwa, such as auth::cdrwa".to_owned());
     };
+    check(scheme, id)?;
     Ok(Acl { perms, scheme: scheme.to_owned().into(), id: id.to_owned().into() })
+}
+
+/// Refuses what servers accept and nobody means, because it locks everybody out of the node.
+fn check(scheme: &str, id: &str) -> Result<(), String> {
+    let begins_entry = |text: &str| SCHEMES.iter().any(|scheme| text.trim().starts_with(scheme));
+    if id.split(',').skip(1).any(begins_entry) {
+        return Err("give each entry as an argument of its own, without commas between".to_owned());
+    }
+    match scheme {
+        "auth" if !id.is_empty() => {
+            Err("auth has no id: it stands for the identities of this command, as in auth::r"
+                .into())
+        }
+        "digest" if !is_digest(id) => {
+            Err("a digest entry is digest:USER:HASH:PERMS, with the hash \
+             of the password in base64, as zk getacl prints it; for your own, use auth::PERMS"
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Beginnings of entries, in the syntax of ZooKeeper's shell, which separates them by commas.
+const SCHEMES: [&str; 6] = ["world:", "auth:", "digest:", "ip:", "sasl:", "x509:"];
+
+/// Returns true for a user and the SHA-1 of its credential in base64.
+fn is_digest(id: &str) -> bool {
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    id.split_once(':').is_some_and(|(user, hash)| {
+        !user.is_empty() && hash.len() == 28 && hash.ends_with('=') && hash.bytes().all(is_base64)
+    })
 }
 
 fn perms(letters: &str) -> Option<Perms> {
@@ -100,7 +133,20 @@ mod tests {
 
     #[test]
     fn malformed_entries_are_refused() {
-        for text in ["", "r", "world:anyone", "world:anyone:", "world:anyone:x", "::r"] {
+        for text in [
+            "",
+            "r",
+            "world:anyone",
+            "world:anyone:",
+            "world:anyone:x",
+            "::r",
+            "auth:alice:r",
+            "auth::cdrwa,world:anyone:r",
+            "sasl:alice:r, world:anyone:r",
+            "digest:alice:sesame:cdrwa",
+            "digest:alice:cdrwa",
+            "digest:alice:x:cdrwa",
+        ] {
             assert!(entry(text).is_err(), "{text}");
         }
     }

@@ -174,6 +174,8 @@ pub(crate) enum Command {
     },
 
     /// Print a node's access control list, one SCHEME:ID:PERMS a line.
+    ///
+    /// Without the permission to set the list, the server shows x for the hash of a digest.
     Getacl {
         /// The node.
         path: String,
@@ -193,6 +195,7 @@ pub(crate) enum Command {
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
     ///
+    /// Servers do not check the password of a digest: this shows the user, whatever the password.
     /// Access control lists name them: the address, the users of digests and of SASL, the
     /// subject of a client certificate. Servers before 3.7 reject the request.
     Whoami,

@@ -27,7 +27,7 @@ pub(crate) struct Failure {
     message: String,
     /// Whether the session has ended and the last request was not applied.
     starts_over: bool,
-    /// Whether an access control list denied the request.
+    /// Whether an access control list, or the server, rejected what the client presented.
     is_denied: bool,
 }
 
@@ -70,7 +70,7 @@ impl Failure {
         self
     }
 
-    /// Adds to a denied request what was presented.
+    /// Adds to a rejection what was presented.
     pub(crate) fn with_presented(mut self, presented: &str) -> Self {
         if self.is_denied {
             self.message.push_str(&format!(" ({presented})"));
@@ -121,9 +121,18 @@ impl From<Error> for Failure {
             _ => OTHER,
         };
         let starts_over = is_end(&error) && error.outcome() == Outcome::NotApplied;
-        let is_denied = error.code() == Some(ErrorCode::NO_AUTH);
+        let is_unknown = matches!(
+            error.kind(),
+            ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired)
+        );
+        let is_denied = is_unknown || error.code() == Some(ErrorCode::NO_AUTH);
         // This advice is meant for programs.
-        let message = error.to_string().replace("; open a new client", "");
+        let mut message = error.to_string().replace("; open a new client", "");
+        if error.code() == Some(ErrorCode::INVALID_ACL) {
+            message.push_str(
+                " (auth:: without credentials, or a scheme or an id that the server does not know)",
+            );
+        }
         Self { code, message, starts_over, is_denied }
     }
 }

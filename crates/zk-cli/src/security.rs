@@ -18,7 +18,9 @@ pub(crate) struct Security {
     /// Present a credential to the servers, such as digest:alice:secret; may be repeated.
     ///
     /// Other users of the machine see the arguments of a command: prefer the environment
-    /// variable, which holds one credential, or --auth-file.
+    /// variable, which holds one credential and counts without this option only, or
+    /// --auth-file, which adds to both. Repeated options go on one side of the command's name.
+    /// Servers do not check the password of a digest: a wrong one is another identity.
     #[arg(
         long,
         global = true,
@@ -30,7 +32,8 @@ pub(crate) struct Security {
 
     /// Present the credentials in a file, each on one line.
     ///
-    /// Empty lines and lines that begin with # do not count.
+    /// Empty lines and lines that begin with # do not count, and neither do blanks at the
+    /// beginning of a line.
     #[arg(long, global = true, env = "ZK_AUTH_FILE", value_name = "FILE")]
     auth_file: Option<PathBuf>,
 
@@ -55,7 +58,7 @@ pub(crate) struct Security {
 
     /// Authenticate as this user by SASL with DIGEST-MD5.
     ///
-    /// The password is in the environment variable ZK_SASL_PASSWORD, or in a file.
+    /// The password is in the environment variable ZK_SASL_PASSWORD or, before that, in a file.
     #[arg(long, global = true, env = "ZK_SASL_USER", value_name = "USER")]
     sasl: Option<String>,
 
@@ -145,7 +148,16 @@ impl Security {
         let all: Vec<String> = known.chain(sasl).chain(cert).collect();
         match all.is_empty() {
             true => "without credentials; see --auth, --sasl and --cert in zk --help".to_owned(),
-            false => format!("presented: {}; zk whoami shows who that is", all.join(", ")),
+            false => format!("presented: {}{}", all.join(", "), self.advice(credentials)),
+        }
+    }
+
+    fn advice(&self, credentials: &[Credential]) -> &'static str {
+        match credentials.iter().any(|credential| credential.scheme == "digest") {
+            true => {
+                "; servers do not check the password of a digest, a wrong one is another identity"
+            }
+            false => "; zk whoami shows who that is",
         }
     }
 
@@ -155,8 +167,14 @@ impl Security {
             Some(file) => fs::read_to_string(file).map_err(|error| unreadable(file, &error))?,
             None => String::new(),
         };
-        let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        self.auth.iter().map(|text| text.0.as_str()).chain(lines).map(credential).collect()
+        let lines = lines.lines().map(str::trim_start).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let of_file = lines.map(|(at, line)| {
+            let file = self.auth_file.as_deref().unwrap_or_else(|| Path::new("")).display();
+            credential(line).map_err(|reason| usage(&format!("{file}:{}: {reason}", at + 1)))
+        });
+        let of_options = self.auth.iter().map(|text| credential(&text.0).map_err(usage));
+        of_options.chain(of_file).collect()
     }
 
     fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
@@ -174,15 +192,15 @@ impl Security {
 }
 
 /// Parses a credential. The message does not contain it.
-fn credential(text: &str) -> Result<Credential, Failure> {
+fn credential(text: &str) -> Result<Credential, &'static str> {
     match text.split_once(':') {
         Some(("digest", secret)) if !secret.contains(':') => {
-            Err(usage("a digest credential is digest:USER:PASSWORD"))
+            Err("a digest credential is digest:USER:PASSWORD")
         }
         Some((scheme, secret)) if !scheme.is_empty() => {
             Ok(Credential { scheme: scheme.to_owned(), secret: SecretText(secret.to_owned()) })
         }
-        _ => Err(usage("a credential is SCHEME:CREDENTIAL, such as digest:alice:secret")),
+        _ => Err("a credential is SCHEME:CREDENTIAL, such as digest:alice:secret"),
     }
 }
 
@@ -229,7 +247,7 @@ mod tests {
         let credentials = security.credentials().unwrap();
         assert!(!format!("{credentials:?}").contains("sesame"), "{credentials:?}");
         let text = security.presented(&credentials);
-        assert_eq!(text, "presented: digest as alice, token; zk whoami shows who that is");
+        assert!(text.starts_with("presented: digest as alice, token; servers do not"), "{text}");
         for wrong in ["sesame", ":sesame", "digest:sesame"] {
             let failure = presenting(&[wrong]).credentials().unwrap_err();
             assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");

@@ -2,16 +2,18 @@
 
 use std::net::IpAddr;
 
-/// Returns the canonical name of the server at `address`, in lower case: the name that DNS has for
-/// the address, if the address is also one of that name. Otherwise it is the name in the connect
-/// string, `host`.
+/// Returns the canonical name of the server at `address`, in lower case and without a dot at the
+/// end: the name that DNS has for the address, if the address is also one of that name. Otherwise it
+/// is the name in the connect string, `host`.
 ///
 /// This is the rule of Java's `InetAddress.getCanonicalHostName` and of ZooKeeper's
-/// `SaslServerPrincipal`. The second half keeps whoever controls the reverse zone from choosing the
-/// principal.
+/// `SaslServerPrincipal`. Because of the second half, control of the reverse zone alone is not
+/// enough to choose the principal.
 pub(crate) fn canonical(host: &str, address: Option<IpAddr>) -> String {
-    let found = address.and_then(|address| verified(address, &Dns));
-    found.unwrap_or_else(|| host.to_owned()).to_ascii_lowercase()
+    // Java, too, takes the IPv4 address out of `::ffff:10.0.0.1`.
+    let found = address.and_then(|address| verified(address.to_canonical(), &Dns));
+    let name = found.unwrap_or_else(|| host.to_owned());
+    name.trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Lookups of host names.
@@ -77,5 +79,6 @@ mod tests {
     #[test]
     fn name_is_kept_without_an_address() {
         assert_eq!(canonical("ZK1.Example.COM", None), "zk1.example.com");
+        assert_eq!(canonical("zk1.example.com.", None), "zk1.example.com");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use libgssapi::context::{ClientCtx, CtxFlags};
@@ -23,10 +24,17 @@ use crate::mechanism::Gssapi;
 /// again for each connection, so that a renewed ticket counts from the next connection on.
 ///
 /// # Principal of a server
-/// It is `zookeeper/<host>`, as for Java's client, and the realm is what `krb5.conf` has for the
-/// host. `<host>` is the canonical name of the address to which the client is connected, in lower
-/// case: the name that DNS has for the address, if that name has the address too. Otherwise it is
-/// the name in the connect string.
+/// It is `zookeeper/<host>`, as for Java's client, in the realm of the client. `<host>` is the
+/// canonical name of the address to which the client is connected, in lower case: the name that DNS
+/// has for the address, if that name has the address too. Otherwise it is the name in the connect
+/// string.
+///
+/// Java's client also reads `[domain_realm]` in `krb5.conf`, and makes `zk1.example.com` of `zk1`
+/// even without canonical names. This does neither: set the [`realm`](Self::realm) of servers that
+/// are in another one.
+///
+/// Whoever forges DNS can lead the client to another server that has a principal there. With
+/// [`canonicalize(false)`](Self::canonicalize) the names in the connect string count.
 ///
 /// | setting of Java's client | here |
 /// |---|---|
@@ -37,9 +45,9 @@ use crate::mechanism::Gssapi;
 ///
 /// # Errors
 /// A connection without a ticket ends with
-/// [`SaslFailure::NotPrepared`](zk_session::SaslFailure::NotPrepared), whose text is the library's
-/// and names the principal of the server. The kind is `NotFound` if there are no credentials of the
-/// client.
+/// [`SaslFailure::NotPrepared`](zk_session::SaslFailure::NotPrepared), whose text is the library's.
+/// If the client has credentials, it names the principal of the server; if not, the kind is
+/// `NotFound`.
 #[derive(Clone, Debug)]
 pub struct Kerberos {
     names: Names,
@@ -83,7 +91,7 @@ impl Kerberos {
         self
     }
 
-    /// Sets the realm of the servers, instead of the one in `krb5.conf`.
+    /// Sets the realm of the servers, instead of the client's.
     #[must_use]
     pub fn realm(mut self, realm: impl Into<String>) -> Self {
         self.names.realm = Some(realm.into());
@@ -100,6 +108,9 @@ impl Kerberos {
 
     /// Sets whether the canonical names of servers are looked up, true by default. If not, the
     /// principals have the names in the connect string.
+    ///
+    /// A lookup in a DNS that does not answer takes about ten seconds, which is longer than an
+    /// attempt to connect.
     #[must_use]
     pub fn canonicalize(mut self, canonicalizes: bool) -> Self {
         self.names.canonicalizes = canonicalizes;
@@ -124,7 +135,8 @@ impl Sasl for Kerberos {
                 drop(permit);
                 begun
             });
-            Ok::<Box<dyn SaslMechanism>, _>(Box::new(begun.await.map_err(io::Error::other)??))
+            let panicked = |_| io::Error::other("the request for a Kerberos ticket panicked");
+            Ok::<Box<dyn SaslMechanism>, _>(Box::new(begun.await.map_err(panicked)??))
         })
     }
 }
@@ -149,7 +161,7 @@ impl Names {
         Ok(ClientCtx::new(Some(credentials), principal(server)?, flags, Some(GSS_MECH_KRB5)))
     }
 
-    /// Returns the principal of a server. An empty realm stands for that of `krb5.conf`.
+    /// Returns the principal of a server. An empty realm stands for the client's.
     fn server(&self, host: &str, address: Option<IpAddr>) -> String {
         if let Some(principal) = &self.server_principal {
             return principal.clone();
@@ -167,14 +179,30 @@ fn principal(name: &str) -> Result<Name, Error> {
 }
 
 fn explain(error: Error, wanted: &str) -> io::Error {
-    let has_none = error.major.contains(MajorFlags::GSS_S_NO_CRED);
-    let kind = if has_none { io::ErrorKind::NotFound } else { io::ErrorKind::PermissionDenied };
-    let advice = match has_none {
-        true => "; run kinit, or name a keytab in KRB5_CLIENT_KTNAME",
-        false => "",
+    // A number within the flags, and not flags.
+    let routine_error = error.major.bits() & 0x00ff_0000;
+    let of_credentials = [MajorFlags::GSS_S_NO_CRED, MajorFlags::GSS_S_CREDENTIALS_EXPIRED];
+    let has_none = of_credentials.iter().any(|it| it.bits() == routine_error);
+    let kind = match error.minor {
+        KRB5_KDC_UNREACH => io::ErrorKind::HostUnreachable,
+        _ if has_none => io::ErrorKind::NotFound,
+        _ => io::ErrorKind::PermissionDenied,
+    };
+    let advice = match (has_none, std::env::var_os(KEYTAB)) {
+        (true, None) => format!("; run kinit, or name a keytab in {KEYTAB}"),
+        (true, Some(file)) => {
+            format!("; check the keytab {} in {KEYTAB}, and krb5.conf", Path::new(&file).display())
+        }
+        (false, _) => String::new(),
     };
     io::Error::new(kind, format!("Kerberos: {wanted}: {error}{advice}"))
 }
+
+/// MIT's code for a Kerberos server that cannot be reached.
+const KRB5_KDC_UNREACH: u32 = 0x96c7_3a9c; // -1765328228
+
+/// The variable with the keytab of the client.
+const KEYTAB: &str = "KRB5_CLIENT_KTNAME";
 
 #[cfg(test)]
 mod tests {

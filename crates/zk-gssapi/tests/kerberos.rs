@@ -131,7 +131,7 @@ fn not_prepared(result: Result<Client, Error>) -> String {
 async fn missing_credentials_are_reported_with_advice() {
     let server = server();
     let failure = not_prepared(connect(&server, alice().client("mallory@ZK.TEST")).await);
-    assert!(failure.contains("run kinit"), "{failure}");
+    assert!(failure.contains("check the keytab"), "{failure}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn server_without_sasl_is_never_taken_for_success() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unproven_server_and_secrets_stay_out() {
+async fn server_without_a_proof_is_left() {
     for lie in [&b""[..], b"garbage", &[0x60, 0x82, 0xff, 0xff], &[0; 4096]] {
         let mut mechanism = alice().prepare(&Host::new("localhost", 2181), None).await.unwrap();
         let SaslStep::Send(ticket) = mechanism.step(b"").unwrap() else { panic!() };
@@ -191,6 +191,36 @@ async fn only_an_offer_without_layers_is_accepted() {
     }
     let (mut client, _) = after_the_proof().await;
     assert_eq!(client.step(&[1, 0, 0, 0]), Err(SaslFailure::ServerNotProven), "not wrapped");
+}
+
+/// The library reads its variables in a process of its own here: no KDC listens.
+#[test]
+fn unreachable_kdc_is_told_from_a_refusal() {
+    const DEAD: &str = "ZK_TEST_DEAD_REALM";
+    if std::env::var_os(DEAD).is_some() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let prepared = Kerberos::new().prepare(&Host::new("localhost", 2181), None);
+        let error = runtime.block_on(prepared).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::HostUnreachable, "{error}");
+        assert!(error.to_string().contains("Cannot contact any KDC"), "{error}");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("zk-dead-realm-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = "default_realm = ZK.TEST\n dns_lookup_kdc = false\n udp_preference_limit = 1";
+    let realm = format!("[libdefaults]\n {settings}\n[realms]\n ZK.TEST = {{ kdc = {nobody} }}\n");
+    let config = folder.join("krb5.conf");
+    std::fs::write(&config, realm.replace("{ kdc", "{\n kdc").replace(" }", "\n }")).unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "unreachable_kdc_is_told_from_a_refusal"])
+        .env(DEAD, "yes")
+        .env("KRB5_CONFIG", config)
+        .env("KRB5CCNAME", folder.join("tickets"))
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
 }
 
 async fn prepared_by_nobody() -> io::ErrorKind {

@@ -52,7 +52,7 @@ pub enum DisconnectReason {
     NotZooKeeper(PeerProtocol),
     /// The connection over TLS failed.
     Tls(TlsFailure),
-    /// The SASL exchange failed. A wrong user or password ends the session instead, as
+    /// The SASL exchange failed. A rejection of the credentials ends the session instead, as
     /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     Sasl(SaslFailure),
     /// The server sent something that is not in the protocol.
@@ -110,7 +110,17 @@ impl DisconnectReason {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Unreachable(kind) => *kind != io::ErrorKind::TimedOut,
-            Self::NotZooKeeper(_) | Self::Tls(_) | Self::Sasl(_) => true,
+            _ => self.is_lasting(),
+        }
+    }
+
+    /// Returns true if another attempt reaches the same peer, or presents the same credentials, and
+    /// so would fail as well.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match self {
+            Self::NotZooKeeper(_) | Self::Tls(_) => true,
+            Self::Sasl(SaslFailure::NotPrepared(failure)) => !failure.is_passing(),
+            Self::Sasl(_) => true,
             _ => false,
         }
     }

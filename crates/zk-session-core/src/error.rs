@@ -64,8 +64,7 @@ pub enum SessionEnd {
         /// process was stopped, its machine was suspended, or a task blocked its runtime.
         paused: Option<Duration>,
     },
-    /// The server rejected the credentials: those of `Config::auth`, or the user and password of
-    /// `Config::sasl`.
+    /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`.
     AuthFailed,
     /// The server requires authentication, and this session has presented none that counts there.
     /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
@@ -273,6 +272,7 @@ impl Error {
                 },
                 DisconnectReason::Sasl(failure) => match failure {
                     SaslFailure::NotOffered | SaslFailure::ClosedByServer => ErrorOrigin::Server,
+                    SaslFailure::NotPrepared(_) if !cause.is_lasting() => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
                     _ => ErrorOrigin::Peer,
                 },
@@ -309,13 +309,8 @@ impl Error {
             }
             // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
-            // Another attempt reaches the same peer, or presents the same credentials.
-            ErrorKind::NoSession(
-                DisconnectReason::NotZooKeeper(_)
-                | DisconnectReason::Tls(_)
-                | DisconnectReason::Sasl(_),
-            )
-            | ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired) => {
+            ErrorKind::NoSession(cause) if cause.is_lasting() => RetryOn::Never,
+            ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired) => {
                 RetryOn::Never
             }
             ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
@@ -373,6 +368,10 @@ impl fmt::Display for Error {
                 write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
             }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
+            // A new client with the same credentials would fail as well.
+            ErrorKind::SessionEnded(end @ (SessionEnd::AuthFailed | SessionEnd::AuthRequired)) => {
+                write!(f, "{end}")?;
+            }
             ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
             ErrorKind::NoSession(DisconnectReason::ClosedByServer) => f.write_str(
                 "no session: the server closed the connection before it gave one; \

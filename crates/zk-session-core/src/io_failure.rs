@@ -16,6 +16,18 @@ impl IoFailure {
     pub fn kind(&self) -> io::ErrorKind {
         self.kind
     }
+
+    /// Returns true if another attempt may succeed: a server could not be reached in time, or at
+    /// all.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(
+            self.kind,
+            io::ErrorKind::TimedOut
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::ConnectionRefused
+        )
+    }
 }
 
 impl From<io::Error> for IoFailure {

@@ -1,6 +1,7 @@
 //! Reasons why a connection over TLS failed.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::IoFailure;
@@ -16,8 +17,9 @@ pub enum TlsFailure {
     NotConfigured,
     /// A file with certificates or a key could not be read. The text names the file.
     FileUnreadable(IoFailure),
-    /// A file, or a text, with certificates or a key has none that can be used.
-    FileUnfit(&'static str),
+    /// A file, or a text, with certificates or a key has none that can be used. The text names the
+    /// file.
+    FileUnfit(Arc<str>),
     /// The server's certificate is of an authority that the client does not trust.
     UnknownIssuer,
     /// The server's certificate is for other names or addresses.

@@ -111,7 +111,7 @@ impl TlsBuilder {
     /// A file cannot be read or has nothing that can be used, the name is invalid, or no authority
     /// is trusted. The inner error is a [`TlsFailure`](zk_session::TlsFailure).
     pub fn build(self) -> io::Result<Tls<Tcp>> {
-        let unfit = |reason| refused(TlsFailure::FileUnfit(reason));
+        let unfit = |reason: &str| refused(TlsFailure::FileUnfit(reason.into()));
         let name = self.name.clone().map(ServerName::try_from).transpose();
         let name =
             name.map_err(|_| unfit("the name to expect is neither a name nor an address"))?;
@@ -123,7 +123,7 @@ impl TlsBuilder {
 
     /// Reads all files, and returns the configuration of one connection.
     fn configure(&self) -> io::Result<Arc<ClientConfig>> {
-        let unfit = |reason| refused(TlsFailure::FileUnfit(reason));
+        let unfit = |reason: &str| refused(TlsFailure::FileUnfit(reason.into()));
         let Some(provider) = &self.provider else {
             return Err(unfit("there is no cryptography: enable the feature `ring` of zk-tls"));
         };

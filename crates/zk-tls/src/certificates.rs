@@ -19,6 +19,14 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// Returns the error of a source without anything that can be used.
+    fn unfit(&self, reason: &str) -> io::Error {
+        refused(TlsFailure::FileUnfit(match self {
+            Self::File(path) => format!("{}: {reason}", path.display()).into(),
+            Self::Text(_) => reason.into(),
+        }))
+    }
+
     fn read(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::Text(text) => Ok(text.clone()),
@@ -36,7 +44,7 @@ pub(crate) fn authorities(sources: &[Source]) -> io::Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     for source in sources {
         for certificate in chain(source)? {
-            let unfit = |_| refused(TlsFailure::FileUnfit("a CA certificate cannot be used"));
+            let unfit = |_| source.unfit("the certificate of an authority cannot be used");
             store.add(certificate).map_err(unfit)?;
         }
     }
@@ -47,19 +55,16 @@ pub(crate) fn authorities(sources: &[Source]) -> io::Result<RootCertStore> {
 pub(crate) fn chain(source: &Source) -> io::Result<Vec<CertificateDer<'static>>> {
     let text = source.read()?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| {
-        refused(TlsFailure::FileUnfit(
-            "a file for certificates has none in PEM (BEGIN CERTIFICATE)",
-        ))
-    })
+    chain
+        .ok()
+        .filter(|chain| !chain.is_empty())
+        .ok_or_else(|| source.unfit("there is no certificate in PEM (BEGIN CERTIFICATE)"))
 }
 
 /// Reads a private key in PKCS#8, PKCS#1 or SEC1.
 pub(crate) fn key(source: &Source) -> io::Result<PrivateKeyDer<'static>> {
     let text = source.read()?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
-        let reason = "a file for a private key has none in PEM (BEGIN PRIVATE KEY), \
-                      or it is encrypted";
-        refused(TlsFailure::FileUnfit(reason))
+        source.unfit("there is no private key in PEM (BEGIN PRIVATE KEY), or it is encrypted")
     })
 }

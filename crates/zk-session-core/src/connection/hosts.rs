@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::DisconnectReason;
 use crate::connect_string::Host;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN};
 use crate::rng::Rng;
+use crate::{DisconnectReason, SaslFailure};
 
 /// Servers in an order drawn once, and the back-off between attempts. The random order keeps a
 /// thousand clients with the same connect string from all trying its first server.
@@ -102,15 +102,14 @@ impl Hosts {
         }
         let entry = &mut self.hosts[self.current];
         entry.refusal = match cause {
-            DisconnectReason::NotZooKeeper(_)
-            | DisconnectReason::Tls(_)
-            | DisconnectReason::Sasl(_) => Refusal::Lasting,
+            cause if cause.is_lasting() => Refusal::Lasting,
             cause if cause.is_refusal() => Refusal::Unreachable,
             _ => Refusal::None,
         };
         match cause {
             // The server is not at fault, or was not tried yet.
             DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
+            DisconnectReason::Sasl(SaslFailure::NotPrepared(_)) => {}
             DisconnectReason::ReadOnly if was_up => {}
             // A server that hangs is likely to keep hanging, and each attempt at it takes a part of
             // the session's time.

@@ -38,7 +38,11 @@ enum State {
     /// The next attempt is due at this time.
     Waiting { until: Instant },
     /// The driver has until the deadline to open a connection.
-    Connecting { deadline: Instant },
+    Connecting {
+        deadline: Instant,
+        /// It is open, and the credentials for SASL are being prepared.
+        is_preparing: bool,
+    },
     /// The connect request was sent. Nothing else may be sent before its reply. A server that
     /// refuses closes at once, and bytes that it has not read would turn that into a reset. The
     /// reset can swallow the refusal (ZOOKEEPER-1702).
@@ -156,7 +160,7 @@ impl Connection {
     /// Returns the deadline of the current attempt.
     pub(crate) fn attempt_deadline(&self) -> Option<Instant> {
         match self.state {
-            State::Connecting { deadline }
+            State::Connecting { deadline, .. }
             | State::Handshaking { deadline }
             | State::Authenticating { deadline, .. } => Some(deadline),
             _ => None,
@@ -166,8 +170,20 @@ impl Connection {
     /// Begins an attempt at the current server.
     pub(crate) fn attempt(&mut self, now: Instant, session_timeout: Duration) -> Host {
         let deadline = now + self.attempt_timeout(session_timeout);
-        self.state = State::Connecting { deadline };
+        self.state = State::Connecting { deadline, is_preparing: false };
         self.hosts.current().clone()
+    }
+
+    /// Notes that the connection is open, and that the credentials for SASL are being prepared.
+    pub(crate) fn preparing(&mut self) {
+        if let State::Connecting { is_preparing, .. } = &mut self.state {
+            *is_preparing = true;
+        }
+    }
+
+    /// Returns true while the credentials for SASL are being prepared.
+    pub(crate) fn is_preparing(&self) -> bool {
+        matches!(self.state, State::Connecting { is_preparing: true, .. })
     }
 
     /// Notes that the driver has opened the connection. Returns false if it was not asked to.

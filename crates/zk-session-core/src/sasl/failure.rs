@@ -16,15 +16,19 @@ pub enum SaslFailure {
     /// or it lets clients in that have failed (`allowSaslFailedClients`).
     NotOffered,
     /// The server closed the connection after the client's proof. Servers before 3.5.9 and 3.6.0
-    /// reject a wrong user or password like this.
+    /// reject wrong credentials like this.
     ClosedByServer,
-    /// The server's proof is wrong: the server does not know the password.
+    /// The server's proof is wrong: the server does not know the password, or has not the key of its
+    /// Kerberos principal.
     ServerNotProven,
     /// The server's token is malformed, or demands something that is not supported.
     UnfitToken(&'static str),
     /// A token is longer than [`SASL_TOKEN_LEN_MAX`](crate::limits::SASL_TOKEN_LEN_MAX).
     TokenTooLong,
-    /// The mechanism could not be prepared, for example because the password could not be read.
+    /// The mechanism could not be prepared, for example because the password could not be read. The
+    /// kind [`TimedOut`](std::io::ErrorKind::TimedOut) means that it took longer than the attempt.
+    ///
+    /// A failure to reach a server, such as one of Kerberos, may pass: the client tries again.
     NotPrepared(IoFailure),
     /// The mechanism failed at the client.
     Mechanism(Arc<str>),
@@ -34,16 +38,16 @@ impl fmt::Display for SaslFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOffered => f.write_str(
-                "the server does no SASL: none is configured there, or its FIPS mode rules out \
-                 DIGEST-MD5; nothing was sent without authentication",
+                "the server does no SASL: none is configured there or, for DIGEST-MD5, its FIPS \
+                 mode rules it out; nothing was sent without authentication",
             ),
             Self::ClosedByServer => f.write_str(
                 "the server closed the connection during the SASL exchange, as servers before \
-                 3.6 do for a wrong user or password",
+                 3.6 do for wrong credentials",
             ),
             Self::ServerNotProven => f.write_str(
-                "the server did not prove that it knows the password; it may not be the server \
-                 that it claims to be",
+                "the server did not prove that it has the password or the key; it may not be the \
+                 server that it claims to be",
             ),
             Self::UnfitToken(reason) => write!(f, "the server's SASL token is unusable: {reason}"),
             Self::TokenTooLong => f.write_str("a SASL token is too long"),

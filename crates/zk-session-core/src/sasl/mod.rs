@@ -56,15 +56,15 @@ pub(crate) struct Sasl {
     mechanism: Option<Box<dyn SaslMechanism>>,
     /// Xid of the token that was sent last.
     awaited: Option<i32>,
-    /// Number of tokens that were sent.
-    sent: u32,
+    /// A token that is not empty was sent: it has the client's proof.
+    has_proven: bool,
     is_last: bool,
 }
 
 /// Prints no token.
 impl fmt::Debug for Sasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sasl").field("sent", &self.sent).finish_non_exhaustive()
+        f.debug_struct("Sasl").field("has_proven", &self.has_proven).finish_non_exhaustive()
     }
 }
 
@@ -111,6 +111,7 @@ impl Sasl {
             }
             SaslStep::Done => return Ok(None),
         };
+        self.has_proven |= !token.is_empty();
         match token.len() > SASL_TOKEN_LEN_MAX {
             true => Err(SaslFailure::TokenTooLong),
             false => Ok(Some(token)),
@@ -120,7 +121,6 @@ impl Sasl {
     /// Notes that a token was sent under this xid.
     pub(crate) fn sent(&mut self, xid: i32) {
         self.awaited = Some(xid);
-        self.sent = self.sent.saturating_add(1);
     }
 
     /// Returns true if this xid answers the token that was sent last.
@@ -128,8 +128,8 @@ impl Sasl {
         self.awaited == Some(xid)
     }
 
-    /// Returns true once a token with a proof was sent: the first token may be empty.
+    /// Returns true once a token with a proof was sent.
     pub(crate) fn has_proven(&self) -> bool {
-        self.sent > 1 || self.is_last
+        self.has_proven
     }
 }

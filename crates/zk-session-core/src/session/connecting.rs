@@ -25,6 +25,12 @@ impl<H: Handles> Session<H> {
         self.opened(now, Some(mechanism));
     }
 
+    /// Reports that the connection requested by [`Output::Connect`] is open, and that its SASL
+    /// mechanism is not prepared yet. It may be reported more than once.
+    pub fn handle_preparing(&mut self) {
+        self.connection.preparing();
+    }
+
     fn opened(&mut self, now: Instant, mechanism: Option<Box<dyn SaslMechanism>>) {
         if self.connection.opened(now, self.identity.timeout()) {
             self.requests.begin(&self.identity.connect_request(&self.settings));

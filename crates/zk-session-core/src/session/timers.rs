@@ -27,11 +27,12 @@
 //! [`Liveness::silence_due`](crate::requests::Liveness::silence_due) and `ping_due`. The fractions
 //! are constants of [`limits`](crate::limits).
 
+use std::io;
 use std::time::Instant;
 
 use super::Session;
 use crate::limits::{PING_INTERVAL_MAX, PING_PART};
-use crate::{DisconnectReason, Handles, Output, SessionEnd};
+use crate::{DisconnectReason, Handles, IoFailure, Output, SaslFailure, SessionEnd};
 
 /// Declares the timers in the order of the table.
 macro_rules! timers {
@@ -143,6 +144,12 @@ impl<H: Handles> Session<H> {
             Timer::Attempt => {
                 let host = self.connection.attempt(now, self.identity.timeout());
                 self.outputs.push(Output::Connect(host));
+            }
+            Timer::AttemptLimit if self.connection.is_preparing() => {
+                // The server is not at fault.
+                let late = IoFailure::from(io::ErrorKind::TimedOut);
+                let late = DisconnectReason::Sasl(SaslFailure::NotPrepared(late));
+                self.disconnect(now, self.in_time_or(late));
             }
             Timer::AttemptLimit | Timer::Silence => {
                 self.disconnect(now, self.in_time_or(DisconnectReason::IdleTimeout));

@@ -181,6 +181,9 @@ impl<C: Connector> Link<C> {
         progress: Progress,
     ) {
         session.handle_written(std::mem::take(&mut self.buffers.written));
+        if let Stream::Preparing(..) = self.stream {
+            session.handle_preparing();
+        }
         match progress {
             Progress::None => {}
             Progress::Connected(None) => session.handle_connected(now),

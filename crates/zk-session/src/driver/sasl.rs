@@ -85,7 +85,10 @@ impl Sasl for DigestMd5 {
                 Password::Fixed(password) => password,
                 Password::Read(read) => {
                     let read = tokio::task::spawn_blocking(move || read());
-                    without_newline(read.await.map_err(io::Error::other)??)
+                    // The message of a panic may contain the password.
+                    let panicked =
+                        |_| io::Error::other("the function that reads the password panicked");
+                    without_newline(read.await.map_err(panicked)??)
                 }
             };
             let mechanism = DigestMd5Mechanism::new(&user, password, entropy());

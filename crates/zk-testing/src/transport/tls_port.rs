@@ -79,7 +79,10 @@ impl TlsSettings {
         self
     }
 
-    fn greeter(&self) -> io::Result<Greeter> {
+    fn greeter(&self, server: &TestServer) -> io::Result<Greeter> {
+        if self.client_ca.is_some() {
+            server.with(Ensemble::add_x509);
+        }
         let subject = |(certificate, subject): &(Vec<u8>, String)| {
             let certificate = CertificateDer::from_pem_slice(certificate);
             Ok((certificate.map_err(io::Error::other)?, subject.clone()))
@@ -134,6 +137,7 @@ impl TlsSettings {
 /// ```
 #[derive(Debug)]
 pub struct TlsPort {
+    server: TestServer,
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
@@ -178,16 +182,13 @@ impl TlsPort {
         number: usize,
         settings: &TlsSettings,
     ) -> io::Result<Self> {
-        let greeter = Some(settings.greeter()?);
-        if settings.client_ca.is_some() {
-            server.with(Ensemble::add_x509);
-        }
+        let greeter = Some(settings.greeter(server)?);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::new(State { greeter, tasks: Vec::new() }));
         let accepting = tokio::spawn(accept(listener, server.clone(), number, Arc::clone(&state)));
         lock(&state).tasks.push(accepting.abort_handle());
-        Ok(Self { address, state })
+        Ok(Self { server: server.clone(), address, state })
     }
 
     /// Returns the address of the port.
@@ -201,7 +202,7 @@ impl TlsPort {
     /// # Errors
     /// A certificate cannot be used.
     pub fn replace(&self, settings: &TlsSettings) -> io::Result<()> {
-        lock(&self.state).greeter = Some(settings.greeter()?);
+        lock(&self.state).greeter = Some(settings.greeter(&self.server)?);
         Ok(())
     }
 

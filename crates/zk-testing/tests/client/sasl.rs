@@ -1,13 +1,15 @@
 //! Tests of SASL with DIGEST-MD5, and of servers that require authentication.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
-    ErrorOrigin, Perms, RetryOn, SaslFailure, SessionEnd, SessionEvent,
+    ErrorOrigin, Host, Perms, RetryOn, Sasl, SaslFailure, SaslPreparation, SessionEnd,
+    SessionEvent,
 };
 use zk_testing::{Cut, Op, SaslFault, Settings, TestServer};
 
@@ -136,6 +138,52 @@ async fn unreadable_password_ends_the_attempt() {
     assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
     assert_eq!(error.origin(), ErrorOrigin::Caller);
     assert!(error.to_string().contains("/run/secrets/zk is absent"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_while_reading_a_password_shows_nothing_of_it() {
+    let server = TestServer::in_memory();
+    let sasl = DigestMd5::reading("alice", || panic!("sesame"));
+    let error = config(1).sasl(sasl).connect_with(server).await.unwrap_err();
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("sesame"), "{error:?}");
+}
+
+/// Credentials whose preparation takes this many seconds, or fails with this kind.
+#[derive(Debug)]
+struct Late(u64, Option<io::ErrorKind>);
+
+impl Sasl for Late {
+    fn prepare(&self, _host: &Host, _address: Option<IpAddr>) -> SaslPreparation {
+        let Self(seconds, failure) = *self;
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await; // reason: virtual time
+            match failure {
+                Some(kind) => Err(kind.into()),
+                None => DigestMd5::new("alice", "sesame").prepare(&Host::new("", 1), None).await,
+            }
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_preparation_is_not_blamed_on_the_server() {
+    let server = TestServer::in_memory_with(Settings::new().sasl_user("alice", "sesame"));
+    assert!(config(1).sasl(Late(1, None)).connect_with(server.clone()).await.is_ok());
+    let error = config(1).sasl(Late(100, None)).connect_with(server).await.unwrap_err();
+    let failure = SaslFailure::NotPrepared(io::ErrorKind::TimedOut.into());
+    assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
+    assert_eq!((error.origin(), error.retry_on()), (ErrorOrigin::Network, RetryOn::NewSession));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreachable_ticket_server_is_tried_until_the_timeout() {
+    let server = TestServer::in_memory();
+    let config = config(1).sasl(Late(0, Some(io::ErrorKind::HostUnreachable)));
+    let first = config.clone().connect_with(server.clone());
+    assert!(tokio::time::timeout(Duration::from_secs(5), first).await.is_err(), "gave up at once");
+    let error = config.connect_with(server).await.unwrap_err();
+    assert_eq!(error.retry_on(), RetryOn::NewSession, "{error}");
 }
 
 #[tokio::test(start_paused = true)]

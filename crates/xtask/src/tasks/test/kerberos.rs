@@ -17,8 +17,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let manifest = workspace_root().join("crates/zk-gssapi/Cargo.toml");
     let manifest = manifest.to_string_lossy();
     step(&mut cargo(&["fmt", "--manifest-path", &manifest, "--check"]))?;
-    let clippy = ["clippy", "--all-targets", "--manifest-path", &manifest, "--", "-D", "warnings"];
-    step(&mut cargo(&clippy))?;
+    let mut clippy = cargo(&["clippy", "--locked", "--all-targets", "--manifest-path", &manifest]);
+    step(clippy.args(["--", "-D", "warnings"]))?;
+    let mut doc = cargo(&["doc", "--locked", "--no-deps", "--manifest-path", &manifest]);
+    step(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     let mut test = cargo(&["test", "--locked", "--manifest-path", &manifest]);
     step(test.args(arguments).envs(realm.environment()).env("CI", "true"))
 }
