@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -110,8 +111,12 @@ pub(crate) enum Command {
 
     /// List the holder of a lock and its waiters, in order.
     ///
-    /// Each contender is one line: the full path of its node, a tab, and its data, by
-    /// default its network address.
+    /// On a terminal it is a table: the position, the name, host, process and address of the
+    /// contender, and for how long its node has existed, by the clock of the ensemble.
+    ///
+    /// Elsewhere each contender is one line: the full path of its node, a tab, and its data,
+    /// by default the address, the host, the process and the name. Java services write the
+    /// address only.
     Participants {
         /// The path of the lock.
         path: String,
@@ -121,6 +126,9 @@ pub(crate) enum Command {
         /// the first waiter is about to get.
         #[arg(long)]
         semaphore: bool,
+        /// Print the table, even if the output is no terminal.
+        #[arg(long)]
+        table: bool,
     },
 
     /// Create a node and print its path.
@@ -218,6 +226,20 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Returns the name under which others see this client in the queue of a lock.
+    pub(crate) fn client_name(&self) -> Option<String> {
+        let (Self::Lock(Lock { company, command, .. })
+        | Self::Semaphore(Semaphore { company, command, .. })
+        | Self::Multilock(Multilock { company, command, .. })) = self
+        else {
+            return None;
+        };
+        company.name.clone().or_else(|| {
+            let program = Path::new(command.first()?).file_name()?;
+            Some(program.to_string_lossy().into_owned())
+        })
+    }
+
     /// Checks the paths before any request is sent.
     pub(crate) fn check_path(&self) -> Result<(), PathError> {
         match self {
@@ -308,9 +330,13 @@ pub(crate) struct Lock {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Whether a path with nodes of other recipes is refused.
-#[derive(Clone, Copy, Debug, ClapArgs)]
+/// How the contender deals with others on the path.
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Company {
+    /// The name that others see with zk participants; the name of CMD by default.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
     /// Do not refuse a path that another kind of lock uses, with exit status 78.
     ///
     /// A mutex, a read-write lock and a semaphore on one path do not exclude each other:

@@ -8,6 +8,7 @@ mod failure;
 mod lock;
 mod nodes;
 mod output;
+mod participants;
 mod security;
 mod server;
 mod sessions;
@@ -62,7 +63,10 @@ async fn run(args: Args) -> Result<u8, Failure> {
     let tls = args.security.tls(&args.connect)?;
     let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
     let credentials = args.security.credentials()?;
-    let config = args.security.present(config, &credentials)?;
+    let mut config = args.security.present(config, &credentials)?;
+    if let Some(name) = args.command.client_name() {
+        config = config.name(name);
+    }
     let presented = args.security.presented(&credentials);
     args.command.check_path()?;
     let sessions = Sessions::new(config, tls, &args.connect);
@@ -102,9 +106,9 @@ async fn operate(
 ) -> Result<(), Failure> {
     let retry = &Sessions::retry(client);
     match command {
-        Command::Participants { path, semaphore } => {
-            let participants = sessions.attend(nodes::participants(client, path, *semaphore));
-            nodes::print_participants(&participants.await??, output)
+        Command::Participants { path, semaphore, table } => {
+            let listed = sessions.attend(participants::list(client, path, *semaphore));
+            participants::print(&listed.await??, *table, output)
         }
         Command::Revoke { node } => {
             let asked = sessions.attend(nodes::revoke(client, node)).await;

@@ -1,60 +1,13 @@
-//! Plain operations, and the list of a lock's participants.
+//! Plain operations.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat};
-use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::args::Create;
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_text};
-
-pub(crate) async fn participants(
-    client: &Client,
-    path: &str,
-    is_semaphore: bool,
-) -> Result<Vec<Participant>, LockError> {
-    match is_semaphore {
-        // The number of permits does not affect the list of their holders.
-        true => Semaphore::new(client, path, 1)?.participants().await,
-        false => contenders(client, path).await,
-    }
-}
-
-/// Lists the contenders of a mutex or a read-write lock. The names of the nodes show which one it
-/// is.
-async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
-    let contenders = Mutex::new(client, path)?.participants().await?;
-    let has_sides =
-        |it: &Participant| it.path.contains("-__READ__") || it.path.contains("-__WRIT__");
-    match contenders.iter().any(has_sides) {
-        // A read-write lock orders its nodes differently.
-        true => RwLock::new(client, path)?.participants().await,
-        false => Ok(contenders),
-    }
-}
-
-pub(crate) fn print_participants(
-    participants: &[Participant],
-    output: Output,
-) -> Result<(), Failure> {
-    let line = |p: &Participant| format!("{}\t{}", p.path, data_text(&p.data));
-    output.print(participants.iter().map(line), || {
-        participants
-            .iter()
-            .map(|p| {
-                json!({
-                    "path": p.path,
-                    "data": data_json(&p.data),
-                    "sequence": p.sequence,
-                    "session": format!("{:#x}", p.session_id),
-                    "token": p.czxid,
-                })
-            })
-            .collect()
-    })
-}
+use crate::output::{Output, data_json};
 
 pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
     match zk_recipes::revoke(client, node).await? {

@@ -83,6 +83,7 @@ pub mod blocking;
 pub mod child_order;
 pub mod limits;
 
+mod contender_info;
 mod deadline;
 mod downgrade;
 mod end_state;
@@ -111,6 +112,7 @@ mod shared_value;
 mod ticket;
 mod trace;
 
+pub use contender_info::ContenderInfo;
 pub use error::{LockError, LossReason};
 pub use fencing_token::FencingToken;
 pub use guard::Guard;

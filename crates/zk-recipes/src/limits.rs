@@ -81,3 +81,6 @@ pub const LOCAL_PASSES_MAX: u32 = 1_000;
 /// waiter. A contender waits this long, and for one hold more, for each other process ahead of it.
 /// It is long against a hand-off through the ensemble, and short for a user who waits.
 pub const LOCAL_TIME_MAX: Duration = Duration::from_millis(50);
+
+/// Characters of a client's name, or of a host's, in the default data of a node.
+pub const CONTENDER_NAME_MAX: usize = 64;

@@ -125,9 +125,9 @@ impl LockHandle {
 macro_rules! lock_options {
     ($lock:ty) => {
         impl $lock {
-            /// Sets the data of this handle's nodes, which other contenders can read. The default is
-            /// the client's local address, as with Curator. A writer that becomes a reader keeps
-            /// its data.
+            /// Sets the data of this handle's nodes, which other contenders can read. The default
+            /// tells who the contender is, see [`ContenderInfo`](crate::ContenderInfo); Curator
+            /// writes the address only. A writer that becomes a reader keeps its data.
             #[must_use]
             pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
                 self.handle.kind_mut().set_data(data);

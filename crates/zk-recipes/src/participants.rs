@@ -1,11 +1,13 @@
 //! The holders and waiters of a lock, as other clients see them.
 
 use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_session::path::file_name;
 use zk_session::{Client, Error, NodeData};
 
 use crate::child_order::SequenceOrder;
+use crate::contender_info::ContenderInfo;
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
 use crate::queue::kind::Kind;
@@ -20,7 +22,7 @@ use crate::retry::{if_exists, is_transient, retry};
 pub struct Participant {
     /// Path of the contender's node.
     pub path: String,
-    /// Data of the node; by default the contender's local address.
+    /// Data of the node; [`info`](Self::info) reads the default one.
     pub data: Vec<u8>,
     /// Number at the end of the node's name, if it has one.
     pub sequence: Option<u32>,
@@ -29,6 +31,16 @@ pub struct Participant {
     /// The czxid of the node, which is the present or future fencing token. A reader that was a
     /// writer has a smaller token; see [`WriteGuard::downgrade`](crate::WriteGuard::downgrade).
     pub czxid: i64,
+    /// When the node was created, by the clock of the ensemble's leader.
+    pub created: SystemTime,
+}
+
+impl Participant {
+    /// Returns who the contender is, if its node has the default data.
+    #[must_use]
+    pub fn info(&self) -> Option<ContenderInfo> {
+        ContenderInfo::parse(&self.data)
+    }
 }
 
 impl fmt::Debug for Participant {
@@ -39,6 +51,7 @@ impl fmt::Debug for Participant {
             .field("sequence", &self.sequence)
             .field("session_id", &format_args!("{:#x}", self.session_id))
             .field("czxid", &format_args!("{:#x}", self.czxid))
+            .field("created", &self.created)
             .finish()
     }
 }
@@ -116,5 +129,6 @@ fn seen(
         sequence,
         session_id: stat.ephemeral_owner,
         czxid: stat.czxid,
+        created: UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.ctime_ms).unwrap_or(0)),
     }))
 }

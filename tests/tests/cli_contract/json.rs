@@ -53,7 +53,8 @@ fn participants_print_json() {
     let [one] = &participants.as_array().unwrap()[..] else { panic!("{participants}") };
     assert_eq!((&one["path"], &one["token"]), (&json!(entry.node), &json!(entry.token)));
     assert_eq!(one["sequence"], 0);
-    assert_eq!(one["data"], "127.0.0.1", "the address of the holder");
+    assert!(one["data"].as_str().unwrap().starts_with("127.0.0.1 "), "{one}");
+    assert_eq!((&one["address"], &one["name"]), (&json!("127.0.0.1"), &json!("sh")), "{one}");
     assert!(one["session"].as_str().unwrap().starts_with("0x"), "{one}");
 }
 

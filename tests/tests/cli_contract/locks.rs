@@ -39,7 +39,10 @@ fn participants_are_listed_in_queue_order() {
         let (node, data) = line.split_once('\t').unwrap();
         assert!(node.starts_with("/l/_c_"), "{line}");
         assert!(node.ends_with(&format!("-lock-{number:010}")), "{line}");
-        assert_eq!(data, "127.0.0.1", "{line}");
+        let words: Vec<&str> = data.split(' ').collect();
+        let ["127.0.0.1", host, process, "sh"] = words[..] else { panic!("{line}") };
+        assert!(!host.is_empty(), "{line}");
+        assert!(process.parse::<u32>().is_ok(), "{line}");
     }
     for mut holder in running {
         holder.end_input();
@@ -47,6 +50,30 @@ fn participants_are_listed_in_queue_order() {
     }
     let entered: Vec<String> = journal.entered().into_iter().map(|entry| entry.node).collect();
     assert_eq!(entered, nodes);
+}
+
+#[test]
+fn table_shows_names_and_ages() {
+    let Some(zk) = zk("table") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.lock("/l", HOLD);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    let table = zk.ok(&["participants", "/l", "--table"]);
+    let lines: Vec<&str> = table.lines().collect();
+    let [head, row] = lines[..] else { panic!("{table}") };
+    let names: Vec<&str> = head.split_whitespace().collect();
+    assert_eq!(names, ["#", "NAME", "HOST", "PID", "ADDRESS", "SINCE", "SESSION", "NODE"]);
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    let ["1", "sh", _host, _process, "127.0.0.1", since, session, node] = cells[..] else {
+        panic!("{table}")
+    };
+    assert!(since.ends_with('s') && session.starts_with("0x"), "{table}");
+    assert!(node.starts_with("/l/_c_"), "{table}");
+    let json = zk.ok(&["participants", "/l", "--json"]);
+    assert!(json.contains(r#""name":"sh""#) && json.contains(r#""created_ms":1"#), "{json}");
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::kind::Kind;
 use super::name::sequence;
 use super::parents;
 use super::watch_set::has_news;
+use crate::contender_info;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::recipe::Recipe;
@@ -200,7 +201,7 @@ impl Contender {
 
     /// Returns the data for the node.
     pub(crate) fn data(&self) -> Arc<[u8]> {
-        self.kind.data.clone().unwrap_or_else(|| local_address(&self.client).into())
+        self.kind.data.clone().unwrap_or_else(|| contender_info::own(&self.client).into())
     }
 
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
@@ -326,8 +327,4 @@ impl Drop for Contender {
 /// Returns true if the session has ended: the server removes its nodes.
 pub(crate) fn is_final(error: &Error) -> bool {
     error.origin() == zk_session::ErrorOrigin::Session
-}
-
-fn local_address(client: &Client) -> Vec<u8> {
-    client.local_address().map(|address| address.to_string().into_bytes()).unwrap_or_default()
 }

@@ -23,7 +23,7 @@ pub(crate) struct Kind {
     rule: Option<SequenceOrder<'static>>,
     /// The contenders that these nodes wait for.
     pub(crate) admission: Admission,
-    /// Data of the nodes; `None` for the client's local address, as in Curator.
+    /// Data of the nodes; `None` for the default, which tells who the contender is.
     pub(crate) data: Option<Arc<[u8]>>,
     /// ACL of the nodes, and of the missing nodes of the path.
     acl: Option<Arc<[Acl]>>,

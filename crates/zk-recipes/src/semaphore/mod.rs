@@ -160,8 +160,8 @@ impl Semaphore {
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
     }
 
-    /// Sets the data of this handle's leases, which other contenders can read. The default is the
-    /// client's local address, as with Curator.
+    /// Sets the data of this handle's leases, which other contenders can read. The default tells who
+    /// the contender is, see [`ContenderInfo`](crate::ContenderInfo).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         Arc::make_mut(&mut self.kinds.leases).set_data(data);

@@ -46,6 +46,7 @@ pub struct Config {
     sasl: Option<Arc<dyn Sasl>>,
     dedicated_thread: bool,
     next_session: RetryPolicy,
+    name: Option<Arc<str>>,
 }
 
 #[derive(Clone)]
@@ -74,6 +75,7 @@ impl Config {
             sasl: None,
             dedicated_thread: false,
             next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
+            name: None,
         })
     }
 
@@ -116,6 +118,13 @@ impl Config {
     /// server.
     pub fn refused_timeout(mut self, timeout: Duration) -> Self {
         self.settings.refused_timeout = Some(timeout);
+        self
+    }
+
+    /// Names the client for people: the recipes write the name into the nodes of its locks, for
+    /// whoever asks who holds them. The default is the name of the program.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -433,7 +442,7 @@ impl Config {
     fn prepare<C: Connector>(&self, connector: C) -> (Arc<Shared>, Driver<C>) {
         let seed = self.seed.unwrap_or_else(entropy);
         let settings = Settings { seed, ..self.settings.clone() };
-        let shared = Shared::new(settings, self.connect_string.chroot());
+        let shared = Shared::new(settings, self.connect_string.chroot(), self.name.clone());
         let driver = Driver::new(shared.clone(), connector, self.sasl.clone());
         (shared, driver)
     }

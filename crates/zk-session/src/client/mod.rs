@@ -203,6 +203,12 @@ impl Client {
         }
     }
 
+    /// Returns the name that [`Config::name`] has set.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.shared().name()
+    }
+
     /// Returns the local address of the last connection, if it had one.
     #[must_use]
     pub fn local_address(&self) -> Option<IpAddr> {

@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     number: u64,
     /// The chroot of the connect string.
     chroot: Arc<str>,
+    /// The client's name for people.
+    name: Option<Arc<str>>,
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
     batches: AtomicUsize,
@@ -75,12 +77,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings, chroot: &str) -> Arc<Self> {
+    pub(crate) fn new(settings: Settings, chroot: &str, name: Option<Arc<str>>) -> Arc<Self> {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let session = Session::new(settings, now());
         Arc::new(Self {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             chroot: chroot.into(),
+            name,
             lease_state: watch::Sender::new(session.lease_state()),
             refused: watch::Sender::new(None),
             session: Mutex::new(session),
@@ -99,6 +102,10 @@ impl Shared {
 
     pub(crate) fn event_zxids(&self) -> &OnceCell<bool> {
         &self.event_zxids
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     pub(crate) fn chroot(&self) -> &Arc<str> {

@@ -1,0 +1,147 @@
+//! `zk participants`: who holds a lock, since when, and who waits.
+
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use zk_recipes::session::Client;
+use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
+
+use crate::failure::Failure;
+use crate::output::{Output, data_json, data_text};
+
+pub(crate) async fn list(
+    client: &Client,
+    path: &str,
+    is_semaphore: bool,
+) -> Result<Vec<Participant>, LockError> {
+    match is_semaphore {
+        // The number of permits does not affect the list of their holders.
+        true => Semaphore::new(client, path, 1)?.participants().await,
+        false => contenders(client, path).await,
+    }
+}
+
+/// Lists the contenders of a mutex or a read-write lock. The names of the nodes show which one it
+/// is.
+async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
+    let contenders = Mutex::new(client, path)?.participants().await?;
+    let has_sides =
+        |it: &Participant| it.path.contains("-__READ__") || it.path.contains("-__WRIT__");
+    match contenders.iter().any(has_sides) {
+        // A read-write lock orders its nodes differently.
+        true => RwLock::new(client, path)?.participants().await,
+        false => Ok(contenders),
+    }
+}
+
+/// Prints a table on a terminal or if `is_table`, otherwise a line for each participant.
+pub(crate) fn print(
+    participants: &[Participant],
+    is_table: bool,
+    output: Output,
+) -> Result<(), Failure> {
+    let lines = match is_table || stdout().is_terminal() {
+        true => table(participants, now()),
+        false => participants.iter().map(line).collect(),
+    };
+    output.print(lines, || participants.iter().map(to_json).collect())
+}
+
+fn line(participant: &Participant) -> String {
+    format!("{}\t{}", participant.path, data_text(&participant.data))
+}
+
+fn to_json(participant: &Participant) -> Value {
+    let info = participant.info();
+    let info = info.as_ref();
+    json!({
+        "path": participant.path,
+        "data": data_json(&participant.data),
+        "name": info.and_then(|it| it.name.as_deref()),
+        "host": info.and_then(|it| it.host.as_deref()),
+        "pid": info.and_then(|it| it.process_id),
+        "address": info.map(|it| it.address.to_string()),
+        "sequence": participant.sequence,
+        "session": format!("{:#x}", participant.session_id),
+        "token": participant.czxid,
+        "created_ms": u64::try_from(since_epoch(participant.created).as_millis()).ok(),
+    })
+}
+
+/// Returns the table with its head. Without participants there is nothing to print.
+fn table(participants: &[Participant], now: SystemTime) -> Vec<String> {
+    if participants.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(participants.iter().enumerate().map(|(at, participant)| row(at, participant, now)));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..COLUMNS).filter_map(width).collect();
+    let aligned = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(aligned).collect()
+}
+
+const COLUMNS: usize = 8;
+const HEAD: [&str; COLUMNS] = ["#", "NAME", "HOST", "PID", "ADDRESS", "SINCE", "SESSION", "NODE"];
+
+fn row(at: usize, participant: &Participant, now: SystemTime) -> [String; COLUMNS] {
+    let age = now.duration_since(participant.created).unwrap_or_default();
+    let session = format!("{:#x}", participant.session_id);
+    let (number, since, node) = ((at + 1).to_string(), span(age), participant.path.clone());
+    let Some(info) = participant.info() else {
+        // Data of the application's own.
+        let none = String::new;
+        let data = data_text(&participant.data);
+        return [number, data, none(), none(), none(), since, session, node];
+    };
+    let shown = |text: Option<String>| data_text(text.unwrap_or_default().as_bytes());
+    [
+        number,
+        shown(info.name),
+        shown(info.host),
+        info.process_id.map(|id| id.to_string()).unwrap_or_default(),
+        info.address.to_string(),
+        since,
+        session,
+        node,
+    ]
+}
+
+/// Returns a time in its two largest units.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The time of this machine, which differs from that of the ensemble by as much as their clocks.
+#[allow(clippy::disallowed_methods, reason = "ages are shown to people, and decide nothing")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_shown_in_its_two_largest_units() {
+        let shown = |seconds| span(Duration::from_secs(seconds));
+        assert_eq!(shown(59), "59s");
+        assert_eq!(shown(61), "1m01s");
+        assert_eq!(shown(3_600 + 120), "1h02m");
+        assert_eq!(shown(86_400 * 3 + 3_600), "3d01h");
+    }
+}
