@@ -19,6 +19,7 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
 use crate::local_queue::LocalTurn;
+use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::kind::Kind;
 use crate::retry::{is_transient, retry};
@@ -37,7 +38,7 @@ pub(crate) struct Holding {
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
     turn: Option<LocalTurn>,
-    trace: trace::Hold,
+    observed: observe::Hold,
 }
 
 /// The parts of a hold that stay the same when its node passes to the next holder.
@@ -54,9 +55,9 @@ struct HeldNode {
 }
 
 impl HeldNode {
-    fn trace(&self, token: FencingToken) -> trace::Hold {
+    fn observe(&self, token: FencingToken) -> observe::Hold {
         let session_id = || self.client.session_id();
-        trace::Hold::begin(&self.kind.path, &self.node.path, token, session_id)
+        observe::Hold::begin(&self.kind, &self.node.path, token, session_id)
     }
 }
 
@@ -70,11 +71,11 @@ impl Holding {
         let (client, kind) = (contender.client().clone(), contender.kind().clone());
         let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
         let end = Arc::default();
-        contender.trace.granted(&node.path, token);
+        contender.observed.granted(&node.path, token);
         let node_watch = NodeWatch::start(&mut contender, &node, &end);
         let node = Arc::new(HeldNode { client, kind, node, claim, term, end });
-        let trace = node.trace(token);
-        Ok(Self { node, contender: Some(contender), node_watch, token, turn: None, trace })
+        let observed = node.observe(token);
+        Ok(Self { node, contender: Some(contender), node_watch, token, turn: None, observed })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -93,7 +94,7 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        self.end_trace();
+        self.report_end();
         if self.pass() {
             return held.map(drop);
         }
@@ -133,7 +134,7 @@ impl Holding {
         self.end().pass();
         let token = self.token.next();
         Self {
-            trace: self.node.trace(token),
+            observed: self.node.observe(token),
             node: self.node.clone(),
             contender: self.contender.take(),
             node_watch: self.node_watch.take(),
@@ -199,9 +200,9 @@ impl Holding {
     }
 
     /// Reports the end of this hold, at the first call.
-    fn end_trace(&mut self) {
-        let Self { node, trace, .. } = self;
-        trace.end(|| {
+    fn report_end(&mut self) {
+        let Self { node, observed, .. } = self;
+        observed.end(|| {
             let loss = node.end.known().filter(|loss| *loss != LossReason::Released);
             match node.claim.holds(node.term) {
                 true => (loss, node.claim.remaining(node.term)),
@@ -237,7 +238,7 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.end_trace();
+        self.report_end();
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
             self.end().set(LossReason::Released);

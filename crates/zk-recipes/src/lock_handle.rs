@@ -145,6 +145,13 @@ macro_rules! lock_options {
                 self
             }
 
+            /// Counts acquisitions, holds and losses of this handle in `metrics`.
+            #[must_use]
+            pub fn with_metrics(mut self, metrics: &crate::LockMetrics) -> Self {
+                self.handle.kind_mut().metrics = Some(metrics.clone());
+                self
+            }
+
             /// Accepts a path on which other recipes have nodes; see
             /// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
             ///

@@ -6,6 +6,7 @@ use zk_session::{Acl, Client, PathError};
 
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::metrics::LockMetrics;
 use crate::participants::Participant;
 use crate::semaphore::{Semaphore, SemaphoreGuard};
 
@@ -70,11 +71,18 @@ impl SemaphoreMutex {
         Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
     }
 
-    /// Sets the data of this handle's leases, which other contenders can read. The default is the
-    /// client's local address, as with Curator.
+    /// Sets the data of this handle's leases; see [`Semaphore::with_data`].
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.semaphore = self.semaphore.with_data(data);
+        self
+    }
+
+    /// Counts acquisitions, holds and losses of this handle in `metrics`; see
+    /// [`Semaphore::with_metrics`].
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
+        self.semaphore = self.semaphore.with_metrics(metrics);
         self
     }
 

@@ -6,6 +6,7 @@
 //! cargo run -p zk-recipes --example http_service -- HOST:PORT
 //! curl -X POST localhost:8080/visits
 //! curl localhost:8080/health
+//! curl localhost:8080/metrics
 //! ```
 
 #![allow(clippy::disallowed_macros, reason = "a program that people watch")]

@@ -1,4 +1,5 @@
-//! The routes of the service. Its state is the session manager, and no part of a single session.
+//! The routes of the service. Its state is the session manager, with metrics, and no part of a single
+//! session.
 
 use std::time::Duration;
 
@@ -8,19 +9,42 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionManager};
-use zk_recipes::{LockError, Mutex};
+use zk_recipes::{LockError, LockMetrics, Mutex};
 
 /// Time for which a request waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+#[derive(Clone)]
+struct Service {
+    sessions: SessionManager,
+    metrics: LockMetrics,
+}
+
 pub(crate) fn routes(sessions: SessionManager) -> Router {
     let routes = Router::new().route("/visits", post(visit)).route("/health", get(health));
-    routes.with_state(sessions)
+    let routes = routes.route("/metrics", get(metrics));
+    routes.with_state(Service { sessions, metrics: LockMetrics::new() })
+}
+
+/// Returns what Prometheus collects.
+async fn metrics(State(service): State<Service>) -> String {
+    let session = service.sessions.client().stats();
+    let mut page = service.metrics.snapshot().prometheus("lock=\"visits\"");
+    // The values of a session are easy to write out.
+    for (name, value) in [
+        ("zk_requests_in_flight", u64::try_from(session.in_flight).unwrap_or(u64::MAX)),
+        ("zk_connections_lost_total", session.connections_lost),
+        ("zk_sent_bytes_total", session.bytes_sent),
+        ("zk_received_bytes_total", session.bytes_received),
+    ] {
+        page.push_str(&format!("{name} {value}\n"));
+    }
+    page
 }
 
 /// Reports whether requests can be served at the moment.
-async fn health(State(sessions): State<SessionManager>) -> Response {
-    let client = sessions.client();
+async fn health(State(service): State<Service>) -> Response {
+    let client = service.sessions.client();
     let status = match client.is_connected() {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
@@ -28,8 +52,8 @@ async fn health(State(sessions): State<SessionManager>) -> Response {
     (status, format!("session {:#x}\n", client.session_id())).into_response()
 }
 
-async fn visit(State(sessions): State<SessionManager>) -> Response {
-    match tokio::time::timeout(PATIENCE, counted(&sessions)).await {
+async fn visit(State(service): State<Service>) -> Response {
+    match tokio::time::timeout(PATIENCE, counted(&service)).await {
         Ok(Ok(answer)) => answer.into_response(),
         // The lock is free again: dropping the future has dropped its guard.
         Err(_) => later("the lock is taken, or no server answers"),
@@ -43,9 +67,10 @@ async fn visit(State(sessions): State<SessionManager>) -> Response {
 }
 
 /// Counts one visit under the lock.
-async fn counted(sessions: &SessionManager) -> Result<String, LockError> {
-    let client = sessions.open_client().await?;
-    let guard = Mutex::new(&client, "/locks/visits")?.acquire().await?;
+async fn counted(service: &Service) -> Result<String, LockError> {
+    let client = service.sessions.open_client().await?;
+    let lock = Mutex::new(&client, "/locks/visits")?.with_metrics(&service.metrics);
+    let guard = lock.acquire().await?;
     let visits = read(&client).await? + 1;
     // Applied only if the lock is still held, however long this program was paused.
     let text = visits.to_string();

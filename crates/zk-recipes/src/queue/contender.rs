@@ -19,9 +19,9 @@ use super::watch_set::has_news;
 use crate::contender_info;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
+use crate::observe;
 use crate::recipe::Recipe;
 use crate::retry::{Attempts, retry, retry_if_unknown};
-use crate::trace;
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -40,7 +40,7 @@ pub(crate) struct Contender {
     watch: Option<Watch>,
     /// The deletion of the node is marked.
     is_marked: AtomicBool,
-    pub(crate) trace: trace::Acquire,
+    pub(crate) observed: observe::Acquire,
 }
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Contender {
             state: State::Out,
             watch: None,
             is_marked: AtomicBool::new(false),
-            trace: trace::Acquire::begin(&kind.path),
+            observed: observe::Acquire::begin(kind),
         }
     }
 

@@ -8,6 +8,7 @@ use zk_session::{Acl, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
 use crate::child_order::SequenceOrder;
+use crate::metrics::LockMetrics;
 use crate::recipe::{LEASE, LOCK, READ, Recipe, WRITE};
 
 /// Order of readers and writers: by the number, not by the text before it.
@@ -29,6 +30,7 @@ pub(crate) struct Kind {
     acl: Option<Arc<[Acl]>>,
     /// The recipe; `None` if nodes of other recipes are accepted in the queue.
     pub(crate) exclusive: Option<Recipe>,
+    pub(crate) metrics: Option<LockMetrics>,
 }
 
 impl Kind {
@@ -56,7 +58,8 @@ impl Kind {
 
     fn new(path: String, lock_name: &'static str, admission: Admission, recipe: Recipe) -> Self {
         let (data, acl, exclusive) = (None, None, Some(recipe));
-        Self { path, lock_name: lock_name.into(), rule: None, admission, data, acl, exclusive }
+        let (rule, lock_name, metrics) = (None, lock_name.into(), None);
+        Self { path, lock_name, rule, admission, data, acl, exclusive, metrics }
     }
 
     /// Returns the kind of the reader that a writer becomes.

@@ -6,6 +6,7 @@ mod write_guard;
 use zk_session::{Acl, Client, PathError};
 
 use crate::error::LockError;
+use crate::metrics::LockMetrics;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
@@ -120,12 +121,19 @@ impl RwLock {
         })
     }
 
-    /// Sets the data of the nodes of both sides, which other contenders can read. The default is
-    /// the client's local address, as with Curator.
+    /// Sets the data of the nodes of both sides, which other contenders can read. The default tells
+    /// who the contender is, see [`ContenderInfo`](crate::ContenderInfo).
     #[must_use]
     pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
         let data = data.into();
         Self { read: self.read.with_data(data.clone()), write: self.write.with_data(data) }
+    }
+
+    /// Counts acquisitions, holds and losses of both sides in `metrics`. For metrics of each side,
+    /// see [`ReadLock::with_metrics`].
+    #[must_use]
+    pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
+        Self { read: self.read.with_metrics(metrics), write: self.write.with_metrics(metrics) }
     }
 
     /// Sets the ACL of the nodes of both sides and of the missing nodes of the lock's path. The

@@ -18,6 +18,7 @@ use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
+use crate::metrics::LockMetrics;
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
 use crate::recipe::LEASES;
@@ -178,6 +179,14 @@ impl Semaphore {
         let acl = acl.into();
         Arc::make_mut(&mut self.kinds.turns).set_acl(acl.clone());
         Arc::make_mut(&mut self.kinds.leases).set_acl(acl);
+        self
+    }
+
+    /// Counts acquisitions, holds and losses of permits of this handle in `metrics`. Each permit
+    /// counts. The time of a wait begins with the turn of the caller, not with the call.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
+        Arc::make_mut(&mut self.kinds.leases).metrics = Some(metrics.clone());
         self
     }
 

@@ -6,6 +6,7 @@ use tracing::{Span, debug, field, info_span, warn};
 
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
+use crate::observe::now;
 
 /// Reports that the node of a lock that is held was deleted by somebody else.
 pub(crate) fn node_deleted(node: &str) {
@@ -74,12 +75,6 @@ impl Hold {
             Some(reason) => warn!(parent: &span, held_ms, %reason, "a lost lock was given up"),
         }
     }
-}
-
-/// The clock of tokio, which stops while the machine sleeps.
-#[allow(clippy::disallowed_methods, reason = "the times are for reports only")]
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 fn ms(time: Duration) -> u64 {

@@ -59,6 +59,11 @@ async fn http_service_goes_on_after_its_session_expired() {
     in_time(sessions.open_client()).await.unwrap().exists("/").await.unwrap();
     let (status, body) = in_time(request(&address, "GET /health")).await;
     assert_eq!(status, "HTTP/1.1 200 OK", "{body}");
+    let (status, page) = in_time(request(&address, "GET /metrics")).await;
+    assert_eq!(status, "HTTP/1.1 200 OK", "{page}");
+    let is_there = |start| page.lines().any(|line| line.starts_with(start));
+    assert!(is_there("zk_lock_acquired_total{lock=\"visits\"} 3"), "{page}");
+    assert!(is_there("zk_received_bytes_total "), "{page}");
 }
 
 #[tokio::test]

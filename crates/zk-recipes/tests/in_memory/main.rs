@@ -52,6 +52,7 @@ mod lifetime_cost;
 mod local_queue;
 mod lost_watch_cost;
 mod marked_release;
+mod metrics;
 mod multi_lock;
 mod mutex_cost;
 mod nodes;

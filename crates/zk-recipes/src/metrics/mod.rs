@@ -1,0 +1,143 @@
+//! Counters, gauges and histograms of locks.
+
+mod histogram;
+mod prometheus;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub use self::histogram::HistogramSnapshot;
+
+use self::histogram::Histogram;
+use crate::error::LossReason;
+
+/// Counters, gauges and histograms of the locks that it is given to, with `with_metrics`.
+///
+/// The handle is cheap to clone. One may serve all locks of a service, or each lock has its own. A
+/// lock without metrics measures nothing.
+///
+/// [`snapshot`](Self::snapshot) returns the values, for any exporter.
+/// [`LockMetricsSnapshot::prometheus`] writes them in Prometheus' text format; the example
+/// `http_service` serves it at `/metrics`. For the session see
+/// [`Client::stats`](zk_session::Client::stats).
+///
+/// ```no_run
+/// # async fn example(client: zk_session::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::{LockMetrics, Mutex};
+///
+/// let metrics = LockMetrics::new();
+/// let lock = Mutex::new(&client, "/locks/stock")?.with_metrics(&metrics);
+/// lock.acquire().await?.release().await?;
+/// assert_eq!(metrics.snapshot().acquired, 1);
+/// println!("{}", metrics.snapshot().prometheus("lock=\"stock\""));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LockMetrics(Arc<Values>);
+
+#[derive(Debug, Default)]
+struct Values {
+    waiting: AtomicU64,
+    held: AtomicU64,
+    acquired: AtomicU64,
+    given_up: AtomicU64,
+    lost_session: AtomicU64,
+    lost_lease: AtomicU64,
+    lost_pause: AtomicU64,
+    lost_node: AtomicU64,
+    wait: Histogram,
+    hold: Histogram,
+    lease_left: Histogram,
+}
+
+/// Values of [`LockMetrics`] at one moment. Counters never decrease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockMetricsSnapshot {
+    /// Number of contenders that wait now.
+    pub waiting: u64,
+    /// Number of locks, or permits, that are held now.
+    pub held: u64,
+    /// Number of times a lock or a permit was acquired. A re-entry does not count.
+    pub acquired: u64,
+    /// Number of attempts that ended without the lock: a timeout, a dropped future, a lock that was
+    /// not free for `try_acquire`, an error.
+    pub given_up: u64,
+    /// Number of locks that were lost with their session.
+    pub lost_session: u64,
+    /// Number of locks that were lost because the ensemble did not answer within the lease.
+    pub lost_lease: u64,
+    /// Number of locks that were lost because the process did not run.
+    pub lost_pause: u64,
+    /// Number of locks that were lost because somebody deleted their nodes.
+    pub lost_node: u64,
+    /// Time from the call to the lock.
+    pub wait: HistogramSnapshot,
+    /// Time from the lock to its release, or until a lost lock is given up.
+    pub hold: HistogramSnapshot,
+    /// Time for which the lease would have lasted at the release: the margin of the lock. A margin
+    /// that is often short calls for a longer session timeout, or for shorter holds.
+    pub lease_left: HistogramSnapshot,
+}
+
+impl LockMetrics {
+    /// Returns metrics that count from zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the values at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> LockMetricsSnapshot {
+        let values = &*self.0;
+        let of = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        LockMetricsSnapshot {
+            waiting: of(&values.waiting),
+            held: of(&values.held),
+            acquired: of(&values.acquired),
+            given_up: of(&values.given_up),
+            lost_session: of(&values.lost_session),
+            lost_lease: of(&values.lost_lease),
+            lost_pause: of(&values.lost_pause),
+            lost_node: of(&values.lost_node),
+            wait: values.wait.snapshot(),
+            hold: values.hold.snapshot(),
+            lease_left: values.lease_left.snapshot(),
+        }
+    }
+
+    pub(crate) fn began_to_wait(&self) {
+        self.0.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn waited(&self, time: Duration) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.wait.add(time);
+    }
+
+    pub(crate) fn gave_up(&self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.given_up.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn acquired(&self) {
+        self.0.acquired.fetch_add(1, Ordering::Relaxed);
+        self.0.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>, lease_left: Duration) {
+        let values = &*self.0;
+        values.held.fetch_sub(1, Ordering::Relaxed);
+        values.hold.add(held);
+        let lost = match loss {
+            None | Some(LossReason::Released) => return values.lease_left.add(lease_left),
+            Some(LossReason::SessionEnded(_)) => &values.lost_session,
+            Some(LossReason::LeaseDeadlinePassed) => &values.lost_lease,
+            Some(LossReason::ProcessPaused(_)) => &values.lost_pause,
+            Some(LossReason::NodeDeleted) => &values.lost_node,
+        };
+        lost.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,140 @@
+//! Metrics: what is counted, and when.
+
+use std::time::Duration;
+
+use zk_recipes::{LocalQueueLimits, LockMetrics, LossReason, Mutex, RwLock, Semaphore};
+use zk_testing::TestServer;
+
+use crate::{client, settle};
+
+#[tokio::test(start_paused = true)]
+async fn waits_holds_and_margins_are_measured() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let metrics = LockMetrics::new();
+    let lock = |client| Mutex::new(client, "/l").unwrap().with_metrics(&metrics);
+    let held = lock(&one).acquire().await.unwrap();
+    let mine = lock(&other);
+    let waiting = tokio::spawn(async move { mine.acquire().await });
+    settle().await;
+    let now = metrics.snapshot();
+    assert_eq!((now.held, now.waiting, now.acquired), (1, 1, 1));
+    assert!(lock(&other).try_acquire().await.unwrap().is_none());
+    assert_eq!(metrics.snapshot().given_up, 1);
+
+    tokio::time::sleep(Duration::from_secs(3)).await; // reason: virtual time
+    held.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    settle().await;
+    let now = metrics.snapshot();
+    assert_eq!((now.held, now.waiting, now.acquired, now.given_up), (0, 0, 2, 1));
+    assert_eq!((now.wait.count(), now.hold.count(), now.lease_left.count()), (2, 2, 2));
+    assert!(now.wait.sum() >= Duration::from_secs(3), "{now:?}");
+    assert!(now.hold.sum() >= Duration::from_secs(3), "{now:?}");
+    assert!(now.lease_left.sum() > Duration::ZERO, "{now:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn losses_are_counted_by_reason() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let metrics = LockMetrics::new();
+    let lock = Mutex::new(&one, "/l").unwrap().with_metrics(&metrics);
+
+    let held = lock.acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await; // reason: the watch on the node is set later
+    let lost = held.lost();
+    other.delete(held.node(), None).await.unwrap();
+    assert_eq!(lost.await, LossReason::NodeDeleted);
+    drop(held);
+    assert_eq!(metrics.snapshot().lost_node, 1);
+
+    let held = lock.acquire().await.unwrap();
+    server.expire(one.session_id());
+    one.wait_for_end().await;
+    drop(held);
+    let now = metrics.snapshot();
+    assert_eq!((now.lost_session, now.lost_node, now.lost_lease, now.lost_pause), (1, 1, 0, 0));
+    assert_eq!((now.held, now.acquired, now.lease_left.count()), (0, 2, 0));
+    assert!(lock.acquire().await.is_err());
+    assert_eq!((metrics.snapshot().given_up, metrics.snapshot().waiting), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_recipe_counts_what_it_grants() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let metrics = LockMetrics::new();
+    let counted =
+        |wanted| assert_eq!((metrics.snapshot().acquired, metrics.snapshot().held), wanted);
+    let sides = RwLock::new(&client, "/rw").unwrap().with_metrics(&metrics);
+    let reading = [sides.read().acquire().await.unwrap(), sides.read().acquire().await.unwrap()];
+    counted((2, 2));
+    drop(reading);
+    let writing = sides.write().acquire().await.unwrap();
+    counted((3, 1));
+    drop(writing.downgrade().await.unwrap());
+    counted((4, 0));
+    let permits = Semaphore::new(&client, "/s", 5).unwrap().with_metrics(&metrics);
+    let three = permits.acquire_many(3).await.unwrap();
+    counted((7, 3));
+    drop(three);
+
+    let local = Mutex::new(&client, "/q").unwrap().with_metrics(&metrics);
+    let limits = LocalQueueLimits::default().time(Duration::from_secs(1));
+    let local = local.with_local_queue(limits);
+    let held = local.acquire().await.unwrap();
+    let next = tokio::spawn({
+        let local = local.clone();
+        async move { local.acquire().await }
+    });
+    settle().await;
+    held.release().await.unwrap();
+    let passed = next.await.unwrap().unwrap();
+    counted((9, 1));
+    drop(passed);
+    counted((9, 0));
+    assert_eq!(
+        metrics.snapshot().wait.count(),
+        8,
+        "the lock that passed on was not waited for here"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_attempt_is_not_counted_as_waiting() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let metrics = LockMetrics::new();
+    let _held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
+    assert!(tokio::time::timeout(Duration::from_secs(1), lock.acquire()).await.is_err());
+    let now = metrics.snapshot();
+    assert_eq!((now.waiting, now.given_up, now.acquired, now.wait.count()), (0, 1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn prometheus_page_has_every_value_with_its_labels() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let metrics = LockMetrics::new();
+    let lock = Mutex::new(&client, "/l").unwrap().with_metrics(&metrics);
+    let held = lock.acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await; // reason: virtual time
+    held.release().await.unwrap();
+    let page = metrics.snapshot().prometheus("lock=\"l\"");
+    for line in [
+        "# TYPE zk_lock_waiting gauge",
+        "zk_lock_held{lock=\"l\"} 0",
+        "zk_lock_acquired_total{lock=\"l\"} 1",
+        "zk_lock_lost_total{lock=\"l\",reason=\"node_deleted\"} 0",
+        "# TYPE zk_lock_hold_seconds histogram",
+        "zk_lock_hold_seconds_bucket{lock=\"l\",le=\"2\"} 0",
+        "zk_lock_hold_seconds_bucket{lock=\"l\",le=\"5\"} 1",
+        "zk_lock_hold_seconds_bucket{lock=\"l\",le=\"+Inf\"} 1",
+        "zk_lock_hold_seconds_count{lock=\"l\"} 1",
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line} in {page}");
+    }
+    assert!(metrics.snapshot().prometheus("").contains("\nzk_lock_held 0\n"));
+}
