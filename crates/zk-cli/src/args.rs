@@ -30,6 +30,7 @@ Examples:
   zk lock /locks/backup -- ./backup.sh        run a command while holding a lock
   zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
   zk participants /locks/backup               who holds it, who waits
+  zk top /locks                               all locks below a path, live
   zk semaphore /licences --permits 3 -- ./solve           at most three at a time
   zk multilock /locks/from /locks/to -- ./transfer        all of them or none
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
@@ -221,6 +222,9 @@ pub(crate) enum Command {
         path: String,
     },
 
+    /// Show the locks below a path, live: holder, waiters, hand-offs.
+    Top(Top),
+
     /// Run an in-memory ZooKeeper server, for development only, until interrupted.
     Server(Server),
 }
@@ -255,6 +259,7 @@ impl Command {
             | Self::Stat { path }
             | Self::Getacl { path }
             | Self::Setacl { path, .. }
+            | Self::Top(Top { path, .. })
             | Self::Watch { path } => validate_path(path),
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
@@ -266,6 +271,40 @@ impl Command {
             Self::Create(Create { path, .. }) => validate_path(path),
             Self::Whoami | Self::Server(_) => Ok(()),
         }
+    }
+}
+
+/// The `top` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A line shows the lock, its kind, the name, host and process of the first in line, since when it is
+in the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. The
+times come from the clock of the ensemble. On a terminal, the arrow keys select a lock, enter shows
+its queue, esc goes back, and q quits. Elsewhere the table is printed once, or COUNT times.
+
+Each look lists every node below the path, and reads two nodes of each lock: on a large tree give a
+path near the locks.
+
+Examples:
+  zk top /locks
+  zk top /locks --count 2 --interval 10 --json")]
+pub(crate) struct Top {
+    /// The path below which locks are looked for.
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+
+    /// Time between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
+    pub(crate) interval: Duration,
+
+    /// Print so many tables, without a screen.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+}
+
+impl From<Top> for crate::top::Top {
+    fn from(Top { path, interval, count }: Top) -> Self {
+        Self { path, interval, count }
     }
 }
 
@@ -593,6 +632,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|duration| *duration <= Duration::from_secs(60 * 60 * 24 * 365))
         .ok_or_else(|| "write a number of seconds, such as 5 or 0.5".to_owned())
+}
+
+/// Parses a time that is not zero.
+fn positive_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "write a number of seconds above 0".to_owned())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod security;
 mod server;
 mod sessions;
 mod signals;
+mod top;
 mod watch;
 
 use std::process::ExitCode;
@@ -75,6 +76,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,
         Command::Multilock(locks) => lock::run(sessions, locks.try_into()?).await,
         Command::Watch { path } => watch::run(sessions, &path, output).await,
+        Command::Top(top) => top::run(sessions, &top.into(), output).await,
         command => plain(sessions, &command, output).await,
     };
     ended.map_err(|failure| failure.with_presented(&presented))
@@ -137,6 +139,7 @@ async fn operate(
         | Command::Semaphore(_)
         | Command::Multilock(_)
         | Command::Watch { .. }
+        | Command::Top(_)
         | Command::Server(_) => {
             Err(Failure::other("this command opens its own session".to_owned()))
         }

@@ -17,6 +17,10 @@ impl Output {
         Self { json }
     }
 
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Prints a result: the lines, or the JSON value on one line.
     pub(crate) fn print(
         self,
@@ -52,6 +56,17 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes)
         .and_then(|()| out.flush())
         .map_err(|error| Failure::other(format!("standard output: {error}")))
+}
+
+/// Returns the rows of a table as lines, with the columns aligned.
+pub(crate) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..COLUMNS).filter_map(width).collect();
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Returns data as JSON: as text if it is UTF-8, otherwise its bytes in hexadecimal.

@@ -8,7 +8,7 @@ use zk_recipes::session::Client;
 use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_text};
+use crate::output::{Output, aligned, data_json, data_text};
 
 pub(crate) async fn list(
     client: &Client,
@@ -70,19 +70,13 @@ fn to_json(participant: &Participant) -> Value {
 }
 
 /// Returns the table with its head. Without participants there is nothing to print.
-fn table(participants: &[Participant], now: SystemTime) -> Vec<String> {
+pub(crate) fn table(participants: &[Participant], now: SystemTime) -> Vec<String> {
     if participants.is_empty() {
         return Vec::new();
     }
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(participants.iter().enumerate().map(|(at, participant)| row(at, participant, now)));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..COLUMNS).filter_map(width).collect();
-    let aligned = |row: &[String; COLUMNS]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(aligned).collect()
+    aligned(&rows)
 }
 
 const COLUMNS: usize = 8;
@@ -112,7 +106,7 @@ fn row(at: usize, participant: &Participant, now: SystemTime) -> [String; COLUMN
 }
 
 /// Returns a time in its two largest units.
-fn span(time: Duration) -> String {
+pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),

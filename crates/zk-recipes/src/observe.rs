@@ -12,7 +12,8 @@ use crate::trace;
 #[derive(Debug)]
 pub(crate) struct Acquire {
     trace: trace::Acquire,
-    measured: Option<Measured>,
+    /// On the heap: waiters of locks without metrics do not need this memory.
+    measured: Option<Box<Measured>>,
 }
 
 #[derive(Debug)]
@@ -22,9 +23,9 @@ struct Measured {
 }
 
 impl Measured {
-    fn begin(kind: &Kind) -> Option<Self> {
+    fn begin(kind: &Kind) -> Option<Box<Self>> {
         let metrics = kind.metrics.clone()?;
-        Some(Self { metrics, begun: now() })
+        Some(Box::new(Self { metrics, begun: now() }))
     }
 
     fn time(&self) -> Duration {
@@ -61,7 +62,8 @@ impl Drop for Acquire {
 #[derive(Debug)]
 pub(crate) struct Hold {
     trace: trace::Hold,
-    measured: Option<Measured>,
+    /// On the heap: waiters of locks without metrics do not need this memory.
+    measured: Option<Box<Measured>>,
 }
 
 impl Hold {

@@ -19,6 +19,7 @@ mod security;
 mod semaphores;
 mod server;
 mod signals;
+mod top;
 mod watch;
 
 use std::time::Duration;

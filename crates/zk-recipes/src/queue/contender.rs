@@ -31,7 +31,7 @@ use crate::retry::{Attempts, retry, retry_if_unknown};
 pub(crate) struct Contender {
     client: Client,
     kind: Arc<Kind>,
-    protection: String,
+    protection: Box<str>,
     /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
     /// would cost the ensemble writes for each waiter.
     claim: Option<SessionLease>,
@@ -67,7 +67,7 @@ impl Contender {
         Self {
             client: client.clone(),
             kind: kind.clone(),
-            protection: protection_prefix(&client.random_uuid()),
+            protection: protection_prefix(&client.random_uuid()).into(),
             claim: None,
             state: State::Out,
             watch: None,
@@ -254,7 +254,7 @@ impl Contender {
         self.unmark_release(); // it is no longer first
         self.clean_up();
         self.claim = None; // it is no longer next
-        self.protection = protection_prefix(&self.client.random_uuid());
+        self.protection = protection_prefix(&self.client.random_uuid()).into();
     }
 
     /// Deletes the node and waits until the server has confirmed it. Returns false if another

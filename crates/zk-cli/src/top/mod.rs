@@ -1,0 +1,174 @@
+//! `zk top`: the locks below a path, live.
+//!
+//! * [`survey`] reads the locks from the ensemble.
+//! * [`view`] lays them out.
+//! * [`terminal`] shows them, and reads keys.
+
+mod survey;
+mod terminal;
+mod view;
+
+use std::io::{IsTerminal, stdin, stdout};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+use zk_recipes::session::Client;
+
+use self::survey::{LockRow, Survey};
+use self::terminal::{Key, Terminal};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::participants;
+use crate::sessions::Sessions;
+use crate::signals::Signals;
+
+/// What `zk top` is to show.
+pub(crate) struct Top {
+    pub(crate) path: String,
+    pub(crate) interval: Duration,
+    /// Number of tables to print where there is no screen.
+    pub(crate) count: Option<u32>,
+}
+
+pub(crate) async fn run(mut sessions: Sessions, top: &Top, output: Output) -> Result<u8, Failure> {
+    let mut signals = Signals::new()?;
+    let is_screen =
+        !output.is_json() && top.count.is_none() && stdin().is_terminal() && stdout().is_terminal();
+    let result = tokio::select! {
+        result = async {
+            match is_screen {
+                true => watch(&mut sessions, top).await,
+                false => print(&mut sessions, top, output).await,
+            }
+        } => result,
+        _ = signals.next() => Ok(()), // the usual end of this command
+    };
+    sessions.close().await;
+    result.map(|()| 0)
+}
+
+/// Prints tables, one after the other.
+async fn print(sessions: &mut Sessions, top: &Top, output: Output) -> Result<(), Failure> {
+    let mut survey = Survey::default();
+    for number in 0..top.count.unwrap_or(1) {
+        if number > 0 {
+            pause(top.interval).await;
+        }
+        let rows = look(sessions, &mut survey, &top.path).await?;
+        output.print(view::table(&rows), || rows.iter().map(to_json).collect())?;
+    }
+    Ok(())
+}
+
+fn to_json(row: &LockRow) -> Value {
+    json!({
+        "path": row.path,
+        "kind": row.kind.name(),
+        "holder": row.holder,
+        "since_s": row.since.map(|time| time.as_secs()),
+        "waiters": row.waiters,
+        "longest_wait_s": row.longest_wait.map(|time| time.as_secs()),
+        "handoffs_per_s": row.handoffs,
+    })
+}
+
+/// What the screen shows.
+enum Page {
+    Locks,
+    /// The contenders of one lock.
+    Queue {
+        path: String,
+        is_semaphore: bool,
+    },
+}
+
+/// Shows the locks until the user quits.
+async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
+    let mut survey = Survey::default();
+    // A failure to connect is told on the usual screen.
+    let mut rows = look(sessions, &mut survey, &top.path).await?;
+    let mut terminal = Terminal::open()?;
+    let (mut page, mut selected) = (Page::Locks, 0_usize);
+    loop {
+        selected = selected.min(rows.len().saturating_sub(1));
+        let lines = match &page {
+            Page::Locks => {
+                let count = rows.len();
+                let title = format!("zk top {}: {count} locks, every {:?}", top.path, top.interval);
+                let help = "up, down: select    enter: its queue    q: quit";
+                let at = (!rows.is_empty()).then_some(selected);
+                view::fit(&title, &view::table(&rows), at, help, Terminal::size())
+            }
+            Page::Queue { path, is_semaphore } => {
+                let queue = queue(sessions, path, *is_semaphore).await?;
+                view::fit(path, &queue, None, "esc: back    q: quit", Terminal::size())
+            }
+        };
+        Terminal::show(&lines);
+        let next = tokio::select! {
+            () = pause(top.interval) => None,
+            key = terminal.key() => Some(key),
+        };
+        match (next, &page) {
+            (None, Page::Locks) => rows = look(sessions, &mut survey, &top.path).await?,
+            (Some(Key::Quit), _) => return Ok(()),
+            (Some(Key::Up), _) => selected = selected.saturating_sub(1),
+            (Some(Key::Down), _) => selected += 1,
+            (Some(Key::Enter), Page::Locks) => {
+                if let Some(row) = rows.get(selected) {
+                    let is_semaphore = row.kind == survey::LockKind::Semaphore;
+                    page = Page::Queue { path: row.path.clone(), is_semaphore };
+                }
+            }
+            (Some(Key::Back), Page::Queue { .. }) => page = Page::Locks,
+            _ => {}
+        }
+    }
+}
+
+/// Lists the locks, in another session if need be.
+async fn look(
+    sessions: &mut Sessions,
+    survey: &mut Survey,
+    path: &str,
+) -> Result<Vec<LockRow>, Failure> {
+    loop {
+        let client = sessions.open(None).await?;
+        let retry = Sessions::retry(&client);
+        match sessions.attend(survey.look(&client, &retry, path, now())).await? {
+            Ok(rows) => return Ok(rows),
+            Err(error) => again(sessions, error.into())?,
+        }
+    }
+}
+
+async fn queue(
+    sessions: &mut Sessions,
+    path: &str,
+    is_semaphore: bool,
+) -> Result<Vec<String>, Failure> {
+    loop {
+        let client: Client = sessions.open(None).await?;
+        match sessions.attend(participants::list(&client, path, is_semaphore)).await? {
+            Ok(listed) => return Ok(participants::table(&listed, now().1)),
+            Err(error) => again(sessions, error.into())?,
+        }
+    }
+}
+
+/// Returns the failure unless another session may do better.
+fn again(sessions: &mut Sessions, failure: Failure) -> Result<(), Failure> {
+    match failure.starts_over() && sessions.may_go_on() {
+        true => Ok(()),
+        false => Err(failure),
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the refresh of a screen that people watch")]
+fn now() -> (Instant, SystemTime) {
+    (Instant::now(), SystemTime::now())
+}
+
+async fn pause(interval: Duration) {
+    tokio::time::sleep(interval).await;
+}

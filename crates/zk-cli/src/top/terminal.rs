@@ -1,0 +1,128 @@
+//! The terminal: its size, single keys, and a screen that leaves no trace.
+
+use std::io::{Read, Write, stdin, stdout};
+use std::os::fd::AsFd;
+
+use nix::sys::termios::{self, LocalFlags, SetArg, Termios};
+use tokio::sync::mpsc;
+
+use crate::failure::Failure;
+
+/// A key that `zk top` knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Up,
+    Down,
+    Enter,
+    Back,
+    Quit,
+}
+
+/// The terminal while `zk top` uses it. Dropping it restores what was there.
+pub(super) struct Terminal {
+    before: Termios,
+    pressed: mpsc::UnboundedReceiver<Key>,
+}
+
+impl Terminal {
+    pub(super) fn open() -> Result<Self, Failure> {
+        let failed = |error| Failure::other(format!("the terminal cannot be set: {error}"));
+        let before = termios::tcgetattr(stdin().as_fd()).map_err(failed)?;
+        let mut raw = before.clone();
+        // Signals still come from the keyboard.
+        raw.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
+        termios::tcsetattr(stdin().as_fd(), SetArg::TCSANOW, &raw).map_err(failed)?;
+        let (found, pressed) = mpsc::unbounded_channel();
+        // The thread ends with the process: a read of the terminal cannot be cancelled.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 16];
+            while let Ok(len @ 1..) = stdin().read(&mut bytes) {
+                if keys(&bytes[..len]).any(|key| found.send(key).is_err()) {
+                    return;
+                }
+            }
+        });
+        let terminal = Self { before, pressed };
+        write(ENTER);
+        Ok(terminal)
+    }
+
+    /// Waits for the next key; for ever once the input has ended.
+    pub(super) async fn key(&mut self) -> Key {
+        match self.pressed.recv().await {
+            Some(key) => key,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns the columns and lines.
+    pub(super) fn size() -> (usize, usize) {
+        let size = terminal_size::terminal_size();
+        size.map_or((80, 24), |(width, height)| (width.0.into(), height.0.into()))
+    }
+
+    pub(super) fn show(lines: &[String]) {
+        let body = lines.join(&format!("{CLEAR_LINE}\r\n"));
+        write(&format!("{HOME}{body}{CLEAR_REST}"));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        write(LEAVE);
+        // Nothing can be done about a terminal that is gone.
+        let _ = termios::tcsetattr(stdin().as_fd(), SetArg::TCSANOW, &self.before);
+    }
+}
+
+/// Returns the known keys in an input. Several that were pressed quickly arrive at once.
+fn keys(mut bytes: &[u8]) -> impl Iterator<Item = Key> {
+    let next = move || {
+        let len = match bytes {
+            [] => return None,
+            [0x1b, b'[' | b'O', _, ..] => 3,
+            _ => 1,
+        };
+        let (first, rest) = bytes.split_at(len);
+        bytes = rest;
+        Some(key(first))
+    };
+    std::iter::from_fn(next).flatten()
+}
+
+fn key(bytes: &[u8]) -> Option<Key> {
+    match bytes {
+        b"q" | b"Q" => Some(Key::Quit),
+        b"k" | b"\x1b[A" | b"\x1bOA" => Some(Key::Up),
+        b"j" | b"\x1b[B" | b"\x1bOB" => Some(Key::Down),
+        b"\n" | b"\r" | b"l" | b"\x1b[C" | b"\x1bOC" => Some(Key::Enter),
+        b"\x1b" | b"h" | b"\x7f" | b"\x1b[D" | b"\x1bOD" => Some(Key::Back),
+        _ => None,
+    }
+}
+
+fn write(text: &str) {
+    // A terminal that is gone sends SIGHUP.
+    let _ = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+}
+
+/// Another screen, without a cursor.
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
+const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+const HOME: &str = "\u{1b}[H";
+const CLEAR_LINE: &str = "\u{1b}[K";
+const CLEAR_REST: &str = "\u{1b}[K\u{1b}[J";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_in_both_modes_of_a_terminal() {
+        let read = |bytes| keys(bytes).collect::<Vec<_>>();
+        assert_eq!(read(b"\x1b[A\x1bOB"), [Key::Up, Key::Down]);
+        assert_eq!(read(b"\x1b"), [Key::Back]);
+        assert_eq!(read(b"x\x1b[Zjq"), [Key::Down, Key::Quit]);
+        assert_eq!(read(b""), []);
+    }
+}
