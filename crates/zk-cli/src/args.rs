@@ -16,6 +16,7 @@ use crate::acquired_lock::{ForeignNodes, LockSpec, NodeOptions};
 use crate::failure::Failure;
 use crate::lock::Task;
 use crate::security::Security;
+use crate::top::Top;
 
 /// Locks and plain operations on ZooKeeper.
 #[derive(Debug, Parser)]
@@ -271,40 +272,6 @@ impl Command {
             Self::Create(Create { path, .. }) => validate_path(path),
             Self::Whoami | Self::Server(_) => Ok(()),
         }
-    }
-}
-
-/// The `top` command.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-A line shows the lock, its kind, the name, host and process of the first in line, since when it is
-in the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. The
-times come from the clock of the ensemble. On a terminal, the arrow keys select a lock, enter shows
-its queue, esc goes back, and q quits. Elsewhere the table is printed once, or COUNT times.
-
-Each look lists every node below the path, and reads two nodes of each lock: on a large tree give a
-path near the locks.
-
-Examples:
-  zk top /locks
-  zk top /locks --count 2 --interval 10 --json")]
-pub(crate) struct Top {
-    /// The path below which locks are looked for.
-    #[arg(default_value = "/")]
-    pub(crate) path: String,
-
-    /// Time between two looks.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
-    pub(crate) interval: Duration,
-
-    /// Print so many tables, without a screen.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) count: Option<u32>,
-}
-
-impl From<Top> for crate::top::Top {
-    fn from(Top { path, interval, count }: Top) -> Self {
-        Self { path, interval, count }
     }
 }
 
@@ -635,7 +602,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a time that is not zero.
-fn positive_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     seconds(text)
         .ok()
         .filter(|time| !time.is_zero())

@@ -76,7 +76,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,
         Command::Multilock(locks) => lock::run(sessions, locks.try_into()?).await,
         Command::Watch { path } => watch::run(sessions, &path, output).await,
-        Command::Top(top) => top::run(sessions, &top.into(), output).await,
+        Command::Top(top) => top::run(sessions, &top, output).await,
         command => plain(sessions, &command, output).await,
     };
     ended.map_err(|failure| failure.with_presented(&presented))

@@ -11,22 +11,44 @@ mod view;
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::Client;
 
 use self::survey::{LockRow, Survey};
 use self::terminal::{Key, Terminal};
+use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::participants;
 use crate::sessions::Sessions;
 use crate::signals::Signals;
 
-/// What `zk top` is to show.
+/// The `top` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A line shows the lock, its kind, the name, host and process of the first in line, since when it is
+in the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. The
+times come from the clock of the ensemble. On a terminal, the arrow keys select a lock, enter shows
+its queue, esc goes back, and q quits. Elsewhere the table is printed once, or COUNT times.
+
+Each look lists every node below the path, and reads two nodes of each lock: on a large tree give a
+path near the locks.
+
+Examples:
+  zk top /locks
+  zk top /locks --count 2 --interval 10 --json")]
 pub(crate) struct Top {
+    /// The path below which locks are looked for.
+    #[arg(default_value = "/")]
     pub(crate) path: String,
+
+    /// Time between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
     pub(crate) interval: Duration,
-    /// Number of tables to print where there is no screen.
+
+    /// Print so many tables, without a screen.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
 }
 
