@@ -32,6 +32,7 @@ Examples:
   zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
   zk participants /locks/backup               who holds it, who waits
   zk top /locks                               all locks below a path, live
+  zk doctor                                   is this ensemble well?
   zk semaphore /licences --permits 3 -- ./solve           at most three at a time
   zk multilock /locks/from /locks/to -- ./transfer        all of them or none
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
@@ -226,6 +227,13 @@ pub(crate) enum Command {
     /// Show the locks below a path, live: holder, waiters, hand-offs.
     Top(Top),
 
+    /// Examine the servers: versions, modes, round trips, timeouts, identities.
+    ///
+    /// Each server of the connect string is examined alone. A line is a finding: ok, note,
+    /// warning or error, the server, and what was found. The exit status is 0 without
+    /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
+    Doctor,
+
     /// Run an in-memory ZooKeeper server, for development only, until interrupted.
     Server(Server),
 }
@@ -270,7 +278,7 @@ impl Command {
                 validate_path(&format!("{path}0"))
             }
             Self::Create(Create { path, .. }) => validate_path(path),
-            Self::Whoami | Self::Server(_) => Ok(()),
+            Self::Whoami | Self::Doctor | Self::Server(_) => Ok(()),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::acquired_lock::{LockSpec, Refused};
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The ensemble cannot be reached (`EX_UNAVAILABLE`).
-const UNREACHABLE: u8 = 69;
+pub(crate) const UNREACHABLE: u8 = 69;
 /// The lock was lost while the command ran (`EX_IOERR`).
 const LOST: u8 = 74;
 /// The lock was not acquired in time (`EX_TEMPFAIL`).

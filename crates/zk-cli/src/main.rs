@@ -4,6 +4,7 @@ mod acl;
 mod acquired_lock;
 mod args;
 mod child;
+mod doctor;
 mod failure;
 mod lock;
 mod nodes;
@@ -23,6 +24,7 @@ use clap::error::ErrorKind;
 use zk_recipes::session::{Client, Config};
 
 use self::args::{Args, Command};
+use self::doctor::Door;
 use self::failure::{Failure, USAGE};
 use self::output::Output;
 use self::sessions::Sessions;
@@ -62,9 +64,18 @@ async fn run(args: Args) -> Result<u8, Failure> {
         return server::run(server, output).await;
     }
     let tls = args.security.tls(&args.connect)?;
-    let config = Config::new(&args.connect)?.session_timeout(args.session_timeout);
     let credentials = args.security.credentials()?;
-    let mut config = args.security.present(config, &credentials)?;
+    let config = |connect: &str| {
+        let config = Config::new(connect)?.session_timeout(args.session_timeout);
+        args.security.present(config, &credentials)
+    };
+    if let Command::Doctor = args.command {
+        let presents_secrets = args.security.has_secrets(&credentials);
+        let session_timeout = args.session_timeout;
+        let door = Door { config: &config, tls, session_timeout, presents_secrets };
+        return doctor::run(&door, &args.connect, output).await;
+    }
+    let mut config = config(&args.connect)?;
     if let Some(name) = args.command.client_name() {
         config = config.name(name);
     }
@@ -140,6 +151,7 @@ async fn operate(
         | Command::Multilock(_)
         | Command::Watch { .. }
         | Command::Top(_)
+        | Command::Doctor
         | Command::Server(_) => {
             Err(Failure::other("this command opens its own session".to_owned()))
         }

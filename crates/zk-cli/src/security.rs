@@ -97,6 +97,11 @@ impl Security {
         }
     }
 
+    /// Returns true if a connection without TLS would show a password.
+    pub(crate) fn has_secrets(&self, credentials: &[Credential]) -> bool {
+        !credentials.is_empty() || self.sasl.is_some()
+    }
+
     /// Returns the connector, if the servers are to be reached over TLS.
     pub(crate) fn tls(&self, connect: &str) -> Result<Option<Tls>, Failure> {
         let Some(cacert) = &self.cacert else {

@@ -7,6 +7,7 @@
 )]
 
 mod connect;
+mod doctor;
 mod exit_status;
 mod faults;
 mod foreign_nodes;

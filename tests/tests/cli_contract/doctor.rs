@@ -1,0 +1,62 @@
+//! `zk doctor` on healthy servers, on one that is missing, and on several that do not belong together.
+
+use serde_json::Value;
+use zk_tests::{Zk, shared_zookeeper, zookeeper};
+
+use crate::zk;
+
+fn findings(zk: &Zk, code: i32) -> Vec<Value> {
+    let ended = zk.run(&["doctor", "--json"]);
+    assert_eq!(ended.code(), Some(code), "{ended:?}");
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn has(findings: &[Value], level: &str, text: &str) -> bool {
+    let fits = |it: &&Value| it["level"] == level && it["finding"].as_str().unwrap().contains(text);
+    findings.iter().any(|it| fits(&it))
+}
+
+#[test]
+fn healthy_server_has_no_warning() {
+    let Some(zk) = zk("doctor") else { return };
+    let found = findings(&zk, 0);
+    for text in ["connected in the clear", "standalone", "session timeout 10.0 s", "round trip"] {
+        assert!(has(&found, "ok", text), "{text}: {found:#?}");
+    }
+    assert!(has(&found, "ok", "this client is ip:127."), "{found:#?}");
+    let plain = zk.ok(&["doctor"]);
+    assert!(
+        plain.lines().all(|line| line.starts_with("ok ") || line.starts_with("note ")),
+        "{plain}"
+    );
+}
+
+#[test]
+fn unreachable_server_is_an_error_beside_the_others() {
+    let Some(server) = shared_zookeeper() else { return };
+    let zk = Zk::new(format!("127.0.0.2:1,{}", server.connect_string()));
+    let found = findings(&zk, 69);
+    assert_eq!(found[0]["server"], "127.0.0.2:1", "{found:#?}");
+    assert!(has(&found, "error", "connection refused"), "{found:#?}");
+    assert!(has(&found, "ok", "round trip"), "{found:#?}");
+}
+
+#[test]
+fn shortened_timeout_and_open_password_are_warnings() {
+    let Some(zk) = zk("doctor-warnings") else { return };
+    let ended = zk.run(&["doctor", "--session-timeout", "300", "--auth", "digest:alice:sesame"]);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let warnings = ended.stdout.lines().filter(|line| line.starts_with("warning"));
+    let warnings: Vec<&str> = warnings.collect();
+    assert_eq!(warnings.len(), 2, "{ended:?}");
+    assert!(warnings[0].contains("in the clear: use TLS"), "{warnings:?}");
+    assert!(warnings[1].contains("session timeout 40.0 s of 300.0 s"), "{warnings:?}");
+    assert!(!ended.stdout.contains("sesame"), "{ended:?}");
+}
+
+#[test]
+fn servers_of_different_ensembles_are_an_error() {
+    let (Some(one), Some(other)) = (shared_zookeeper(), zookeeper()) else { return };
+    let both = format!("{},{}", one.connect_string(), other.connect_string());
+    assert!(has(&findings(&Zk::new(both), 69), "error", "not one ensemble"));
+}
