@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -128,6 +129,11 @@ impl Running {
     /// Sends a signal by its name, for example `TERM`.
     pub fn signal(&self, name: &str) {
         signal(self.pid(), name);
+    }
+
+    /// Writes to the standard input of the command.
+    pub fn give(&mut self, input: &[u8]) {
+        self.stdin.as_mut().expect("the input has ended").write_all(input).unwrap();
     }
 
     /// Closes the pipe to the standard input of the command.

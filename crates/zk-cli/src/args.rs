@@ -1,20 +1,18 @@
 //! The command line of `zk`.
 
-use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
 
 use crate::acl::{self, NewNodeAcl};
-use crate::acquired_lock::{ForeignNodes, LockSpec, NodeOptions};
+use crate::data::NewData;
 use crate::failure::Failure;
-use crate::lock::Task;
+use crate::lock_args::{Lock, Multilock, Semaphore};
 use crate::security::Security;
 use crate::top::Top;
 
@@ -36,6 +34,7 @@ Examples:
   zk semaphore /licences --permits 3 -- ./solve           at most three at a time
   zk multilock /locks/from /locks/to -- ./transfer        all of them or none
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
+  zk get /app/logo | zk set /app/logo.old -
   ZK_AUTH=digest:alice:secret zk create /mine --acl auth::cdrwa
   zk --connect tls://zk1:2281 --cacert ca.pem ls /        over TLS
   zk server                                   an in-memory ZooKeeper, for development only
@@ -143,12 +142,12 @@ pub(crate) enum Command {
         path: String,
     },
 
-    /// Replace a node's data.
+    /// Replace a node's data, from the command line, standard input or a file.
     Set {
         /// The node.
         path: String,
-        /// The new data.
-        data: String,
+        #[command(flatten)]
+        data: NewData,
         /// Only if the data's version is this one.
         #[arg(long, value_name = "N")]
         version: Option<i32>,
@@ -253,6 +252,15 @@ impl Command {
         })
     }
 
+    /// Reads the data of the command before it connects, which standard input may delay.
+    pub(crate) fn read_data(&self) -> Result<(), Failure> {
+        match self {
+            Self::Set { data, .. } => data.required().map(drop),
+            Self::Create(create) => create.data.or_empty().map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the paths before any request is sent.
     pub(crate) fn check_path(&self) -> Result<(), PathError> {
         match self {
@@ -283,228 +291,13 @@ impl Command {
     }
 }
 
-/// The `lock` command.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The command's environment has ZK_LOCK_NODE, the path of the holder's node, and ZK_FENCING_TOKEN, a
-number larger than that of every holder before: give it along with every write to what the lock
-protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
-
-When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
-the exit status is 74. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
-lock is released. Signals reach all that the command has started, for it is a process group of its
-own; on a terminal, where it could not read from it then, only the command itself. If zk itself is
-killed (SIGKILL), the command runs on without the lock.")]
-pub(crate) struct Lock {
-    /// The path of the lock; it is created if it does not exist.
-    pub(crate) path: String,
-
-    /// Time limit, after which the exit status is 75; 0 for one attempt.
-    ///
-    /// It includes connecting. If the ensemble answers no request in that time, the exit
-    /// status is 69. One attempt takes at most 10 s.
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) timeout: Option<Duration>,
-
-    /// Acquire the read side of a read-write lock, shared with other readers.
-    ///
-    /// Java services know the lock as InterProcessReadWriteLock; every user of the
-    /// path passes --read or --write. Readers wait for the writers ahead of them. Their
-    /// tokens are larger than those of earlier writers, in no order among each other.
-    #[arg(long, conflicts_with_all = ["write", "no_reentrant"])]
-    pub(crate) read: bool,
-
-    /// Acquire the write side of a read-write lock, alone.
-    ///
-    /// As --read, but the writer waits for everybody ahead of it.
-    #[arg(long, conflicts_with = "no_reentrant")]
-    pub(crate) write: bool,
-
-    /// Use the lock that Java services know as InterProcessSemaphoreMutex.
-    ///
-    /// It uses other nodes than a lock without this option, so one path is for one of
-    /// them: the other one is refused, with exit status 78. participants --semaphore
-    /// lists the holders.
-    #[arg(long)]
-    pub(crate) no_reentrant: bool,
-
-    #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-
-    /// Release the lock on a revocation request: end the command as if the lock were
-    /// lost, with exit status 74.
-    #[arg(long)]
-    pub(crate) revocable: bool,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// How the contender deals with others on the path.
-#[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Company {
-    /// The name that others see with zk participants; the name of CMD by default.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-
-    /// Do not refuse a path that another kind of lock uses, with exit status 78.
-    ///
-    /// A mutex, a read-write lock and a semaphore on one path do not exclude each other:
-    /// with this option they can be held at the same time.
-    #[arg(long)]
-    pub(crate) allow_foreign_nodes: bool,
-}
-
-/// The `semaphore` command.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-All who use the semaphore should say the same MAX: ZooKeeper does not know it. Permits are given to
-those who came first, and N at once to one at a time, so nobody waits for somebody who waits.
-
-The command's environment has ZK_LOCK_NODE, the path of the permit's node, and ZK_FENCING_TOKEN, its
-number. With --take N both have N values, in the same order, with commas in between. Tokens grow in
-the order in which permits are taken, but holders are at work at the same time: only if all take all
-the permits may a resource refuse a token for being smaller than another.
-
-When a permit is lost while the command runs, when signals arrive, and for the exit status: as with
-zk lock; see zk lock --help.")]
-pub(crate) struct Semaphore {
-    /// The path of the semaphore; it is created if it does not exist.
-    pub(crate) path: String,
-
-    /// Number of permits of the semaphore.
-    #[arg(long, value_name = "MAX", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) permits: u32,
-
-    /// Number of permits to acquire, all of them or none.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_AT_ONCE_MAX))
-    )]
-    pub(crate) take: u32,
-
-    /// Time limit, after which the exit status is 75; 0 for one attempt.
-    ///
-    /// It includes connecting. If the ensemble answers no request in that time, the exit
-    /// status is 69. One attempt takes at most 10 s.
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) timeout: Option<Duration>,
-
-    #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// The `multilock` command.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The locks are those of zk lock. They are taken in the order of their paths, whatever the order here,
-so that two of these commands cannot wait for each other; --timeout is for all of them together. One
-that is lost is the loss of all.
-
-The command's environment has ZK_LOCK_NODE, the paths of the nodes, and ZK_FENCING_TOKEN, their
-tokens, with commas in between, in the order of the paths on the command line. Give each resource
-the token of the lock that protects it.
-
-When a lock is lost while the command runs, when signals arrive, and for the exit status: as with
-zk lock; see zk lock --help.")]
-pub(crate) struct Multilock {
-    /// The paths of the locks, each once; they are created if they do not exist.
-    #[arg(required = true, value_name = "PATH")]
-    pub(crate) paths: Vec<String>,
-
-    /// Time limit, after which the exit status is 75; 0 for one attempt.
-    ///
-    /// It includes connecting. If the ensemble answers no request in that time, the exit
-    /// status is 69. One attempt at all locks takes at most 10 s.
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) timeout: Option<Duration>,
-
-    #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-impl Company {
-    fn with(self, acl: NewNodeAcl) -> NodeOptions {
-        let foreign = match self.allow_foreign_nodes {
-            true => ForeignNodes::Allowed,
-            false => ForeignNodes::Refused,
-        };
-        NodeOptions { foreign, acl }
-    }
-}
-
-impl From<Lock> for Task {
-    fn from(lock: Lock) -> Self {
-        let Lock { path, timeout, read, write, no_reentrant, company, acl, revocable, command } =
-            lock;
-        let wanted = match (read, write, no_reentrant) {
-            (true, _, _) => LockSpec::Read(path),
-            (_, true, _) => LockSpec::Write(path),
-            (_, _, true) => LockSpec::SemaphoreMutex(path),
-            (false, false, false) => LockSpec::Mutex(path),
-        };
-        Self { wanted, nodes: company.with(acl), timeout, revocable, command }
-    }
-}
-
-impl TryFrom<Semaphore> for Task {
-    type Error = Failure;
-
-    fn try_from(semaphore: Semaphore) -> Result<Self, Failure> {
-        let Semaphore { path, permits: max, take, timeout, company, acl, command } = semaphore;
-        if take > max {
-            let why = format!("--take {take} is more than the --permits {max} there are");
-            return Err(Failure::usage(why));
-        }
-        let wanted = LockSpec::Permits { path, max, take };
-        Ok(Self { wanted, nodes: company.with(acl), timeout, revocable: false, command })
-    }
-}
-
-impl TryFrom<Multilock> for Task {
-    type Error = Failure;
-
-    fn try_from(locks: Multilock) -> Result<Self, Failure> {
-        let Multilock { paths, timeout, company, acl, command } = locks;
-        let twice =
-            paths.iter().enumerate().find(|(n, path)| paths.iter().take(*n).any(|p| p == *path));
-        if let Some((_, path)) = twice {
-            let why = format!("{path} is given twice; it would wait for itself");
-            return Err(Failure::usage(why));
-        }
-        let wanted = LockSpec::All(paths);
-        Ok(Self { wanted, nodes: company.with(acl), timeout, revocable: false, command })
-    }
-}
-
 /// The `create` command.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Create {
     /// The path; with --sequential, the part before the number.
     pub(crate) path: String,
-    /// The data; empty if left out.
-    #[arg(default_value = "")]
-    pub(crate) data: String,
+    #[command(flatten)]
+    pub(crate) data: NewData,
     /// The node is deleted with the session, a session timeout after this command has
     /// ended.
     #[arg(long, conflicts_with_all = ["container", "ttl"])]
@@ -601,7 +394,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(interval)
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())

@@ -4,9 +4,11 @@ mod acl;
 mod acquired_lock;
 mod args;
 mod child;
+mod data;
 mod doctor;
 mod failure;
 mod lock;
+mod lock_args;
 mod nodes;
 mod output;
 mod participants;
@@ -81,6 +83,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
     }
     let presented = args.security.presented(&credentials);
     args.command.check_path()?;
+    args.command.read_data()?;
     let sessions = Sessions::new(config, tls, &args.connect);
     let ended = match args.command {
         Command::Lock(lock) => lock::run(sessions, lock.into()).await,

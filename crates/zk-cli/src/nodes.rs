@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat};
 
 use crate::args::Create;
+use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 
@@ -25,7 +26,7 @@ pub(crate) async fn create(
     if create.parents {
         create_parents(client, &create.path, create.acl.entries()).await?;
     }
-    let (path, data) = (create.path.as_str(), create.data.as_bytes());
+    let (path, data) = (create.path.as_str(), create.data.or_empty()?);
     let acl = create.acl.entries();
     let create = |client: &Client| {
         let node = client.create_builder(path).data(data).acl(acl).mode(mode(create));
@@ -69,11 +70,12 @@ pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(),
 pub(crate) async fn set(
     retry: &Retry,
     path: &str,
-    data: &str,
+    data: &NewData,
     version: Option<i32>,
     output: Output,
 ) -> Result<(), Failure> {
-    let stat = retry.run(|client| client.set_data(path, data.as_bytes(), version)).await?;
+    let data = data.required()?;
+    let stat = retry.run(|client| client.set_data(path, data, version)).await?;
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 

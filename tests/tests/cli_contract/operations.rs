@@ -1,8 +1,9 @@
 //! Tests of the plain operations.
 
-use zk_tests::{Settings, Zk, poll, zookeeper_with};
+use serde_json::Value;
+use zk_tests::{Scratch, Settings, Zk, poll, zookeeper_with};
 
-use crate::{LIMIT, expect_failure, zk};
+use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
 fn created_data_can_be_read_changed_and_deleted() {
@@ -117,4 +118,33 @@ fn containers_ttl_and_ephemeral_nodes_are_removed() {
     assert_eq!(zk.ok(&["exists", "/ephemeral"]), "true\n");
     gone("/ephemeral");
     assert_eq!(zk.ok(&["exists", "/keeper"]), "true\n");
+}
+
+#[test]
+fn data_comes_from_standard_input_and_files_as_it_is() {
+    let Some(zk) = zk("data-in") else { return };
+    let binary: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    let hex: String = binary.iter().map(|byte| format!("{byte:02x}")).collect();
+    let data = |path| {
+        let read: Value = serde_json::from_str(&zk.ok(&["get", path, "--json"])).unwrap();
+        read["data"]["hex"].as_str().unwrap().to_owned()
+    };
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("in"), &binary).unwrap();
+    zk.ok(&["create", "/a", "--file", scratch.path("in").to_str().unwrap()]);
+    assert!(data("/a") == hex, "the node differs from the file");
+
+    zk.ok(&["create", "/b"]);
+    let mut set = zk.start(&["set", "/b", "-"]);
+    set.give(&binary);
+    set.end_input();
+    assert_eq!(set.wait(LIMIT).code(), Some(0));
+    assert!(data("/b") == hex, "the node differs from the input");
+    assert_eq!(zk.run(&["set", "/b", "-"]).code(), Some(0), "an empty standard input");
+    assert_eq!(zk.ok(&["get", "/b"]), "");
+
+    expect_refused(&["set", "/b"], "- for standard input, or --file FILE");
+    expect_refused(&["set", "/b", "x", "--file", "y"], "--file");
+    let missing = zk.run(&["set", "/b", "--file", "/nowhere/x"]);
+    expect_failure(&missing, 1, "cannot read /nowhere/x");
 }

@@ -1,0 +1,77 @@
+//! Data on the command line, from standard input or from a file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use clap::Args as ClapArgs;
+
+use crate::failure::Failure;
+
+/// The new data of a node.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NewData {
+    /// The data; - reads it from standard input, as it is.
+    data: Option<String>,
+
+    /// Read the data from a file, as it is.
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    file: Option<PathBuf>,
+
+    /// What was read. Standard input can be read only once, and a request may be repeated.
+    #[arg(skip)]
+    read: OnceLock<Vec<u8>>,
+}
+
+impl NewData {
+    /// Returns the data.
+    ///
+    /// # Errors
+    /// The command line has none, or it cannot be read.
+    pub(crate) fn required(&self) -> Result<&[u8], Failure> {
+        let wanted = "say the data, or - for standard input, or --file FILE";
+        self.bytes()?.ok_or_else(|| Failure::usage(wanted.to_owned()))
+    }
+
+    /// Returns the data; none is empty.
+    pub(crate) fn or_empty(&self) -> Result<&[u8], Failure> {
+        Ok(self.bytes()?.unwrap_or_default())
+    }
+
+    fn bytes(&self) -> Result<Option<&[u8]>, Failure> {
+        if let Some(read) = self.read.get() {
+            return Ok(Some(read));
+        }
+        let read = match (self.data.as_deref(), &self.file) {
+            (Some("-"), _) => all_of(io::stdin().lock(), "standard input")?,
+            (Some(data), _) => return Ok(Some(data.as_bytes())),
+            (None, Some(path)) => {
+                let name = path.display().to_string();
+                let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
+                all_of(file, &name)?
+            }
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(self.read.get_or_init(|| read)))
+    }
+}
+
+fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut data = Vec::new();
+    let limited = source.take(INPUT_MAX + 1).read_to_end(&mut data);
+    limited.map_err(|error| unreadable(name, &error))?;
+    match u64::try_from(data.len()) {
+        Ok(len) if len <= INPUT_MAX => Ok(data),
+        _ => {
+            Err(Failure::other(format!("{name}: more than {INPUT_MAX} bytes, too much for a node")))
+        }
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::other(format!("cannot read {name}: {error}"))
+}
+
+/// Bytes that are read at most. Servers accept about a megabyte unless `jute.maxbuffer` says more.
+const INPUT_MAX: u64 = 64 * 1024 * 1024;
