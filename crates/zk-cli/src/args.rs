@@ -114,7 +114,8 @@ pub(crate) enum Command {
     /// List the holder of a lock and its waiters, in order.
     ///
     /// On a terminal it is a table: the position, the name, host, process and address of the
-    /// contender, and for how long its node has existed, by the clock of the ensemble.
+    /// contender, and for how long its node has existed, from the clock of the ensemble
+    /// to that of this machine.
     ///
     /// Elsewhere each contender is one line: the full path of its node, a tab, and its data,
     /// by default the address, the host, the process and the name. Java services write the
@@ -478,7 +479,6 @@ mod tests {
             vec!["zk", "setacl", "/a"],
             vec!["zk", "setacl", "/a", "auth::x"],
             vec!["zk", "whoami", "/a"],
-            vec!["zk", "set", "/a"],
             vec!["zk", "server", "--listen", "2181"],
             vec!["zk", "server", "--listen", "127.0.0.1"],
             vec!["zk", "server", "--listen", "127.0.0.1:65536"],

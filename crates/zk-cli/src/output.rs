@@ -58,8 +58,11 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("standard output: {error}")))
 }
 
-/// Returns the rows of a table as lines, with the columns aligned.
+/// Returns the rows of a table as lines, with the columns aligned. Long cells are cut: others may
+/// write any data into their nodes, and one long cell widens every row.
 pub(crate) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let rows: Vec<[String; COLUMNS]> =
+        rows.iter().map(|row| row.each_ref().map(|cell| cut(cell))).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..COLUMNS).filter_map(width).collect();
     let line = |row: &[String; COLUMNS]| {
@@ -68,6 +71,16 @@ pub(crate) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<S
     };
     rows.iter().map(line).collect()
 }
+
+fn cut(cell: &str) -> String {
+    match cell.char_indices().nth(CELL_MAX) {
+        Some((end, _)) => format!("{}…", &cell[..end]),
+        None => cell.to_owned(),
+    }
+}
+
+/// Characters of a cell. Most paths of nodes are shorter.
+const CELL_MAX: usize = 200;
 
 /// Returns data as JSON: as text if it is UTF-8, otherwise its bytes in hexadecimal.
 pub(crate) fn data_json(data: &[u8]) -> Value {

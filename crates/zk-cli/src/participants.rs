@@ -131,6 +131,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn long_data_is_cut_in_a_table() {
+        let long = ["a".to_owned(), "x".repeat(100_000)];
+        let lines = aligned(&[long, ["b".to_owned(), "y".to_owned()]]);
+        assert_eq!(lines[1], "b  y");
+        assert_eq!(lines[0].chars().count(), 3 + 200 + 1);
+        assert!(lines[0].ends_with("x…"), "{}", lines[0]);
+    }
+
+    #[test]
     fn time_is_shown_in_its_two_largest_units() {
         let shown = |seconds| span(Duration::from_secs(seconds));
         assert_eq!(shown(59), "59s");

@@ -94,8 +94,9 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        self.report_end();
+        let standing = self.observed.is_observed().then(|| self.standing());
         if self.pass() {
+            self.report(standing);
             return held.map(drop);
         }
         self.end().set(LossReason::Released);
@@ -109,6 +110,12 @@ impl Holding {
         // The deletion is sent before the next local waiter creates its node, and that waiter does
         // not wait for the confirmation.
         let (was_there, ()) = join(left, async { drop(turn) }).await;
+        self.report(match was_there {
+            Ok(false) => {
+                standing.map(|(loss, left)| (loss.or(Some(LossReason::NodeDeleted)), left))
+            }
+            _ => standing,
+        });
         held?;
         match was_there? {
             true => Ok(()),
@@ -134,7 +141,7 @@ impl Holding {
         self.end().pass();
         let token = self.token.next();
         Self {
-            observed: self.node.observe(token),
+            observed: observe::Hold::not_begun(),
             node: self.node.clone(),
             contender: self.contender.take(),
             node_watch: self.node_watch.take(),
@@ -199,16 +206,27 @@ impl Holding {
         self.end().passed(self.token.pass())
     }
 
+    /// Reports that the holder has the lock from now on. A hold that was passed on begins when the
+    /// next holder takes it.
+    pub(crate) fn begin(&mut self) {
+        self.observed = self.node.observe(self.token);
+    }
+
     /// Reports the end of this hold, at the first call.
-    fn report_end(&mut self) {
-        let Self { node, observed, .. } = self;
-        observed.end(|| {
-            let loss = node.end.known().filter(|loss| *loss != LossReason::Released);
-            match node.claim.holds(node.term) {
-                true => (loss, node.claim.remaining(node.term)),
-                false => (loss.or_else(|| Some(node.claim.loss().into())), Duration::ZERO),
-            }
-        });
+    fn report(&mut self, standing: Option<(Option<LossReason>, Duration)>) {
+        if let Some((loss, left)) = standing {
+            self.observed.end(loss, left);
+        }
+    }
+
+    /// Returns why the lock is lost, if it is, and how long the lease lasts.
+    fn standing(&self) -> (Option<LossReason>, Duration) {
+        let node = &self.node;
+        let loss = node.end.known().filter(|loss| *loss != LossReason::Released);
+        match node.claim.holds(node.term) {
+            true => (loss, node.claim.remaining(node.term)),
+            false => (loss.or_else(|| Some(node.claim.loss().into())), Duration::ZERO),
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -238,7 +256,9 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.report_end();
+        if self.observed.is_observed() {
+            self.report(Some(self.standing()));
+        }
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
             self.end().set(LossReason::Released);

@@ -56,6 +56,12 @@
 //! | `the server throttles requests` | WARN | `operation`, `path` |
 //! | nodes that wait to be deleted, or cannot be | WARN | `nodes`; `path`, `code` |
 //!
+//! The time of a request ends when its caller takes the reply. So a reply that is taken late, or a
+//! request that has waited for a connection, is slow as well.
+//!
+//! Subscribers run where something happens, also on the driver of the session: a subscriber that
+//! blocks delays heartbeats, and can cost locks.
+//!
 //! A service can leave INFO on: of these events, locks that come and go cause none.
 //!
 //! # Example

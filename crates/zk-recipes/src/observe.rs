@@ -80,12 +80,21 @@ impl Hold {
         Self { trace: trace::Hold::begin(&kind.path, node, token, session_id), measured }
     }
 
-    /// Reports the end, at the first call. `end` returns why the lock was lost before, if it was,
-    /// and how long the lease would have lasted.
-    pub(crate) fn end(&mut self, end: impl Fn() -> (Option<LossReason>, Duration)) {
-        self.trace.end(&end);
+    /// Returns the state of a hold that nobody has taken yet.
+    pub(crate) fn not_begun() -> Self {
+        Self { trace: trace::Hold::not_begun(), measured: None }
+    }
+
+    /// Returns true if somebody observes the hold.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.measured.is_some() || self.trace.is_on()
+    }
+
+    /// Reports the end, at the first call: why the lock was lost before, if it was, and how long the
+    /// lease would have lasted.
+    pub(crate) fn end(&mut self, loss: Option<LossReason>, left: Duration) {
+        self.trace.end(loss, left);
         if let Some(measured) = self.measured.take() {
-            let (loss, left) = end();
             measured.metrics.ended(measured.time(), loss, left);
         }
     }

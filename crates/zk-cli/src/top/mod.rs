@@ -9,6 +9,7 @@ mod terminal;
 mod view;
 
 use std::io::{IsTerminal, stdin, stdout};
+use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args as ClapArgs;
@@ -28,11 +29,11 @@ use crate::signals::Signals;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A line shows the lock, its kind, the name, host and process of the first in line, since when it is
-in the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. The
-times come from the clock of the ensemble. On a terminal, the arrow keys select a lock, enter shows
+in the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. Times
+run from the clock of the ensemble to that of this machine. On a terminal, the arrow keys select a lock, enter shows
 its queue, esc goes back, and q quits. Elsewhere the table is printed once, or COUNT times.
 
-Each look lists every node below the path, and reads two nodes of each lock: on a large tree give a
+Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the path, and reads two nodes of each lock: on a large tree give a
 path near the locks.
 
 Examples:
@@ -111,6 +112,7 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
     let mut rows = look(sessions, &mut survey, &top.path).await?;
     let mut terminal = Terminal::open()?;
     let (mut page, mut selected) = (Page::Locks, 0_usize);
+    let mut due = after(top.interval);
     loop {
         selected = selected.min(rows.len().saturating_sub(1));
         let lines = match &page {
@@ -128,11 +130,17 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
         };
         Terminal::show(&lines);
         let next = tokio::select! {
-            () = pause(top.interval) => None,
+            () = tokio::time::sleep_until(due) => None,
             key = terminal.key() => Some(key),
         };
         match (next, &page) {
-            (None, Page::Locks) => rows = look(sessions, &mut survey, &top.path).await?,
+            (None, Page::Locks) => {
+                let looking = look(sessions, &mut survey, &top.path);
+                let Some(seen) = unless_quit(&mut terminal, looking).await else { return Ok(()) };
+                rows = seen?;
+                due = after(top.interval);
+            }
+            (None, Page::Queue { .. }) => due = after(top.interval),
             (Some(Key::Quit), _) => return Ok(()),
             (Some(Key::Up), _) => selected = selected.saturating_sub(1),
             (Some(Key::Down), _) => selected += 1,
@@ -144,6 +152,21 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
             }
             (Some(Key::Back), Page::Queue { .. }) => page = Page::Locks,
             _ => {}
+        }
+    }
+}
+
+/// Does `work` unless the user quits meanwhile. Other keys are left out.
+async fn unless_quit<W: Future>(terminal: &mut Terminal, work: W) -> Option<W::Output> {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return Some(done),
+            key = terminal.key() => {
+                if key == Key::Quit {
+                    return None;
+                }
+            }
         }
     }
 }
@@ -189,6 +212,11 @@ fn again(sessions: &mut Sessions, failure: Failure) -> Result<(), Failure> {
 #[allow(clippy::disallowed_methods, reason = "the refresh of a screen that people watch")]
 fn now() -> (Instant, SystemTime) {
     (Instant::now(), SystemTime::now())
+}
+
+/// Returns when the next look is due.
+fn after(interval: Duration) -> tokio::time::Instant {
+    tokio::time::Instant::from_std(now().0) + interval
 }
 
 async fn pause(interval: Duration) {

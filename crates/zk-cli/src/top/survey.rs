@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use zk_recipes::ContenderInfo;
-use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Retry, path};
+use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, RetryOn, path};
 
 use crate::output::data_text;
 
@@ -13,7 +13,7 @@ use crate::output::data_text;
 pub(crate) struct LockRow {
     pub(crate) path: String,
     pub(crate) kind: LockKind,
-    /// The first in line, or the number of leases of a semaphore.
+    /// The first in line, or the number of readers or of leases of a semaphore.
     pub(crate) holder: String,
     /// Time since the holder is in the queue.
     pub(crate) since: Option<Duration>,
@@ -57,41 +57,53 @@ impl Survey {
         root: &str,
         now: (Instant, SystemTime),
     ) -> Result<Vec<LockRow>, Error> {
-        let mut rows = Vec::new();
-        for queue in queues(client, retry, root).await? {
-            rows.push(self.row(client, queue, now).await?);
+        let queues = queues(client, retry, root).await?;
+        let mut rows = Vec::with_capacity(queues.len());
+        for chunk in queues.chunks(READS_AT_ONCE) {
+            let asked: Vec<_> = chunk.iter().map(|queue| queue.read_ends(client)).collect();
+            for (queue, (first, waiter)) in chunk.iter().zip(asked) {
+                let first = answer(retry, queue.first(), first).await?;
+                let waiter = answer(retry, queue.first_waiter(), waiter).await?;
+                rows.push(self.row(queue, first.as_ref(), waiter.as_ref(), now));
+            }
         }
         rows.sort_by(|one, other| one.path.cmp(&other.path));
-        self.last.retain(|path, _| rows.iter().any(|row| row.path == *path));
+        self.last.retain(|path, _| rows.binary_search_by(|row| row.path.cmp(path)).is_ok());
         Ok(rows)
     }
 
-    async fn row(
+    fn row(
         &mut self,
-        client: &Client,
-        queue: Queue,
+        queue: &Queue,
+        first: Option<&NodeData>,
+        waiter: Option<&NodeData>,
         (at, wall): (Instant, SystemTime),
-    ) -> Result<LockRow, Error> {
-        let Queue { path, kind, names, turns } = queue;
-        let node = |place: usize| names.get(place).map(|name| client.get_data(&name.1));
-        let asked = (node(0), if kind == LockKind::Semaphore { None } else { node(1) });
-        let first = seen(asked.0).await?;
-        let second = seen(asked.1).await?;
+    ) -> LockRow {
         let age = |node: &NodeData| {
             let created = u64::try_from(node.stat.ctime_ms).unwrap_or(0);
             let created = SystemTime::UNIX_EPOCH + Duration::from_millis(created);
             wall.duration_since(created).unwrap_or_default()
         };
-        let (holder, waiters) = match kind {
-            LockKind::Semaphore => (format!("{} leases", names.len()), turns),
-            _ => (first.as_ref().map(holder).unwrap_or_default(), names.len().saturating_sub(1)),
+        let holders = queue.holders();
+        let holder = match (queue.kind, holders) {
+            (LockKind::Semaphore, _) => format!("{holders} leases"),
+            (LockKind::ReadWrite, 2..) => format!("{holders} readers"),
+            _ => first.map(holder).unwrap_or_default(),
         };
-        let handoffs = names.first().and_then(|(number, _)| {
-            let last = self.last.insert(path.clone(), (*number, at));
-            last.filter(|_| kind == LockKind::Mutex).and_then(|last| rate(last, (*number, at)))
+        let handoffs = queue.names.first().and_then(|(number, _)| {
+            let last = self.last.insert(queue.path.clone(), (*number, at));
+            last.filter(|_| queue.kind == LockKind::Mutex)
+                .and_then(|last| rate(last, (*number, at)))
         });
-        let (since, longest_wait) = (first.as_ref().map(age), second.as_ref().map(age));
-        Ok(LockRow { path, kind, holder, since, waiters, longest_wait, handoffs })
+        LockRow {
+            path: queue.path.clone(),
+            kind: queue.kind,
+            holder,
+            since: first.map(age),
+            waiters: queue.waiters(),
+            longest_wait: waiter.map(age),
+            handoffs,
+        }
     }
 }
 
@@ -113,14 +125,25 @@ fn holder(node: &NodeData) -> String {
     data_text(format!("{name} {place}{process}").trim_start().as_bytes())
 }
 
-async fn seen<F>(asked: Option<F>) -> Result<Option<NodeData>, Error>
-where
-    F: Future<Output = Result<NodeData, Error>>,
-{
-    let Some(asked) = asked else { return Ok(None) };
-    match asked.await {
-        Ok(node) => Ok(Some(node)),
-        // It has left the queue, or may not be read.
+/// Returns the answer about a node, or `None` if it has left the queue, or may not be read.
+async fn answer(
+    retry: &Retry,
+    path: Option<&str>,
+    asked: Option<Pending<NodeData>>,
+) -> Result<Option<NodeData>, Error> {
+    let (Some(path), Some(asked)) = (path, asked) else { return Ok(None) };
+    let answer = match asked.await {
+        // The connection was lost, and the session goes on.
+        Err(error) if error.retry_on() == RetryOn::SameSession => retry.get_data(path).await,
+        answer => answer,
+    };
+    visible(answer)
+}
+
+/// Returns `None` for a node that is gone, or that this client may not read.
+fn visible<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
         Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
             Ok(None)
         }
@@ -137,6 +160,44 @@ struct Queue {
     turns: usize,
 }
 
+impl Queue {
+    /// Returns how many hold the lock, by the order of the queue.
+    fn holders(&self) -> usize {
+        match self.kind {
+            LockKind::Mutex => self.names.len().min(1),
+            LockKind::Semaphore => self.names.len(),
+            LockKind::ReadWrite => {
+                let readers = self.names.iter().take_while(|(_, path)| path.contains(READ)).count();
+                readers.max(self.names.len().min(1))
+            }
+        }
+    }
+
+    fn waiters(&self) -> usize {
+        match self.kind {
+            LockKind::Semaphore => self.turns,
+            _ => self.names.len() - self.holders(),
+        }
+    }
+
+    fn first(&self) -> Option<&str> {
+        self.names.first().map(|(_, path)| path.as_str())
+    }
+
+    fn first_waiter(&self) -> Option<&str> {
+        self.names.get(self.holders()).map(|(_, path)| path.as_str())
+    }
+
+    /// Requests the first in line, and the first waiter.
+    fn read_ends(&self, client: &Client) -> (Option<Pending<NodeData>>, Option<Pending<NodeData>>) {
+        let read = |path: Option<&str>| path.map(|path| client.get_data(path));
+        (read(self.first()), read(self.first_waiter()))
+    }
+}
+
+/// Part of the names of readers.
+const READ: &str = "-__READ__";
+
 /// Finds the locks at `root` and below. Nodes that vanish meanwhile are left out.
 async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>, Error> {
     let mut found: HashMap<String, Queue> = HashMap::new();
@@ -146,21 +207,16 @@ async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>
     retry.run(|client| client.get_children(root)).await?;
     while !level.is_empty() {
         let mut next = Vec::new();
-        for chunk in level.chunks(LISTS_AT_ONCE) {
+        for chunk in level.chunks(READS_AT_ONCE) {
             let asked: Vec<_> = chunk.iter().map(|path| client.get_children(path)).collect();
             for (node, asked) in chunk.iter().zip(asked) {
-                let children = match asked.await {
-                    Ok(children) => children,
-                    Err(error)
-                        if matches!(
-                            error.code(),
-                            Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)
-                        ) =>
-                    {
-                        continue;
+                let listed = match asked.await {
+                    Err(error) if error.retry_on() == RetryOn::SameSession => {
+                        retry.run(|client| client.get_children(node)).await
                     }
-                    Err(error) => return Err(error),
+                    listed => listed,
                 };
+                let Some(children) = visible(listed)? else { continue };
                 let mut names = Vec::new();
                 let mut kind = None;
                 for name in children.names.iter() {
@@ -213,8 +269,8 @@ fn contender(name: &str) -> Option<(LockKind, u32)> {
     Some((kind, number))
 }
 
-/// Lists that are requested at once.
-const LISTS_AT_ONCE: usize = 100;
+/// Nodes that are read at once.
+const READS_AT_ONCE: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -229,6 +285,21 @@ mod tests {
         for other in ["locks", "leases", "lock-00000000x1", "ä-lock-000", "", "item-0000000001"] {
             assert_eq!(kind(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn readers_before_the_first_writer_hold_the_lock() {
+        let queue = |sides: &[&str]| {
+            let named = (0_u32..).zip(sides);
+            let names =
+                named.map(|(at, side)| (at, format!("/l/_c_1-__{side}__{at:010}"))).collect();
+            Queue { path: "/l".to_owned(), kind: LockKind::ReadWrite, names, turns: 0 }
+        };
+        let counted = |sides| (queue(sides).holders(), queue(sides).waiters());
+        assert_eq!(counted(&["READ", "READ", "WRIT", "READ"]), (2, 2));
+        assert_eq!(counted(&["WRIT", "READ"]), (1, 1));
+        assert_eq!(counted(&["READ"]), (1, 0));
+        assert_eq!(counted(&[]), (0, 0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{Read, Write, stdin, stdout};
 use std::os::fd::AsFd;
 
-use nix::sys::termios::{self, LocalFlags, SetArg, Termios};
+use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
@@ -29,8 +29,9 @@ impl Terminal {
         let failed = |error| Failure::other(format!("the terminal cannot be set: {error}"));
         let before = termios::tcgetattr(stdin().as_fd()).map_err(failed)?;
         let mut raw = before.clone();
-        // Signals still come from the keyboard.
+        // SIGINT and SIGQUIT still come from the keyboard. Ctrl-Z would leave the shell this screen.
         raw.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
+        raw.control_chars[SpecialCharacterIndices::VSUSP as usize] = NO_CHARACTER;
         termios::tcsetattr(stdin().as_fd(), SetArg::TCSANOW, &raw).map_err(failed)?;
         let (found, pressed) = mpsc::unbounded_channel();
         // The thread ends with the process: a read of the terminal cannot be cancelled.
@@ -106,9 +107,11 @@ fn write(text: &str) {
     let _ = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
 }
 
-/// Another screen, without a cursor.
-const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
-const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+/// `_POSIX_VDISABLE`: no key sends the signal.
+const NO_CHARACTER: u8 = 0;
+/// Another screen, without a cursor, on which long lines are cut: some characters take two columns.
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l";
+const LEAVE: &str = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
 const HOME: &str = "\u{1b}[H";
 const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_REST: &str = "\u{1b}[K\u{1b}[J";

@@ -117,11 +117,12 @@ impl LocalQueue {
         contender: impl Fn() -> Contender,
     ) -> Result<Holding, LockError> {
         let mut turn = or_session_end(client, self.line.join()).await?;
-        if let Some(PassedHold { hold, granted_at }) = turn.item.hold.take() {
+        if let Some(PassedHold { mut hold, granted_at }) = turn.item.hold.take() {
             // The lock may have been lost since it was passed on, or was passed to a task that was
             // cancelled late. The drop deletes its node.
             let limits = self.limits;
             if hold.is_held() && limits.is_in_time(granted_at) {
+                hold.begin();
                 return Ok(hold.with_turn(LocalTurn { turn, limits, granted_at }));
             }
         }

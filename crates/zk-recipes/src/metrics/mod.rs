@@ -55,16 +55,19 @@ struct Values {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockMetricsSnapshot {
-    /// Number of contenders that wait now.
+    /// Number of contenders in the queue of the ensemble. Tasks that wait in a local queue, for
+    /// their turn at a semaphore, or for another task of the same owner, are not among them.
     pub waiting: u64,
     /// Number of locks, or permits, that are held now.
     pub held: u64,
-    /// Number of times a lock or a permit was acquired. A re-entry does not count.
+    /// Number of times a lock or a permit was acquired. A re-entry does not count, except for a
+    /// reader beside its own writer, and a writer that becomes a reader.
     pub acquired: u64,
-    /// Number of attempts that ended without the lock: a timeout, a dropped future, a lock that was
-    /// not free for `try_acquire`, an error.
+    /// Number of contenders that left the queue without the lock: after a timeout, a dropped future,
+    /// an error, or for `try_acquire` because the lock was not free.
     pub given_up: u64,
-    /// Number of locks that were lost with their session.
+    /// Number of locks that were lost with their session. The reason of a loss is the one that is
+    /// known when the lost lock is given up.
     pub lost_session: u64,
     /// Number of locks that were lost because the ensemble did not answer within the lease.
     pub lost_lease: u64,
@@ -72,7 +75,7 @@ pub struct LockMetricsSnapshot {
     pub lost_pause: u64,
     /// Number of locks that were lost because somebody deleted their nodes.
     pub lost_node: u64,
-    /// Time from the call to the lock.
+    /// Time in the queue of the ensemble, until the lock was acquired.
     pub wait: HistogramSnapshot,
     /// Time from the lock to its release, or until a lost lock is given up.
     pub hold: HistogramSnapshot,

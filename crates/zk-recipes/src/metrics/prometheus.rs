@@ -6,7 +6,9 @@ use super::{HistogramSnapshot, LockMetricsSnapshot};
 
 impl LockMetricsSnapshot {
     /// Writes the values in the text format of Prometheus. `labels` go to each of them, for example
-    /// `lock="stock"`; they may be empty.
+    /// `lock="stock"`; they may be empty. Their values must be escaped already.
+    ///
+    /// A page may contain this once, because the format names each metric in one place only.
     ///
     /// | name | kind |
     /// |---|---|
@@ -40,7 +42,7 @@ impl LockMetricsSnapshot {
         ] {
             page.line("zk_lock_lost_total", &format!("reason=\"{reason}\""), count);
         }
-        page.histogram("zk_lock_wait_seconds", "Time from the call to the lock.", &self.wait);
+        page.histogram("zk_lock_wait_seconds", "Time in the queue until the lock.", &self.wait);
         page.histogram("zk_lock_hold_seconds", "Time from the lock to its end.", &self.hold);
         let left = "Time that the lease would have lasted at the release.";
         page.histogram("zk_lock_lease_left_seconds", left, &self.lease_left);

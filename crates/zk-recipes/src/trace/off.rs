@@ -33,5 +33,13 @@ impl Hold {
         Self
     }
 
-    pub(crate) fn end(&mut self, _end: impl FnOnce() -> (Option<LossReason>, Duration)) {}
+    pub(crate) fn not_begun() -> Self {
+        Self
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn end(&mut self, _loss: Option<LossReason>, _left: Duration) {}
 }

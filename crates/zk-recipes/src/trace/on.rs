@@ -65,11 +65,20 @@ impl Hold {
         Self { span: Some(span), begun: now() }
     }
 
-    /// Ends the span, at the first call. `end` returns why the lock was lost before, if it was, and
-    /// how long the lease would have lasted.
-    pub(crate) fn end(&mut self, end: impl FnOnce() -> (Option<LossReason>, Duration)) {
+    /// Returns the state of a hold that nobody has taken yet.
+    pub(crate) fn not_begun() -> Self {
+        Self { span: None, begun: now() }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// Ends the span, at the first call: why the lock was lost before, if it was, and how long the
+    /// lease would have lasted.
+    pub(crate) fn end(&mut self, loss: Option<LossReason>, left: Duration) {
         let Some(span) = self.span.take() else { return };
-        let (held_ms, (loss, left)) = (ms(now() - self.begun), end());
+        let held_ms = ms(now() - self.begun);
         match loss {
             None => debug!(parent: &span, held_ms, left_ms = ms(left), "lock released"),
             Some(reason) => warn!(parent: &span, held_ms, %reason, "a lost lock was given up"),

@@ -49,13 +49,19 @@ async fn losses_are_counted_by_reason() {
     drop(held);
     assert_eq!(metrics.snapshot().lost_node, 1);
 
+    // Before the watch on the node is set, only the release finds out.
+    let held = lock.acquire().await.unwrap();
+    other.delete(held.node(), None).await.unwrap();
+    assert!(held.release().await.is_err());
+    assert_eq!((metrics.snapshot().lost_node, metrics.snapshot().lease_left.count()), (2, 0));
+
     let held = lock.acquire().await.unwrap();
     server.expire(one.session_id());
     one.wait_for_end().await;
     drop(held);
     let now = metrics.snapshot();
-    assert_eq!((now.lost_session, now.lost_node, now.lost_lease, now.lost_pause), (1, 1, 0, 0));
-    assert_eq!((now.held, now.acquired, now.lease_left.count()), (0, 2, 0));
+    assert_eq!((now.lost_session, now.lost_node, now.lost_lease, now.lost_pause), (1, 2, 0, 0));
+    assert_eq!((now.held, now.acquired, now.lease_left.count()), (0, 3, 0));
     assert!(lock.acquire().await.is_err());
     assert_eq!((metrics.snapshot().given_up, metrics.snapshot().waiting), (1, 0));
 }

@@ -80,6 +80,12 @@ impl<H: Handles> Session<H> {
         self.lease.impossible()
     }
 
+    /// Returns true if somebody claims the lease: the holder of a lock, or one that is next in line.
+    #[must_use]
+    pub fn is_lease_claimed(&self) -> bool {
+        self.lease.is_claimed()
+    }
+
     /// Returns the state on which the validity of a guard depends.
     #[must_use]
     pub fn lease_state(&self) -> LeaseState {

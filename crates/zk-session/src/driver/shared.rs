@@ -162,7 +162,11 @@ impl Shared {
     }
 
     pub(super) fn set_lease_state(&self, lease_state: LeaseState) {
-        trace::lease_ended(|| self.lock().session_id(), &lease_state);
+        let claimed_by = || {
+            let session = self.lock();
+            session.is_lease_claimed().then(|| session.session_id())
+        };
+        trace::lease_ended(claimed_by, &lease_state);
         self.lease_state.send_replace(lease_state);
     }
 

@@ -6,7 +6,7 @@ use zk_session_core::{Error, LeaseState, SessionEvent};
 
 pub(crate) fn announce(_event: &SessionEvent) {}
 
-pub(crate) fn lease_ended(_session_id: impl FnOnce() -> i64, _state: &LeaseState) {}
+pub(crate) fn lease_ended(_claimed_by: impl FnOnce() -> Option<i64>, _state: &LeaseState) {}
 
 pub(crate) fn connect<F: Future>(_servers: &str, attempt: F) -> F {
     attempt

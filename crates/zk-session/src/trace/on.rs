@@ -44,12 +44,17 @@ pub(crate) fn announce(event: &SessionEvent) {
     }
 }
 
-/// Reports that the lease has ended, and with it every lock of the session.
-pub(crate) fn lease_ended(session_id: impl FnOnce() -> i64, state: &LeaseState) {
+/// Reports that the lease has ended, and with it every lock of the session. `claimed_by` returns the
+/// session if there is such a lock.
+pub(crate) fn lease_ended(claimed_by: impl FnOnce() -> Option<i64>, state: &LeaseState) {
     // The end of the session has an event of its own.
-    if state.closing.is_none() && state.ended.is_none() {
-        let paused_ms = state.paused.map_or(0, ms);
-        warn!(session = %Hex(session_id()), paused_ms, "lease ended: all locks of the session are lost");
+    if state.closing.is_some() || state.ended.is_some() {
+        return;
+    }
+    let paused_ms = state.paused.map_or(0, ms);
+    if let Some(session_id) = claimed_by() {
+        let session = Hex(session_id);
+        warn!(%session, paused_ms, "lease ended: all locks of the session are lost");
     }
 }
 
