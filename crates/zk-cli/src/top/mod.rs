@@ -28,13 +28,14 @@ use crate::signals::Signals;
 /// The `top` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A line shows the lock, its kind, the name, host and process of the first in line, since when it is
-in the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. Times
-run from the clock of the ensemble to that of this machine. On a terminal, the arrow keys select a lock, enter shows
-its queue, esc goes back, and q quits. Elsewhere the table is printed once, or COUNT times.
+A line shows the lock, its kind, the name, host and process of the first in line, since when it is in
+the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. Times
+run from the clock of the ensemble to that of this machine. On a terminal, the arrow keys select a
+lock, enter shows its queue, esc goes back, and q quits. Elsewhere the table is printed once, or N
+times.
 
-Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the path, and reads two nodes of each lock: on a large tree give a
-path near the locks.
+Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the
+path, and reads two nodes of each lock: on a large tree give a path near the locks.
 
 Examples:
   zk top /locks
