@@ -8,7 +8,7 @@ use crate::IoFailure;
 
 /// Reason why a connection over TLS failed.
 ///
-/// A connector reports it as the inner error of its [`io::Error`], and the session reports it as
+/// A connector reports it as the inner error of its [`std::io::Error`], and the session reports it as
 /// [`DisconnectReason::Tls`](crate::DisconnectReason::Tls).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
