@@ -176,7 +176,32 @@ pub(crate) enum Command {
     Ls {
         /// The node.
         path: String,
+        /// List the paths of the node and of all nodes below it.
+        #[arg(long, short = 'R')]
+        recursive: bool,
     },
+
+    /// Print the number of nodes below a node.
+    Count {
+        /// The node.
+        path: String,
+    },
+
+    /// Wait until the server has applied all that the leader has.
+    ///
+    /// A read of another client, whose write was confirmed before, is then visible on this
+    /// server.
+    Sync {
+        /// Any node.
+        #[arg(default_value = "/")]
+        path: String,
+    },
+
+    /// Print the servers of the ensemble, as the ensemble knows them.
+    ///
+    /// A line has the id, the role, the address for clients if it is known, and the address
+    /// for the other servers. A standalone server has none.
+    Config,
 
     /// Print the status of a node.
     Stat {
@@ -273,7 +298,9 @@ impl Command {
             | Self::Set { path, .. }
             | Self::Delete { path, .. }
             | Self::Exists { path }
-            | Self::Ls { path }
+            | Self::Ls { path, .. }
+            | Self::Count { path }
+            | Self::Sync { path }
             | Self::Stat { path }
             | Self::Getacl { path }
             | Self::Setacl { path, .. }
@@ -287,7 +314,7 @@ impl Command {
                 validate_path(&format!("{path}0"))
             }
             Self::Create(Create { path, .. }) => validate_path(path),
-            Self::Whoami | Self::Doctor | Self::Server(_) => Ok(()),
+            Self::Whoami | Self::Config | Self::Doctor | Self::Server(_) => Ok(()),
         }
     }
 }

@@ -16,6 +16,7 @@ mod security;
 mod server;
 mod sessions;
 mod signals;
+mod subtree;
 mod top;
 mod watch;
 
@@ -142,7 +143,11 @@ async fn operate(
             nodes::delete_recursive(retry, path, *version).await
         }
         Command::Exists { path } => nodes::exists(retry, path, output).await,
-        Command::Ls { path } => nodes::ls(retry, path, output).await,
+        Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
+        Command::Ls { path, recursive: true } => subtree::ls(client, retry, path, output).await,
+        Command::Count { path } => subtree::count(client, retry, path, output).await,
+        Command::Sync { path } => Ok(retry.run(|client| client.sync(path)).await?),
+        Command::Config => nodes::config(retry, output).await,
         Command::Stat { path } => nodes::stat(retry, path, output).await,
         Command::Getacl { path } => acl::get(retry, path, output).await,
         Command::Setacl { path, acl, version } => {

@@ -148,3 +148,21 @@ fn data_comes_from_standard_input_and_files_as_it_is() {
     let missing = zk.run(&["set", "/b", "--file", "/nowhere/x"]);
     expect_failure(&missing, 1, "cannot read /nowhere/x");
 }
+
+#[test]
+fn subtree_is_listed_and_counted() {
+    let Some(zk) = zk("subtree") else { return };
+    for path in ["/a", "/a/b", "/a/b/c", "/a-b", "/a/ä"] {
+        zk.ok(&["create", path]);
+    }
+    assert_eq!(zk.ok(&["ls", "/", "-R"]), "/\n/a\n/a/b\n/a/b/c\n/a/ä\n/a-b\n");
+    assert_eq!(zk.ok(&["ls", "/a/b", "--recursive"]), "/a/b\n/a/b/c\n");
+    assert_eq!(zk.ok(&["ls", "/a/b", "-R", "--json"]), "[\"/a/b\",\"/a/b/c\"]\n");
+    assert_eq!(zk.ok(&["count", "/"]), "5\n");
+    assert_eq!(zk.ok(&["count", "/a/b/c"]), "0\n");
+    expect_failure(&zk.run(&["ls", "/nowhere", "-R"]), 1, "NoNode");
+    expect_failure(&zk.run(&["count", "/nowhere"]), 1, "NoNode");
+    assert_eq!(zk.ok(&["sync"]), "");
+    assert_eq!(zk.ok(&["sync", "/a"]), "");
+    assert_eq!(zk.ok(&["config"]), "", "a standalone server has no members");
+}

@@ -160,9 +160,15 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
 /// Does `work` unless the user quits meanwhile. Other keys are left out.
 async fn unless_quit<W: Future>(terminal: &mut Terminal, work: W) -> Option<W::Output> {
     let mut work = pin!(work);
+    let mut late = pin!(tokio::time::sleep(LATE));
+    let mut is_late = false;
     loop {
         tokio::select! {
             done = &mut work => return Some(done),
+            () = &mut late, if !is_late => {
+                is_late = true;
+                Terminal::tell("the servers do not answer; what is shown is old    q: quit");
+            }
             key = terminal.key() => {
                 if key == Key::Quit {
                     return None;
@@ -214,6 +220,9 @@ fn again(sessions: &mut Sessions, failure: Failure) -> Result<(), Failure> {
 fn now() -> (Instant, SystemTime) {
     (Instant::now(), SystemTime::now())
 }
+
+/// Time after which the user is told that an answer is late.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Returns when the next look is due.
 fn after(interval: Duration) -> tokio::time::Instant {

@@ -68,6 +68,15 @@ impl Terminal {
     }
 }
 
+impl Terminal {
+    /// Replaces the last line.
+    pub(super) fn tell(text: &str) {
+        let (width, height) = Self::size();
+        let text: String = text.chars().take(width).collect();
+        write(&format!("\u{1b}[{height};1H{text}{CLEAR_LINE}"));
+    }
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         write(LEAVE);

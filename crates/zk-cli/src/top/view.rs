@@ -6,14 +6,17 @@ use crate::participants::span;
 /// Cells of the table; the numbers are on the right.
 const HEAD: [&str; 7] = ["LOCK", "KIND", "HOLDER", "SINCE", "WAITERS", "WAIT", "HAND-OFFS/S"];
 
-/// Returns the table with its head, and the number of the row that is selected, if any.
+/// Characters of a holder, so that long data leaves room for the other columns.
+const HOLDER_MAX: usize = 40;
+
+/// Returns the table with its head.
 pub(super) fn table(rows: &[LockRow]) -> Vec<String> {
     let mut cells = vec![HEAD.map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {
         [
             row.path.clone(),
             row.kind.name().to_owned(),
-            row.holder.clone(),
+            row.holder.chars().take(HOLDER_MAX).collect(),
             row.since.map(span).unwrap_or_default(),
             row.waiters.to_string(),
             row.longest_wait.map(span).unwrap_or_default(),
