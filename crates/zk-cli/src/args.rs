@@ -187,6 +187,29 @@ pub(crate) enum Command {
         path: String,
     },
 
+    /// Print a node and all below it as JSON lines: data, access control lists, kinds.
+    ///
+    /// Ephemeral nodes are left out. Nodes that change meanwhile appear as they are read. The
+    /// permission to administrate each node is needed to see the hashes of digests.
+    Export {
+        /// The node.
+        path: String,
+    },
+
+    /// Create the nodes of JSON lines on standard input, as zk export prints them.
+    ///
+    /// A node that exists with the same data stays as it is, so an interrupted import can be
+    /// repeated. A node that exists with other data ends the import.
+    ///
+    /// Example: zk export /app | zk --connect other:2181 import /app
+    Import {
+        /// The node below which they are created; its parent must exist.
+        path: String,
+        /// Replace the data of nodes that exist; their access control lists stay.
+        #[arg(long)]
+        overwrite: bool,
+    },
+
     /// Wait until the server has applied all that the leader has.
     ///
     /// A read of another client, whose write was confirmed before, is then visible on this
@@ -301,6 +324,8 @@ impl Command {
             | Self::Ls { path, .. }
             | Self::Count { path }
             | Self::Sync { path }
+            | Self::Export { path }
+            | Self::Import { path, .. }
             | Self::Stat { path }
             | Self::Getacl { path }
             | Self::Setacl { path, .. }

@@ -78,6 +78,18 @@ impl Failure {
         self
     }
 
+    /// Adds where in the input the failure is.
+    pub(crate) fn with_place(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// Keeps the command from starting over: it has printed or read something.
+    pub(crate) fn of_stream(mut self) -> Self {
+        self.starts_over = false;
+        self
+    }
+
     /// Adds the number of nodes that were deleted below the given node before the failure.
     pub(crate) fn with_deleted(mut self, nodes: usize) -> Self {
         if nodes > 0 {

@@ -18,6 +18,7 @@ mod sessions;
 mod signals;
 mod subtree;
 mod top;
+mod transfer;
 mod watch;
 
 use std::process::ExitCode;
@@ -146,6 +147,12 @@ async fn operate(
         Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
         Command::Ls { path, recursive: true } => subtree::ls(client, retry, path, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
+        Command::Export { path } => {
+            transfer::export(client, retry, path).await.map_err(Failure::of_stream)
+        }
+        Command::Import { path, overwrite } => {
+            transfer::import(retry, path, *overwrite).await.map_err(Failure::of_stream)
+        }
         Command::Sync { path } => Ok(retry.run(|client| client.sync(path)).await?),
         Command::Config => nodes::config(retry, output).await,
         Command::Stat { path } => nodes::stat(retry, path, output).await,

@@ -13,11 +13,21 @@ pub(crate) async fn ls(
     root: &str,
     output: Output,
 ) -> Result<(), Failure> {
+    let paths = sorted_paths(client, retry, root).await?;
+    let lines = paths.iter().map(|path| data_text(path.as_bytes()));
+    output.print(lines, || paths.iter().map(|path| json!(path)).collect())
+}
+
+/// Lists a node and all nodes below it, each before those below it.
+pub(crate) async fn sorted_paths(
+    client: &Client,
+    retry: &Retry,
+    root: &str,
+) -> Result<Vec<String>, Error> {
     let mut paths = paths(client, retry, root).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
-    let lines = paths.iter().map(|path| data_text(path.as_bytes()));
-    output.print(lines, || paths.iter().map(|path| json!(path)).collect())
+    Ok(paths)
 }
 
 /// Prints the number of nodes below a node.

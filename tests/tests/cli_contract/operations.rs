@@ -166,3 +166,42 @@ fn subtree_is_listed_and_counted() {
     assert_eq!(zk.ok(&["sync", "/a"]), "");
     assert_eq!(zk.ok(&["config"]), "", "a standalone server has no members");
 }
+
+#[test]
+fn exported_nodes_are_imported_as_they_were() {
+    let Some(zk) = zk("export") else { return };
+    zk.ok(&["create", "/from", "grüße"]);
+    zk.ok(&["create", "/from/a", "x", "--acl", "world:anyone:cdrwa", "--acl", "ip:127.0.0.1:r"]);
+    zk.ok(&["create", "/from/a/b", "--ttl", "60000000"]);
+    zk.ok(&["create", "/from/box", "--container"]);
+    zk.ok(&["create", "/from/gone", "--ephemeral"]);
+    let mut set = zk.start(&["set", "/from/a/b", "-"]);
+    set.give(&[0, 159, 146, 150]);
+    set.end_input();
+    assert_eq!(set.wait(LIMIT).code(), Some(0));
+    let exported = zk.run(&["export", "/from"]);
+    assert_eq!(exported.code(), Some(0), "{exported:?}");
+    assert_eq!(exported.stderr, "zk: 1 ephemeral nodes are left out\n");
+    assert_eq!(exported.stdout.lines().count(), 4, "{exported:?}");
+
+    let import = |lines: &str, options: &[&str]| {
+        let mut running = zk.start(&[&["import", "/to"], options].concat());
+        running.give(lines.as_bytes());
+        running.end_input();
+        running.wait(LIMIT)
+    };
+    // Half of it first, as if interrupted, and then all.
+    let half: Vec<&str> = exported.stdout.lines().take(2).collect();
+    assert_eq!(import(&half.join("\n"), &[]).code(), Some(0));
+    let whole = import(&exported.stdout, &[]);
+    assert_eq!((whole.code(), whole.stdout.as_str()), (Some(0), ""), "{whole:?}");
+    assert_eq!(zk.ok(&["export", "/to"]), exported.stdout);
+    assert_eq!(zk.ok(&["getacl", "/to/a"]), "world:anyone:cdrwa\nip:127.0.0.1:r\n");
+
+    zk.ok(&["set", "/to", "mine"]);
+    expect_failure(&import(&exported.stdout, &[]), 1, "line 1: /to exists with other data");
+    assert_eq!(import(&exported.stdout, &["--overwrite"]).code(), Some(0));
+    assert_eq!(zk.ok(&["get", "/to"]), "grüße");
+    expect_failure(&import("\n{}", &[]), 1, "line 2: no text `path`");
+    expect_failure(&zk.run(&["export", "/nowhere"]), 1, "NoNode");
+}
