@@ -108,6 +108,23 @@ impl LockSpec {
     }
 
     /// Returns the message that the lock was not acquired in time.
+    /// Returns the path, unless there are several.
+    pub(crate) fn only_path(&self) -> Option<&str> {
+        match self {
+            Self::Mutex(path)
+            | Self::Read(path)
+            | Self::Write(path)
+            | Self::SemaphoreMutex(path)
+            | Self::Permits { path, .. } => Some(path),
+            Self::All(_) => None,
+        }
+    }
+
+    /// Returns true if the holders have permits.
+    pub(crate) fn is_semaphore(&self) -> bool {
+        matches!(self, Self::SemaphoreMutex(_) | Self::Permits { .. })
+    }
+
     pub(crate) fn not_in_time(&self) -> String {
         match self {
             Self::Mutex(path)

@@ -84,6 +84,10 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
+    /// Print on standard error what happens: sessions, lost connections, who has the lock.
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+
     #[command(flatten)]
     pub(crate) security: Security,
 

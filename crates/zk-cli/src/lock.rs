@@ -13,6 +13,7 @@ use crate::child::Child;
 use crate::failure::{Failure, is_end};
 use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
 use crate::signals::{Signals, number};
+use crate::verbose;
 
 /// A command, and the lock that it runs under.
 #[derive(Debug)]
@@ -108,6 +109,7 @@ async fn acquire(
         Some(Duration::ZERO) => Approach::Look,
         _ => Approach::Wait,
     };
+    let is_verbose = sessions.are_verbose();
     loop {
         let opened = tokio::select! {
             opened = sessions.open(deadline) => opened,
@@ -130,6 +132,7 @@ async fn acquire(
                 Err(_) => {}
             },
             () = until(deadline) => {}
+            () = verbose::tell_waiting(&client, &task.wanted), if is_verbose => {}
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {

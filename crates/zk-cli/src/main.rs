@@ -19,6 +19,7 @@ mod signals;
 mod subtree;
 mod top;
 mod transfer;
+mod verbose;
 mod watch;
 
 use std::process::ExitCode;
@@ -86,7 +87,7 @@ async fn run(args: Args) -> Result<u8, Failure> {
     let presented = args.security.presented(&credentials);
     args.command.check_path()?;
     args.command.read_data()?;
-    let sessions = Sessions::new(config, tls, &args.connect);
+    let sessions = Sessions::new(config, tls, &args.connect).verbose(args.verbose);
     let ended = match args.command {
         Command::Lock(lock) => lock::run(sessions, lock.into()).await,
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,

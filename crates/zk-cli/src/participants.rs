@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use zk_recipes::session::Client;
-use zk_recipes::{LockError, Mutex, Participant, RwLock, Semaphore};
+use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
 use crate::output::{Output, aligned, data_json, data_text};
@@ -104,6 +104,20 @@ fn row(at: usize, participant: &Participant, now: SystemTime) -> [String; COLUMN
         node,
     ]
 }
+
+/// Returns the words that tell who a contender is: its name, host and process, or its data.
+pub(crate) fn who(data: &[u8]) -> String {
+    let Some(info) = ContenderInfo::parse(data) else {
+        return data_text(data.get(..WHO_MAX).unwrap_or(data));
+    };
+    let name = info.name.unwrap_or_default();
+    let place = info.host.unwrap_or_else(|| info.address.to_string());
+    let process = info.process_id.map(|id| format!(":{id}")).unwrap_or_default();
+    data_text(format!("{name} {place}{process}").trim_start().as_bytes())
+}
+
+/// Bytes of data that are shown of a contender with data of its own.
+const WHO_MAX: usize = 200;
 
 /// Returns a time in its two largest units.
 pub(crate) fn span(time: Duration) -> String {

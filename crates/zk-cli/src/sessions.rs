@@ -9,6 +9,7 @@ use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionManager};
 use zk_tls::Tls;
 
 use crate::failure::Failure;
+use crate::verbose;
 
 /// The longest time to open a session. The command as a whole may take longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,6 +56,10 @@ pub(crate) struct Sessions {
     answered: bool,
     /// The longest time to open the first session while all servers refuse connections.
     refused_timeout: Duration,
+    /// Whether sessions and their events are printed.
+    is_verbose: bool,
+    /// The session that was printed last.
+    told: Option<i64>,
 }
 
 struct Open {
@@ -75,7 +80,19 @@ impl Sessions {
             fruitless_since: None,
             answered: false,
             refused_timeout: REFUSED_TIMEOUT,
+            is_verbose: false,
+            told: None,
         }
+    }
+
+    /// Prints sessions and their events on standard error.
+    pub(crate) fn verbose(mut self, is_verbose: bool) -> Self {
+        self.is_verbose = is_verbose;
+        self
+    }
+
+    pub(crate) fn are_verbose(&self) -> bool {
+        self.is_verbose
     }
 
     /// Waits as long for servers that refuse connections as for others. They may be restarting, and
@@ -105,6 +122,9 @@ impl Sessions {
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
         let client = client.with_timeout(patience(&client));
+        if self.is_verbose && self.told.replace(client.session_id()) != Some(client.session_id()) {
+            verbose::tell_session(&client);
+        }
         self.fruitless_since.get_or_insert_with(clock);
         self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)

@@ -146,3 +146,24 @@ fn holder_without_revocable_option_keeps_the_lock() {
     holder.end_input();
     assert_eq!(holder.wait(LIMIT).code(), Some(0));
 }
+
+#[test]
+fn verbose_waiter_tells_who_has_the_lock() {
+    let Some(zk) = zk("verbose") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = zk.start(&["lock", "/l", "--name", "nightly", "--", "sh", "-c", HOLD]);
+    let held = || zk.ok(&["participants", "/l"]).contains("nightly").then_some(());
+    poll(LIMIT, held).expect("nobody got in");
+    let mut waiter = zk.start(&["lock", "/l", "-v", "--", "true"]);
+    let told = || waiter.stderr().contains("waiting for /l since 3s: nightly ").then_some(());
+    poll(LIMIT, told).expect("nothing is told");
+    assert!(waiter.stderr().starts_with("zk: session 0x"), "{}", waiter.stderr());
+    assert!(waiter.stderr().contains(" is first of 2\n"), "{}", waiter.stderr());
+    holder.end_input();
+    waiter.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    let ended = waiter.wait(LIMIT);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("the client was closed"), "{ended:?}");
+}

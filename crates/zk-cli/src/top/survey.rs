@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use zk_recipes::ContenderInfo;
 use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, RetryOn, path};
 
-use crate::output::data_text;
+use crate::participants::who;
 
 /// A lock that somebody holds or waits for.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +87,9 @@ impl Survey {
         let holder = match (queue.kind, holders) {
             (LockKind::Semaphore, _) => format!("{holders} leases"),
             (LockKind::ReadWrite, 2..) => format!("{holders} readers"),
-            _ => first.map(holder).unwrap_or_default(),
+            _ => {
+                first.map(|node| who(node.data.as_deref().unwrap_or_default())).unwrap_or_default()
+            }
         };
         let handoffs = queue.names.first().and_then(|(number, _)| {
             let last = self.last.insert(queue.path.clone(), (*number, at));
@@ -113,16 +114,6 @@ fn rate((from, since): (u32, Instant), (to, at): (u32, Instant)) -> Option<f64> 
     let seconds = at.checked_duration_since(since)?.as_secs_f64();
     let passed = to.checked_sub(from)?;
     (seconds > 0.0).then(|| f64::from(passed) / seconds)
-}
-
-/// Returns the first words that tell who it is.
-fn holder(node: &NodeData) -> String {
-    let data = node.data.as_deref().unwrap_or_default();
-    let Some(info) = ContenderInfo::parse(data) else { return data_text(data) };
-    let name = info.name.unwrap_or_default();
-    let place = info.host.unwrap_or_else(|| info.address.to_string());
-    let process = info.process_id.map(|id| format!(":{id}")).unwrap_or_default();
-    data_text(format!("{name} {place}{process}").trim_start().as_bytes())
 }
 
 /// Returns the answer about a node, or `None` if it has left the queue, or may not be read.

@@ -1,0 +1,46 @@
+//! `--verbose`: what happens meanwhile, on standard error.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zk_recipes::session::Client;
+
+use crate::acquired_lock::LockSpec;
+use crate::participants;
+use crate::sessions::clock;
+
+/// Prints the session that was opened, and its events until it ends.
+pub(crate) fn tell_session(client: &Client) {
+    let stats = client.stats();
+    let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
+    let timeout = client.session_timeout();
+    eprintln!("zk: session {:#x}{server}, session timeout {timeout:?}", stats.session_id);
+    let mut events = client.events();
+    tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            eprintln!("zk: {event}");
+        }
+    });
+}
+
+/// Prints from time to time who has the lock, for as long as it is waited for.
+pub(crate) async fn tell_waiting(client: &Client, wanted: &LockSpec) {
+    let begun = clock();
+    let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
+    // Several locks are acquired one after the other. Which one is waited for is not known here.
+    let Some(path) = wanted.only_path() else { return pending().await };
+    loop {
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+        let Ok(listed) = participants::list(client, path, is_semaphore).await else { continue };
+        let Some(first) = listed.first() else { continue };
+        let (who, count) = (participants::who(&first.data), listed.len());
+        let waited = participants::span(clock() - begun);
+        eprintln!("zk: waiting for {path} since {waited}: {who} is first of {count}");
+    }
+}
+
+/// A wait that is shorter is no news.
+const FIRST_PAUSE: Duration = Duration::from_secs(3);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
