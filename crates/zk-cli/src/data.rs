@@ -30,7 +30,7 @@ impl NewData {
     /// # Errors
     /// The command line has none, or it cannot be read.
     pub(crate) fn required(&self) -> Result<&[u8], Failure> {
-        let wanted = "say the data, or - for standard input, or --file FILE";
+        let wanted = "say the data, or - for standard input, or --file FILE; see --help";
         self.bytes()?.ok_or_else(|| Failure::usage(wanted.to_owned()))
     }
 
