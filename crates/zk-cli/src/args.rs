@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
 
@@ -286,6 +287,14 @@ pub(crate) enum Command {
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     Doctor,
 
+    /// Print a script with which a shell completes commands and options.
+    ///
+    /// Example: zk completions bash > /etc/bash_completion.d/zk
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+
     /// Run an in-memory ZooKeeper server, for development only, until interrupted.
     Server(Server),
 }
@@ -343,7 +352,11 @@ impl Command {
                 validate_path(&format!("{path}0"))
             }
             Self::Create(Create { path, .. }) => validate_path(path),
-            Self::Whoami | Self::Config | Self::Doctor | Self::Server(_) => Ok(()),
+            Self::Whoami
+            | Self::Config
+            | Self::Doctor
+            | Self::Completions { .. }
+            | Self::Server(_) => Ok(()),
         }
     }
 }

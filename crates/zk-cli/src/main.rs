@@ -24,14 +24,16 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
+use serde_json::json;
 use zk_recipes::session::{Client, Config};
 
 use self::args::{Args, Command};
 use self::doctor::Door;
 use self::failure::{Failure, USAGE};
-use self::output::Output;
+use self::output::{Output, data_json};
 use self::sessions::Sessions;
 
 fn main() -> ExitCode {
@@ -68,6 +70,11 @@ async fn run(args: Args) -> Result<u8, Failure> {
     if let Command::Server(server) = args.command {
         return server::run(server, output).await;
     }
+    if let Command::Completions { shell } = args.command {
+        let script = completions(shell);
+        output.print_data(&script, || json!({ "script": data_json(&script) }))?;
+        return Ok(0);
+    }
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
@@ -97,6 +104,13 @@ async fn run(args: Args) -> Result<u8, Failure> {
         command => plain(sessions, &command, output).await,
     };
     ended.map_err(|failure| failure.with_presented(&presented))
+}
+
+/// Returns the script with which a shell completes commands and options.
+fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "zk", &mut script);
+    script
 }
 
 /// Runs a plain command, and repeats it in another session if its session has ended and nothing was
@@ -168,6 +182,7 @@ async fn operate(
         | Command::Watch { .. }
         | Command::Top(_)
         | Command::Doctor
+        | Command::Completions { .. }
         | Command::Server(_) => {
             Err(Failure::other("this command opens its own session".to_owned()))
         }

@@ -205,3 +205,16 @@ fn exported_nodes_are_imported_as_they_were() {
     expect_failure(&import("\n{}", &[]), 1, "line 2: no text `path`");
     expect_failure(&zk.run(&["export", "/nowhere"]), 1, "NoNode");
 }
+
+#[test]
+fn completions_need_no_server() {
+    let nowhere = Zk::new("127.0.0.2:1");
+    for (shell, text) in
+        [("bash", "complete -F _zk"), ("zsh", "#compdef zk"), ("fish", "complete -c zk")]
+    {
+        let script = nowhere.ok(&["completions", shell]);
+        assert!(script.contains(text), "{shell}: {script}");
+        assert!(script.contains("participants"), "{shell}");
+    }
+    expect_refused(&["completions", "ksh"], "bash");
+}
