@@ -128,7 +128,6 @@ async fn examine(
     let mode = version(host, is_plain, report).await?;
     timeouts(door, host, &client, report)?;
     latency(host, &client, report).await?;
-    identities(host, &client, report).await?;
     operations(host, &client, report).await?;
     client.close().await;
     Ok(mode)
@@ -183,11 +182,8 @@ fn timeouts(
     report.tell(level, host, text)?;
     match LeaseAssumptions::new().times(granted) {
         Ok(times) => {
-            let left = granted
-                .saturating_sub(times.flush_bound)
-                .saturating_sub(times.ends_early)
-                .saturating_sub(times.touch_every + times.leader_every);
-            let text = format!("a lock outlasts the ensemble's silence for at least {}", ms(left));
+            let least = ms(times.least_left(granted));
+            let text = format!("a lock outlasts the ensemble's silence for at least {least}");
             report.tell(Level::Ok, host, text)
         }
         Err(impossible) => report.tell(Level::Error, host, impossible.to_string()),
@@ -217,32 +213,25 @@ async fn latency(host: &Host, client: &Client, report: &mut Report) -> Result<()
     report.tell(level, host, text)
 }
 
-async fn identities(host: &Host, client: &Client, report: &mut Report) -> Result<(), Failure> {
+/// Says who this client is, and what only newer servers have.
+async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result<(), Failure> {
+    let mut lacking = Vec::new();
+    match client.all_children_number("/").await {
+        Err(error) if lacks(&error) => lacking.push("getAllChildrenNumber (3.6)"),
+        _ => {}
+    }
     match client.who_am_i().await {
         Ok(known) => {
             let known = known.iter().map(|it| format!("{}:{}", it.scheme, it.user));
             let known = data_text(known.collect::<Vec<_>>().join(", ").as_bytes());
-            report.tell(Level::Ok, host, format!("this client is {known}"))
+            report.tell(Level::Ok, host, format!("this client is {known}"))?;
         }
-        Err(error) if lacks(&error) => Ok(()), // told with the other operations
-        Err(error) => report.tell(Level::Warning, host, error.to_string()),
+        Err(error) if lacks(&error) => lacking.push("whoAmI (3.7)"),
+        Err(error) => report.tell(Level::Warning, host, error.to_string())?,
     }
-}
-
-/// Asks for what only newer servers have.
-async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result<(), Failure> {
-    let mut lacking = Vec::new();
-    let mut note = |is_lacking: bool, what: &'static str| {
-        if is_lacking {
-            lacking.push(what);
-        }
-    };
-    note(
-        client.all_children_number("/").await.is_err_and(|it| lacks(&it)),
-        "getAllChildrenNumber (3.6)",
-    );
-    note(client.who_am_i().await.is_err_and(|it| lacks(&it)), "whoAmI (3.7)");
-    note(!client.events_have_zxids().await, "events with a zxid (3.9), which speed up hand-offs");
+    if !client.events_have_zxids().await {
+        lacking.push("events with a zxid (3.9), which speed up hand-offs");
+    }
     match lacking.is_empty() {
         true => report.tell(Level::Ok, host, "no operation is missing".to_owned()),
         false => report.tell(Level::Note, host, format!("it lacks {}", lacking.join(", "))),

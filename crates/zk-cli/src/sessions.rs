@@ -139,6 +139,21 @@ impl Sessions {
         }
     }
 
+    /// Does `work`, and repeats it in another session if its session has ended and nothing was
+    /// applied.
+    pub(crate) async fn run<T>(
+        &mut self,
+        mut work: impl AsyncFnMut(&Client) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        loop {
+            let client = self.open(None).await?;
+            match self.attend(work(&client)).await? {
+                Err(failure) if failure.starts_over() && self.may_go_on() => {}
+                done => return done,
+            }
+        }
+    }
+
     /// Returns a handle that retries requests within a time limit, unless they could be applied
     /// twice.
     pub(crate) fn retry(client: &Client) -> Retry {

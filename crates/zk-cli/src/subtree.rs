@@ -1,7 +1,7 @@
 //! Commands on a node and all below it: `zk ls --recursive` and `zk count`.
 
 use serde_json::json;
-use zk_recipes::session::{Client, Error, ErrorCode, Retry, RetryOn, path};
+use zk_recipes::session::{Children, Client, Error, ErrorCode, Pending, Retry, RetryOn, path};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
@@ -50,36 +50,54 @@ pub(crate) async fn count(
 
 /// Lists a node and all nodes below it, level by level. Nodes that vanish meanwhile are left out.
 async fn paths(client: &Client, retry: &Retry, root: &str) -> Result<Vec<String>, Error> {
-    // The root must exist.
-    retry.get_children(root).await?;
     let mut found = vec![root.to_owned()];
-    let mut level = 0..1;
-    while !level.is_empty() {
-        let mut next = Vec::new();
-        for chunk in found[level.clone()].chunks(LISTS_AT_ONCE) {
-            let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
-            for (node, asked) in chunk.iter().zip(asked) {
-                let listed = match asked.await {
-                    // The connection was lost, and the session goes on.
-                    Err(error) if error.retry_on() == RetryOn::SameSession => {
-                        retry.get_children(node).await
-                    }
-                    listed => listed,
-                };
-                match listed {
-                    Ok(children) => {
-                        next.extend(children.names.names().map(|name| path::child(node, &name)));
-                    }
-                    Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        level = found.len()..found.len() + next.len();
-        found.append(&mut next);
-    }
+    walk(client, retry, root, |node, listed| {
+        let children = listed?;
+        let below: Vec<String> =
+            children.names.names().map(|name| path::child(node, &name)).collect();
+        found.extend_from_slice(&below);
+        Ok(below)
+    })
+    .await?;
     Ok(found)
 }
 
-/// Lists that are requested at once.
-const LISTS_AT_ONCE: usize = 100;
+/// Lists the children of `root`, which must exist, and of all nodes that `visit` returns, level by
+/// level. Nodes that vanish meanwhile are left out.
+pub(crate) async fn walk(
+    client: &Client,
+    retry: &Retry,
+    root: &str,
+    mut visit: impl FnMut(&str, Result<Children, Error>) -> Result<Vec<String>, Error>,
+) -> Result<(), Error> {
+    let mut level = visit(root, Ok(retry.get_children(root).await?))?;
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for chunk in level.chunks(READS_AT_ONCE) {
+            let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
+            for (node, asked) in chunk.iter().zip(asked) {
+                match or_again(asked, || retry.get_children(node)).await {
+                    Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                    listed => next.extend(visit(node, listed)?),
+                }
+            }
+        }
+        level = next;
+    }
+    Ok(())
+}
+
+/// Returns the answer to a request that was sent with others. If the connection was lost and the
+/// session goes on, it asks again.
+pub(crate) async fn or_again<T, F: Future<Output = Result<T, Error>>>(
+    asked: Pending<T>,
+    again: impl FnOnce() -> F,
+) -> Result<T, Error> {
+    match asked.await {
+        Err(error) if error.retry_on() == RetryOn::SameSession => again().await,
+        answer => answer,
+    }
+}
+
+/// Nodes that are read at once.
+pub(crate) const READS_AT_ONCE: usize = 100;

@@ -7,11 +7,11 @@ use std::io::{BufRead, IsTerminal, Write, stderr, stdin, stdout};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, Retry, Stat};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Retry, Stat};
 
 use crate::acl;
 use crate::failure::Failure;
-use crate::output::{data_json, data_text};
+use crate::output::{data_json, data_of_json, data_text};
 use crate::subtree;
 
 /// Prints the node at `root` and all below it. Ephemeral nodes are left out: they belong to sessions.
@@ -90,7 +90,7 @@ async fn create(retry: &Retry, path: &str, node: &Node, overwrites: bool) -> Res
         .await;
     match created {
         Ok(_) => Ok(()),
-        Err(error) if exists(&error) => {
+        Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {
             let present = retry.get_data(path).await?;
             if present.data.as_deref().unwrap_or_default() == node.data {
                 return Ok(());
@@ -103,11 +103,6 @@ async fn create(retry: &Retry, path: &str, node: &Node, overwrites: bool) -> Res
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// The root always exists, and its creation may be denied.
-fn exists(error: &Error) -> bool {
-    error.code() == Some(ErrorCode::NODE_EXISTS)
 }
 
 /// One line.
@@ -124,11 +119,7 @@ impl Node {
         let text = |key: &str| value[key].as_str().ok_or_else(|| format!("no text `{key}`"));
         let below = text("path")?.to_owned();
         zk_recipes::session::validate_path(&below).map_err(|error| error.to_string())?;
-        let data = match &value["data"] {
-            Value::Null => Vec::new(),
-            Value::String(text) => text.clone().into_bytes(),
-            data => hex(data["hex"].as_str().ok_or("no text or hexadecimal `data`")?)?,
-        };
+        let data = data_of_json(&value["data"]).ok_or("`data` is neither text nor hexadecimal")?;
         let entries = value["acl"].as_array().ok_or("no list `acl`")?;
         let acl: Result<Vec<Acl>, String> =
             entries.iter().map(|entry| acl::entry(entry.as_str().unwrap_or_default())).collect();
@@ -139,17 +130,6 @@ impl Node {
             (kind, _) => return Err(format!("no kind of node is `{kind}`")),
         };
         Ok(Self { below, data, acl: acl?, kind })
-    }
-}
-
-fn hex(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    match digits {
-        Some(digits) if digits.len() % 2 == 0 => {
-            Ok(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect())
-        }
-        _ => Err("`data` is not hexadecimal".to_owned()),
     }
 }
 

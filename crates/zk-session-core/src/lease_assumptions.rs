@@ -136,6 +136,16 @@ pub struct LeaseTimes {
     pub quorum_every: Duration,
 }
 
+impl LeaseTimes {
+    /// Returns the minimum time that a lease lasts when all replies stop, if it was kept renewed
+    /// before. `timeout` is the session timeout that these times are for.
+    #[must_use]
+    pub fn least_left(&self, timeout: Duration) -> Duration {
+        let renewals = self.touch_every + self.leader_every;
+        timeout.saturating_sub(self.flush_bound + self.ends_early + renewals)
+    }
+}
+
 /// Reason why no lease is possible with these settings and this session timeout.
 ///
 /// `Debug` prints the same line as `Display`.

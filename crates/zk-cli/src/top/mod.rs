@@ -76,7 +76,7 @@ async fn print(sessions: &mut Sessions, top: &Top, output: Output) -> Result<(),
     let mut survey = Survey::default();
     for number in 0..top.count.unwrap_or(1) {
         if number > 0 {
-            pause(top.interval).await;
+            tokio::time::sleep(top.interval).await;
         }
         let rows = look(sessions, &mut survey, &top.path).await?;
         output.print(view::table(&rows), || rows.iter().map(to_json).collect())?;
@@ -184,14 +184,11 @@ async fn look(
     survey: &mut Survey,
     path: &str,
 ) -> Result<Vec<LockRow>, Failure> {
-    loop {
-        let client = sessions.open(None).await?;
-        let retry = Sessions::retry(&client);
-        match sessions.attend(survey.look(&client, &retry, path, now())).await? {
-            Ok(rows) => return Ok(rows),
-            Err(error) => again(sessions, error.into())?,
-        }
-    }
+    let work = async |client: &Client| {
+        let retry = Sessions::retry(client);
+        Ok(survey.look(client, &retry, path, now()).await?)
+    };
+    sessions.run(work).await
 }
 
 async fn queue(
@@ -199,21 +196,8 @@ async fn queue(
     path: &str,
     is_semaphore: bool,
 ) -> Result<Vec<String>, Failure> {
-    loop {
-        let client: Client = sessions.open(None).await?;
-        match sessions.attend(participants::list(&client, path, is_semaphore)).await? {
-            Ok(listed) => return Ok(participants::table(&listed, now().1)),
-            Err(error) => again(sessions, error.into())?,
-        }
-    }
-}
-
-/// Returns the failure unless another session may do better.
-fn again(sessions: &mut Sessions, failure: Failure) -> Result<(), Failure> {
-    match failure.starts_over() && sessions.may_go_on() {
-        true => Ok(()),
-        false => Err(failure),
-    }
+    let work = async |client: &Client| Ok(participants::list(client, path, is_semaphore).await?);
+    Ok(participants::table(&sessions.run(work).await?, now().1))
 }
 
 #[allow(clippy::disallowed_methods, reason = "the refresh of a screen that people watch")]
@@ -227,8 +211,4 @@ const LATE: Duration = Duration::from_secs(2);
 /// Returns when the next look is due.
 fn after(interval: Duration) -> tokio::time::Instant {
     tokio::time::Instant::from_std(now().0) + interval
-}
-
-async fn pause(interval: Duration) {
-    tokio::time::sleep(interval).await;
 }

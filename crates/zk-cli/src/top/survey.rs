@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, RetryOn, path};
+use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, path};
 
 use crate::participants::who;
+use crate::subtree::{READS_AT_ONCE, or_again, walk};
 
 /// A lock that somebody holds or waits for.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,12 +124,7 @@ async fn answer(
     asked: Option<Pending<NodeData>>,
 ) -> Result<Option<NodeData>, Error> {
     let (Some(path), Some(asked)) = (path, asked) else { return Ok(None) };
-    let answer = match asked.await {
-        // The connection was lost, and the session goes on.
-        Err(error) if error.retry_on() == RetryOn::SameSession => retry.get_data(path).await,
-        answer => answer,
-    };
-    visible(answer)
+    visible(or_again(asked, || retry.get_data(path)).await)
 }
 
 /// Returns `None` for a node that is gone, or that this client may not read.
@@ -189,59 +185,45 @@ impl Queue {
 /// Part of the names of readers.
 const READ: &str = "-__READ__";
 
-/// Finds the locks at `root` and below. Nodes that vanish meanwhile are left out.
+/// Finds the locks at `root` and below. Nodes that vanish meanwhile, or that this client may not
+/// read, are left out.
 async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>, Error> {
-    let mut found: HashMap<String, Queue> = HashMap::new();
-    let mut turns: HashMap<String, usize> = HashMap::new();
-    let mut level = vec![root.to_owned()];
-    // Also the root must exist.
-    retry.run(|client| client.get_children(root)).await?;
-    while !level.is_empty() {
-        let mut next = Vec::new();
-        for chunk in level.chunks(READS_AT_ONCE) {
-            let asked: Vec<_> = chunk.iter().map(|path| client.get_children(path)).collect();
-            for (node, asked) in chunk.iter().zip(asked) {
-                let listed = match asked.await {
-                    Err(error) if error.retry_on() == RetryOn::SameSession => {
-                        retry.run(|client| client.get_children(node)).await
-                    }
-                    listed => listed,
-                };
-                let Some(children) = visible(listed)? else { continue };
-                let mut names = Vec::new();
-                let mut kind = None;
-                for name in children.names.iter() {
-                    let text = String::from_utf8_lossy(name);
-                    match contender(&text) {
-                        Some((its, number)) => {
-                            kind = Some(its);
-                            names.push((number, path::child(node, &text)));
-                        }
-                        None => next.push(path::child(node, &text)),
-                    }
+    let mut found = HashMap::new();
+    let mut turns = Vec::new();
+    walk(client, retry, root, |node, listed| {
+        let Some(children) = visible(listed)? else { return Ok(Vec::new()) };
+        let (mut names, mut kind, mut below) = (Vec::new(), None, Vec::new());
+        for name in children.names.names() {
+            let child = path::child(node, &name);
+            match contender(&name) {
+                Some((its, number)) => {
+                    kind = Some(its);
+                    names.push((number, child));
                 }
-                let Some(kind) = kind else { continue };
-                names.sort();
-                let is_part = |name| path::file_name(node) == name && path::parent(node).is_some();
-                let whole = path::parent(node).unwrap_or("/").to_owned();
-                if kind == LockKind::Semaphore && is_part("leases") {
-                    let queue = Queue { path: whole.clone(), kind, names, turns: 0 };
-                    found.insert(whole, queue);
-                } else if kind == LockKind::Mutex && is_part("locks") {
-                    turns.insert(whole, names.len());
-                    found.insert(node.clone(), Queue { path: node.clone(), kind, names, turns: 0 });
-                } else {
-                    found.insert(node.clone(), Queue { path: node.clone(), kind, names, turns: 0 });
-                }
+                None => below.push(child),
             }
         }
-        level = next;
-    }
+        if let Some(kind) = kind {
+            names.sort();
+            let is_leases = kind == LockKind::Semaphore && path::file_name(node) == "leases";
+            let path = path::parent(node).filter(|_| is_leases).unwrap_or(node).to_owned();
+            if kind == LockKind::Mutex && path::file_name(node) == "locks" {
+                turns.push(node.to_owned());
+            }
+            found.insert(path.clone(), Queue { path, kind, names, turns: 0 });
+        }
+        Ok(below)
+    })
+    .await?;
     // The queue for the turns of a semaphore is no lock of its own.
-    for (whole, waiting) in turns {
-        if let Some(semaphore) = found.get_mut(&whole).filter(|it| it.kind == LockKind::Semaphore) {
-            semaphore.turns = waiting;
-            found.remove(&path::child(&whole, "locks"));
+    for node in turns {
+        let is_part = |queue: &Queue| queue.kind == LockKind::Semaphore;
+        let whole = path::parent(&node).unwrap_or("/");
+        if found.get(whole).is_some_and(is_part) {
+            let waiting = found.remove(&node).map_or(0, |queue| queue.names.len());
+            if let Some(semaphore) = found.get_mut(whole) {
+                semaphore.turns = waiting;
+            }
         }
     }
     Ok(found.into_values().collect())
@@ -259,9 +241,6 @@ fn contender(name: &str) -> Option<(LockKind, u32)> {
     };
     Some((kind, number))
 }
-
-/// Nodes that are read at once.
-const READS_AT_ONCE: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -16,21 +16,20 @@ pub(crate) fn node_deleted(node: &str) {
 /// The span of an acquisition: from the first request to the lock, or until the caller gives up.
 #[derive(Debug)]
 pub(crate) struct Acquire {
-    span: Span,
+    /// `None` once the lock is granted.
+    span: Option<Span>,
     begun: Instant,
-    is_granted: bool,
 }
 
 impl Acquire {
     pub(crate) fn begin(path: &str) -> Self {
         let empty = field::Empty;
         let span = info_span!("zk.acquire", path, node = empty, token = empty);
-        Self { span, begun: now(), is_granted: false }
+        Self { span: Some(span), begun: now() }
     }
 
     pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
-        self.is_granted = true;
-        let span = std::mem::replace(&mut self.span, Span::none());
+        let Some(span) = self.span.take() else { return };
         span.record("node", node).record("token", field::display(token));
         debug!(parent: &span, waited_ms = ms(now() - self.begun), "lock acquired");
     }
@@ -38,9 +37,9 @@ impl Acquire {
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if !self.is_granted {
+        if let Some(span) = &self.span {
             let waited_ms = ms(now() - self.begun);
-            debug!(parent: &self.span, waited_ms, "acquisition given up");
+            debug!(parent: span, waited_ms, "acquisition given up");
         }
     }
 }

@@ -81,9 +81,8 @@ impl Buffers {
 enum Stream<S> {
     None,
     Opening(Host, Pin<Box<dyn Future<Output = io::Result<S>> + Send>>),
-    /// The mechanism that is to authenticate the connection is being prepared.
-    Preparing(S, SaslPreparation),
-    Open(S),
+    /// The mechanism that is to authenticate the connection is being prepared first, if there is one.
+    Open(S, Option<SaslPreparation>),
 }
 
 /// Result of polling the connection.
@@ -141,35 +140,33 @@ impl<C: Connector> Link<C> {
                 Ok(stream) => {
                     self.local_address = self.connector.local_address(&stream);
                     let address = self.connector.peer_address(&stream);
-                    let Some(sasl) = &self.sasl else {
-                        self.stream = Stream::Open(stream);
-                        return Poll::Ready(Progress::Connected(None));
-                    };
-                    self.stream = Stream::Preparing(stream, sasl.prepare(host, address));
-                    self.poll_stream(cx)
+                    let preparation = self.sasl.as_ref().map(|sasl| sasl.prepare(host, address));
+                    let is_ready = preparation.is_none();
+                    self.stream = Stream::Open(stream, preparation);
+                    match is_ready {
+                        true => Poll::Ready(Progress::Connected(None)),
+                        false => self.poll_stream(cx),
+                    }
                 }
                 Err(error) => {
                     let cause = cause(&error, DisconnectReason::Unreachable);
                     Poll::Ready(Progress::Lost(cause))
                 }
             },
-            Stream::Preparing(_, mechanism) => {
-                Poll::Ready(match ready!(mechanism.as_mut().poll(cx)) {
-                    Ok(mechanism) => {
-                        if let Stream::Preparing(stream, _) =
-                            std::mem::replace(&mut self.stream, Stream::None)
-                        {
-                            self.stream = Stream::Open(stream);
-                        }
-                        Progress::Connected(Some(mechanism))
-                    }
+            Stream::Open(stream, preparation) => {
+                let Some(preparing) = preparation else {
+                    return self.buffers.poll_fill(cx, stream);
+                };
+                let prepared = ready!(preparing.as_mut().poll(cx));
+                *preparation = None;
+                Poll::Ready(match prepared {
+                    Ok(mechanism) => Progress::Connected(Some(mechanism)),
                     Err(error) => {
                         let failure = SaslFailure::NotPrepared(error.into());
                         Progress::Lost(DisconnectReason::Sasl(failure))
                     }
                 })
             }
-            Stream::Open(stream) => self.buffers.poll_fill(cx, stream),
         }
     }
 
@@ -181,7 +178,7 @@ impl<C: Connector> Link<C> {
         progress: Progress,
     ) {
         session.handle_written(std::mem::take(&mut self.buffers.written));
-        if let Stream::Preparing(..) = self.stream {
+        if let Stream::Open(_, Some(_)) = self.stream {
             session.handle_preparing();
         }
         match progress {
@@ -214,7 +211,7 @@ impl<C: Connector> Link<C> {
         if self.buffers.write_error.is_some() {
             return true;
         }
-        let Stream::Open(stream) = &mut self.stream else { return false };
+        let Stream::Open(stream, _) = &mut self.stream else { return false };
         while !self.buffers.outgoing.is_empty() {
             match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.buffers.outgoing) {
                 Poll::Pending => break,
