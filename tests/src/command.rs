@@ -33,6 +33,12 @@ impl Zk {
         Self { connect: None, options: Vec::new(), environment: Vec::new(), data_limit_kib: None }
     }
 
+    /// Appends a chroot to the connect string.
+    #[must_use]
+    pub fn chroot(&self, path: &str) -> Self {
+        Self { connect: self.connect.as_ref().map(|it| it.clone() + path), ..self.clone() }
+    }
+
     /// Adds an option before the command.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
@@ -102,6 +108,17 @@ impl Zk {
         let ended = self.run(arguments);
         assert_eq!(ended.code(), Some(0), "zk {arguments:?}: {}", ended.stderr);
         ended.stdout
+    }
+
+    /// Returns bash with a script, in which `zk` is the command with this connect string.
+    pub fn shell(&self, script: &str) -> Command {
+        let folders = binary().parent().into_iter().map(Path::to_path_buf);
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = env::join_paths(folders.chain(env::split_paths(&path))).unwrap();
+        let mut bash = Command::new("bash");
+        bash.args(["-ec", script]).env("PATH", path);
+        bash.envs(self.connect.iter().map(|connect| ("ZK_CONNECT", connect)));
+        bash
     }
 
     /// Starts `zk lock` with a shell script as its command.

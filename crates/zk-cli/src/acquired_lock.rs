@@ -13,6 +13,9 @@ use zk_recipes::{
 
 use crate::acl::NewNodeAcl;
 
+/// The text before the number in the names of candidates, as in Curator's `LeaderLatch`.
+pub(crate) const LATCH: &str = "latch-";
+
 /// The locks to acquire.
 #[derive(Debug)]
 pub(crate) enum LockSpec {
@@ -20,6 +23,8 @@ pub(crate) enum LockSpec {
     Read(String),
     Write(String),
     SemaphoreMutex(String),
+    /// The leadership of an election.
+    Leadership(String),
     Permits {
         path: String,
         max: u32,
@@ -50,6 +55,8 @@ pub(crate) enum ForeignNodes {
 pub(crate) struct NodeOptions {
     pub(crate) foreign: ForeignNodes,
     pub(crate) acl: NewNodeAcl,
+    /// The data, in place of the default one.
+    pub(crate) data: Option<String>,
 }
 
 /// Returns the lock with the options for its nodes.
@@ -95,6 +102,13 @@ impl LockSpec {
             Self::SemaphoreMutex(path) => {
                 one(&at!(SemaphoreMutex::new(client, path), nodes), how).await
             }
+            Self::Leadership(path) => {
+                let mut election = at!(Mutex::new(client, path), nodes).with_lock_name(LATCH)?;
+                if let Some(data) = &nodes.data {
+                    election = election.with_data(data.as_bytes());
+                }
+                one(&election, how).await
+            }
             Self::Permits { path, max, take } => {
                 let semaphore = at!(Semaphore::new(client, path, *max), nodes);
                 let lease = match how {
@@ -107,7 +121,6 @@ impl LockSpec {
         }
     }
 
-    /// Returns the message that the lock was not acquired in time.
     /// Returns the path, unless there are several.
     pub(crate) fn only_path(&self) -> Option<&str> {
         match self {
@@ -115,6 +128,7 @@ impl LockSpec {
             | Self::Read(path)
             | Self::Write(path)
             | Self::SemaphoreMutex(path)
+            | Self::Leadership(path)
             | Self::Permits { path, .. } => Some(path),
             Self::All(_) => None,
         }
@@ -125,6 +139,7 @@ impl LockSpec {
         matches!(self, Self::SemaphoreMutex(_) | Self::Permits { .. })
     }
 
+    /// Returns the message that the lock was not acquired in time.
     pub(crate) fn not_in_time(&self) -> String {
         match self {
             Self::Mutex(path)
@@ -133,6 +148,7 @@ impl LockSpec {
             | Self::SemaphoreMutex(path) => {
                 format!("{path}: the lock was not acquired in time")
             }
+            Self::Leadership(path) => format!("{path}: another client leads"),
             Self::Permits { path, take: 1, .. } => {
                 format!("{path}: no permit was acquired in time")
             }

@@ -5,17 +5,23 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
 
 use crate::acl::{self, NewNodeAcl};
+use crate::bench::BenchArgs;
 use crate::data::NewData;
 use crate::failure::Failure;
-use crate::lock_args::{Lock, Multilock, Semaphore};
+use crate::find::{Ephemerals, Find};
+use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
+use crate::man::Man;
 use crate::security::Security;
 use crate::top::Top;
+use crate::tree::Tree;
+use crate::watch::WatchArgs;
 
 /// Locks and plain operations on ZooKeeper.
 #[derive(Debug, Parser)]
@@ -89,6 +95,13 @@ pub(crate) struct Args {
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
 
+    /// Keep trying for so long to open a session, when the ensemble cannot be reached.
+    ///
+    /// Without this option it is 10 s, and 1 s for the first session if all servers refuse
+    /// connections and the command is not one that waits for a lock.
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) retry: Option<Duration>,
+
     #[command(flatten)]
     pub(crate) security: Security,
 
@@ -101,6 +114,9 @@ pub(crate) enum Command {
     /// Run a command while holding a lock.
     Lock(Lock),
 
+    /// Run a command while this candidate leads an election.
+    Elect(Elect),
+
     /// Run a command while holding permits of a semaphore.
     Semaphore(Semaphore),
 
@@ -111,6 +127,9 @@ pub(crate) enum Command {
     ///
     /// A holder that reacts, such as zk lock --revocable, ends its work and releases the
     /// lock; others ignore the request. Java services send and receive the same request.
+    #[command(after_help = "\
+Example:
+  zk revoke $(zk participants /locks/report | head -1 | cut -f 1)")]
     Revoke {
         /// The node, as `participants` lists it.
         node: String,
@@ -125,6 +144,10 @@ pub(crate) enum Command {
     /// Elsewhere each contender is one line: the full path of its node, a tab, and its data,
     /// by default the address, the host, the process and the name. Java services write the
     /// address only.
+    #[command(after_help = "\
+Examples:
+  zk participants /locks/report
+  zk participants /licences --semaphore --table")]
     Participants {
         /// The path of the lock.
         path: String,
@@ -143,12 +166,23 @@ pub(crate) enum Command {
     Create(Create),
 
     /// Print a node's data, as it is.
+    #[command(after_help = "\
+Examples:
+  zk get /app/config
+  zk get /app/config --json
+  zk get /app/logo > logo.png")]
     Get {
         /// The node.
         path: String,
     },
 
     /// Replace a node's data, from the command line, standard input or a file.
+    #[command(after_help = "\
+Examples:
+  zk set /app/config '{\"a\":2}'
+  zk set /app/config '{\"a\":2}' --version 0
+  zk set /app/logo --file logo.png
+  zk get /app/config | zk set /app/logo -")]
     Set {
         /// The node.
         path: String,
@@ -160,6 +194,10 @@ pub(crate) enum Command {
     },
 
     /// Delete a node.
+    #[command(after_help = "\
+Examples:
+  zk delete /app/logo
+  zk delete /app --recursive")]
     Delete {
         /// The node.
         path: String,
@@ -172,12 +210,19 @@ pub(crate) enum Command {
     },
 
     /// Check whether a node exists: `true`, or `false` and exit status 1.
+    #[command(after_help = "\
+Example:
+  zk exists /app/config")]
     Exists {
         /// The node.
         path: String,
     },
 
     /// List the names of a node's children, sorted.
+    #[command(after_help = "\
+Examples:
+  zk ls /
+  zk ls /app --recursive")]
     Ls {
         /// The node.
         path: String,
@@ -186,16 +231,33 @@ pub(crate) enum Command {
         recursive: bool,
     },
 
+    /// Draw a node and the nodes below it.
+    Tree(Tree),
+
+    /// List the paths of the nodes below a node that match.
+    Find(Find),
+
+    /// List the ephemeral nodes below a node: the session, a tab, the path.
+    Ephemerals(Ephemerals),
+
     /// Print the number of nodes below a node.
+    #[command(after_help = "\
+Example:
+  zk count /app")]
     Count {
         /// The node.
         path: String,
     },
 
-    /// Print a node and all below it as JSON lines: data, access control lists, kinds.
+    /// Print a node and all below it as JSON lines: data and access control lists.
     ///
-    /// Ephemeral nodes are left out. Nodes that change meanwhile appear as they are read. The
-    /// permission to administrate each node is needed to see the hashes of digests.
+    /// Ephemeral nodes are left out. Servers do not tell clients which nodes are containers or have
+    /// a time to live. Nodes that change meanwhile appear as they are read. The permission to
+    /// administrate each node is needed to see the hashes of digests.
+    #[command(after_help = "\
+Examples:
+  zk export /app > app.jsonl
+  zk export /app | zk import /copy")]
     Export {
         /// The node.
         path: String,
@@ -204,9 +266,12 @@ pub(crate) enum Command {
     /// Create the nodes of JSON lines on standard input, as zk export prints them.
     ///
     /// A node that exists with the same data stays as it is, so an interrupted import can be
-    /// repeated. A node that exists with other data ends the import.
-    ///
-    /// Example: zk export /app | zk --connect other:2181 import /app
+    /// repeated. A node that exists with other data ends the import. A line with
+    /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
+    #[command(after_help = "\
+Examples:
+  zk import /app < app.jsonl
+  zk import /app --overwrite < app.jsonl")]
     Import {
         /// The node below which they are created; its parent must exist.
         path: String,
@@ -219,6 +284,9 @@ pub(crate) enum Command {
     ///
     /// A read of another client, whose write was confirmed before, is then visible on this
     /// server.
+    #[command(after_help = "\
+Example:
+  zk sync && zk get /app/config")]
     Sync {
         /// Any node.
         #[arg(default_value = "/")]
@@ -229,9 +297,15 @@ pub(crate) enum Command {
     ///
     /// A line has the id, the role, the address for clients if it is known, and the address
     /// for the other servers. A standalone server has none.
+    #[command(after_help = "\
+Example:
+  zk config --json")]
     Config,
 
     /// Print the status of a node.
+    #[command(after_help = "\
+Example:
+  zk stat /app/config")]
     Stat {
         /// The node.
         path: String,
@@ -240,12 +314,18 @@ pub(crate) enum Command {
     /// Print a node's access control list, one SCHEME:ID:PERMS a line.
     ///
     /// Without the permission to set the list, the server shows x for the hash of a digest.
+    #[command(after_help = "\
+Example:
+  zk getacl /app/config")]
     Getacl {
         /// The node.
         path: String,
     },
 
     /// Replace a node's access control list.
+    #[command(after_help = "\
+Example:
+  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa")]
     Setacl {
         /// The node.
         path: String,
@@ -262,20 +342,13 @@ pub(crate) enum Command {
     /// Servers do not check the password of a digest: this shows the user, whatever the password.
     /// Access control lists name them: the address, the users of digests and of SASL, the
     /// subject of a client certificate. Servers before 3.7 reject the request.
+    #[command(after_help = "\
+Example:
+  zk whoami")]
     Whoami,
 
-    /// Print the events of a node, until interrupted.
-    ///
-    /// Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or
-    /// NodeChildrenChanged, and the path. The node need not exist. Several quick
-    /// changes may appear as one; the last line always matches the node as it is.
-    /// The command reconnects, and opens a new session when one expires, with a line
-    /// on standard error; then it prints the changes since. SIGINT and SIGTERM end it,
-    /// with status 0 once it watches.
-    Watch {
-        /// The node.
-        path: String,
-    },
+    /// Print the events of a node, or of all nodes below it, until interrupted.
+    Watch(WatchArgs),
 
     /// Show the locks below a path, live: holder, waiters, hand-offs.
     Top(Top),
@@ -285,11 +358,22 @@ pub(crate) enum Command {
     /// Each server of the connect string is examined alone. A line is a finding: ok, note,
     /// warning or error, the server, and what was found. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
+    #[command(after_help = "\
+Examples:
+  zk doctor
+  zk doctor --json")]
     Doctor,
 
+    /// Measure what the ensemble can do.
+    Bench(BenchArgs),
+
+    /// Print the manual page of this command, or of one of its commands.
+    Man(Man),
+
     /// Print a script with which a shell completes commands and options.
-    ///
-    /// Example: zk completions bash > /etc/bash_completion.d/zk
+    #[command(after_help = "\
+Example:
+  source <(zk completions bash)")]
     Completions {
         /// The shell.
         shell: Shell,
@@ -303,6 +387,7 @@ impl Command {
     /// Returns the name under which others see this client in the queue of a lock.
     pub(crate) fn client_name(&self) -> Option<String> {
         let (Self::Lock(Lock { company, command, .. })
+        | Self::Elect(Elect { company, command, .. })
         | Self::Semaphore(Semaphore { company, command, .. })
         | Self::Multilock(Multilock { company, command, .. })) = self
         else {
@@ -327,6 +412,7 @@ impl Command {
     pub(crate) fn check_path(&self) -> Result<(), PathError> {
         match self {
             Self::Lock(Lock { path, .. })
+            | Self::Elect(Elect { path, .. })
             | Self::Semaphore(Semaphore { path, .. })
             | Self::Revoke { node: path }
             | Self::Participants { path, .. }
@@ -343,7 +429,11 @@ impl Command {
             | Self::Getacl { path }
             | Self::Setacl { path, .. }
             | Self::Top(Top { path, .. })
-            | Self::Watch { path } => validate_path(path),
+            | Self::Tree(Tree { path, .. })
+            | Self::Find(Find { path, .. })
+            | Self::Ephemerals(Ephemerals { path, .. })
+            | Self::Bench(BenchArgs { path, .. })
+            | Self::Watch(WatchArgs { path, .. }) => validate_path(path),
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
             }
@@ -355,6 +445,7 @@ impl Command {
             Self::Whoami
             | Self::Config
             | Self::Doctor
+            | Self::Man(_)
             | Self::Completions { .. }
             | Self::Server(_) => Ok(()),
         }
@@ -363,6 +454,12 @@ impl Command {
 
 /// The `create` command.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk create /app/flags '{\"dark\":true}'
+  zk create /app/teams/blue --parents
+  zk create /app/task- --sequential --ephemeral
+  zk create /app/secret 42 --acl auth::cdrwa --auth digest:alice:secret")]
 pub(crate) struct Create {
     /// The path; with --sequential, the part before the number.
     pub(crate) path: String,
@@ -401,7 +498,10 @@ The address it listens at goes to standard output, in a line of its own, once it
 It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
 
 --connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and
-SIGTERM end it, with status 0.")]
+SIGTERM end it, with status 0.
+
+Example:
+  zk server --listen 127.0.0.1:0 --version 3.9")]
 pub(crate) struct Server {
     /// The address and port to listen on; port 0 chooses a free one.
     ///
@@ -436,9 +536,71 @@ pub(crate) struct Server {
 /// Returns the message of a command line error, without the usage that clap appends.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<&str> = first.trim_start_matches("error:").split_whitespace().collect();
-    format!("{}; see --help", words.join(" "))
+    let paragraphs =
+        text.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut message = String::new();
+    for paragraph in paragraphs {
+        if let Some(error) = paragraph.strip_prefix("error: ") {
+            message.push_str(error);
+        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
+            message.push_str(&format!("; {tip}"));
+        }
+    }
+    if let Some(hint) = hint(error) {
+        message.push_str(&format!("; {hint}"));
+    }
+    format!("{message}; see --help")
+}
+
+/// Returns what to write instead, for slips of people who know other commands.
+fn hint(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind)? {
+        ContextValue::String(text) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand)?;
+            let (_, ours) = OTHER_NAMES.iter().find(|(other, _)| *other == name)?;
+            Some(format!("it is zk {ours}"))
+        }
+        // `zk lock PATH CMD` is the usual slip.
+        ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
+            if std::env::args().any(|name| WITH_COMMAND.contains(&name.as_str()))
+                && !std::env::args().any(|argument| argument == "--") =>
+        {
+            Some("the command goes after --, as in zk lock /locks/a -- ./backup.sh".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Commands that run a command.
+const WITH_COMMAND: [&str; 4] = ["lock", "elect", "semaphore", "multilock"];
+
+/// Names of the commands in `zkCli.sh`, etcdctl and shells, and their names here.
+const OTHER_NAMES: [(&str, &str); 16] = [
+    ("add", "create"),
+    ("addauth", "--auth SCHEME:CREDENTIAL"),
+    ("cat", "get"),
+    ("deleteall", "delete --recursive"),
+    ("getAcl", "getacl"),
+    ("getAllChildrenNumber", "count"),
+    ("getEphemerals", "ephemerals"),
+    ("mkdir", "create"),
+    ("ping", "doctor"),
+    ("put", "set, or zk create"),
+    ("rm", "delete"),
+    ("rmr", "delete --recursive"),
+    ("rmdir", "delete"),
+    ("setAcl", "setacl"),
+    ("status", "doctor"),
+    ("whoAmI", "whoami"),
+];
+
+/// Returns whether the command line asks for JSON, though it cannot be understood as a whole.
+pub(crate) fn is_json() -> bool {
+    std::env::args_os().skip(1).take_while(|it| it != "--").any(|it| it == "--json")
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

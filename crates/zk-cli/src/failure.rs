@@ -1,11 +1,14 @@
 //! Errors of a command, and their exit statuses.
 
 use std::process::ExitCode;
+use std::{fmt, io};
 
+use serde_json::{Value, json};
 use zk_recipes::session::{Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd};
 use zk_recipes::{LockError, LossReason};
 
 use crate::acquired_lock::{LockSpec, Refused};
+use crate::output::{Output, tell};
 
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -17,6 +20,9 @@ const LOST: u8 = 74;
 const NOT_IN_TIME: u8 = 75;
 /// Another recipe uses the path (`EX_CONFIG`).
 const FOREIGN_NODE: u8 = 78;
+/// The reader of standard output has closed the pipe: 128 and SIGPIPE, as a shell reports it for
+/// programs that the signal ends.
+const PIPE_CLOSED: u8 = 128 + 13;
 /// Any other error.
 const OTHER: u8 = 1;
 
@@ -29,6 +35,10 @@ pub(crate) struct Failure {
     starts_over: bool,
     /// Whether an access control list, or the server, rejected what the client presented.
     is_denied: bool,
+    /// The error code of the server, if it rejected a request.
+    rejection: Option<ErrorCode>,
+    /// Whether the last request may have been applied.
+    may_be_applied: bool,
 }
 
 impl Failure {
@@ -38,6 +48,10 @@ impl Failure {
 
     pub(crate) fn lost(reason: LossReason) -> Self {
         Self::new(LOST, format!("the lock was lost: {reason}"))
+    }
+
+    pub(crate) fn is_loss(&self) -> bool {
+        self.code == LOST
     }
 
     pub(crate) fn revoked() -> Self {
@@ -66,7 +80,25 @@ impl Failure {
 
     /// Adds that a write in flight may have been applied.
     pub(crate) fn of_write(mut self) -> Self {
+        self.may_be_applied = true;
         self.message.push_str(" (the request may have been applied)");
+        self
+    }
+
+    /// Returns the failure for standard output that cannot be written. Nothing is printed if its
+    /// reader has gone, as `head` does.
+    pub(crate) fn of_output(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::new(PIPE_CLOSED, String::new()),
+            _ => Self::other(format!("standard output: {error}")),
+        }
+    }
+
+    /// Adds what to do, if the server rejected the request with this code.
+    pub(crate) fn with_hint(mut self, code: ErrorCode, hint: &str) -> Self {
+        if self.rejection == Some(code) {
+            self.message.push_str(&format!("; {hint}"));
+        }
         self
     }
 
@@ -104,18 +136,50 @@ impl Failure {
         Self::new(128 + signal, "interrupted".to_owned())
     }
 
+    /// Returns the error code of the server, if it rejected a request.
+    pub(crate) fn rejection(&self) -> Option<ErrorCode> {
+        self.rejection
+    }
+
     /// Returns true if the request may be repeated in another session, because nothing was applied.
     pub(crate) fn starts_over(&self) -> bool {
         self.starts_over
     }
 
-    pub(crate) fn report(self) -> ExitCode {
-        eprintln!("zk: {}", one_line(&self.message));
+    /// Prints the failure on standard error, and returns its exit status.
+    pub(crate) fn report(self, output: Output) -> ExitCode {
+        match output.is_json() {
+            _ if self.code == PIPE_CLOSED => {}
+            true => tell(&self.to_json().to_string()),
+            false => tell(&format!("zk: {self}")),
+        }
         ExitCode::from(self.code)
     }
 
+    fn to_json(&self) -> Value {
+        json!({
+            "error": self.message,
+            "status": self.code,
+            "code": self.rejection.and_then(|code| code.name()),
+            "may_be_applied": self.may_be_applied,
+        })
+    }
+
     fn new(code: u8, message: String) -> Self {
-        Self { code, message, starts_over: false, is_denied: false }
+        Self {
+            code,
+            message,
+            starts_over: false,
+            is_denied: false,
+            rejection: None,
+            may_be_applied: false,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&self.message))
     }
 }
 
@@ -145,7 +209,9 @@ impl From<Error> for Failure {
                 " (auth:: without credentials, or a scheme or an id that the server does not know)",
             );
         }
-        Self { code, message, starts_over, is_denied }
+        let rejection = error.code();
+        let may_be_applied = error.outcome() != Outcome::NotApplied;
+        Self { code, message, starts_over, is_denied, rejection, may_be_applied }
     }
 }
 

@@ -1,4 +1,5 @@
-//! `zk lock`, `zk semaphore` and `zk multilock`, which run a command only while the lock is held.
+//! `zk lock`, `zk elect`, `zk semaphore` and `zk multilock`, which run a command only while the lock
+//! is held.
 
 use std::ffi::OsString;
 use std::future::pending;
@@ -11,6 +12,7 @@ use zk_recipes::session::Client;
 use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
+use crate::output::tell;
 use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
 use crate::signals::{Signals, number};
 use crate::verbose;
@@ -23,6 +25,8 @@ pub(crate) struct Task {
     pub(crate) timeout: Option<Duration>,
     /// Whether a revocation request ends the command.
     pub(crate) revocable: bool,
+    /// Whether a loss is followed by another acquisition.
+    pub(crate) stands_again: bool,
     pub(crate) command: Vec<OsString>,
 }
 
@@ -58,7 +62,23 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
         sessions.wait_for_servers();
     }
     let mut signals = Signals::new()?;
-    let (client, lock) = match acquire(&mut sessions, &task, &mut signals).await {
+    loop {
+        match run_once(&mut sessions, &task, &mut signals).await {
+            Err(failure) if task.stands_again && failure.is_loss() => {
+                tell(&format!("zk: {failure}; standing again"));
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// Runs the command under the lock. Closes the session before a failure is returned.
+async fn run_once(
+    sessions: &mut Sessions,
+    task: &Task,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let (client, lock) = match acquire(sessions, task, signals).await {
         Ok(acquired) => acquired,
         Err(failure) => {
             // The close deletes the contender's node, so that no other client waits behind it.
@@ -66,7 +86,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
             return Err(failure);
         }
     };
-    let held = hold(&client, &lock, &task, &mut signals).await;
+    let held = hold(&client, &lock, task, signals).await;
     let code = match held {
         Ok(code) => code,
         Err(failure) => {

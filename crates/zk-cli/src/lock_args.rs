@@ -1,4 +1,4 @@
-//! The arguments of `zk lock`, `zk semaphore` and `zk multilock`.
+//! The arguments of `zk lock`, `zk elect`, `zk semaphore` and `zk multilock`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -23,7 +23,12 @@ When the lock is lost while the command runs, the command gets SIGTERM, then SIG
 the exit status is 74. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
 lock is released. Signals reach all that the command has started, for it is a process group of its
 own; on a terminal, where it could not read from it then, only the command itself. If zk itself is
-killed (SIGKILL), the command runs on without the lock.")]
+killed (SIGKILL), the command runs on without the lock.
+
+Examples:
+  zk lock /locks/backup -- ./backup.sh
+  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'another backup runs'
+  zk lock /stock --read -- ./report.sh")]
 pub(crate) struct Lock {
     /// The path of the lock; it is created if it does not exist.
     pub(crate) path: String,
@@ -73,6 +78,34 @@ pub(crate) struct Lock {
     pub(crate) command: Vec<OsString>,
 }
 
+/// The `elect` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Candidates lead in the order in which they stood, one at a time. The command runs while this candidate
+leads. When the leadership is lost, the command gets SIGTERM, then SIGKILL after 5 s, and the candidate
+stands again. When the command ends by itself, the next candidate leads, and the exit status is that
+of the command. Its environment and signals are those of zk lock; see zk lock --help.
+
+zk participants lists the leader and the other candidates. Java services use the same nodes with
+LeaderLatch. There --name is the id of a participant.
+
+Example:
+  zk elect /election/scheduler --name $(hostname) -- ./scheduler")]
+pub(crate) struct Elect {
+    /// The path of the election; it is created if it does not exist.
+    pub(crate) path: String,
+
+    #[command(flatten)]
+    pub(crate) company: Company,
+
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
 /// How the contender deals with others on the path.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Company {
@@ -100,7 +133,10 @@ the order in which permits are taken, but holders are at work at the same time: 
 the permits may a resource refuse a token for being smaller than another.
 
 When a permit is lost while the command runs, when signals arrive, and for the exit status: as with
-zk lock; see zk lock --help.")]
+zk lock; see zk lock --help.
+
+Example:
+  zk semaphore /licences --permits 3 -- ./solve.sh")]
 pub(crate) struct Semaphore {
     /// The path of the semaphore; it is created if it does not exist.
     pub(crate) path: String,
@@ -148,7 +184,10 @@ tokens, with commas in between, in the order of the paths on the command line. G
 the token of the lock that protects it.
 
 When a lock is lost while the command runs, when signals arrive, and for the exit status: as with
-zk lock; see zk lock --help.")]
+zk lock; see zk lock --help.
+
+Example:
+  zk multilock /locks/from /locks/to -- ./transfer.sh")]
 pub(crate) struct Multilock {
     /// The paths of the locks, each once; they are created if they do not exist.
     #[arg(required = true, value_name = "PATH")]
@@ -178,7 +217,17 @@ impl Company {
             true => ForeignNodes::Allowed,
             false => ForeignNodes::Refused,
         };
-        NodeOptions { foreign, acl }
+        NodeOptions { foreign, acl, data: None }
+    }
+}
+
+impl From<Elect> for Task {
+    fn from(elect: Elect) -> Self {
+        let Elect { path, company, acl, command } = elect;
+        let id = company.name.clone();
+        let nodes = NodeOptions { data: id, ..company.with(acl) };
+        let wanted = LockSpec::Leadership(path);
+        Self { wanted, nodes, timeout: None, revocable: false, stands_again: true, command }
     }
 }
 
@@ -192,7 +241,8 @@ impl From<Lock> for Task {
             (_, _, true) => LockSpec::SemaphoreMutex(path),
             (false, false, false) => LockSpec::Mutex(path),
         };
-        Self { wanted, nodes: company.with(acl), timeout, revocable, command }
+        let nodes = company.with(acl);
+        Self { wanted, nodes, timeout, revocable, stands_again: false, command }
     }
 }
 
@@ -206,7 +256,8 @@ impl TryFrom<Semaphore> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::Permits { path, max, take };
-        Ok(Self { wanted, nodes: company.with(acl), timeout, revocable: false, command })
+        let nodes = company.with(acl);
+        Ok(Self { wanted, nodes, timeout, revocable: false, stands_again: false, command })
     }
 }
 
@@ -222,6 +273,7 @@ impl TryFrom<Multilock> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::All(paths);
-        Ok(Self { wanted, nodes: company.with(acl), timeout, revocable: false, command })
+        let nodes = company.with(acl);
+        Ok(Self { wanted, nodes, timeout, revocable: false, stands_again: false, command })
     }
 }

@@ -3,15 +3,19 @@
 mod acl;
 mod acquired_lock;
 mod args;
+mod bench;
 mod child;
 mod data;
 mod doctor;
 mod failure;
+mod find;
 mod lock;
 mod lock_args;
+mod man;
 mod nodes;
 mod output;
 mod participants;
+mod progress;
 mod security;
 mod server;
 mod sessions;
@@ -19,6 +23,7 @@ mod signals;
 mod subtree;
 mod top;
 mod transfer;
+mod tree;
 mod verbose;
 mod watch;
 
@@ -50,22 +55,22 @@ fn main() -> ExitCode {
                     drop(error.print());
                     ExitCode::from(USAGE)
                 }
-                _ => Failure::usage(args::one_line(&error)).report(),
+                _ => Failure::usage(args::one_line(&error)).report(Output::new(args::is_json())),
             };
         }
     };
+    let output = Output::new(args.json);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::other(format!("no runtime: {error}")).report(),
+        Err(error) => return Failure::other(format!("no runtime: {error}")).report(output),
     };
-    match runtime.block_on(run(args)) {
+    match runtime.block_on(run(args, output)) {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(output),
     }
 }
 
-async fn run(args: Args) -> Result<u8, Failure> {
-    let output = Output::new(args.json);
+async fn run(args: Args, output: Output) -> Result<u8, Failure> {
     // The server does not need a connect string.
     if let Command::Server(server) = args.command {
         return server::run(server, output).await;
@@ -74,6 +79,9 @@ async fn run(args: Args) -> Result<u8, Failure> {
         let script = completions(shell);
         output.print_data(&script, || json!({ "script": data_json(&script) }))?;
         return Ok(0);
+    }
+    if let Command::Man(man) = args.command {
+        return man::run(&man, output).map(|()| 0);
     }
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
@@ -94,12 +102,15 @@ async fn run(args: Args) -> Result<u8, Failure> {
     let presented = args.security.presented(&credentials);
     args.command.check_path()?;
     args.command.read_data()?;
-    let sessions = Sessions::new(config, tls, &args.connect).verbose(args.verbose);
+    let sessions = Sessions::new(config, tls, &args.connect);
+    let sessions = sessions.retry_for(args.retry).verbose(args.verbose);
     let ended = match args.command {
         Command::Lock(lock) => lock::run(sessions, lock.into()).await,
+        Command::Elect(elect) => lock::run(sessions, elect.into()).await,
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,
         Command::Multilock(locks) => lock::run(sessions, locks.try_into()?).await,
-        Command::Watch { path } => watch::run(sessions, &path, output).await,
+        Command::Watch(watch) => watch::run(sessions, &watch, output).await,
+        Command::Bench(bench) => bench::run(sessions, &bench, output).await,
         Command::Top(top) => top::run(sessions, &top, output).await,
         command => plain(sessions, &command, output).await,
     };
@@ -161,6 +172,9 @@ async fn operate(
         Command::Exists { path } => nodes::exists(retry, path, output).await,
         Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
         Command::Ls { path, recursive: true } => subtree::ls(client, retry, path, output).await,
+        Command::Tree(tree) => tree::run(client, retry, tree, output).await,
+        Command::Find(find) => find::find(client, retry, find, output).await,
+        Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
         Command::Export { path } => {
             transfer::export(client, retry, path).await.map_err(Failure::of_stream)
@@ -177,11 +191,14 @@ async fn operate(
         }
         Command::Whoami => acl::who_am_i(retry, output).await,
         Command::Lock(_)
+        | Command::Elect(_)
         | Command::Semaphore(_)
         | Command::Multilock(_)
-        | Command::Watch { .. }
+        | Command::Watch(_)
         | Command::Top(_)
+        | Command::Bench(_)
         | Command::Doctor
+        | Command::Man(_)
         | Command::Completions { .. }
         | Command::Server(_) => {
             Err(Failure::other("this command opens its own session".to_owned()))

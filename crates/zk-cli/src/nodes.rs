@@ -9,6 +9,7 @@ use crate::args::Create;
 use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
+use crate::progress::Progress;
 
 pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
     match zk_recipes::revoke(client, node).await? {
@@ -35,7 +36,9 @@ pub(crate) async fn create(
             None => node.create(),
         }
     };
-    let created = retry.run(create).await?;
+    let created = retry.run(create).await;
+    let hint = "create the parents first, or use --parents";
+    let created = created.map_err(|it| Failure::from(it).with_hint(ErrorCode::NO_NODE, hint))?;
     output.print([created.path.clone()], || json!({ "path": created.path }))
 }
 
@@ -80,7 +83,9 @@ pub(crate) async fn set(
 }
 
 pub(crate) async fn delete(retry: &Retry, path: &str, version: Option<i32>) -> Result<(), Failure> {
-    Ok(retry.run(|client| client.delete(path, version)).await?)
+    let deleted = retry.run(|client| client.delete(path, version)).await;
+    let hint = "--recursive deletes what is below, too";
+    deleted.map_err(|error| Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint))
 }
 
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
@@ -90,17 +95,18 @@ pub(crate) async fn delete_recursive(
     path: &str,
     version: Option<i32>,
 ) -> Result<(), Failure> {
-    let mut deleted = 0;
-    let ended = delete_branch(retry, path, version, &mut deleted).await;
-    ended.map_err(|error| Failure::from(error).with_deleted(deleted))
+    let mut progress = Progress::new("deleted", None);
+    let ended = delete_branch(retry, path, version, &mut progress).await;
+    progress.end();
+    ended.map_err(|error| Failure::from(error).with_deleted(progress.done()))
 }
 
-/// Deletes the node at `path` and everything below it. `deleted` counts the deleted nodes.
+/// Deletes the node at `path` and everything below it. `progress` counts the deleted nodes.
 async fn delete_branch(
     retry: &Retry,
     path: &str,
     version: Option<i32>,
-    deleted: &mut usize,
+    progress: &mut Progress,
 ) -> Result<(), Error> {
     let mut branch = vec![path.to_owned()];
     while let Some(node) = branch.last().cloned() {
@@ -112,7 +118,7 @@ async fn delete_branch(
         match result {
             Ok(()) => {
                 branch.pop();
-                *deleted += 1;
+                progress.one_more();
             }
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
                 let children = match retry.get_children(&node).await {

@@ -1,6 +1,6 @@
 //! Results on standard output, as text or as JSON.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, Write, stderr, stdout};
 
 use serde_json::Value;
 
@@ -53,9 +53,12 @@ impl Output {
 
 fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    out.write_all(bytes)
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::other(format!("standard output: {error}")))
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
+}
+
+/// Prints a line on standard error. `eprintln!` panics if its reader has gone.
+pub(crate) fn tell(line: &str) {
+    drop(writeln!(stderr(), "{line}"));
 }
 
 /// Returns the rows of a table as lines, with the columns aligned. Long cells are cut: others may

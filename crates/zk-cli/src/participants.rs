@@ -4,9 +4,10 @@ use std::io::{IsTerminal, stdout};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, path::file_name};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
+use crate::acquired_lock::LATCH;
 use crate::failure::Failure;
 use crate::output::{Output, aligned, data_json, data_text};
 
@@ -22,16 +23,20 @@ pub(crate) async fn list(
     }
 }
 
-/// Lists the contenders of a mutex or a read-write lock. The names of the nodes show which one it
-/// is.
+/// Lists the contenders of a mutex or a read-write lock, or the candidates of an election. The names
+/// of the nodes show which one it is.
 async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
     let contenders = Mutex::new(client, path)?.participants().await?;
-    let has_sides =
-        |it: &Participant| it.path.contains("-__READ__") || it.path.contains("-__WRIT__");
-    match contenders.iter().any(has_sides) {
-        // A read-write lock orders its nodes differently.
-        true => RwLock::new(client, path)?.participants().await,
-        false => Ok(contenders),
+    let has_any = |names: &[&str]| {
+        contenders.iter().any(|it| names.iter().any(|name| file_name(&it.path).contains(name)))
+    };
+    // Their nodes are ordered differently.
+    if has_any(&["-__READ__", "-__WRIT__"]) {
+        RwLock::new(client, path)?.participants().await
+    } else if has_any(&[LATCH]) {
+        Mutex::new(client, path)?.with_lock_name(LATCH)?.participants().await
+    } else {
+        Ok(contenders)
     }
 }
 

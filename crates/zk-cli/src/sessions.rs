@@ -11,7 +11,8 @@ use zk_tls::Tls;
 use crate::failure::Failure;
 use crate::verbose;
 
-/// The longest time to open a session. The command as a whole may take longer.
+/// The longest time to open a session, unless --retry says more. The command as a whole may take
+/// longer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time to open the first session while all servers refuse connections. The usual
@@ -54,6 +55,8 @@ pub(crate) struct Sessions {
     fruitless_since: Option<Instant>,
     /// Whether a request was answered, in this session or an earlier one.
     answered: bool,
+    /// The longest time to open a session.
+    connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
     refused_timeout: Duration,
     /// Whether sessions and their events are printed.
@@ -79,6 +82,7 @@ impl Sessions {
             current: None,
             fruitless_since: None,
             answered: false,
+            connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             is_verbose: false,
             told: None,
@@ -95,15 +99,27 @@ impl Sessions {
         self.is_verbose
     }
 
+    /// Sets the longest time to open a session, whether or not servers refuse connections.
+    pub(crate) fn retry_for(mut self, time: Option<Duration>) -> Self {
+        if let Some(time) = time {
+            let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).with_timeout(time);
+            self.config = self.config.next_session_policy(policy);
+            self.connect_timeout = time;
+            self.refused_timeout = time;
+        }
+        self
+    }
+
     /// Waits as long for servers that refuse connections as for others. They may be restarting, and
     /// the command is meant to wait.
     pub(crate) fn wait_for_servers(&mut self) {
-        self.refused_timeout = CONNECT_TIMEOUT;
+        self.refused_timeout = self.connect_timeout;
     }
 
-    /// Opens a session, until `deadline`, and within [`CONNECT_TIMEOUT`].
+    /// Opens a session, until `deadline`, and within the longest time to open one.
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Failure> {
-        let left = deadline.map_or(CONNECT_TIMEOUT, |end| end - clock()).min(CONNECT_TIMEOUT);
+        let most = self.connect_timeout;
+        let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
                 Ok(opened) => opened?,

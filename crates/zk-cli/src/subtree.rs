@@ -87,6 +87,26 @@ pub(crate) async fn walk(
     Ok(())
 }
 
+/// Reads all of `paths`, a hundred at once, in order. Nodes that vanish meanwhile are left out.
+pub(crate) async fn read_each<T>(
+    client: &Client,
+    retry: &Retry,
+    paths: &[String],
+    ask: impl Fn(&Client, &str) -> Pending<T>,
+    mut seen: impl FnMut(&str, T),
+) -> Result<(), Error> {
+    for chunk in paths.chunks(READS_AT_ONCE) {
+        let asked: Vec<_> = chunk.iter().map(|path| ask(client, path)).collect();
+        for (path, asked) in chunk.iter().zip(asked) {
+            match or_again(asked, || retry.run(|client| ask(client, path))).await {
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                answer => seen(path, answer?),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the answer to a request that was sent with others. If the connection was lost and the
 /// session goes on, it asks again.
 pub(crate) async fn or_again<T, F: Future<Output = Result<T, Error>>>(

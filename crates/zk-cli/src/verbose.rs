@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::LockSpec;
+use crate::output::tell;
 use crate::participants;
 use crate::sessions::clock;
 
@@ -15,11 +16,11 @@ pub(crate) fn tell_session(client: &Client) {
     let stats = client.stats();
     let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
     let timeout = client.session_timeout();
-    eprintln!("zk: session {:#x}{server}, session timeout {timeout:?}", stats.session_id);
+    tell(&format!("zk: session {:#x}{server}, session timeout {timeout:?}", stats.session_id));
     let mut events = client.events();
     tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            eprintln!("zk: {event}");
+            tell(&format!("zk: {event}"));
         }
     });
 }
@@ -37,7 +38,7 @@ pub(crate) async fn tell_waiting(client: &Client, wanted: &LockSpec) {
         let Some(first) = listed.first() else { continue };
         let (who, count) = (participants::who(&first.data), listed.len());
         let waited = participants::span(clock() - begun);
-        eprintln!("zk: waiting for {path} since {waited}: {who} is first of {count}");
+        tell(&format!("zk: waiting for {path} since {waited}: {who} is first of {count}"));
     }
 }
 

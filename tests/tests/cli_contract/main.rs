@@ -6,8 +6,11 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod bench;
 mod connect;
 mod doctor;
+mod elect;
+mod examples;
 mod exit_status;
 mod faults;
 mod foreign_nodes;
@@ -16,9 +19,11 @@ mod locks;
 mod multilocks;
 mod operations;
 mod read_write_locks;
+mod search;
 mod security;
 mod semaphores;
 mod server;
+mod shells;
 mod signals;
 mod top;
 mod watch;

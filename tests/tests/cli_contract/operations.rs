@@ -112,6 +112,16 @@ fn containers_ttl_and_ephemeral_nodes_are_removed() {
     gone("/ttl");
     gone(numbered.trim());
 
+    // A container and a node with a time to live, which the server deletes.
+    let kinds = r#"{"path":"/","data":"x","acl":["world:anyone:cdrwa"]}
+        {"path":"/box","data":null,"acl":["world:anyone:cdrwa"],"kind":"container"}
+        {"path":"/box/a","data":null,"acl":["world:anyone:cdrwa"],"kind":"ttl","ttl_ms":50}"#;
+    let mut running = zk.start(&["import", "/kinds"]);
+    running.give(kinds.as_bytes());
+    running.end_input();
+    assert_eq!(running.wait(LIMIT).code(), Some(0));
+    gone("/kinds/box");
+
     let short = zk.clone().option("--session-timeout", "0.5");
     assert_eq!(short.ok(&["create", "/ephemeral", "--ephemeral"]), "/ephemeral\n");
     // The session outlives the command by its timeout.
@@ -172,8 +182,8 @@ fn exported_nodes_are_imported_as_they_were() {
     let Some(zk) = zk("export") else { return };
     zk.ok(&["create", "/from", "grüße"]);
     zk.ok(&["create", "/from/a", "x", "--acl", "world:anyone:cdrwa", "--acl", "ip:127.0.0.1:r"]);
-    zk.ok(&["create", "/from/a/b", "--ttl", "60000000"]);
-    zk.ok(&["create", "/from/box", "--container"]);
+    zk.ok(&["create", "/from/a/b"]);
+    zk.ok(&["create", "/from/box"]);
     zk.ok(&["create", "/from/gone", "--ephemeral"]);
     let mut set = zk.start(&["set", "/from/a/b", "-"]);
     set.give(&[0, 159, 146, 150]);
@@ -202,6 +212,7 @@ fn exported_nodes_are_imported_as_they_were() {
     expect_failure(&import(&exported.stdout, &[]), 1, "line 1: /to exists with other data");
     assert_eq!(import(&exported.stdout, &["--overwrite"]).code(), Some(0));
     assert_eq!(zk.ok(&["get", "/to"]), "grüße");
+
     expect_failure(&import("\n{}", &[]), 1, "line 2: no text `path`");
     expect_failure(&zk.run(&["export", "/nowhere"]), 1, "NoNode");
 }

@@ -1,5 +1,7 @@
 //! Tests of `zk watch`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use zk_tests::{Running, Zk, poll};
 
@@ -45,6 +47,89 @@ fn watch_prints_events_in_json() {
 fn watch_rejects_invalid_path() {
     let Some(zk) = zk("watch-bad") else { return };
     expect_failure(&zk.run(&["watch", "a"]), 64, "path");
+}
+
+#[test]
+fn recursive_watch_prints_events_of_all_nodes() {
+    let Some(zk) = zk("watch-all") else { return };
+    zk.ok(&["create", "/a", "0"]);
+    let watcher = start(&zk, &["watch", "/a", "-R", "--data"]);
+    zk.ok(&["create", "/a/b", "1\n"]);
+    zk.ok(&["create", "/a/b/c"]);
+    zk.ok(&["set", "/a", "2"]);
+    zk.ok(&["delete", "/a", "--recursive"]);
+    let expected = ["NodeCreated /a/b\t", "NodeCreated /a/b/c", "NodeDataChanged /a"];
+    let gone = ["NodeDeleted /a/b/c", "NodeDeleted /a/b", "NodeDeleted /a"];
+    poll(LIMIT, || watcher.stdout().ends_with("NodeDeleted /a\n").then_some(())).unwrap();
+    let printed = watcher.stdout();
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 6, "{printed}");
+    // The data is read after the event, when the node may have gone.
+    for (line, begins) in lines.iter().zip(expected.into_iter().chain(gone)) {
+        assert!(line.starts_with(begins.trim()), "{printed}");
+    }
+    watcher.signal("TERM");
+    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+}
+
+#[test]
+fn watch_prints_data_after_the_event() {
+    let Some(zk) = zk("watch-data") else { return };
+    let watcher = start(&zk, &["watch", "/a", "--data"]);
+    zk.ok(&["create", "/a", "one\ttwo\n"]);
+    poll(LIMIT, || watcher.stdout().ends_with('\n').then_some(())).unwrap();
+    assert_eq!(watcher.stdout(), "NodeCreated /a\tone\\ttwo\\n\n");
+    let json = start(&zk, &["watch", "/a", "--data", "--json"]);
+    zk.ok(&["set", "/a", "x"]);
+    poll(LIMIT, || json.stdout().ends_with('\n').then_some(())).unwrap();
+    let event: Value = serde_json::from_str(&json.stdout()).unwrap();
+    assert_eq!(event, json!({ "event": "NodeDataChanged", "path": "/a", "data": "x" }));
+}
+
+#[test]
+fn watch_runs_a_command_for_each_event() {
+    let Some(zk) = zk("watch-exec") else { return };
+    let script = "echo $ZK_EVENT $ZK_PATH; cat; echo; exit 3";
+    let watcher = start(&zk, &["watch", "/a", "--data", "--exec", "sh", "-c", script]);
+    zk.ok(&["create", "/a", "one"]);
+    let expected = "NodeCreated /a\none\n";
+    poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the first event");
+    // The status of the command is told, and the watch goes on.
+    poll(LIMIT, || watcher.stderr().contains("exit status: 3").then_some(())).expect("the status");
+    zk.ok(&["delete", "/a"]);
+    let expected = format!("{expected}NodeDeleted /a\n\n");
+    poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the second event");
+    watcher.signal("INT");
+    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+    let missing = start(&zk, &["watch", "/b", "--exec", "/no/such/program"]);
+    zk.ok(&["create", "/b"]);
+    let ended = missing.wait(LIMIT);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("/no/such/program"), "{ended:?}");
+}
+
+#[test]
+fn recursive_watch_goes_on_in_another_session() {
+    let Some(zk) = zk("watch-expired") else { return };
+    for path in ["/a", "/a/gone", "/a/same", "/a/set"] {
+        zk.ok(&["create", path]);
+    }
+    let short = zk.clone().session_timeout(Duration::from_secs(4));
+    let watcher = start(&short, &["watch", "/a", "-R"]);
+    watcher.signal("STOP");
+    zk.ok(&["delete", "/a/gone"]);
+    zk.ok(&["create", "/a/new"]);
+    zk.ok(&["set", "/a/set", "x"]);
+    // The process does not run until its session has expired.
+    let session = zk.ok(&["create", "/a/marker", "--ephemeral"]);
+    poll(LIMIT, || (zk.ok(&["exists", session.trim()]) == "true\n").then_some(())).unwrap();
+    watcher.signal("CONT");
+    poll(LIMIT, || watcher.stdout().contains("/a/set").then_some(())).expect("no change is told");
+    let printed = watcher.stdout();
+    for line in ["NodeDeleted /a/gone\n", "NodeCreated /a/new\n", "NodeDataChanged /a/set\n"] {
+        assert!(printed.contains(line), "{line} is not in:\n{printed}");
+    }
+    assert!(!printed.contains("/a/same"), "{printed}");
 }
 
 /// Starts a watcher and waits until it reports that it watches.

@@ -39,7 +39,7 @@ path, and reads two nodes of each lock: on a large tree give a path near the loc
 
 Examples:
   zk top /locks
-  zk top /locks --count 2 --interval 10 --json")]
+  zk top /locks --count 2 --interval 0.5 --json")]
 pub(crate) struct Top {
     /// The path below which locks are looked for.
     #[arg(default_value = "/")]

@@ -1,34 +1,17 @@
-//! `zk watch`: prints the changes of a node.
+//! The events of one node.
 
 use std::convert::Infallible;
 
-use serde_json::json;
 use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchEvent};
 
+use super::Watched;
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::sessions::Sessions;
-use crate::signals::{Signals, number};
 
-pub(crate) async fn run(mut sessions: Sessions, path: &str, output: Output) -> Result<u8, Failure> {
-    let mut signals = Signals::new()?;
-    let mut teller = EventPrinter { path, output, told: None };
-    let result = tokio::select! {
-        ended = follow(&mut sessions, &mut teller) => ended.map(|never| match never {}),
-        signal = signals.next() => match teller.told {
-            Some(_) => Ok(0), // the intended end of this command
-            None => Err(Failure::interrupted(number(signal))),
-        }
-    };
-    sessions.close().await;
-    result
-}
-
-/// Printer of events, with the state that it has printed so far.
-struct EventPrinter<'a> {
-    path: &'a str,
-    output: Output,
-    /// The state of the node that the printed lines lead to; `None` before the first read.
+/// The state that the printed lines lead to.
+#[derive(Default)]
+pub(super) struct NodeWatch {
+    /// `None` before the first read.
     told: Option<State>,
 }
 
@@ -43,44 +26,45 @@ struct Marks {
     pzxid: i64,
 }
 
-/// Prints events without end, in one session after the other.
-async fn follow(
-    sessions: &mut Sessions,
-    teller: &mut EventPrinter<'_>,
-) -> Result<Infallible, Failure> {
-    loop {
-        let client = sessions.open(None).await?;
-        let Err(failure) = follow_in(&client, sessions, teller).await;
-        if !failure.starts_over() || !sessions.may_go_on() {
-            return Err(failure);
+impl NodeWatch {
+    /// Follows the events until the session ends.
+    pub(super) async fn follow(
+        &mut self,
+        client: &Client,
+        sessions: &mut Sessions,
+        watched: &mut Watched<'_>,
+    ) -> Result<Infallible, Failure> {
+        let retry = Sessions::retry(client);
+        if self.told.is_some() {
+            // This server may lag behind the one that was read before.
+            retry.run(|client| client.sync(watched.path)).await?;
+        }
+        let mut seen = WatchedState::of(&retry, watched.path).await?;
+        sessions.was_answered();
+        watched.begin();
+        self.tell(None, seen.state, watched, &retry).await?;
+        loop {
+            let event = seen.event().await?;
+            // The watches are set again before the event is printed, so that a reader who reacts to
+            // the line misses no change. Changes in between cause no event.
+            seen = WatchedState::of(&retry, watched.path).await?;
+            self.tell(Some(event.event_type), seen.state, watched, &retry).await?;
         }
     }
-}
 
-/// Prints events until the session ends.
-async fn follow_in(
-    client: &Client,
-    sessions: &mut Sessions,
-    teller: &mut EventPrinter<'_>,
-) -> Result<Infallible, Failure> {
-    let retry = Sessions::retry(client);
-    if teller.told.is_some() {
-        // This server may lag behind the one that was read before.
-        retry.run(|client| client.sync(teller.path)).await?;
-    }
-    let mut seen = WatchedState::of(&retry, teller.path).await?;
-    sessions.was_answered();
-    match teller.told {
-        None => eprintln!("zk: watching {}", teller.path),
-        Some(_) => eprintln!("zk: the session had ended; watching {} in a new one", teller.path),
-    }
-    teller.tell(None, seen.state)?;
-    loop {
-        let event = seen.event().await?;
-        // The watches are set again before the event is printed, so that a reader who reacts to the
-        // line misses no change. Changes in between cause no event.
-        seen = WatchedState::of(&retry, teller.path).await?;
-        teller.tell(Some(event.event_type), seen.state)?;
+    /// Tells the events since the last call.
+    async fn tell(
+        &mut self,
+        event: Option<EventType>,
+        now: State,
+        watched: &Watched<'_>,
+        retry: &Retry,
+    ) -> Result<(), Failure> {
+        for event in news(self.told.unwrap_or(now), event, now) {
+            watched.reaction.to(event, watched.path, retry).await?;
+        }
+        self.told = Some(now);
+        Ok(())
     }
 }
 
@@ -125,20 +109,6 @@ impl WatchedState {
 impl Marks {
     fn of(stat: &Stat) -> Self {
         Self { czxid: stat.czxid, mzxid: stat.mzxid, pzxid: stat.pzxid }
-    }
-}
-
-impl EventPrinter<'_> {
-    /// Prints the events since the last call.
-    fn tell(&mut self, event: Option<EventType>, now: State) -> Result<(), Failure> {
-        let before = self.told.replace(now).unwrap_or(now);
-        news(before, event, now).into_iter().try_for_each(|event| self.print(event))
-    }
-
-    fn print(&self, event: EventType) -> Result<(), Failure> {
-        let (path, name) = (self.path, event.name().unwrap_or("Unknown"));
-        let json = || json!({ "event": name, "path": path });
-        self.output.print([format!("{name} {path}")], json)
     }
 }
 

@@ -1,0 +1,121 @@
+//! `zk bench`: what an ensemble can do, measured with requests and locks of this command.
+//!
+//! * [`measure`] does the work and takes the times.
+//! * [`plot`] prints them.
+
+mod measure;
+mod plot;
+
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use zk_recipes::session::{Client, ErrorCode, ParentMode, Retry, path};
+
+use self::measure::Bench;
+use crate::args::positive_seconds;
+use crate::failure::Failure;
+use crate::nodes;
+use crate::output::Output;
+use crate::progress::ProgressLine;
+use crate::sessions::Sessions;
+use crate::signals::{Signals, number};
+
+/// The `bench` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+It puts a real load on the ensemble, from one connection, and creates its nodes below PATH. They are
+deleted at the end. If the command is killed, the servers delete them: they are ephemeral nodes and
+containers.
+
+  sync        a round trip to the leader
+  read        one read after the other
+  write       one write after the other, each on the disks of a majority
+  reads       100 reads under way
+  writes      100 writes under way
+  lock        a free lock: acquire and release it
+  hand-off    a lock with 10 waiters: from a release to the next holder
+
+PER SECOND counts completed requests, holds of the lock, or hand-offs. The plot has a column for each
+doubling of the time, from 31 µs at the left to a second and more at the right.
+
+Example:
+  zk bench /bench --seconds 1 --size 1000")]
+pub(crate) struct BenchArgs {
+    /// The node below which the nodes are created; it is created if it does not exist.
+    #[arg(default_value = "/zk-bench")]
+    pub(crate) path: String,
+
+    /// Time for each measurement.
+    #[arg(long, value_name = "S", default_value = "2", value_parser = positive_seconds)]
+    seconds: Duration,
+
+    /// Bytes of data to read and write.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(..=SIZE_MAX)
+    )]
+    size: u32,
+}
+
+/// Servers accept somewhat less than a megabyte for a request, unless `jute.maxbuffer` says more.
+const SIZE_MAX: i64 = 1_000_000;
+
+pub(crate) async fn run(
+    mut sessions: Sessions,
+    args: &BenchArgs,
+    output: Output,
+) -> Result<u8, Failure> {
+    let mut signals = Signals::new()?;
+    let client = sessions.open(None).await?;
+    let retry = Sessions::retry(&client);
+    let root = path::child(&args.path, &client.random_uuid());
+    let measured = tokio::select! {
+        measured = measure_all(&client, &root, args, output) => measured,
+        signal = signals.next() => Err(Failure::interrupted(number(signal))),
+    };
+    let removed = tokio::select! {
+        removed = remove(&retry, &args.path, &root) => removed,
+        _ = signals.next() => Ok(()), // the servers delete the nodes
+    };
+    sessions.close().await;
+    measured.and(removed).map(|()| 0)
+}
+
+async fn measure_all(
+    client: &Client,
+    root: &str,
+    args: &BenchArgs,
+    output: Output,
+) -> Result<(), Failure> {
+    client.ensure_path(root, ParentMode::Containers).await?;
+    let size = usize::try_from(args.size).unwrap_or(usize::MAX);
+    let bench = Bench::new(client, root, size, args.seconds).await?;
+    let mut line = ProgressLine::default();
+    if !output.is_json() {
+        output.print([plot::HEAD.to_owned()], serde_json::Value::default)?;
+    }
+    for (at, work) in measure::ALL.iter().enumerate() {
+        line.show(format_args!("measuring {}, {} of {}", work.name(), at + 1, measure::ALL.len()));
+        let times = bench.measure(*work).await?;
+        line.remove();
+        output.print([plot::line(work.name(), &times)], || plot::to_json(work.name(), &times))?;
+    }
+    Ok(())
+}
+
+/// Deletes the nodes, and the path above them if it is empty then.
+async fn remove(retry: &Retry, path: &str, root: &str) -> Result<(), Failure> {
+    let gone = |error: Option<ErrorCode>| {
+        matches!(error, Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY | ErrorCode::BAD_ARGUMENTS))
+    };
+    match nodes::delete_recursive(retry, root, None).await {
+        Err(failure) if !gone(failure.rejection()) => return Err(failure),
+        _ => {}
+    }
+    match retry.delete(path, None).await {
+        Err(error) if !gone(error.code()) => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,166 @@
+//! `zk find` and `zk ephemerals`: nodes below a path that match.
+
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use zk_recipes::session::{Client, Retry, path::file_name};
+
+use crate::failure::Failure;
+use crate::output::{Output, data_text};
+use crate::subtree::{read_each, sorted_paths};
+
+/// The `find` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk find /app --name 'conf*'
+  zk find /app --contains localhost
+  zk find / --name '*lock-*'")]
+pub(crate) struct Find {
+    /// The node below which to search; it is searched, too.
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+
+    /// Only nodes with this name; * stands for any characters, ? for one.
+    #[arg(long, value_name = "PATTERN")]
+    name: Option<String>,
+
+    /// Only nodes whose data contains this text.
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+}
+
+/// The `ephemerals` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk ephemerals
+  zk ephemerals /app --session 0x10000a1b2c3d4e5")]
+pub(crate) struct Ephemerals {
+    /// The node below which to search.
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+
+    /// Only the nodes of this session.
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    session: Option<i64>,
+}
+
+/// Prints the paths of the nodes that match.
+pub(crate) async fn find(
+    client: &Client,
+    retry: &Retry,
+    find: &Find,
+    output: Output,
+) -> Result<(), Failure> {
+    let mut paths = sorted_paths(client, retry, &find.path).await?;
+    if let Some(pattern) = &find.name {
+        paths.retain(|path| matches(file_name(path), pattern));
+    }
+    if let Some(text) = &find.contains {
+        let mut found = Vec::new();
+        read_each(client, retry, &paths, Client::get_data, |path, node| {
+            let contains = memmem(node.data.as_deref().unwrap_or_default(), text.as_bytes());
+            found.extend(contains.then(|| path.to_owned()));
+        })
+        .await?;
+        paths = found;
+    }
+    let lines: Vec<String> = paths.iter().map(|path| data_text(path.as_bytes())).collect();
+    output.print(lines, || paths.iter().map(|path| json!(path)).collect())
+}
+
+/// Prints the ephemeral nodes of all sessions, with the session of each.
+pub(crate) async fn ephemerals(
+    client: &Client,
+    retry: &Retry,
+    wanted: &Ephemerals,
+    output: Output,
+) -> Result<(), Failure> {
+    let paths = sorted_paths(client, retry, &wanted.path).await?;
+    let mut found = Vec::new();
+    read_each(client, retry, &paths, Client::exists, |path, stat| {
+        let session = stat.map_or(0, |stat| stat.ephemeral_owner);
+        if session != 0 && wanted.session.is_none_or(|wanted| wanted == session) {
+            found.push((format!("{session:#x}"), path.to_owned()));
+        }
+    })
+    .await?;
+    let line =
+        |(session, path): &(String, String)| format!("{session}\t{}", data_text(path.as_bytes()));
+    let to_json = |(session, path): &(String, String)| json!({ "session": session, "path": path });
+    output.print(found.iter().map(line).collect::<Vec<_>>(), || {
+        found.iter().map(to_json).collect::<Value>()
+    })
+}
+
+/// Returns true if a name matches a pattern, in which * stands for any characters, and ? for one.
+fn matches(name: &str, pattern: &str) -> bool {
+    let (name, pattern): (Vec<char>, Vec<char>) =
+        (name.chars().collect(), pattern.chars().collect());
+    let (mut at, mut of) = (0, 0);
+    // The last star, and where in the name the rest of the pattern was tried.
+    let mut star: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match (pattern.get(of), star) {
+            (Some('*'), _) => {
+                star = Some((of, at));
+                of += 1;
+            }
+            (Some(wanted), _) if *wanted == '?' || *wanted == name[at] => {
+                at += 1;
+                of += 1;
+            }
+            (_, Some((star_of, tried))) => {
+                star = Some((star_of, tried + 1));
+                (at, of) = (tried + 1, star_of + 1);
+            }
+            _ => return false,
+        }
+    }
+    pattern[of..].iter().all(|left| *left == '*')
+}
+
+fn memmem(data: &[u8], text: &[u8]) -> bool {
+    text.is_empty() || data.windows(text.len()).any(|window| window == text)
+}
+
+/// Parses a session id in hexadecimal, as all commands print it.
+fn session_id(text: &str) -> Result<i64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16)
+        .map(|id| i64::from_ne_bytes(id.to_ne_bytes()))
+        .map_err(|_| "write a session id in hexadecimal, such as 0x10000a1b2c3d4e5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (name, pattern) in [
+            ("config", "config"),
+            ("config", "*"),
+            ("config", "c*g"),
+            ("config", "*on*"),
+            ("config", "c?nfi?"),
+            ("aab", "*ab"),
+            ("ä", "?"),
+            ("", "*"),
+        ] {
+            assert!(matches(name, pattern), "{name} {pattern}");
+        }
+        for (name, pattern) in
+            [("config", "conf"), ("config", "onfig"), ("config", "c*x"), ("a", "??"), ("", "?")]
+        {
+            assert!(!matches(name, pattern), "{name} {pattern}");
+        }
+    }
+
+    #[test]
+    fn session_id_is_read_as_printed() {
+        assert_eq!(session_id("0xff"), Ok(255));
+        assert_eq!(session_id("ffffffffffffffff"), Ok(-1));
+        assert!(session_id("soon").is_err());
+    }
+}

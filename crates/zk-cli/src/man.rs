@@ -1,0 +1,69 @@
+//! `zk man`: manual pages, made from the help.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args as ClapArgs, Command, CommandFactory};
+use serde_json::json;
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::output::{Output, data_json};
+
+/// The `man` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk man lock > zk-lock.1
+  mkdir man1 && zk man --dir man1")]
+pub(crate) struct Man {
+    /// The command, such as lock; without it, the page of zk.
+    command: Option<String>,
+
+    /// Write the pages of all commands to this directory: zk.1, zk-lock.1 and so on.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(man: &Man, output: Output) -> Result<(), Failure> {
+    let zk = command();
+    if let Some(dir) = &man.dir {
+        return std::iter::once(&zk)
+            .chain(zk.get_subcommands())
+            .try_for_each(|command| write(&page(command)?, dir, name(command)));
+    }
+    let wanted = match &man.command {
+        None => &zk,
+        Some(name) => {
+            let found = zk.find_subcommand(name);
+            found.ok_or_else(|| Failure::usage(format!("no command is `{name}`; see --help")))?
+        }
+    };
+    let page = page(wanted)?;
+    output.print_data(&page, || json!({ "page": data_json(&page) }))
+}
+
+/// Returns the definition of `zk`, whose commands have the names of their pages.
+fn command() -> Command {
+    let mut zk = Args::command().disable_help_subcommand(true);
+    zk.build();
+    zk
+}
+
+/// Returns the name of a command's page, such as `zk-lock`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn page(command: &Command) -> Result<Vec<u8>, Failure> {
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(command.clone()).render(&mut page);
+    rendered.map_err(|error| Failure::other(format!("manual page: {error}")))?;
+    Ok(page)
+}
+
+fn write(page: &[u8], dir: &Path, name: &str) -> Result<(), Failure> {
+    let file = dir.join(format!("{name}.1"));
+    let written = fs::write(&file, page);
+    written.map_err(|error| Failure::other(format!("cannot write {}: {error}", file.display())))
+}

@@ -1,0 +1,119 @@
+//! `zk watch`: the changes of a node, or of a node and all below it.
+//!
+//! * [`node`] follows one node by one-shot watches, which all servers have.
+//! * [`subtree`] follows a node and all below it by a persistent watch.
+//! * [`reaction`] prints an event, or runs a command for it.
+
+mod node;
+mod reaction;
+mod subtree;
+
+use std::ffi::OsString;
+
+use clap::Args as ClapArgs;
+
+use self::node::NodeWatch;
+use self::reaction::Reaction;
+use self::subtree::SubtreeWatch;
+use crate::failure::Failure;
+use crate::output::{Output, tell};
+use crate::sessions::Sessions;
+use crate::signals::{Signals, number};
+
+/// The `watch` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or NodeChildrenChanged, and the
+path. Without --recursive the node need not exist. Several quick changes may appear as one; the last
+line always matches the node as it is.
+
+With --recursive the events are those of every node, and a created or deleted child is an event of its
+own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins, and again after
+a lost connection. A change at that moment may appear twice, and none is left out.
+
+The command reconnects, and opens a new session when one expires, with a line on standard error; then
+it prints the changes since. SIGINT and SIGTERM end it, with status 0 once it watches.
+
+CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
+Events wait until it has ended. Its exit status is reported, and changes nothing.
+
+Examples:
+  zk watch /app/config --data
+  zk watch /app --recursive --json
+  zk watch /app/config --exec systemctl reload app")]
+pub(crate) struct WatchArgs {
+    /// The node.
+    pub(crate) path: String,
+
+    /// Watch all nodes below it, too.
+    #[arg(long, short = 'R')]
+    recursive: bool,
+
+    /// Print the data after the event, as it is then, with control characters escaped.
+    #[arg(long)]
+    data: bool,
+
+    /// Run a command for each event in place of printing it. What follows belongs to the command.
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
+    exec: Vec<OsString>,
+}
+
+pub(crate) async fn run(
+    mut sessions: Sessions,
+    args: &WatchArgs,
+    output: Output,
+) -> Result<u8, Failure> {
+    let mut signals = Signals::new()?;
+    let mut watched = Watched {
+        path: &args.path,
+        reaction: Reaction { output, with_data: args.data, command: &args.exec },
+        has_begun: false,
+    };
+    let result = tokio::select! {
+        failure = follow(&mut sessions, &mut watched, args.recursive) => Err(failure),
+        signal = signals.next() => match watched.has_begun {
+            true => Ok(0), // the intended end of this command
+            false => Err(Failure::interrupted(number(signal))),
+        }
+    };
+    sessions.close().await;
+    result
+}
+
+/// What is watched, and what happens at an event.
+struct Watched<'a> {
+    path: &'a str,
+    reaction: Reaction<'a>,
+    has_begun: bool,
+}
+
+impl Watched<'_> {
+    /// Tells that the watches are set.
+    fn begin(&mut self) {
+        match self.has_begun {
+            false => tell(&format!("zk: watching {}", self.path)),
+            true => {
+                tell(&format!("zk: the session had ended; watching {} in a new one", self.path));
+            }
+        }
+        self.has_begun = true;
+    }
+}
+
+/// Follows the events without end, in one session after the other.
+async fn follow(sessions: &mut Sessions, watched: &mut Watched<'_>, recursive: bool) -> Failure {
+    let (mut node, mut subtree) = (NodeWatch::default(), SubtreeWatch::default());
+    loop {
+        let client = match sessions.open(None).await {
+            Ok(client) => client,
+            Err(failure) => return failure,
+        };
+        let Err(failure) = match recursive {
+            false => node.follow(&client, sessions, watched).await,
+            true => subtree.follow(&client, sessions, watched).await,
+        };
+        if !failure.starts_over() || !sessions.may_go_on() {
+            return failure;
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The events of a node and all below it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, WatchStreamItem};
+
+use super::Watched;
+use crate::failure::Failure;
+use crate::sessions::Sessions;
+use crate::subtree::{read_each, sorted_paths};
+
+/// The nodes that the printed lines lead to.
+#[derive(Default)]
+pub(super) struct SubtreeWatch {
+    /// `None` before the first read.
+    told: Option<BTreeMap<String, Told>>,
+}
+
+/// What was told of a node that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// The node as it was read: the zxids that created it and set its data.
+    Read { czxid: i64, mzxid: i64 },
+    /// An event since the last read. Servers before 3.9 do not tell the zxid.
+    Event,
+}
+
+impl Told {
+    fn of(stat: &Stat) -> Self {
+        Self::Read { czxid: stat.czxid, mzxid: stat.mzxid }
+    }
+}
+
+impl SubtreeWatch {
+    /// Follows the events until the session ends.
+    pub(super) async fn follow(
+        &mut self,
+        client: &Client,
+        sessions: &mut Sessions,
+        watched: &mut Watched<'_>,
+    ) -> Result<Infallible, Failure> {
+        let retry = &Sessions::retry(client);
+        // The watch comes before the read, so that no change falls between the two.
+        let mut stream = retry
+            .run(|client| client.watch_recursive(watched.path))
+            .await
+            .map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, NEEDS))?;
+        let now = self.read(client, retry, watched.path).await?;
+        sessions.was_answered();
+        watched.begin();
+        self.tell_changes(now, watched, retry).await?;
+        loop {
+            match stream.next().await {
+                Some(Ok(WatchStreamItem::Changed(event))) => {
+                    watched.reaction.to(event.event_type, &event.path, retry).await?;
+                    self.remember(event.event_type, event.path);
+                }
+                Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
+                    let now = self.read(client, retry, watched.path).await?;
+                    self.tell_changes(now, watched, retry).await?;
+                }
+                Some(Err(error)) => return Err(error.into()),
+                // The stream ends after the error.
+                None => return Err(Failure::other("the watch has ended".to_owned())),
+            }
+        }
+    }
+
+    /// Reads the nodes. A root that does not exist has none.
+    async fn read(
+        &self,
+        client: &Client,
+        retry: &Retry,
+        root: &str,
+    ) -> Result<BTreeMap<String, Told>, Error> {
+        if self.told.is_some() {
+            // This server may lag behind the one that was read before.
+            retry.run(|client| client.sync(root)).await?;
+        }
+        let paths = match sorted_paths(client, retry, root).await {
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Vec::new(),
+            listed => listed?,
+        };
+        let mut nodes = BTreeMap::new();
+        read_each(client, retry, &paths, Client::exists, |path, stat| {
+            nodes.extend(stat.map(|stat| (path.to_owned(), Told::of(&stat))));
+        })
+        .await?;
+        Ok(nodes)
+    }
+
+    fn remember(&mut self, event: EventType, path: String) {
+        let told = self.told.get_or_insert_default();
+        match event {
+            EventType::NODE_DELETED => told.remove(&path),
+            _ => told.insert(path, Told::Event),
+        };
+    }
+
+    /// Tells what has changed since the last read and the events after it.
+    async fn tell_changes(
+        &mut self,
+        now: BTreeMap<String, Told>,
+        watched: &Watched<'_>,
+        retry: &Retry,
+    ) -> Result<(), Failure> {
+        if let Some(before) = &self.told {
+            for (event, path) in changes(before, &now) {
+                watched.reaction.to(event, path, retry).await?;
+            }
+        }
+        self.told = Some(now);
+        Ok(())
+    }
+}
+
+const NEEDS: &str = "--recursive needs ZooKeeper 3.6";
+
+/// Returns the events that lead from `before` to `now`: deletions first, from the leaves up.
+fn changes<'a>(
+    before: &'a BTreeMap<String, Told>,
+    now: &'a BTreeMap<String, Told>,
+) -> Vec<(EventType, &'a str)> {
+    let is_another = |path: &str, told: &Told| match (told, now.get(path)) {
+        (_, None) => true,
+        (Told::Read { czxid, .. }, Some(Told::Read { czxid: now, .. })) => czxid != now,
+        _ => false,
+    };
+    let deleted = before.iter().rev().filter(|(path, told)| is_another(path, told));
+    let mut changes: Vec<_> =
+        deleted.map(|(path, _)| (EventType::NODE_DELETED, path.as_str())).collect();
+    for (path, told) in now {
+        let event = match before.get(path) {
+            None => EventType::NODE_CREATED,
+            Some(before) if is_another(path, before) => EventType::NODE_CREATED,
+            Some(before) if before != told => EventType::NODE_DATA_CHANGED,
+            Some(_) => continue,
+        };
+        changes.push((event, path));
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_lead_from_one_state_to_the_other() {
+        let read = |czxid, mzxid| Told::Read { czxid, mzxid };
+        let map = |nodes: &[(&str, Told)]| {
+            nodes.iter().map(|(path, told)| ((*path).to_owned(), *told)).collect()
+        };
+        let before: BTreeMap<String, Told> = map(&[
+            ("/a", read(1, 1)),
+            ("/a/again", read(2, 2)),
+            ("/a/gone", read(3, 3)),
+            ("/a/gone/below", read(4, 4)),
+            ("/a/same", read(5, 5)),
+            ("/a/told", Told::Event),
+        ]);
+        let now = map(&[
+            ("/a", read(1, 9)),
+            ("/a/again", read(8, 8)),
+            ("/a/new", read(10, 10)),
+            ("/a/same", read(5, 5)),
+            ("/a/told", read(6, 7)),
+        ]);
+        assert_eq!(
+            changes(&before, &now),
+            [
+                (EventType::NODE_DELETED, "/a/gone/below"),
+                (EventType::NODE_DELETED, "/a/gone"),
+                (EventType::NODE_DELETED, "/a/again"),
+                (EventType::NODE_DATA_CHANGED, "/a"),
+                (EventType::NODE_CREATED, "/a/again"),
+                (EventType::NODE_CREATED, "/a/new"),
+                // It may have changed after the event.
+                (EventType::NODE_DATA_CHANGED, "/a/told"),
+            ]
+        );
+        assert_eq!(changes(&now, &now), []);
+    }
+}

@@ -1,0 +1,53 @@
+//! Tests of `zk elect`.
+
+use zk_tests::{HOLD, Journal, poll};
+
+use crate::{LIMIT, expect_refused, zk};
+
+#[test]
+fn candidate_leads_after_the_one_before_it() {
+    let Some(zk) = zk("elect") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let stand = |name| zk.start(&["elect", "/e", "--name", name, "--", "sh", "-c", HOLD]);
+    let mut first = stand("one");
+    poll(LIMIT, || journal.entered().pop()).expect("nobody leads");
+    let mut second = stand("two");
+    poll(LIMIT, || (zk.ok(&["ls", "/e"]).lines().count() == 2).then_some(()))
+        .expect("the second does not stand");
+    // As Java's LeaderLatch: the name of the node, and the id as its data.
+    let listed = zk.ok(&["participants", "/e"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines[0].contains("-latch-0000000000\tone"), "{listed}");
+    assert!(lines[1].contains("-latch-0000000001\ttwo"), "{listed}");
+
+    first.end_input();
+    assert_eq!(first.wait(LIMIT).code(), Some(0));
+    poll(LIMIT, || (journal.entered().len() == 2).then_some(())).expect("the second does not lead");
+    second.end_input();
+    assert_eq!(second.wait(LIMIT).code(), Some(0));
+    assert_eq!(zk.run(&["elect", "/e", "--", "sh", "-c", "exit 7"]).code(), Some(7));
+    assert_eq!(zk.ok(&["participants", "/e"]), "");
+}
+
+#[test]
+fn candidate_stands_again_when_leadership_is_lost() {
+    let Some(zk) = zk("elect-again") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut candidate = zk.start(&["elect", "/e", "--", "sh", "-c", HOLD]);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody leads");
+    let node = zk.ok(&["ls", "/e"]);
+    zk.ok(&["delete", &format!("/e/{}", node.trim())]);
+    poll(LIMIT, || (journal.entered().len() == 2).then_some(())).expect("it does not lead again");
+    assert_ne!(zk.ok(&["ls", "/e"]), node);
+    assert!(candidate.stderr().contains("standing again"), "{}", candidate.stderr());
+    candidate.end_input();
+    assert_eq!(candidate.wait(LIMIT).code(), Some(0));
+}
+
+#[test]
+fn elect_needs_a_command() {
+    expect_refused(&["elect", "/e"], "the command goes after --");
+    expect_refused(&["elect", "e", "--", "true"], "path");
+}

@@ -1,0 +1,115 @@
+//! Tests of what scripts and shells expect of a command: pipes, JSON errors, hints, manual pages.
+
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use zk_tests::{Scratch, Zk, poll, shared_zookeeper};
+
+use crate::{LIMIT, expect_failure, expect_refused, zk};
+
+#[test]
+fn closed_pipe_ends_a_command_without_a_word() {
+    let Some(server) = shared_zookeeper() else { return };
+    let zk = Zk::new(server.connect_string());
+    let closed = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    for (command, code) in [
+        ("zk ls -R /", 141),
+        ("zk export / 2>/dev/null", 141),
+        ("zk doctor", 141),
+        ("zk --help", 0),
+        ("zk --verbose get / 2>&1 >/dev/null", 0),
+    ] {
+        let ended = zk.shell(command).stdout(closed()).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((ended.status.code(), said.as_str()), (Some(code), ""), "{command}");
+    }
+}
+
+#[test]
+fn errors_are_json_if_asked_for() {
+    let Some(zk) = zk("json-errors") else { return };
+    let error = |arguments: &[&str]| -> Value {
+        let ended = zk.run(arguments);
+        let said: Value = serde_json::from_str(&ended.stderr).unwrap();
+        assert_eq!((ended.code(), ended.stdout.as_str()), (said["status"].as_i64().map(code), ""));
+        said
+    };
+    assert_eq!(
+        error(&["get", "/nowhere", "--json"]),
+        json!({
+            "error": "getData /nowhere: NoNode (-101)",
+            "status": 1,
+            "code": "NoNode",
+            "may_be_applied": false,
+        })
+    );
+    let usage = error(&["--json", "frobnicate"]);
+    assert_eq!((&usage["status"], &usage["code"]), (&json!(64), &Value::Null));
+    assert!(usage["error"].as_str().unwrap().contains("--help"), "{usage}");
+    // What stands after -- is of the command.
+    let plain = zk.run(&["lock", "l", "--", "echo", "--json"]);
+    expect_failure(&plain, 64, "path");
+}
+
+fn code(status: i64) -> i32 {
+    i32::try_from(status).unwrap()
+}
+
+#[test]
+fn usual_slips_get_a_hint() {
+    let Some(zk) = zk("slips") else { return };
+    zk.ok(&["create", "/a"]);
+    zk.ok(&["create", "/a/b"]);
+    expect_failure(&zk.run(&["create", "/x/y"]), 1, "--parents");
+    expect_failure(&zk.run(&["delete", "/a"]), 1, "--recursive");
+    expect_refused(&["lock", "/l", "./backup.sh"], "the command goes after --");
+    expect_refused(&["rm", "/a"], "it is zk delete");
+    expect_refused(&["lokc", "/a", "--", "true"], "'lock'");
+    expect_refused(&["ls", "/", "--recusive"], "'--recursive'");
+}
+
+#[test]
+fn manual_pages_need_no_server() {
+    let nowhere = Zk::new("127.0.0.2:1");
+    assert!(nowhere.ok(&["man"]).contains(".TH zk 1"), "the page of zk");
+    let lock = nowhere.ok(&["man", "lock"]);
+    assert!(lock.contains("zk\\-lock") && lock.contains("ZK_FENCING_TOKEN"), "{lock}");
+    let folder = Scratch::new();
+    nowhere.ok(&["man", "--dir", folder.path(".").to_str().unwrap()]);
+    assert_eq!(folder.read("zk-lock.1"), lock);
+    assert!(folder.read("zk.1").contains(".TH zk 1"));
+    expect_refused(&["man", "frobnicate"], "no command is `frobnicate`");
+}
+
+#[test]
+fn retry_waits_for_an_ensemble_that_starts() {
+    let Some(server) = shared_zookeeper() else { return };
+    // The address refuses connections at first. The session is opened when it leads to a server.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    drop(taken);
+    let zk = Zk::new(address.to_string());
+    let waiting = zk.start(&["--retry", "60", "--verbose", "exists", "/"]);
+    let impatient = zk.run(&["--retry", "0.1", "exists", "/"]);
+    expect_failure(&impatient, 69, &address.to_string());
+    let listener = TcpListener::bind(address).unwrap();
+    let port = server.connect_string();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), std::net::TcpStream::connect(&port).unwrap());
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                std::thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
+            }
+        }
+    });
+    poll(LIMIT, || (waiting.stdout() == "true\n").then_some(())).expect("no session");
+    assert_eq!(waiting.wait(LIMIT).code(), Some(0));
+    expect_refused(&["--retry", "0", "ls", "/"], "above 0");
+}
