@@ -15,6 +15,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.ACLProvider;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -52,8 +54,9 @@ import org.apache.zookeeper.data.Stat;
  * revoke NODE                             ok
  * </pre>
  *
- * KIND is mutex, read, write, semaphore-mutex or semaphore. What goes wrong is answered
- * {@code error <exception>}.
+ * KIND is mutex, read, write, semaphore-mutex, semaphore or latch. A latch has the actor's name as
+ * its id; to acquire it is to lead, and its participants are ids, the leader's first. What goes wrong
+ * is answered {@code error <exception>}.
  */
 public final class CuratorPeer {
     private final CuratorFramework client;
@@ -241,6 +244,8 @@ public final class CuratorPeer {
                 return new Permits(
                         new InterProcessSemaphoreV2(client, path, Integer.parseInt(words[4])),
                         Integer.parseInt(words[5]));
+            case "latch":
+                return new Leadership(new LeaderLatch(client, path, words[0]));
             default:
                 throw new IllegalArgumentException(words[2]);
         }
@@ -317,7 +322,42 @@ public final class CuratorPeer {
         }
     }
 
+    private static final class Leadership implements Holder {
+        private final LeaderLatch latch;
+
+        Leadership(LeaderLatch latch) {
+            this.latch = latch;
+        }
+
+        @Override
+        public List<String> acquire(long timeoutMs) throws Exception {
+            latch.start();
+            if (timeoutMs < 0) {
+                latch.await();
+                return List.of();
+            }
+            return latch.await(timeoutMs, TimeUnit.MILLISECONDS) ? List.of() : null;
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
+        }
+    }
+
     private Collection<String> participants(String kind, String path) throws Exception {
+        if (kind.equals("latch")) {
+            List<String> ids = new ArrayList<>();
+            try (LeaderLatch latch = new LeaderLatch(client, path)) {
+                latch.start();
+                for (Participant participant : latch.getParticipants()) {
+                    if (!participant.getId().isEmpty()) {
+                        ids.add(participant.getId());
+                    }
+                }
+            }
+            return ids;
+        }
         if (kind.equals("semaphore")) {
             return new InterProcessSemaphoreV2(client, path, 1).getParticipantNodes();
         }
