@@ -26,6 +26,8 @@ pub mod chaos;
 mod clock;
 mod command;
 mod curator;
+#[cfg(doctest)]
+mod guide;
 mod journal;
 mod lock_runs;
 pub mod raw;
@@ -79,8 +81,3 @@ pub fn ensemble_in_namespaces(tick_ms: u32) -> Option<Ensemble> {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
-
-/// Compiles and runs the examples of the page about secured ensembles.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/secured-ensembles.md")]
-pub struct SecuredEnsembles;
