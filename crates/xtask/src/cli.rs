@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use crate::tasks::{
-    Failure, api, bench, chaos, ci, conform, cross, fuzz, msrv, mutants, package, planted, sim,
-    test, zookeeper,
+    Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, package, planted,
+    sim, test, zookeeper,
 };
 
 /// Runs the task that `arguments` (without the program's name) select.
@@ -43,6 +43,7 @@ enum Request {
     BenchInstructions,
     Api,
     ApiCheck,
+    Docs,
     Package,
     Cross,
     Msrv,
@@ -86,11 +87,15 @@ impl Request {
             ["api", "-h" | "--help"] => Ok(Self::Help(API_HELP)),
             ["api"] => Ok(Self::Api),
             ["api", "--check"] => Ok(Self::ApiCheck),
+            ["docs", "-h" | "--help"] => Ok(Self::Help(DOCS_HELP)),
+            ["docs"] => Ok(Self::Docs),
             ["package" | "cross" | "msrv", "-h" | "--help"] => Ok(Self::Help(RELEASE_HELP)),
             ["package"] => Ok(Self::Package),
             ["cross"] => Ok(Self::Cross),
             ["msrv"] => Ok(Self::Msrv),
-            [task @ ("api" | "package" | "cross" | "msrv"), extra, ..] => Err(surplus(task, extra)),
+            [task @ ("api" | "docs" | "package" | "cross" | "msrv"), extra, ..] => {
+                Err(surplus(task, extra))
+            }
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
@@ -197,6 +202,7 @@ impl Request {
             Self::BenchInstructions => bench::instructions(),
             Self::Api => api::write(),
             Self::ApiCheck => api::check(),
+            Self::Docs => docs::run(),
             Self::Package => package::run(),
             Self::Cross => cross::run(),
             Self::Msrv => msrv::run(),
@@ -228,6 +234,7 @@ Tasks:
   bench handoff [ARG...]          measure the hand-off of locks, beside other clients
   bench instructions              count instructions and allocations, without noise
   api [--check]                   write or compare the lists of public items
+  docs                            build the guide in docs/ as a book
   package                         build each package as it would be published
   cross                           check the library crates for other operating systems
   msrv                            check with the oldest supported compiler
@@ -349,6 +356,17 @@ Without an option the lists are written. A change of the public API is committed
 `--check` compares the lists with the code, prints the differences, and exits with 1 if there are any.
 ";
 
+const DOCS_HELP: &str = "\
+Builds the guide in docs/ as a book, into target/book.
+
+Usage: cargo xtask docs
+
+It needs mdBook: the `mdbook` on the PATH, or else the version that the task installs into target/tools
+with `cargo install`, which takes some minutes once. Before the build the task checks the links between
+pages, to sections and to pictures, and that docs/SUMMARY.md lists every page. It prints each broken link,
+and exits with 1 if there are any. `cargo test -p xtask` checks the links too, without mdBook.
+";
+
 const RELEASE_HELP: &str = "\
 Checks of the library crates and of the command `zk` as a user gets them.
 
@@ -400,6 +418,7 @@ mod tests {
         assert_eq!(parse("zookeeper start --port=2200").unwrap(), start(Some(2200)));
         assert_eq!(parse("zookeeper stop").unwrap(), Request::ZookeeperStop);
         assert_eq!(parse("ci").unwrap(), Request::Ci);
+        assert_eq!(parse("docs").unwrap(), Request::Docs);
         assert_eq!(parse("package").unwrap(), Request::Package);
         assert_eq!(parse("cross").unwrap(), Request::Cross);
         assert_eq!(parse("msrv").unwrap(), Request::Msrv);
@@ -447,6 +466,7 @@ mod tests {
             "conform -h",
             "bench -h",
             "api -h",
+            "docs --help",
             "package -h",
             "cross --help",
             "msrv -h",
@@ -480,6 +500,7 @@ mod tests {
             "bench",
             "bench speed",
             "api --chekc",
+            "docs all",
             "package all",
             "cross all",
             "msrv all",

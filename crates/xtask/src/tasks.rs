@@ -6,6 +6,7 @@ pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod conform;
 pub(crate) mod cross;
+pub(crate) mod docs;
 pub(crate) mod fuzz;
 pub(crate) mod msrv;
 pub(crate) mod mutants;

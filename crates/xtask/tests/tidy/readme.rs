@@ -1,25 +1,28 @@
-//! The dependencies that the README shows are those of the workspace.
+//! The dependencies that the README and the guide show are those of the workspace.
 
 use std::fs;
 
 use crate::root;
 
 #[test]
-fn readme_dependencies_exist_in_workspace() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+fn shown_dependencies_exist_in_workspace() {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let (_, shown) = readme.split_once("```toml\n").unwrap();
-    let (shown, _) = shown.split_once("```").unwrap();
-    let shown: Vec<&str> = shown.lines().filter(|line| line.contains(" = ")).collect();
-    assert!(!shown.is_empty());
-    for line in shown {
-        let (name, _) = line.split_once(" = ").unwrap();
-        let stated = workspace.lines().find(|it| it.starts_with(&format!("{name} = ")));
-        let stated = stated.unwrap_or_else(|| panic!("no dependency of the workspace: {line}"));
-        let values = ["version = ", "path = "].map(|key| (value(line, key), value(stated, key)));
-        for (shown, stated) in values {
-            let matches = shown.is_none_or(|shown| shown.ends_with(stated.unwrap()));
-            assert!(matches, "the README shows {line}, and Cargo.toml has {stated:?}");
+    for page in ["README.md", "docs/first-lock.md", "docs/testing-your-service.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let (_, shown) = text.split_once("```toml\n").unwrap();
+        let (shown, _) = shown.split_once("```").unwrap();
+        let shown: Vec<&str> = shown.lines().filter(|line| line.contains(" = ")).collect();
+        assert!(!shown.is_empty());
+        for line in shown {
+            let (name, _) = line.split_once(" = ").unwrap();
+            let stated = workspace.lines().find(|it| it.starts_with(&format!("{name} = ")));
+            let stated = stated.unwrap_or_else(|| panic!("no dependency of the workspace: {line}"));
+            let values =
+                ["version = ", "path = "].map(|key| (value(line, key), value(stated, key)));
+            for (shown, stated) in values {
+                let matches = shown.is_none_or(|shown| shown.ends_with(stated.unwrap()));
+                assert!(matches, "{page} shows {line}, and Cargo.toml has {stated:?}");
+            }
         }
     }
 }
