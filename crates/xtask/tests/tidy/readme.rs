@@ -1,4 +1,4 @@
-//! The dependencies that the README and the guide show are those of the workspace.
+//! Names that the README and the guide show exist: dependencies and metrics.
 
 use std::fs;
 
@@ -27,7 +27,26 @@ fn shown_dependencies_exist_in_workspace() {
     }
 }
 
+#[test]
+fn metrics_in_the_guide_exist() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let written = read("crates/zk-recipes/src/metrics/prometheus.rs")
+        + &read("crates/zk-recipes/examples/http_service/service.rs");
+    let guide = read("docs/running-it.md");
+    let words = guide.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let is_metric = |word: &&str| word.starts_with("zk_") && !CRATES.contains(word);
+    let metrics: Vec<&str> = words.filter(is_metric).collect();
+    assert!(metrics.len() > 10, "{metrics:?}");
+    for metric in metrics {
+        let name = metric.trim_end_matches("_bucket");
+        assert!(written.contains(&format!("\"{name}\"")), "docs/running-it.md: no metric {metric}");
+    }
+}
+
 /// Returns the quoted value after `key`.
 fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_once(key)?.1.split('"').nth(1)
 }
+
+/// Words of the guide that look like metrics.
+const CRATES: [&str; 2] = ["zk_recipes", "zk_testing"];
