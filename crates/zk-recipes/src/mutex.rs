@@ -114,6 +114,9 @@ impl Mutex {
     /// All contenders must use the same text. It marks where the number begins; names without it
     /// are ordered as a whole.
     ///
+    /// With `latch-` the lock is an election, in which Java services take part with Curator's
+    /// `LeaderLatch`: the holder leads, and the [data](Self::with_data) is the id of a participant.
+    ///
     /// # Errors
     /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
     /// contains a slash or another character that a node name must not contain.

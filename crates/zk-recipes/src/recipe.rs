@@ -5,6 +5,9 @@ use std::fmt;
 /// Text before the sequence number in the names of a mutex's nodes.
 pub(crate) const LOCK: &str = "lock-";
 
+/// Text before the sequence number in the names of Curator's `LeaderLatch`.
+pub(crate) const LATCH: &str = "latch-";
+
 /// Text before the sequence number in a reader's name.
 pub(crate) const READ: &str = "__READ__";
 

@@ -97,8 +97,7 @@ impl Contender {
     /// A contender that did not have to wait needs no mark: the ones behind it have seen in their
     /// lists that it is first.
     pub(crate) fn mark_release(&self) {
-        let is_marked = self.kind.admission.is_alone_when_first();
-        self.is_marked.store(is_marked, Ordering::Release);
+        self.is_marked.store(self.kind.may_mark_release(), Ordering::Release);
     }
 
     /// Deletes the node without a mark, because another node stands beside it for the same holder.

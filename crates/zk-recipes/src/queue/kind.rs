@@ -9,7 +9,7 @@ use zk_session::{Acl, OPEN_ACL_UNSAFE};
 use super::admission::Admission;
 use crate::child_order::SequenceOrder;
 use crate::metrics::LockMetrics;
-use crate::recipe::{LEASE, LOCK, READ, Recipe, WRITE};
+use crate::recipe::{LATCH, LEASE, LOCK, READ, Recipe, WRITE};
 
 /// Order of readers and writers: by the number, not by the text before it.
 const READ_WRITE: SequenceOrder<'static> = SequenceOrder::new(&[READ, WRITE]);
@@ -66,6 +66,15 @@ impl Kind {
     pub(crate) fn downgraded(&self) -> Self {
         let reader = Self::reader(self.path.clone());
         Self { lock_name: reader.lock_name, admission: reader.admission, ..self.clone() }
+    }
+
+    /// Returns true if a release may change the data of its node.
+    ///
+    /// Curator's `LeaderLatch` watches the data of the node ahead, once, and ignores a change
+    /// (`LeaderLatch.checkLeadership`): after it, the candidate would miss the deletion and wait for
+    /// ever. Curator's locks list the queue after any event.
+    pub(crate) fn may_mark_release(&self) -> bool {
+        self.admission.is_alone_when_first() && self.lock_name != LATCH
     }
 
     pub(crate) fn rule(&self) -> SequenceOrder<'_> {

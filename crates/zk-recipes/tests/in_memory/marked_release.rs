@@ -296,6 +296,28 @@ async fn node_that_must_not_change_is_deleted_without_a_mark() {
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
+/// Curator's `LeaderLatch` would take the change for the only event of its watch.
+#[tokio::test(start_paused = true)]
+async fn candidate_of_a_leader_latch_releases_without_a_mark() {
+    let server = server();
+    let (client, record) = recorded_client(&server, 1).await;
+    let election = mutex(&client).with_lock_name("latch-").unwrap();
+    let leads = election.acquire().await.unwrap();
+    let [second, third] = [(); 2].map(|()| {
+        let election = election.clone();
+        tokio::spawn(async move { election.acquire().await.unwrap() })
+    });
+    settle().await;
+    leads.release().await.unwrap();
+    let second = second.await.unwrap();
+    record.take();
+    second.release().await.unwrap();
+    let third = third.await.unwrap();
+    assert!(!record.take().concat().contains(&MULTI), "the release is a plain delete");
+    third.release().await.unwrap();
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
 /// The reader holds the lock on when the writer's node is gone.
 #[tokio::test(start_paused = true)]
 async fn writer_beside_its_reader_releases_without_a_mark() {
