@@ -14,6 +14,7 @@ use zk_testing::Version;
 use crate::acl::{self, NewNodeAcl};
 use crate::bench::BenchArgs;
 use crate::data::NewData;
+use crate::ensemble::Reconfig;
 use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
@@ -21,6 +22,7 @@ use crate::man::Man;
 use crate::security::Security;
 use crate::top::Top;
 use crate::tree::Tree;
+use crate::txn::Txn;
 use crate::watch::WatchArgs;
 
 /// Locks and plain operations on ZooKeeper.
@@ -209,6 +211,9 @@ Examples:
         recursive: bool,
     },
 
+    /// Apply several operations, all of them or none.
+    Txn(Txn),
+
     /// Check whether a node exists: `true`, or `false` and exit status 1.
     #[command(after_help = "\
 Example:
@@ -301,6 +306,9 @@ Example:
 Example:
   zk config --json")]
     Config,
+
+    /// Add servers to the ensemble, or remove them.
+    Reconfig(Reconfig),
 
     /// Print the status of a node.
     #[command(after_help = "\
@@ -400,8 +408,9 @@ impl Command {
     }
 
     /// Reads the data of the command before it connects, which standard input may delay.
-    pub(crate) fn read_data(&self) -> Result<(), Failure> {
+    pub(crate) fn read_data(&mut self) -> Result<(), Failure> {
         match self {
+            Self::Txn(txn) => txn.read(),
             Self::Set { data, .. } => data.required().map(drop),
             Self::Create(create) => create.data.or_empty().map(drop),
             _ => Ok(()),
@@ -442,6 +451,8 @@ impl Command {
                 validate_path(&format!("{path}0"))
             }
             Self::Create(Create { path, .. }) => validate_path(path),
+            // The operations are checked as they are read.
+            Self::Txn(_) | Self::Reconfig(_) => Ok(()),
             Self::Whoami
             | Self::Config
             | Self::Doctor
@@ -579,7 +590,7 @@ fn hint(error: &clap::Error) -> Option<String> {
 const WITH_COMMAND: [&str; 4] = ["lock", "elect", "semaphore", "multilock"];
 
 /// Names of the commands in `zkCli.sh`, etcdctl and shells, and their names here.
-const OTHER_NAMES: [(&str, &str); 16] = [
+const OTHER_NAMES: [(&str, &str); 17] = [
     ("add", "create"),
     ("addauth", "--auth SCHEME:CREDENTIAL"),
     ("cat", "get"),
@@ -588,6 +599,7 @@ const OTHER_NAMES: [(&str, &str); 16] = [
     ("getAllChildrenNumber", "count"),
     ("getEphemerals", "ephemerals"),
     ("mkdir", "create"),
+    ("multi", "txn"),
     ("ping", "doctor"),
     ("put", "set, or zk create"),
     ("rm", "delete"),

@@ -7,6 +7,7 @@ mod bench;
 mod child;
 mod data;
 mod doctor;
+mod ensemble;
 mod failure;
 mod find;
 mod lock;
@@ -24,6 +25,7 @@ mod subtree;
 mod top;
 mod transfer;
 mod tree;
+mod txn;
 mod verbose;
 mod watch;
 
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args, output: Output) -> Result<u8, Failure> {
+async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     // The server does not need a connect string.
     if let Command::Server(server) = args.command {
         return server::run(server, output).await;
@@ -183,7 +185,9 @@ async fn operate(
             transfer::import(retry, path, *overwrite).await.map_err(Failure::of_stream)
         }
         Command::Sync { path } => Ok(retry.run(|client| client.sync(path)).await?),
-        Command::Config => nodes::config(retry, output).await,
+        Command::Config => ensemble::config(retry, output).await,
+        Command::Reconfig(change) => ensemble::reconfig(client, change, output).await,
+        Command::Txn(txn) => txn::run(retry, txn, output).await,
         Command::Stat { path } => nodes::stat(retry, path, output).await,
         Command::Getacl { path } => acl::get(retry, path, output).await,
         Command::Setacl { path, acl, version } => {

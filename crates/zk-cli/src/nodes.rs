@@ -158,27 +158,6 @@ pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), 
     output.print(names.iter().cloned(), || names.iter().map(|name| json!(name)).collect())
 }
 
-pub(crate) async fn config(retry: &Retry, output: Output) -> Result<(), Failure> {
-    let config = retry.run(|client| client.get_config()).await?;
-    let role = |is_observer| if is_observer { "observer" } else { "participant" };
-    let lines = config.members.iter().map(|member| {
-        let client = member.client_address.as_deref().unwrap_or("-");
-        format!("{}\t{}\t{client}\t{}", member.id, role(member.is_observer), member.peer_address)
-    });
-    output.print(lines.collect::<Vec<_>>(), || {
-        let member = |member: &zk_recipes::session::Member| {
-            json!({
-                "id": member.id,
-                "role": role(member.is_observer),
-                "client": member.client_address,
-                "peer": member.peer_address,
-            })
-        };
-        let members: Vec<Value> = config.members.iter().map(member).collect();
-        json!({ "version": format!("{:x}", config.version), "members": members })
-    })
-}
-
 pub(crate) async fn stat(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let Some(stat) = retry.exists(path).await? else {
         return Err(Failure::other(format!("{path} does not exist")));

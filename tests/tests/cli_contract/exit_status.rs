@@ -76,7 +76,8 @@ fn command_fails_within_seconds_when_connection_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
     // The command fails after about a second, instead of the ten seconds for a server that does not
-    // answer.
+    // answer. The command is built before the first run.
+    Zk::unconnected().ok(&["--version"]);
     for line in [&["ls", "/"][..], &["lock", "/l", "--timeout", "0", "--", "true"]] {
         let start = now();
         let ended = Zk::new(&closed).run(line);

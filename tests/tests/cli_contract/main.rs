@@ -10,6 +10,7 @@ mod bench;
 mod connect;
 mod doctor;
 mod elect;
+mod ensemble;
 mod examples;
 mod exit_status;
 mod faults;
@@ -26,6 +27,7 @@ mod server;
 mod shells;
 mod signals;
 mod top;
+mod transactions;
 mod watch;
 
 use std::time::Duration;

@@ -1,0 +1,74 @@
+//! `zk config` and `zk reconfig`: the servers of the ensemble.
+
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use zk_recipes::session::{Client, EnsembleConfig, ErrorCode, Member, Retry};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The `reconfig` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+It needs reconfigEnabled=true on the servers, and the permission to write /zookeeper/config. The new
+servers are printed as by zk config.
+
+Example on an ensemble:
+  zk --auth super:admin:secret reconfig --remove 3 --add 'server.4=zk4:2888:3888;2181'")]
+pub(crate) struct Reconfig {
+    /// Add a server or change it; may be repeated.
+    #[arg(long, value_name = "server.ID=HOST:PORT:PORT[:ROLE];PORT")]
+    add: Vec<String>,
+
+    /// Remove the server with this id; may be repeated.
+    #[arg(long, value_name = "ID", required_unless_present = "add")]
+    remove: Vec<u64>,
+
+    /// Only if the configuration has this version, as zk config --json prints it.
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    from_version: Option<i64>,
+}
+
+pub(crate) async fn config(retry: &Retry, output: Output) -> Result<(), Failure> {
+    let config = retry.run(|client| client.get_config()).await?;
+    print(&config, output)
+}
+
+pub(crate) async fn reconfig(
+    client: &Client,
+    change: &Reconfig,
+    output: Output,
+) -> Result<(), Failure> {
+    let add: Vec<&str> = change.add.iter().map(String::as_str).collect();
+    let changed = client.reconfig(&add, &change.remove, change.from_version).await;
+    let hint = "set reconfigEnabled=true on the servers";
+    let changed =
+        changed.map_err(|it| Failure::from(it).with_hint(ErrorCode::RECONFIG_DISABLED, hint))?;
+    print(&changed, output)
+}
+
+fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {
+    let role = |member: &Member| if member.is_observer { "observer" } else { "participant" };
+    let lines = config.members.iter().map(|member| {
+        let client = member.client_address.as_deref().unwrap_or("-");
+        format!("{}\t{}\t{client}\t{}", member.id, role(member), member.peer_address)
+    });
+    output.print(lines.collect::<Vec<_>>(), || {
+        let member = |member: &Member| {
+            json!({
+                "id": member.id,
+                "role": role(member),
+                "client": member.client_address,
+                "peer": member.peer_address,
+            })
+        };
+        let members: Vec<Value> = config.members.iter().map(member).collect();
+        json!({ "version": format!("{:x}", config.version), "members": members })
+    })
+}
+
+/// Parses a version as `zk config --json` prints it.
+fn version(text: &str) -> Result<i64, String> {
+    i64::from_str_radix(text, 16)
+        .map_err(|_| "write a version in hexadecimal, as zk config --json prints it".to_owned())
+}

@@ -1,0 +1,159 @@
+//! `zk txn`: several operations, all of them or none.
+
+use std::io::{Read as _, stdin};
+use std::str::FromStr;
+
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use zk_recipes::session::{Client, CreateMode, MultiOutcome, Retry, validate_path};
+
+use crate::acl::NewNodeAcl;
+use crate::failure::Failure;
+use crate::output::{Output, data_text};
+
+/// The `txn` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+An operation is one argument, or one line of standard input if there are no arguments:
+
+  create PATH [DATA]          the node must not exist
+  set PATH [DATA]             the node must exist
+  delete PATH
+  check PATH [VERSION]        the node must exist, and its data have the version
+
+The data is the rest of the argument after the path and a space. Operations see the effect of the ones
+before. One line is printed for each: created, set, deleted or checked, and the path. If one fails,
+none is applied, and the error names it.
+
+Examples:
+  zk txn 'check /app/config 0' 'set /app/config {\"a\":2}' 'create /app/log changed a'
+  printf 'delete /app/logo\\ncreate /app/icon' | zk txn")]
+pub(crate) struct Txn {
+    /// The operations.
+    #[arg(value_name = "OPERATION")]
+    operations: Vec<Operation>,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Operation {
+    Create { path: String, data: String },
+    Set { path: String, data: String },
+    Delete { path: String },
+    Check { path: String, version: Option<i32> },
+}
+
+impl FromStr for Operation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let (path, data) = rest.split_once(' ').unwrap_or((rest, ""));
+        validate_path(path).map_err(|error| error.to_string())?;
+        let (path, data) = (path.to_owned(), data.to_owned());
+        match (verb, data.as_str()) {
+            ("create", _) => Ok(Self::Create { path, data }),
+            ("set", _) => Ok(Self::Set { path, data }),
+            ("delete", "") => Ok(Self::Delete { path }),
+            ("check", "") => Ok(Self::Check { path, version: None }),
+            ("check", version) => {
+                let version = version.parse();
+                let version = version.map_err(|_| "write a version, such as check /a 3")?;
+                Ok(Self::Check { path, version: Some(version) })
+            }
+            ("delete", _) => Err("delete has a path only".to_owned()),
+            _ => Err("write create, set, delete or check, and a path".to_owned()),
+        }
+    }
+}
+
+impl Txn {
+    /// Reads the operations from standard input, if the command line has none.
+    pub(crate) fn read(&mut self) -> Result<(), Failure> {
+        if !self.operations.is_empty() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        let read = stdin().lock().take(INPUT_MAX).read_to_string(&mut text);
+        read.map_err(|error| Failure::other(format!("cannot read standard input: {error}")))?;
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let operation = line.parse::<Operation>();
+            self.operations
+                .push(operation.map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))?);
+        }
+        match self.operations.is_empty() {
+            true => Err(Failure::usage("say the operations; see --help".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Bytes of operations that are read at most. Servers accept about a megabyte, unless
+/// `jute.maxbuffer` says more.
+const INPUT_MAX: u64 = 64 * 1024 * 1024;
+
+pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), Failure> {
+    let send = |client: &Client| {
+        let multi =
+            txn.operations.iter().fold(client.multi(), |multi, operation| match operation {
+                Operation::Create { path, data } => {
+                    let mode = CreateMode::Persistent;
+                    multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
+                }
+                Operation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
+                Operation::Delete { path } => multi.delete(path, None),
+                Operation::Check { path, version } => multi.check(path, *version),
+            });
+        multi.send()
+    };
+    let outcomes = retry.run(send).await?;
+    let done = |(operation, outcome): (&Operation, &MultiOutcome)| {
+        let verb = match outcome {
+            MultiOutcome::Created { .. } => "created",
+            MultiOutcome::Set(_) => "set",
+            MultiOutcome::Deleted => "deleted",
+            _ => "checked",
+        };
+        (verb, operation.path().to_owned())
+    };
+    let done: Vec<(&str, String)> = txn.operations.iter().zip(&outcomes).map(done).collect();
+    let lines = done.iter().map(|(verb, path)| format!("{verb} {}", data_text(path.as_bytes())));
+    output.print(lines, || {
+        done.iter().map(|(verb, path)| json!({ "done": verb, "path": path })).collect::<Value>()
+    })
+}
+
+impl Operation {
+    fn path(&self) -> &str {
+        match self {
+            Self::Create { path, .. }
+            | Self::Set { path, .. }
+            | Self::Delete { path }
+            | Self::Check { path, .. } => path,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_read_or_refused() {
+        let path = || "/a".to_owned();
+        let set = Operation::Set { path: path(), data: " two  words ".to_owned() };
+        assert_eq!("set /a  two  words ".parse(), Ok(set));
+        let create = Operation::Create { path: path(), data: String::new() };
+        assert_eq!("create /a".parse(), Ok(create));
+        assert_eq!("delete /a".parse(), Ok(Operation::Delete { path: path() }));
+        assert_eq!("check /a".parse(), Ok(Operation::Check { path: path(), version: None }));
+        let check = Operation::Check { path: path(), version: Some(3) };
+        assert_eq!("check /a 3".parse(), Ok(check));
+        for wrong in ["", "delete", "delete a", "delete /a 3", "check /a x", "move /a /b"] {
+            assert!(wrong.parse::<Operation>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Tests of `zk config` and `zk reconfig`.
+
+use serde_json::Value;
+use zk_tests::{Settings, Zk, or_skip};
+
+use crate::{expect_failure, expect_refused, zk};
+
+#[test]
+fn reconfig_removes_a_server() {
+    let settings = Settings::default()
+        .tick_ms(500)
+        .config("reconfigEnabled", "true")
+        .jvm_flag("-Dzookeeper.skipACL=yes");
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let leader = ensemble.server(ensemble.leader().unwrap()).address().to_string();
+    let leaving = ensemble.server(ensemble.follower().unwrap()).address().to_string();
+    let zk = Zk::new(leader);
+    let members = zk.ok(&["config"]);
+    assert_eq!(members.lines().count(), 3, "{members}");
+    let id = members.lines().find(|line| line.contains(&leaving)).unwrap();
+    let id = id.split('\t').next().unwrap();
+    let config: Value = serde_json::from_str(&zk.ok(&["config", "--json"])).unwrap();
+    let version = config["version"].as_str().unwrap();
+
+    let old = zk.run(&["reconfig", "--remove", id, "--from-version", "fffffffff"]);
+    expect_failure(&old, 1, "BadVersion");
+    let left = zk.ok(&["reconfig", "--remove", id, "--from-version", version]);
+    assert_eq!(left.lines().count(), 2, "{left}");
+    assert!(!left.contains(&leaving), "{left}");
+    assert_eq!(zk.ok(&["config"]), left);
+}
+
+#[test]
+fn reconfig_tells_what_the_servers_need() {
+    let Some(zk) = zk("reconfig") else { return };
+    expect_failure(&zk.run(&["reconfig", "--remove", "3"]), 1, "reconfigEnabled=true");
+    expect_refused(&["reconfig"], "--remove");
+    expect_refused(&["reconfig", "--remove", "three"], "three");
+}
