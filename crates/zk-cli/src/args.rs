@@ -361,9 +361,10 @@ Example:
     /// Show the locks below a path, live: holder, waiters, hand-offs.
     Top(Top),
 
-    /// Examine the servers: versions, modes, round trips, timeouts, identities.
+    /// Examine the servers: versions, certificates, round trips, timeouts, clocks, identities.
     ///
-    /// Each server of the connect string is examined alone. A line is a finding: ok, note,
+    /// Each server of the connect string is examined alone. An ephemeral node is created and
+    /// deleted, to measure a write and to read the leader's clock. A line is a finding: ok, note,
     /// warning or error, the server, and what was found. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     #[command(after_help = "\

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use zk_recipes::session::{Config, DigestMd5};
-use zk_tls::Tls;
+use zk_tls::{Tls, TlsBuilder};
 
 use crate::failure::Failure;
 
@@ -67,6 +67,11 @@ pub(crate) struct Security {
     sasl_password_file: Option<PathBuf>,
 }
 
+/// Returns the connector for connections over TLS.
+pub(crate) fn connector(tls: TlsBuilder) -> Result<Tls, Failure> {
+    tls.build().map_err(|error| Failure::other(error.to_string()))
+}
+
 /// A text from the command line that no message and no debug output may show.
 #[derive(Clone)]
 struct SecretText(String);
@@ -103,7 +108,7 @@ impl Security {
     }
 
     /// Returns the connector, if the servers are to be reached over TLS.
-    pub(crate) fn tls(&self, connect: &str) -> Result<Option<Tls>, Failure> {
+    pub(crate) fn tls(&self, connect: &str) -> Result<Option<TlsBuilder>, Failure> {
         let Some(cacert) = &self.cacert else {
             return self.without_tls(connect);
         };
@@ -124,11 +129,11 @@ impl Security {
         if let Some(name) = &self.tls_name {
             tls = tls.server_name(name);
         }
-        tls.build().map(Some).map_err(|error| Failure::other(error.to_string()))
+        Ok(Some(tls))
     }
 
     /// An option for TLS that is silently without effect would leave the connection in the clear.
-    fn without_tls(&self, connect: &str) -> Result<Option<Tls>, Failure> {
+    fn without_tls(&self, connect: &str) -> Result<Option<TlsBuilder>, Failure> {
         let wanted = [
             ("--cert", self.cert.is_some()),
             ("--key", self.key.is_some()),

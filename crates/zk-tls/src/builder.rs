@@ -111,7 +111,6 @@ impl TlsBuilder {
     /// A file cannot be read or has nothing that can be used, the name is invalid, or no authority
     /// is trusted. The inner error is a [`TlsFailure`](zk_session::TlsFailure).
     pub fn build(self) -> io::Result<Tls<Tcp>> {
-        let unfit = |reason: &str| refused(TlsFailure::FileUnfit(reason.into()));
         let name = self.name.clone().map(ServerName::try_from).transpose();
         let name =
             name.map_err(|_| unfit("the name to expect is neither a name nor an address"))?;
@@ -121,12 +120,22 @@ impl TlsBuilder {
         Ok(Tls::new(configuration, name, has_certificate))
     }
 
+    /// Returns the usual check of the server's certificate, against the trusted authorities.
+    pub(crate) fn usual_verifier(&self) -> io::Result<Arc<WebPkiServerVerifier>> {
+        let provider = Arc::clone(self.provider()?);
+        let roots = Arc::new(certificates::authorities(&self.authorities)?);
+        let usual = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+        usual.map_err(|_| unfit("the CA certificates cannot be used"))
+    }
+
+    fn provider(&self) -> io::Result<&Arc<CryptoProvider>> {
+        let missing = "there is no cryptography: enable the feature `ring` of zk-tls";
+        self.provider.as_ref().ok_or_else(|| unfit(missing))
+    }
+
     /// Reads all files, and returns the configuration of one connection.
     fn configure(&self) -> io::Result<Arc<ClientConfig>> {
-        let unfit = |reason: &str| refused(TlsFailure::FileUnfit(reason.into()));
-        let Some(provider) = &self.provider else {
-            return Err(unfit("there is no cryptography: enable the feature `ring` of zk-tls"));
-        };
+        let provider = self.provider()?;
         let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
         let builder = builder
             .with_safe_default_protocol_versions()
@@ -141,9 +150,7 @@ impl TlsBuilder {
         let builder = match self.checks {
             Checks::All => builder.with_root_certificates(authorities),
             Checks::AllButTheName => {
-                let (roots, provider) = (Arc::new(authorities), Arc::clone(provider));
-                let usual = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-                let usual = usual.map_err(|_| unfit("the CA certificates cannot be used"))?;
+                let usual = self.usual_verifier()?;
                 builder
                     .dangerous()
                     .with_custom_certificate_verifier(Arc::new(Lenient::AnyName(usual)))
@@ -161,6 +168,10 @@ impl TlsBuilder {
         let config = config.map_err(|_| unfit("the client's key does not fit its certificate"))?;
         Ok(Arc::new(config))
     }
+}
+
+fn unfit(reason: &str) -> io::Error {
+    refused(TlsFailure::FileUnfit(reason.into()))
 }
 
 /// Prints no key.

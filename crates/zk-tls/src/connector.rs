@@ -9,8 +9,8 @@ use std::{fmt, io};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
 use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
 
 use crate::builder::TlsBuilder;
@@ -163,6 +163,21 @@ impl<S> TlsStream<S> {
         match &self.stream {
             Either::Plain(stream) => stream,
             Either::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// Returns the certificates that the server has sent, and the version of TLS. Returns `None` for
+    /// a plain connection.
+    pub(crate) fn handshake(
+        &self,
+    ) -> Option<(&[CertificateDer<'static>], Option<ProtocolVersion>)> {
+        match &self.stream {
+            Either::Plain(_) => None,
+            Either::Tls(stream) => {
+                let connection = stream.get_ref().1;
+                let chain = connection.peer_certificates().unwrap_or_default();
+                Some((chain, connection.protocol_version()))
+            }
         }
     }
 

@@ -37,11 +37,13 @@
 mod builder;
 mod certificates;
 mod connector;
+mod examination;
 mod failure;
 mod verifier;
 
 pub use self::builder::TlsBuilder;
 pub use self::connector::{Tls, TlsStream};
+pub use self::examination::ServerCertificates;
 /// The version of rustls in the types of this crate.
 pub use tokio_rustls::rustls;
 

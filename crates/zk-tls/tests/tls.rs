@@ -7,13 +7,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use zk_session::{
-    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Perms, RetryOn,
-    SessionEvent, TlsFailure,
+    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host, Perms,
+    RetryOn, SessionEvent, TlsFailure,
 };
 use zk_testing::{TestServer, TlsPort, TlsSettings};
 use zk_tls::{Tls, TlsBuilder};
@@ -84,6 +84,32 @@ async fn server_certificates_are_checked() {
     let connected = connect(&port.address().to_string(), trusting("ca.pem")).await;
     assert!(is_years(failure(connected)));
 }
+
+#[tokio::test]
+async fn certificates_of_a_server_are_examined() {
+    let examined = async |server: &str, ca: &str| {
+        let (_server, port) = port(&settings(server).only_tls_1_3()).await;
+        let address = port.address();
+        let host = Host::new("127.0.0.1", address.port());
+        trusting(ca).examine(&host).await.unwrap()
+    };
+    let right = examined("server.pem", "ca.pem").await;
+    assert_eq!((right.names.join(" ").as_str(), right.sent), ("localhost 127.0.0.1", 1));
+    assert!(right.is_tls13);
+    let until = right.valid_until.unwrap().duration_since(UNIX_EPOCH).unwrap();
+    assert_eq!(until.as_secs(), SERVER_EXPIRES);
+    // A session would refuse the others.
+    assert_eq!(examined("misnamed.pem", "ca.pem").await.names, ["elsewhere.example"]);
+    for (server, ca) in [("expired.pem", "ca.pem"), ("server.pem", "other-ca.pem")] {
+        let refused = examined(server, ca).await;
+        assert_eq!((refused.names.len(), refused.valid_until, refused.sent), (0, None, 1));
+    }
+    let closed = Host::new("127.0.0.2", 1);
+    assert!(trusting("ca.pem").examine(&closed).await.is_err());
+}
+
+/// The end of `server.pem`, in seconds since 1970, by `openssl x509 -enddate`.
+const SERVER_EXPIRES: u64 = 4_949_005_159;
 
 #[tokio::test]
 async fn name_can_be_set_or_explicitly_skipped() {

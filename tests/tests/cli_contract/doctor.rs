@@ -20,10 +20,19 @@ fn has(findings: &[Value], level: &str, text: &str) -> bool {
 fn healthy_server_has_no_warning() {
     let Some(zk) = zk("doctor") else { return };
     let found = findings(&zk, 0);
-    for text in ["connected in the clear", "standalone", "session timeout 10.0 s", "round trip"] {
+    for text in [
+        "connected in the clear",
+        "standalone",
+        "session timeout 10.0 s",
+        "a tick is 2.0 s; the lease assumes at most 6.7 s",
+        "round trip",
+        "a write took",
+        "the leader's clock agrees",
+    ] {
         assert!(has(&found, "ok", text), "{text}: {found:#?}");
     }
     assert!(has(&found, "ok", "this client is ip:127."), "{found:#?}");
+    assert_eq!(zk.ok(&["ls", "/"]), "", "its node is deleted");
     let plain = zk.ok(&["doctor"]);
     assert!(
         plain.lines().all(|line| line.starts_with("ok ") || line.starts_with("note ")),

@@ -102,8 +102,15 @@ fn command_speaks_tls_with_a_certificate() {
     let plain = Zk::new(server.connect_string()).run(&["get", "/l"]);
     expect_failure(&plain, 1, "without credentials");
     expect_failure(&anonymous.run(&["ls", "/"]), 69, "certificate");
+    let examined = app.ok(&["doctor"]);
+    for text in ["a certificate for localhost, 127.0.0.1; its chain expires in", "standalone"] {
+        assert!(examined.contains(text), "{text}: {examined}");
+    }
     let stranger = over_tls(Zk::new(address.to_string()).option("--cacert", &file("other-ca.pem")));
     expect_failure(&stranger.run(&["ls", "/"]), 69, "authority");
+    let examined = stranger.option("--cert", &file("client.pem")).run(&["doctor"]);
+    assert_eq!(examined.code(), Some(69), "{examined:?}");
+    assert!(examined.stdout.contains("expired or not issued by --cacert"), "{examined:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, path};
 
+use crate::acquired_lock::LATCH;
 use crate::participants::who;
 use crate::subtree::{READS_AT_ONCE, or_again, walk};
 
@@ -27,6 +28,8 @@ pub(crate) struct LockRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockKind {
     Mutex,
+    /// Candidates, as of Curator's `LeaderLatch`.
+    Election,
     ReadWrite,
     Semaphore,
 }
@@ -35,6 +38,7 @@ impl LockKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
+            Self::Election => "election",
             Self::ReadWrite => "read-write",
             Self::Semaphore => "semaphore",
         }
@@ -94,7 +98,7 @@ impl Survey {
         };
         let handoffs = queue.names.first().and_then(|(number, _)| {
             let last = self.last.insert(queue.path.clone(), (*number, at));
-            last.filter(|_| queue.kind == LockKind::Mutex)
+            last.filter(|_| matches!(queue.kind, LockKind::Mutex | LockKind::Election))
                 .and_then(|last| rate(last, (*number, at)))
         });
         LockRow {
@@ -151,7 +155,7 @@ impl Queue {
     /// Returns how many hold the lock, by the order of the queue.
     fn holders(&self) -> usize {
         match self.kind {
-            LockKind::Mutex => self.names.len().min(1),
+            LockKind::Mutex | LockKind::Election => self.names.len().min(1),
             LockKind::Semaphore => self.names.len(),
             LockKind::ReadWrite => {
                 let readers = self.names.iter().take_while(|(_, path)| path.contains(READ)).count();
@@ -235,6 +239,7 @@ fn contender(name: &str) -> Option<(LockKind, u32)> {
     let number = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
     let kind = match text {
         text if text.ends_with("lock-") => LockKind::Mutex,
+        text if text.ends_with(LATCH) => LockKind::Election,
         text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => LockKind::ReadWrite,
         text if text.ends_with("lease-") => LockKind::Semaphore,
         _ => return None,
@@ -252,6 +257,7 @@ mod tests {
         assert_eq!(kind("_c_3f-lock-0000000007"), Some(("mutex", 7)));
         assert_eq!(kind("_c_3f-__WRIT__0000000010"), Some(("read-write", 10)));
         assert_eq!(kind("_c_3f-lease-0000000001"), Some(("semaphore", 1)));
+        assert_eq!(kind("_c_3f-latch-0000000002"), Some(("election", 2)));
         for other in ["locks", "leases", "lock-00000000x1", "ä-lock-000", "", "item-0000000001"] {
             assert_eq!(kind(other), None, "{other}");
         }

@@ -1,18 +1,22 @@
 //! `zk doctor`: what this client is connected to, and what may go wrong with it.
+//!
+//! * [`certificates`] examines what a server shows over TLS.
+//! * [`words`] asks it with four-letter words.
 
-use std::time::{Duration, Instant};
+mod certificates;
+mod words;
+
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 use zk_recipes::session::{
-    Client, Config, ConnectString, Error, ErrorCode, Host, LeaseAssumptions, Transport,
+    Client, Config, ConnectString, CreateMode, Error, ErrorCode, Host, LeaseAssumptions, Transport,
 };
-use zk_tls::Tls;
+use zk_tls::TlsBuilder;
 
 use crate::failure::{Failure, UNREACHABLE};
 use crate::output::{Output, data_text};
+use crate::security::connector;
 
 /// How bad a finding is, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +59,7 @@ struct Finding {
 pub(crate) struct Door<'a> {
     /// Returns the settings for a connect string.
     pub(crate) config: &'a dyn Fn(&str) -> Result<Config, Failure>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsBuilder>,
     pub(crate) session_timeout: Duration,
     /// Whether a password or a certificate is presented.
     pub(crate) presents_secrets: bool,
@@ -103,11 +107,15 @@ async fn examine(
     chroot: &str,
     report: &mut Report,
 ) -> Result<Option<String>, Failure> {
+    let is_plain = door.tls.is_none() || host.transport() == Transport::Tcp;
+    if let Some(tls) = door.tls.as_ref().filter(|_| !is_plain) {
+        certificates::examine(tls, host, report).await?;
+    }
     let begun = now();
     let config = (door.config)(&format!("{host}{chroot}"))?;
     let config = config.connect_timeout(CONNECT_LIMIT).refused_timeout(Duration::ZERO);
     let connected = match door.tls.clone() {
-        Some(tls) => config.connect_with(tls).await,
+        Some(tls) => config.connect_with(connector(tls)?).await,
         None => config.connect().await,
     };
     let client = match connected {
@@ -118,56 +126,23 @@ async fn examine(
         }
     };
     let took = ms(now() - begun);
-    let is_plain = door.tls.is_none() || host.transport() == Transport::Tcp;
     let way = if is_plain { "in the clear" } else { "over TLS" };
     report.tell(Level::Ok, host, format!("connected {way} in {took}"))?;
     if is_plain && door.presents_secrets {
         let text = "passwords cross the network in the clear: use TLS (--cacert)";
         report.tell(Level::Warning, host, text.to_owned())?;
     }
-    let mode = version(host, is_plain, report).await?;
-    timeouts(door, host, &client, report)?;
+    let mode = words::version(door, host, report).await?;
+    timeouts(door, host, &client, report).await?;
     latency(host, &client, report).await?;
+    write(host, &client, report).await?;
     operations(host, &client, report).await?;
     client.close().await;
     Ok(mode)
 }
 
-/// Asks for version and mode with a four-letter word, which a server may not allow, and which this
-/// program does not send over TLS.
-async fn version(
-    host: &Host,
-    is_plain: bool,
-    report: &mut Report,
-) -> Result<Option<String>, Failure> {
-    if !is_plain {
-        return Ok(None);
-    }
-    let asked = async {
-        let mut stream = TcpStream::connect((host.name(), host.port())).await.ok()?;
-        stream.write_all(b"srvr").await.ok()?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_MAX).read_to_end(&mut answer).await.ok()?;
-        Some(String::from_utf8_lossy(&answer).into_owned())
-    };
-    let answer = timeout(CONNECT_LIMIT, asked).await.ok().flatten().unwrap_or_default();
-    let value = |label: &str| {
-        let found = answer.lines().find_map(|line| line.strip_prefix(label));
-        found.map(|value| data_text(value.trim().as_bytes()))
-    };
-    let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
-        let text = "it does not tell its version: srvr is not in its 4lw.commands.whitelist";
-        report.tell(Level::Note, host, text.to_owned())?;
-        return Ok(None);
-    };
-    let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
-    let level = if mode == "read-only" { Level::Warning } else { Level::Ok };
-    report.tell(level, host, format!("version {version}, {mode}"))?;
-    Ok(Some(mode))
-}
-
 /// Compares the session timeout with the one that was asked for, and says what a lock gets of it.
-fn timeouts(
+async fn timeouts(
     door: &Door<'_>,
     host: &Host,
     client: &Client,
@@ -184,7 +159,8 @@ fn timeouts(
         Ok(times) => {
             let least = ms(times.least_left(granted));
             let text = format!("a lock outlasts the ensemble's silence for at least {least}");
-            report.tell(Level::Ok, host, text)
+            report.tell(Level::Ok, host, text)?;
+            words::tick(door, host, &times, report).await
         }
         Err(impossible) => report.tell(Level::Error, host, impossible.to_string()),
     }
@@ -211,6 +187,55 @@ async fn latency(host: &Host, client: &Client, report: &mut Report) -> Result<()
     let level = if is_slow { Level::Warning } else { Level::Ok };
     let text = format!("round trip {}, to the leader and back {}", ms(own), ms(leader));
     report.tell(level, host, text)
+}
+
+/// Creates an ephemeral node and deletes it: a majority of the servers writes to its disks. The node
+/// has the time of the leader's clock.
+async fn write(host: &Host, client: &Client, report: &mut Report) -> Result<(), Failure> {
+    if client.is_read_only() {
+        return Ok(());
+    }
+    let path = format!("/zk-doctor-{}", client.random_uuid());
+    let (begun, wall) = (now(), wall_clock());
+    let created = client.create(&path, b"", CreateMode::Ephemeral).await;
+    let took = now() - begun;
+    let seen = match created {
+        Ok(_) => client.exists(&path).await,
+        Err(error) => Err(error),
+    };
+    let stat = match seen {
+        Ok(stat) => stat.unwrap_or_default(),
+        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+            let text = "no permission to create a node here: writes are not examined";
+            return report.tell(Level::Note, host, text.to_owned());
+        }
+        Err(error) => return report.tell(Level::Error, host, error.to_string()),
+    };
+    drop(client.delete(&path, None).await); // otherwise it goes with the session
+    let slow = took > client.session_timeout() / SLOW_PART;
+    let level = if slow { Level::Warning } else { Level::Ok };
+    report.tell(level, host, format!("a write took {}", ms(took)))?;
+    let created = u64::try_from(stat.ctime_ms).unwrap_or(0);
+    let (level, text) = clock(Duration::from_millis(created), wall, took);
+    report.tell(level, host, text)
+}
+
+/// Compares the time of a node with that of this machine, between the beginning of its creation and
+/// the answer.
+fn clock(created: Duration, begun: SystemTime, took: Duration) -> (Level, String) {
+    let begun = begun.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (ahead, behind) = (created.saturating_sub(begun + took), begun.saturating_sub(created));
+    let difference = ahead.max(behind);
+    if difference < CLOCK_TOLERANCE {
+        return (Level::Ok, "the leader's clock agrees with this machine's".to_owned());
+    }
+    let side = if ahead > behind { "ahead of" } else { "behind" };
+    let text = format!(
+        "the leader's clock is {} {side} this machine's: ages that commands show are wrong by that, \
+         and locks do not depend on it",
+        ms(difference)
+    );
+    (Level::Note, text)
 }
 
 /// Says who this client is, and what only newer servers have.
@@ -272,10 +297,15 @@ fn now() -> Instant {
     Instant::now()
 }
 
+#[allow(clippy::disallowed_methods, reason = "this command compares clocks")]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
 /// The longest time for the connection to one server, and for its answer to a four-letter word.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Bytes of such an answer; real ones are shorter.
-const ANSWER_MAX: u64 = 16 * 1024;
+/// Difference of clocks that nobody notices in the ages that commands show.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 const ROUND_TRIPS: usize = 5;
 /// A round trip of more than this part of the session timeout leaves no room for a second attempt.
 const SLOW_PART: u32 = 20;
@@ -296,6 +326,18 @@ mod tests {
         for wrong in [&["leader", "leader"][..], &["standalone"; 2], &["leader", "standalone"]] {
             assert_eq!(found(wrong), Some(Level::Error), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn clocks_are_compared_beyond_the_time_of_the_request() {
+        let second = Duration::from_secs(1);
+        let begun = SystemTime::UNIX_EPOCH + 100 * second;
+        let text = |created| clock(created, begun, 2 * second).1;
+        for agrees in [100 * second, 102 * second, 99 * second + second / 2] {
+            assert!(text(agrees).contains("agrees"), "{agrees:?}");
+        }
+        assert!(text(112 * second).contains("10.0 s ahead of"));
+        assert!(text(90 * second).contains("10.0 s behind"));
     }
 
     #[test]

@@ -1,0 +1,56 @@
+//! The certificates of a server.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::timeout;
+use zk_recipes::session::Host;
+use zk_tls::TlsBuilder;
+
+use super::{CONNECT_LIMIT, Level, Report, wall_clock};
+use crate::failure::Failure;
+use crate::output::data_text;
+
+/// Reports names and expiry, also of certificates that are refused.
+pub(super) async fn examine(
+    tls: &TlsBuilder,
+    host: &Host,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    // Without a connection, the attempt to open a session tells why.
+    let Ok(Ok(seen)) = timeout(CONNECT_LIMIT, tls.examine(host)).await else { return Ok(()) };
+    let version = if seen.is_tls13 { "TLS 1.3" } else { "TLS 1.2" };
+    let names = data_text(seen.names.join(", ").as_bytes());
+    let (level, text) = judge(&names, seen.valid_until, wall_clock());
+    report.tell(level, host, format!("{version}, {text}"))
+}
+
+fn judge(names: &str, until: Option<SystemTime>, now: SystemTime) -> (Level, String) {
+    let Some(until) = until else {
+        let text = "a certificate that is expired or not issued by --cacert";
+        return (Level::Error, text.to_owned());
+    };
+    let left = until.duration_since(now).unwrap_or_default();
+    let days = left.as_secs() / DAY.as_secs();
+    let level = if left < SOON { Level::Warning } else { Level::Ok };
+    (level, format!("a certificate for {names}; its chain expires in {days} days"))
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time in which people replace certificates. Authorities such as Let's Encrypt ask for 30 days.
+const SOON: Duration = Duration::from_secs(30 * DAY.as_secs());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificate_that_expires_soon_is_a_warning() {
+        let now = SystemTime::UNIX_EPOCH + 1_000 * DAY;
+        let level = |days: u32| judge("zk1", Some(now + days * DAY), now).0;
+        assert_eq!([31, 29, 0].map(level), [Level::Ok, Level::Warning, Level::Warning]);
+        assert_eq!(judge("", None, now).0, Level::Error);
+        let (_, text) = judge("zk1", Some(now + 40 * DAY), now);
+        assert_eq!(text, "a certificate for zk1; its chain expires in 40 days");
+    }
+}

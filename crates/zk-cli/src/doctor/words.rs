@@ -1,0 +1,91 @@
+//! Four-letter words: what a server tells of itself without a session.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+use zk_recipes::session::{Connector, Host, LeaseTimes, Tcp};
+
+use super::{CONNECT_LIMIT, Door, Level, Report, ms};
+use crate::failure::Failure;
+use crate::output::data_text;
+use crate::security::connector;
+
+/// Reports version and mode. Returns the mode, if the server tells it.
+pub(super) async fn version(
+    door: &Door<'_>,
+    host: &Host,
+    report: &mut Report,
+) -> Result<Option<String>, Failure> {
+    let answer = ask(door, host, b"srvr").await;
+    let value = |label| value(&answer, label);
+    let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
+        let text = "it does not tell its version: srvr is not in its 4lw.commands.whitelist";
+        report.tell(Level::Note, host, text.to_owned())?;
+        return Ok(None);
+    };
+    let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
+    let level = if mode == "read-only" { Level::Warning } else { Level::Ok };
+    report.tell(level, host, format!("version {version}, {mode}"))?;
+    Ok(Some(mode))
+}
+
+/// Compares the tick of the server with what the lease assumes of it.
+pub(super) async fn tick(
+    door: &Door<'_>,
+    host: &Host,
+    times: &LeaseTimes,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let answer = ask(door, host, b"conf").await;
+    let tick = value(&answer, "tickTime=").and_then(|tick| tick.parse().ok());
+    // A leader asks its followers for their touch tables each half of a tick.
+    let most = 2 * times.flush_bound;
+    let (level, text) = match tick.map(Duration::from_millis) {
+        Some(tick) if tick <= most => {
+            (Level::Ok, format!("a tick is {}; the lease assumes at most {}", ms(tick), ms(most)))
+        }
+        Some(tick) => {
+            let advice = "ask for a longer session timeout, or set LeaseAssumptions::flush_bound";
+            let text =
+                format!("a tick is {}, and the lease assumes at most {}", ms(tick), ms(most));
+            (Level::Error, format!("{text}: {advice}"))
+        }
+        None => {
+            let unknown = "it does not tell its tick: conf is not in its 4lw.commands.whitelist";
+            (Level::Note, format!("{unknown}; the lease assumes at most {}", ms(most)))
+        }
+    };
+    report.tell(level, host, text)
+}
+
+/// Returns the answer to a four-letter word; empty if there is none.
+async fn ask(door: &Door<'_>, host: &Host, word: &[u8]) -> String {
+    let asked = async {
+        match &door.tls {
+            Some(tls) => {
+                exchange(connector(tls.clone()).ok()?.connect(host).await.ok()?, word).await
+            }
+            None => exchange(Tcp.connect(host).await.ok()?, word).await,
+        }
+    };
+    timeout(CONNECT_LIMIT, asked).await.ok().flatten().unwrap_or_default()
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &[u8]) -> Option<String> {
+    stream.write_all(word).await.ok()?;
+    stream.flush().await.ok()?;
+    let mut answer = Vec::new();
+    // A server may close the connection without TLS's farewell.
+    drop(stream.take(ANSWER_MAX).read_to_end(&mut answer).await);
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Bytes of an answer that are read; real ones are shorter.
+const ANSWER_MAX: u64 = 16 * 1024;
+
+/// Returns the rest of the line that begins with `label`.
+fn value(answer: &str, label: &str) -> Option<String> {
+    let found = answer.lines().find_map(|line| line.strip_prefix(label));
+    found.map(|value| data_text(value.trim().as_bytes()))
+}

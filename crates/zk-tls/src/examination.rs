@@ -1,0 +1,133 @@
+//! What a server's certificates say, for tools that examine a server.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{CertificateError, Error, ProtocolVersion};
+use zk_session::{Connector, Host};
+
+use crate::builder::TlsBuilder;
+
+/// The certificates that a server sends; see [`TlsBuilder::examine`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerCertificates {
+    /// Names and addresses for which the server's own certificate is valid. Empty if no trusted
+    /// authority has issued it.
+    pub names: Vec<String>,
+    /// End of the time in which the whole chain is valid. `None` if it is not valid now, or if no
+    /// trusted authority has issued it.
+    pub valid_until: Option<SystemTime>,
+    /// Number of certificates, the server's own among them.
+    pub sent: usize,
+    /// Whether the connection has TLS 1.3. Otherwise it has TLS 1.2.
+    pub is_tls13: bool,
+}
+
+impl TlsBuilder {
+    /// Connects to a server over TCP, and returns what its certificates say.
+    ///
+    /// The connection is closed without a request. It is made even if a session would refuse the
+    /// certificates, so that the reason can be found.
+    ///
+    /// # Errors
+    /// Returns an error if there is no connection, if the handshake fails for another reason than
+    /// the server's certificates, or if a file of this builder cannot be used.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn examine(&self, host: &Host) -> io::Result<ServerCertificates> {
+        let verifier = self.usual_verifier()?;
+        let stream = self.clone().dangerous_skip_all_checks().build()?.connect(host).await?;
+        let (chain, version) = stream.handshake().unwrap_or_default();
+        Ok(ServerCertificates {
+            names: names(&verifier, chain),
+            valid_until: valid_until(&verifier, chain),
+            sent: chain.len(),
+            is_tls13: version == Some(ProtocolVersion::TLSv1_3),
+        })
+    }
+}
+
+/// Returns the names, which the usual check reports when it expects another one.
+fn names(verifier: &Arc<WebPkiServerVerifier>, chain: &[CertificateDer<'_>]) -> Vec<String> {
+    match verify(verifier, chain, UnixTime::now()) {
+        Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+            presented,
+            ..
+        })) => presented.iter().map(|name| plain(name)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the last moment at which no certificate of the chain has expired. Each expired one tells
+/// its own end.
+fn valid_until(
+    verifier: &Arc<WebPkiServerVerifier>,
+    chain: &[CertificateDer<'_>],
+) -> Option<SystemTime> {
+    let is_valid = |verified: Result<(), Error>| {
+        matches!(
+            verified,
+            Ok(())
+                | Err(Error::InvalidCertificate(
+                    CertificateError::NotValidForName
+                        | CertificateError::NotValidForNameContext { .. }
+                ))
+        )
+    };
+    if !is_valid(verify(verifier, chain, UnixTime::now())) {
+        return None;
+    }
+    let mut time = UnixTime::since_unix_epoch(Duration::from_secs(END_OF_TIME));
+    // One round for each certificate, and one that succeeds.
+    for _ in 0..=chain.len() {
+        match verify(verifier, chain, time) {
+            Err(Error::InvalidCertificate(CertificateError::ExpiredContext {
+                not_after, ..
+            })) => time = not_after,
+            verified => {
+                let end = UNIX_EPOCH + Duration::from_secs(time.as_secs());
+                return is_valid(verified).then_some(end);
+            }
+        }
+    }
+    None
+}
+
+/// Checks the chain, for a name that no certificate has (RFC 2606): the name is checked last.
+fn verify(
+    verifier: &Arc<WebPkiServerVerifier>,
+    chain: &[CertificateDer<'_>],
+    time: UnixTime,
+) -> Result<(), Error> {
+    let (own, others) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
+    let name = ServerName::try_from("zk-examination.invalid");
+    let name = name.map_err(|_| Error::General("the name".to_owned()))?;
+    verifier.verify_server_cert(own, others, &name, &[], time).map(drop)
+}
+
+/// Returns a name without the kind that rustls prints around it, as in `DnsName("zk1")`.
+fn plain(name: &str) -> String {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"').to_owned()
+}
+
+/// Seconds of the year 9999, in which certificates without an end expire (RFC 5280, 4.1.2.5).
+const END_OF_TIME: u64 = 253_402_300_799;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_without_their_kind() {
+        assert_eq!(plain("DnsName(\"zk1.example\")"), "zk1.example");
+        assert_eq!(plain("IpAddress(127.0.0.1)"), "127.0.0.1");
+        assert_eq!(plain("zk1"), "zk1");
+    }
+}
