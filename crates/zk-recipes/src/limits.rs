@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use zk_session::limits::HISTOGRAM_BOUNDS;
+
 /// How often the parents of a lock node are created again, because the server removed them as empty
 /// containers before the node was created. One such race is normal; this many in a row are not.
 pub const PARENT_ATTEMPTS_MAX: usize = 16;
@@ -84,25 +86,3 @@ pub const LOCAL_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Characters of a client's name, or of a host's, in the default data of a node.
 pub const CONTENDER_NAME_MAX: usize = 64;
-
-/// Upper bounds of the buckets of the histograms of [`LockMetrics`](crate::LockMetrics). A hand-off
-/// takes less than a millisecond, and holds can take minutes.
-pub const HISTOGRAM_BOUNDS: [Duration; 17] = [
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_millis(2),
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(20),
-    Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(30),
-    Duration::from_secs(60),
-    Duration::from_secs(300),
-];

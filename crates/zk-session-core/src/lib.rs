@@ -80,12 +80,14 @@ mod credentials;
 mod disconnect_reason;
 mod error;
 mod event;
+mod histogram;
 mod io_failure;
 mod lease;
 mod lease_assumptions;
 mod output;
 mod part;
 mod pauses;
+mod prometheus;
 mod requests;
 mod rng;
 mod sasl;
@@ -103,12 +105,14 @@ pub use self::error::{
     TRANSIENT_CODES,
 };
 pub use self::event::SessionEvent;
+pub use self::histogram::{Histogram, HistogramSnapshot};
 pub use self::io_failure::IoFailure;
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
 pub use self::output::{
     Forgotten, Handle, Handles, LeaseState, Output, Reply, ReplyTo, WatchEvent, WatchKind,
     WatchStreamItem,
 };
+pub use self::prometheus::PrometheusPage;
 pub use self::requests::RequestId;
 pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};
 pub use self::session::Session;

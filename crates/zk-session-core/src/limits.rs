@@ -25,6 +25,30 @@ pub const REMOVAL_DELAY: Duration = Duration::from_millis(100);
 /// Separate searches would take time that grows with the square of their number.
 pub const PRUNED_AT_ONCE: usize = 64;
 
+/// Upper bounds of the buckets of every [histogram](crate::Histogram). A round trip to a nearby server
+/// takes some hundred microseconds, and a lock may be held for minutes.
+pub const HISTOGRAM_BOUNDS: [Duration; 19] = [
+    Duration::from_micros(100),
+    Duration::from_micros(200),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+];
+
 /// Number of watched paths that are removed from the server in one batch. The limit keeps the
 /// removal of very many watches from delaying requests.
 pub const REMOVALS_AT_ONCE: usize = 1_000;

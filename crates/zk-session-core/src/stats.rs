@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Host;
+use crate::{HistogramSnapshot, Host};
 
 /// Snapshot of the statistics of a session. Counters begin with the client and never decrease.
 ///
@@ -35,6 +35,14 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Number of established connections that were lost.
     pub connections_lost: u64,
+    /// Time from the sending of a request until its reply is processed.
+    ///
+    /// A request is sent when the session hands it to its connection: time in the connection's
+    /// buffer counts, and time [without a connection](Self::queued) does not. A reply counts whatever
+    /// it says, and even if the caller has stopped waiting. A request whose connection is lost has no
+    /// reply. Requests of the session itself count, except for pings and lease requests: these
+    /// overtake other requests, and their round-trip times are below.
+    pub request_latency: HistogramSnapshot,
     /// Round-trip time of the last answered ping, to the server and back.
     pub ping_round_trip: Option<Duration>,
     /// Round-trip time of the last answered lease request, to the leader and back or including a
@@ -67,6 +75,7 @@ impl fmt::Debug for Stats {
             .field("frames_received", &self.frames_received)
             .field("bytes_received", &self.bytes_received)
             .field("connections_lost", &self.connections_lost)
+            .field("request_latency", &self.request_latency)
             .field("ping_round_trip", &self.ping_round_trip)
             .field("heartbeat_round_trip", &self.heartbeat_round_trip)
             .field("one_shot_watches", &self.one_shot_watches)

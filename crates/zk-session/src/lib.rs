@@ -52,10 +52,11 @@ pub use client::{
 pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]
 pub use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Host, IoFailure,
-    LeaseAssumptions, LeaseImpossible, LeaseStats, LeaseTimes, Outcome, PeerProtocol, RetryOn,
-    SaslFailure, SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats,
-    TlsFailure, Transport, WatchEvent, WatchKind, WatchStreamItem,
+    ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,
+    Host, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseStats, LeaseTimes, Outcome,
+    PeerProtocol, PrometheusPage, RetryOn, SaslFailure, SaslMechanism, SaslStep,
+    SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure, Transport, WatchEvent,
+    WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

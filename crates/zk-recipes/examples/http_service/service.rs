@@ -26,20 +26,11 @@ pub(crate) fn routes(sessions: SessionManager) -> Router {
     routes.with_state(Service { sessions, metrics: LockMetrics::new() })
 }
 
-/// Returns what Prometheus collects.
+/// Returns what Prometheus collects. The documentation of both methods has the queries that matter.
 async fn metrics(State(service): State<Service>) -> String {
-    let session = service.sessions.client().stats();
-    let mut page = service.metrics.snapshot().prometheus("lock=\"visits\"");
-    // The values of a session are easy to write out.
-    for (name, value) in [
-        ("zk_requests_in_flight", u64::try_from(session.in_flight).unwrap_or(u64::MAX)),
-        ("zk_connections_lost_total", session.connections_lost),
-        ("zk_sent_bytes_total", session.bytes_sent),
-        ("zk_received_bytes_total", session.bytes_received),
-    ] {
-        page.push_str(&format!("{name} {value}\n"));
-    }
-    page
+    let locks = service.metrics.snapshot().prometheus("lock=\"visits\"");
+    let session = service.sessions.client().stats().prometheus("");
+    locks + &session
 }
 
 /// Reports whether requests can be served at the moment.

@@ -1,15 +1,15 @@
 //! Counters, gauges and histograms of locks.
 
-mod histogram;
 mod prometheus;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use self::histogram::HistogramSnapshot;
+pub use zk_session::HistogramSnapshot;
 
-use self::histogram::Histogram;
+use zk_session::Histogram;
+
 use crate::error::LossReason;
 
 /// Counters, gauges and histograms of the locks that it is given to, with `with_metrics`.
@@ -20,7 +20,7 @@ use crate::error::LossReason;
 /// [`snapshot`](Self::snapshot) returns the values, for any exporter.
 /// [`LockMetricsSnapshot::prometheus`] writes them in Prometheus' text format; the example
 /// `http_service` serves it at `/metrics`. For the session see
-/// [`Client::stats`](zk_session::Client::stats).
+/// [`Client::stats`](zk_session::Client::stats), which has the latency of requests.
 ///
 /// ```no_run
 /// # async fn example(client: zk_session::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -117,7 +117,7 @@ impl LockMetrics {
 
     pub(crate) fn waited(&self, time: Duration) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.0.wait.add(time);
+        self.0.wait.record(time);
     }
 
     pub(crate) fn gave_up(&self) {
@@ -133,9 +133,9 @@ impl LockMetrics {
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>, lease_left: Duration) {
         let values = &*self.0;
         values.held.fetch_sub(1, Ordering::Relaxed);
-        values.hold.add(held);
+        values.hold.record(held);
         let lost = match loss {
-            None | Some(LossReason::Released) => return values.lease_left.add(lease_left),
+            None | Some(LossReason::Released) => return values.lease_left.record(lease_left),
             Some(LossReason::SessionEnded(_)) => &values.lost_session,
             Some(LossReason::LeaseDeadlinePassed) => &values.lost_lease,
             Some(LossReason::ProcessPaused(_)) => &values.lost_pause,

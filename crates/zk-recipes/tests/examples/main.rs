@@ -63,7 +63,20 @@ async fn http_service_goes_on_after_its_session_expired() {
     assert_eq!(status, "HTTP/1.1 200 OK", "{page}");
     let is_there = |start| page.lines().any(|line| line.starts_with(start));
     assert!(is_there("zk_lock_acquired_total{lock=\"visits\"} 3"), "{page}");
-    assert!(is_there("zk_received_bytes_total "), "{page}");
+    for start in [
+        "zk_request_latency_seconds_bucket{le=\"+Inf\"} ",
+        "zk_requests_in_flight ",
+        "zk_connections_lost_total ",
+        "zk_sent_bytes_total ",
+        "zk_received_bytes_total ",
+        "zk_watches{kind=\"one_shot\"} ",
+    ] {
+        assert!(is_there(start), "{start} in {page}");
+    }
+    // A page names each metric once.
+    let mut names: Vec<&str> = page.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    names.sort_unstable();
+    assert!(names.is_sorted_by(|one, next| one < next), "{page}");
 }
 
 #[tokio::test]

@@ -88,13 +88,13 @@ impl Liveness {
         }
     }
 
-    /// Notes that a request was answered that was sent at `sent`, and whether it was the oldest.
-    pub(super) fn answered(&mut self, now: Instant, sent: Instant, was_oldest: bool) {
+    /// Notes that a request was answered after this time, and whether it was the oldest.
+    pub(super) fn answered(&mut self, now: Instant, round_trip: Duration, was_oldest: bool) {
         self.acked = Some(now);
         if was_oldest {
             self.moved_on = now;
         }
-        self.took(now.saturating_duration_since(sent));
+        self.took(round_trip);
     }
 
     /// Notes that a ping was answered, and returns its round-trip time.

@@ -30,7 +30,7 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use crate::{ErrorKind, Failure, Handle, Handles, Outcome, ReplyTo, Stats};
+use crate::{ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Outcome, ReplyTo, Stats};
 
 /// Identifier of a request of a caller. Identifiers grow in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +59,8 @@ pub(crate) struct Requests<H: Handles> {
     liveness: Liveness,
     /// Bytes that connections have accepted.
     bytes_sent: u64,
+    /// See [`Stats::request_latency`].
+    latency: HistogramSnapshot,
 }
 
 /// Recipient of a reply that did not arrive in time.
@@ -83,6 +85,7 @@ impl<H: Handles> Requests<H> {
             deadlines: Deadlines::new(),
             liveness: Liveness::new(now),
             bytes_sent: 0,
+            latency: HistogramSnapshot::default(),
         }
     }
 
@@ -316,7 +319,11 @@ impl<H: Handles> Requests<H> {
         let was_oldest = self.inflight.is_oldest(xid);
         let sent = self.inflight.take(xid)?;
         self.deadlines.met(sent.due);
-        self.liveness.answered(now, sent.at, was_oldest);
+        let round_trip = now.saturating_duration_since(sent.at);
+        self.liveness.answered(now, round_trip, was_oldest);
+        if !matches!(sent.recipient, Recipient::Heartbeat) {
+            self.latency.record(round_trip);
+        }
         Some(sent)
     }
 
@@ -399,6 +406,7 @@ impl<H: Handles> Requests<H> {
         stats.unwritten_bytes = self.outbound.unwritten();
         stats.frames_sent = self.outbound.frames();
         stats.bytes_sent = self.bytes_sent;
+        stats.request_latency = self.latency.clone();
     }
 
     /// Checks that the requests in flight are in the stream in their order.

@@ -1,8 +1,10 @@
 //! Statistics of the session.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use proto::{DataReply, ErrorCode, OpCode, Stat};
-use zk_session_core::WatchKind;
+use zk_session_core::{ErrorKind, WatchKind};
 
 use crate::harness::{World, ms, pong};
 use crate::script::ID;
@@ -64,6 +66,54 @@ fn heartbeat_and_ping_round_trips_are_measured() {
     world.deliver(&pong());
     let stats = world.session.stats(world.instant());
     assert_eq!(stats.ping_round_trip, Some(world.now() - sent));
+    assert_eq!(latency(&world), (0, ms(0)), "neither is an ordinary request");
+    world.finish();
+}
+
+#[test]
+fn request_latency_is_the_time_from_sending_to_reply() {
+    let mut world = World::new();
+    let queued = world.create("/n");
+    world.advance(ms(400));
+    world.bring_up();
+    world.advance(ms(3));
+    let create = world.take(OpCode::Create2);
+    world.serve(&create);
+    assert!(world.is_ok(queued));
+    assert_eq!(latency(&world), (1, ms(3)), "the time without a connection does not count");
+
+    world.get("/a");
+    let get = world.take(OpCode::GetData);
+    world.advance(ms(40));
+    world.answer(&get, 9, ErrorCode::NO_NODE, &());
+    assert_eq!(latency(&world), (2, ms(43)), "a reply with an error counts");
+
+    world.get("/a");
+    world.advance(ms(1));
+    world.cut();
+    assert_eq!(latency(&world), (2, ms(43)), "a lost request has no reply");
+    let stats = world.session.stats(world.instant());
+    let within = |bound| stats.request_latency.buckets().find(|it| it.0 == ms(bound)).unwrap().1;
+    assert_eq!([within(2), within(5), within(20), within(50)], [0, 1, 1, 2]);
+    world.finish();
+}
+
+#[test]
+fn request_latency_counts_late_replies_and_guaranteed_deletes() {
+    let mut world = World::with(|settings| settings.request_timeout = Some(ms(100)));
+    world.bring_up();
+    let late = world.get("/a");
+    world.advance(ms(100));
+    assert_eq!(world.failure(late).0, ErrorKind::TimedOut);
+    world.advance(ms(50));
+    let get = world.take(OpCode::GetData);
+    world.serve(&get);
+    assert_eq!(latency(&world), (1, ms(150)));
+    world.delete_guaranteed("/n");
+    world.advance(ms(7));
+    let delete = world.take(OpCode::Delete);
+    world.serve(&delete);
+    assert_eq!(latency(&world), (2, ms(157)));
     world.finish();
 }
 
@@ -102,4 +152,10 @@ fn ping_round_trip_counts_from_the_ping_it_answers() {
     let second = world.times(OpCode::Ping)[1];
     let round_trip = world.session.stats(world.instant()).ping_round_trip;
     assert_eq!(round_trip, Some(world.now() - second));
+}
+
+/// Returns the number of replies in the histogram, and the sum of their times.
+fn latency(world: &World) -> (u64, Duration) {
+    let latency = world.session.stats(world.instant()).request_latency;
+    (latency.count(), latency.sum())
 }

@@ -27,6 +27,22 @@ async fn lost_reply_gives_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn request_latency_contains_the_delay_of_a_reply() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.get_data("/").await.unwrap();
+    let fast = client.stats().request_latency;
+    assert_eq!((fast.count(), fast.sum()), (1, Duration::ZERO));
+    let delay = Duration::from_millis(700);
+    server.on(Op::GetData).delay(delay);
+    let (slow, behind) = (client.get_data("/"), client.exists("/"));
+    slow.await.unwrap();
+    behind.await.unwrap();
+    let latency = client.stats().request_latency;
+    assert_eq!((latency.count(), latency.sum()), (3, 2 * delay), "replies keep their order");
+}
+
+#[tokio::test(start_paused = true)]
 async fn answer_fault_returns_chosen_error_until_cancelled() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
