@@ -13,47 +13,94 @@ use crate::trace;
 pub(crate) struct Acquire {
     trace: trace::Acquire,
     /// On the heap: waiters of locks without metrics do not need this memory.
-    measured: Option<Box<Measured>>,
+    measured: Option<Box<MeasuredAcquire>>,
 }
 
 #[derive(Debug)]
-struct Measured {
-    metrics: LockMetrics,
-    begun: Instant,
+struct MeasuredAcquire {
+    /// `None` for a turn, which is not an acquisition of its own.
+    wait: Option<Measured>,
+    hand_off: HandOff,
 }
 
-impl Measured {
-    fn begin(kind: &Kind) -> Option<Box<Self>> {
-        let metrics = kind.metrics.clone()?;
-        Some(Box::new(Self { metrics, begun: now() }))
-    }
-
-    fn time(&self) -> Duration {
-        now().saturating_duration_since(self.begun)
-    }
+/// Progress of a hand-off to a waiter.
+#[derive(Clone, Copy, Debug)]
+enum HandOff {
+    /// No contender has blocked this one.
+    NotNeeded,
+    /// Other contenders block this one.
+    Blocked,
+    /// No contender blocks this one any longer, and it has known so since this time.
+    Begun(Instant),
 }
 
 impl Acquire {
     pub(crate) fn begin(kind: &Kind) -> Self {
-        let measured = Measured::begin(kind);
-        if let Some(measured) = &measured {
-            measured.metrics.began_to_wait();
-        }
+        let measured = Measured::begin(kind).map(|wait| {
+            wait.metrics.began_to_wait();
+            MeasuredAcquire { wait: Some(wait), hand_off: HandOff::NotNeeded }.into()
+        });
         Self { trace: trace::Acquire::begin(&kind.path), measured }
+    }
+
+    /// Marks this acquisition as the turn before an acquisition of `kind`, whose hand-off may begin
+    /// with it; see [`continue_hand_off`](Self::continue_hand_off).
+    pub(crate) fn precede(&mut self, kind: &Kind) {
+        if kind.metrics.is_some() {
+            let turn = MeasuredAcquire { wait: None, hand_off: HandOff::NotNeeded };
+            self.measured = Some(turn.into());
+        }
+    }
+
+    /// Continues the hand-off of the turn before this acquisition.
+    pub(crate) fn continue_hand_off(&mut self, turn: &Self) {
+        if let (Some(measured), Some(turn)) = (&mut self.measured, &turn.measured) {
+            measured.hand_off = turn.hand_off;
+        }
+    }
+
+    /// Notes that other contenders block this one.
+    pub(crate) fn blocked(&mut self) {
+        self.set_hand_off(|_| HandOff::Blocked);
+    }
+
+    /// Notes that nothing is known to block this contender any longer, if anything has blocked it.
+    pub(crate) fn unblocked(&mut self) {
+        self.set_hand_off(|before| match before {
+            HandOff::Blocked => HandOff::Begun(now()),
+            HandOff::NotNeeded | HandOff::Begun(_) => before,
+        });
+    }
+
+    /// Notes that the contender queues again, at the end.
+    pub(crate) fn restarted(&mut self) {
+        self.set_hand_off(|_| HandOff::NotNeeded);
     }
 
     pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
         self.trace.granted(node, token);
-        if let Some(measured) = self.measured.take() {
-            measured.metrics.waited(measured.time());
+        let Some(measured) = self.measured.take() else { return };
+        if let Some(wait) = measured.wait {
+            let now = now();
+            let hand_off = match measured.hand_off {
+                HandOff::Begun(at) => Some(now.saturating_duration_since(at)),
+                HandOff::NotNeeded | HandOff::Blocked => None,
+            };
+            wait.metrics.waited(wait.time_until(now), hand_off);
+        }
+    }
+
+    fn set_hand_off(&mut self, next: impl FnOnce(HandOff) -> HandOff) {
+        if let Some(measured) = &mut self.measured {
+            measured.hand_off = next(measured.hand_off);
         }
     }
 }
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let Some(measured) = &self.measured {
-            measured.metrics.gave_up();
+        if let Some(wait) = self.measured.as_ref().and_then(|it| it.wait.as_ref()) {
+            wait.metrics.gave_up();
         }
     }
 }
@@ -73,7 +120,7 @@ impl Hold {
         token: FencingToken,
         session_id: impl FnOnce() -> i64,
     ) -> Self {
-        let measured = Measured::begin(kind);
+        let measured = Measured::begin(kind).map(Box::new);
         if let Some(measured) = &measured {
             measured.metrics.acquired();
         }
@@ -95,8 +142,26 @@ impl Hold {
     pub(crate) fn end(&mut self, loss: Option<LossReason>, left: Duration) {
         self.trace.end(loss, left);
         if let Some(measured) = self.measured.take() {
-            measured.metrics.ended(measured.time(), loss, left);
+            measured.metrics.ended(measured.time_until(now()), loss, left);
         }
+    }
+}
+
+/// A duration that is measured from its beginning.
+#[derive(Debug)]
+struct Measured {
+    metrics: LockMetrics,
+    begun: Instant,
+}
+
+impl Measured {
+    fn begin(kind: &Kind) -> Option<Self> {
+        let metrics = kind.metrics.clone()?;
+        Some(Self { metrics, begun: now() })
+    }
+
+    fn time_until(&self, end: Instant) -> Duration {
+        end.saturating_duration_since(self.begun)
     }
 }
 

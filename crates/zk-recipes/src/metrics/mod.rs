@@ -47,6 +47,7 @@ struct Values {
     lost_pause: AtomicU64,
     lost_node: AtomicU64,
     wait: Histogram,
+    hand_off: Histogram,
     hold: Histogram,
     lease_left: Histogram,
 }
@@ -77,6 +78,14 @@ pub struct LockMetricsSnapshot {
     pub lost_node: u64,
     /// Time in the queue of the ensemble, until the lock was acquired.
     pub wait: HistogramSnapshot,
+    /// Time from the moment at which a waiter learns that the contender ahead of it has gone, until
+    /// it acquires the lock. Contenders that did not wait are not counted.
+    ///
+    /// It begins when the waiter's task handles the event, and contains the requests that the waiter
+    /// still needs, such as a list of the queue. With a [`Ticket`](crate::Ticket) it contains the time
+    /// until the caller acquires the lock. At a semaphore it begins with the last event before the
+    /// permits are free: the waiter's turn, the release of a permit, or a higher limit.
+    pub hand_off: HistogramSnapshot,
     /// Time from the lock to its release, or until a lost lock is given up.
     pub hold: HistogramSnapshot,
     /// Time for which the lease would have lasted at the release: the margin of the lock. A margin
@@ -106,6 +115,7 @@ impl LockMetrics {
             lost_pause: of(&values.lost_pause),
             lost_node: of(&values.lost_node),
             wait: values.wait.snapshot(),
+            hand_off: values.hand_off.snapshot(),
             hold: values.hold.snapshot(),
             lease_left: values.lease_left.snapshot(),
         }
@@ -115,9 +125,12 @@ impl LockMetrics {
         self.0.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn waited(&self, time: Duration) {
+    pub(crate) fn waited(&self, time: Duration, hand_off: Option<Duration>) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
         self.0.wait.record(time);
+        if let Some(hand_off) = hand_off {
+            self.0.hand_off.record(hand_off);
+        }
     }
 
     pub(crate) fn gave_up(&self) {

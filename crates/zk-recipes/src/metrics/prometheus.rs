@@ -15,13 +15,15 @@ impl LockMetricsSnapshot {
     /// | `zk_lock_waiting`, `zk_lock_held` | gauges |
     /// | `zk_lock_acquired_total`, `zk_lock_given_up_total` | counters |
     /// | `zk_lock_lost_total`, with the label `reason` | counter |
-    /// | `zk_lock_wait_seconds`, `zk_lock_hold_seconds`, `zk_lock_lease_left_seconds` | histograms |
+    /// | `zk_lock_wait_seconds`, `zk_lock_hand_off_seconds` | histograms |
+    /// | `zk_lock_hold_seconds`, `zk_lock_lease_left_seconds` | histograms |
     ///
     /// Queries that matter:
     ///
     /// ```text
     /// sum by (reason) (increase(zk_lock_lost_total[5m])) > 0                      a lock was lost
     /// histogram_quantile(0.99, rate(zk_lock_wait_seconds_bucket[5m]))             how long callers wait
+    /// histogram_quantile(0.99, rate(zk_lock_hand_off_seconds_bucket[5m])) > 0.1   hand-offs are slow
     /// histogram_quantile(0.01, rate(zk_lock_lease_left_seconds_bucket[1h])) < 2   the margin is short
     /// zk_lock_waiting > 100                                                       the queue grows
     /// ```
@@ -44,6 +46,8 @@ impl LockMetricsSnapshot {
         let help = "Locks that were lost while they were held.";
         page.counters("zk_lock_lost_total", help, "reason", &lost);
         page.histogram("zk_lock_wait_seconds", "Time in the queue until the lock.", &self.wait);
+        let hand_off = "Time from the event that the contender ahead has gone to the lock.";
+        page.histogram("zk_lock_hand_off_seconds", hand_off, &self.hand_off);
         page.histogram("zk_lock_hold_seconds", "Time from the lock to its end.", &self.hold);
         let left = "Time that the lease would have lasted at the release.";
         page.histogram("zk_lock_lease_left_seconds", left, &self.lease_left);

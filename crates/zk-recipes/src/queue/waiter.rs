@@ -204,6 +204,7 @@ impl Waiter {
             if ahead.is_next {
                 self.contender.claim_lease();
             }
+            self.contender.observed.blocked();
             self.stage = Stage::Behind(ahead);
             self.long_wait = None;
         }
@@ -264,7 +265,7 @@ impl Waiter {
         if let Stage::Behind(Blockers { nearest: Some(node), .. }) = &self.stage {
             let client = self.contender.client();
             if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
-                self.stage = Stage::In(None);
+                self.list_again();
             }
         }
         self.long_wait = Some(Box::pin(pending()));
@@ -289,7 +290,7 @@ impl Waiter {
                 (ahead.second, ahead.at_most_two_ahead) = (None, false);
             }
             _ => {
-                self.stage = Stage::In(None);
+                self.list_again();
                 return Ok(());
             }
         }
@@ -299,11 +300,17 @@ impl Waiter {
                 *place = QueuePosition { ahead: 1, holder: Some(holder.clone()) };
             }
         } else if self.is_stale() {
-            self.stage = Stage::In(None);
+            self.list_again();
         } else {
             self.come_first();
         }
         Ok(())
+    }
+
+    /// Lists the queue with the next step, because no contender may block this one any longer.
+    fn list_again(&mut self) {
+        self.contender.observed.unblocked();
+        self.stage = Stage::In(None);
     }
 
     /// Returns true if the own node may be deleted. Events are handled one by one, and that of the
@@ -316,6 +323,7 @@ impl Waiter {
     }
 
     fn come_first(&mut self) {
+        self.contender.observed.unblocked();
         // This watch fires when the node is deleted, so it needs no cancellation. A contender that
         // lists again and is still first already has it.
         let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
@@ -338,6 +346,7 @@ impl Waiter {
         self.stage = Stage::Out;
         self.watches = WatchSet::new(self.contender.client());
         self.contender.restart();
+        self.contender.observed.restarted();
         match self.restarts < RESTARTS_MAX {
             true => Ok(()),
             false => Err(LockError::NodeDeleted { path: self.contender.kind().path.clone() }),

@@ -58,7 +58,7 @@ pub(super) async fn wait(
         limit.at_least(permits).await?;
         // Dropped at the end of the turn. The session then deletes its node, over reconnects if
         // necessary; the leases do not depend on that.
-        let mut own_turn = Waiter::new(Contender::new(client, &kinds.turns));
+        let mut own_turn = turn(client, kinds);
         own_turn.acquire().await?;
         // Declared after the turn, so that the leases are dropped first.
         let mut leases = Leases::new(client, kinds, permits, &mut limit);
@@ -70,6 +70,14 @@ pub(super) async fn wait(
         }
     }
     Err(LockError::NodeDeleted { path: kinds.turns.path.clone() })
+}
+
+/// Returns the contender for a turn. This is a function of its own because a contender in a local
+/// variable of [`wait`] would take memory in the future of each waiter.
+fn turn(client: &Client, kinds: &Kinds) -> Waiter {
+    let mut contender = Contender::new(client, &kinds.turns);
+    contender.observed.precede(&kinds.leases);
+    Waiter::new(contender)
 }
 
 /// Acquires the permits if they are free now. This needs no turn: a permit that the head of the
@@ -135,6 +143,9 @@ impl<'a> Leases<'a> {
         let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.client.clone(), &turn_node, None));
         let path = &self.kinds.leases.path;
+        for lease in &mut self.contenders {
+            lease.observed.continue_hand_off(&own_turn.observed);
+        }
         let mut rank = self.enter().await?;
         let mut restarts = 0;
         loop {
@@ -157,12 +168,14 @@ impl<'a> Leases<'a> {
                     Some((names, watch)) => {
                         let rank = self.rank(&names);
                         if rank == LeaseRank::Behind {
+                            self.contenders.iter_mut().for_each(|it| it.observed.blocked());
                             let changed = pin!(self.limit.changed());
                             match select(select(watch, changed), turn_lost.as_mut()).await {
                                 Either::Left((Either::Left((event, _)), _)) => drop(event?),
                                 Either::Left((Either::Right((changed, _)), _)) => changed?,
                                 Either::Right(((), _)) => return Ok(TurnOutcome::Lost),
                             }
+                            self.contenders.iter_mut().for_each(|it| it.observed.unblocked());
                         }
                         rank
                     }

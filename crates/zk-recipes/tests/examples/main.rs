@@ -64,6 +64,7 @@ async fn http_service_goes_on_after_its_session_expired() {
     let is_there = |start| page.lines().any(|line| line.starts_with(start));
     assert!(is_there("zk_lock_acquired_total{lock=\"visits\"} 3"), "{page}");
     for start in [
+        "zk_lock_hand_off_seconds_count{lock=\"visits\"} 0",
         "zk_request_latency_seconds_bucket{le=\"+Inf\"} ",
         "zk_requests_in_flight ",
         "zk_connections_lost_total ",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_recipes::{LocalQueueLimits, LockMetrics, LossReason, Mutex, RwLock, Semaphore};
-use zk_testing::TestServer;
+use zk_testing::{Op, TestServer};
 
 use crate::{client, settle};
 
@@ -32,6 +32,120 @@ async fn waits_holds_and_margins_are_measured() {
     assert!(now.wait.sum() >= Duration::from_secs(3), "{now:?}");
     assert!(now.hold.sum() >= Duration::from_secs(3), "{now:?}");
     assert!(now.lease_left.sum() > Duration::ZERO, "{now:?}");
+}
+
+/// The event of a marked release grants the lock, without a request.
+#[tokio::test(start_paused = true)]
+async fn hand_off_begins_with_the_last_contender_that_leaves() {
+    let server = TestServer::in_memory();
+    let (one, two, three) =
+        (client(&server, 1).await, client(&server, 2).await, client(&server, 3).await);
+    let metrics = LockMetrics::new();
+    let lock = |client| Mutex::new(client, "/l").unwrap().with_metrics(&metrics);
+    let held = lock(&one).acquire().await.unwrap();
+    let between = lock(&two).enqueue().await.unwrap();
+    let mine = lock(&three);
+    let waiting = tokio::spawn(async move { mine.acquire().await });
+    settle().await;
+    drop(between);
+    tokio::time::sleep(Duration::from_secs(3)).await; // reason: virtual time
+    assert_eq!(hand_offs(&metrics), (0, Duration::ZERO), "nobody waited, or still waits");
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(hand_offs(&metrics), (1, Duration::ZERO));
+    assert!(metrics.snapshot().wait.sum() >= Duration::from_secs(3));
+    lock(&one).acquire().await.unwrap().release().await.unwrap();
+    assert!(lock(&one).try_acquire().await.unwrap().is_some());
+    assert_eq!(hand_offs(&metrics).0, 1, "a free lock needs no hand-off");
+}
+
+/// A waiter for a read-write lock lists the queue after the event.
+#[tokio::test(start_paused = true)]
+async fn hand_off_contains_the_list_after_the_event() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let metrics = LockMetrics::new();
+    let sides = |client| RwLock::new(client, "/rw").unwrap().with_metrics(&metrics);
+    let reading = sides(&one).read().acquire().await.unwrap();
+    let writer = sides(&other).write().clone();
+    let waiting = tokio::spawn(async move { writer.acquire().await });
+    settle().await;
+    let delay = Duration::from_millis(300);
+    server.on(Op::GetChildren2).session(other.session_id()).delay(delay);
+    reading.release().await.unwrap();
+    let writing = waiting.await.unwrap().unwrap();
+    assert_eq!(hand_offs(&metrics), (1, delay));
+
+    let reader = sides(&one).read().clone();
+    let waiting = tokio::spawn(async move { reader.acquire().await });
+    settle().await;
+    server.on(Op::GetChildren2).session(one.session_id()).delay(delay);
+    writing.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+    assert_eq!(hand_offs(&metrics), (2, 2 * delay));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hand_off_of_a_ticket_lasts_until_it_is_acquired() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let metrics = LockMetrics::new();
+    let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
+    let mut ticket = lock.enqueue().await.unwrap();
+    held.release().await.unwrap();
+    assert_eq!(ticket.position_changed().await.unwrap().ahead, 0);
+    let pause = Duration::from_secs(2);
+    tokio::time::sleep(pause).await; // reason: virtual time
+    drop(ticket.acquire().await.unwrap());
+    assert_eq!(hand_offs(&metrics), (1, pause));
+}
+
+/// A waiter whose node is deleted queues again. It does not wait in its new place.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_queues_again_at_a_free_lock_adds_no_hand_off() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let metrics = LockMetrics::new();
+    let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
+    let mut ticket = lock.enqueue().await.unwrap();
+    let own = ticket.node().unwrap().to_owned();
+    // One transaction, so that both nodes are gone before the waiter lists.
+    let both = one.multi().delete(held.node(), None).delete(&own, None);
+    both.send().await.unwrap();
+    while ticket.position_changed().await.unwrap().ahead > 0 {}
+    drop(ticket.acquire().await.unwrap());
+    assert_eq!((metrics.snapshot().wait.count(), hand_offs(&metrics).0), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hand_off_of_a_permit_begins_with_its_release_or_the_turn() {
+    let server = TestServer::in_memory();
+    let (one, two, three) =
+        (client(&server, 1).await, client(&server, 2).await, client(&server, 3).await);
+    let [first, head, last] = [(); 3].map(|()| LockMetrics::new());
+    let permits = |client, metrics| Semaphore::new(client, "/s", 3).unwrap().with_metrics(metrics);
+    let held = permits(&one, &first).acquire_many(2).await.unwrap();
+    // The head waits for two permits; one is free.
+    let mine = permits(&two, &head);
+    let at_head = tokio::spawn(async move { mine.acquire_many(2).await });
+    settle().await;
+    let mine = permits(&three, &last);
+    let behind = tokio::spawn(async move { mine.acquire().await });
+    settle().await;
+    let [list, create] = [300, 500].map(Duration::from_millis);
+    server.on(Op::GetChildren2).session(two.session_id()).delay(list);
+    server.on(Op::Create2).session(three.session_id()).delay(create);
+    held.release().await.unwrap();
+    let granted = at_head.await.unwrap().unwrap();
+    drop((granted, behind.await.unwrap().unwrap()));
+    assert_eq!(hand_offs(&first).0, 0, "the permits were free");
+    assert_eq!(hand_offs(&head), (2, 2 * list), "each permit counts, from the event of a lease");
+    assert_eq!(hand_offs(&last), (1, create), "a permit was free when the turn came");
+    let again = permits(&one, &first).try_acquire().await.unwrap();
+    assert!(again.is_some());
+    assert_eq!(hand_offs(&first).0, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,8 +253,16 @@ async fn prometheus_page_has_every_value_with_its_labels() {
         "zk_lock_hold_seconds_bucket{lock=\"l\",le=\"5\"} 1",
         "zk_lock_hold_seconds_bucket{lock=\"l\",le=\"+Inf\"} 1",
         "zk_lock_hold_seconds_count{lock=\"l\"} 1",
+        "# TYPE zk_lock_hand_off_seconds histogram",
+        "zk_lock_hand_off_seconds_count{lock=\"l\"} 0",
     ] {
         assert!(page.lines().any(|it| it == line), "{line} in {page}");
     }
     assert!(metrics.snapshot().prometheus("").contains("\nzk_lock_held 0\n"));
+}
+
+/// Returns the number of hand-offs, and the sum of their times.
+fn hand_offs(metrics: &LockMetrics) -> (u64, Duration) {
+    let hand_off = metrics.snapshot().hand_off;
+    (hand_off.count(), hand_off.sum())
 }
