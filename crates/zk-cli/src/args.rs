@@ -50,17 +50,18 @@ Examples:
 
 Exit status:
   that of the command run under a lock, or 0
-  1   an error, told in one line on standard error
+  1   an error, with one line on standard error
   64  the command line cannot be understood
   69  the ensemble cannot be reached
   74  the lock was lost while the command ran
   75  the lock was not acquired in time
   78  another kind of lock uses the path, which would not exclude this one
 
-Lost connections are seen through: what was not done for certain is asked for again, if need be in
-another session, and nothing else is. The ensemble cannot be reached if it gives no session in 10 s,
-or answers no request for twice the session timeout (at least 10 s, at most 2 minutes). A lock that
-others hold is waited for without a limit, unless --timeout sets one."
+A command goes on after a lost connection. It repeats a request, if need be in another session, if the
+server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens
+no session in 10 s (see --retry), or answers no request for twice the session timeout (at least 10 s,
+at most 2 minutes). A command waits without a limit for a lock that others hold, unless --timeout sets
+one."
 )]
 pub(crate) struct Args {
     /// The servers of the ensemble, and the path under which all paths lie.
@@ -93,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Print on standard error what happens: sessions, lost connections, who has the lock.
+    /// Print sessions, lost connections, and the holder of the lock on standard error.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
 
@@ -211,7 +212,7 @@ Examples:
         recursive: bool,
     },
 
-    /// Apply several operations, all of them or none.
+    /// Apply several operations in one transaction.
     Txn(Txn),
 
     /// Check whether a node exists: `true`, or `false` and exit status 1.
@@ -545,7 +546,7 @@ pub(crate) struct Server {
     pub(crate) container_check: Duration,
 }
 
-/// Returns the message of a command line error, without the usage that clap appends.
+/// Returns the message of a command line error on one line, with a hint and without the usage.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let paragraphs =

@@ -17,7 +17,7 @@ Examples:
   zk man lock > zk-lock.1
   mkdir man1 && zk man --dir man1")]
 pub(crate) struct Man {
-    /// The command, such as lock; without it, the page of zk.
+    /// The command, for example lock. The default is the page of zk.
     command: Option<String>,
 
     /// Write the pages of all commands to this directory: zk.1, zk-lock.1 and so on.
@@ -43,14 +43,14 @@ pub(crate) fn run(man: &Man, output: Output) -> Result<(), Failure> {
     output.print_data(&page, || json!({ "page": data_json(&page) }))
 }
 
-/// Returns the definition of `zk`, whose commands have the names of their pages.
+/// Returns the definition of `zk`. Each command has the name of its page.
 fn command() -> Command {
     let mut zk = Args::command().disable_help_subcommand(true);
     zk.build();
     zk
 }
 
-/// Returns the name of a command's page, such as `zk-lock`.
+/// Returns the name of a command's page, for example `zk-lock`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

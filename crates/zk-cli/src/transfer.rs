@@ -112,7 +112,7 @@ struct Node {
     kind: Kind,
 }
 
-/// What removes an imported node.
+/// Kind of an imported node, by its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Persistent,

@@ -41,7 +41,7 @@ const DEPTH_MAX: u32 = 500;
 #[derive(Default)]
 struct Branch {
     children: BTreeMap<String, Self>,
-    /// The number of children, if they are deeper than what is shown.
+    /// The number of children, if they are too deep for the drawing.
     hidden: Option<usize>,
 }
 

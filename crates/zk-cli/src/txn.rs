@@ -1,4 +1,4 @@
-//! `zk txn`: several operations, all of them or none.
+//! `zk txn`: several operations in one transaction.
 
 use std::io::{Read as _, stdin};
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What a server's certificates say, for tools that examine a server.
+//! Names and expiry of a server's certificates, for tools that examine a server.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct ServerCertificates {
 }
 
 impl TlsBuilder {
-    /// Connects to a server over TCP, and returns what its certificates say.
+    /// Connects to a server over TCP, and returns the names and the expiry of its certificates.
     ///
     /// The connection is closed without a request. It is made even if a session would refuse the
     /// certificates, so that the reason can be found.
@@ -84,7 +84,7 @@ fn valid_until(
         return None;
     }
     let mut time = UnixTime::since_unix_epoch(Duration::from_secs(END_OF_TIME));
-    // One round for each certificate, and one that succeeds.
+    // Each round but the last finds one expired certificate.
     for _ in 0..=chain.len() {
         match verify(verifier, chain, time) {
             Err(Error::InvalidCertificate(CertificateError::ExpiredContext {

@@ -1,4 +1,4 @@
-//! `zk bench`: what an ensemble can do, measured with requests and locks of this command.
+//! `zk bench`: the speed of requests and locks on an ensemble.
 //!
 //! * [`measure`] does the work and takes the times.
 //! * [`plot`] prints them.

@@ -64,7 +64,7 @@ fn columns(times: &Times) -> [usize; COLUMNS] {
     columns
 }
 
-/// Draws a bar for each column. The longest one fills its line, and none is left out that has any.
+/// Draws a bar for each column. The longest bar fills the line. A column with any time has a bar.
 fn bars(columns: &[usize]) -> String {
     let most = columns.iter().copied().max().unwrap_or(0).max(1);
     let bar = |count: &usize| match *count {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_no_error() {
+    fn line_without_times_has_zeros() {
         let line = line("lock", &times(&[]));
         assert!(line.starts_with("lock                0    0.00 ms"), "{line}");
     }

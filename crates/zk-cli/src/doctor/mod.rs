@@ -1,4 +1,4 @@
-//! `zk doctor`: what this client is connected to, and what may go wrong with it.
+//! `zk doctor`: an examination of the servers, with a line for each finding.
 //!
 //! * [`certificates`] examines what a server shows over TLS.
 //! * [`words`] asks it with four-letter words.
@@ -141,7 +141,7 @@ async fn examine(
     Ok(mode)
 }
 
-/// Compares the session timeout with the one that was asked for, and says what a lock gets of it.
+/// Compares the session timeout with the requested one, and reports the lease that a lock gets.
 async fn timeouts(
     door: &Door<'_>,
     host: &Host,

@@ -1,4 +1,4 @@
-//! Four-letter words: what a server tells of itself without a session.
+//! Four-letter words: questions to a server without a session.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) async fn version(
     Ok(Some(mode))
 }
 
-/// Compares the tick of the server with what the lease assumes of it.
+/// Compares the tick of the server with the longest one that the lease assumes.
 pub(super) async fn tick(
     door: &Door<'_>,
     host: &Host,

@@ -53,7 +53,7 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     data: bool,
 
-    /// Run a command for each event in place of printing it. What follows belongs to the command.
+    /// Run a command for each event, with all arguments after this option. The event is not printed.
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
     exec: Vec<OsString>,
 }
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     result
 }
 
-/// What is watched, and what happens at an event.
+/// The node to watch, and the reaction to its events.
 struct Watched<'a> {
     path: &'a str,
     reaction: Reaction<'a>,

@@ -1,4 +1,4 @@
-//! What `zk watch` does at an event.
+//! The reaction of `zk watch` to an event.
 
 use std::ffi::OsString;
 use std::path::Path;

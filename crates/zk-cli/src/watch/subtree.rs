@@ -17,7 +17,7 @@ pub(super) struct SubtreeWatch {
     told: Option<BTreeMap<String, Told>>,
 }
 
-/// What was told of a node that exists.
+/// State of a node in the printed lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// The node as it was read: the zxids that created it and set its data.

@@ -1,4 +1,4 @@
-//! Metrics: what is counted, and when.
+//! Metrics: counters and histograms, on virtual time.
 
 use std::time::Duration;
 

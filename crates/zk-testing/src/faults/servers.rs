@@ -183,6 +183,9 @@ impl Connections {
     }
 
     /// Stops all bytes in both directions until [`resume`](Self::resume).
+    ///
+    /// The session does not expire by this alone, because its client opens another connection. Refuse
+    /// connects as well to let it expire.
     pub fn stall(&self) {
         self.server.with(|ensemble| self.ids.iter().for_each(|id| ensemble.stall_connection(*id)));
     }
