@@ -13,9 +13,6 @@ use zk_recipes::{
 
 use crate::acl::NewNodeAcl;
 
-/// The text before the number in the names of candidates, as in Curator's `LeaderLatch`.
-pub(crate) const LATCH: &str = "latch-";
-
 /// The locks to acquire.
 #[derive(Debug)]
 pub(crate) enum LockSpec {
@@ -103,7 +100,8 @@ impl LockSpec {
                 one(&at!(SemaphoreMutex::new(client, path), nodes), how).await
             }
             Self::Leadership(path) => {
-                let mut election = at!(Mutex::new(client, path), nodes).with_lock_name(LATCH)?;
+                let mut election =
+                    at!(Mutex::new(client, path), nodes).with_lock_name(Mutex::LEADER_LATCH)?;
                 if let Some(data) = &nodes.data {
                     election = election.with_data(data.as_bytes());
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
@@ -579,13 +579,19 @@ fn hint(error: &clap::Error) -> Option<String> {
         }
         // `zk lock PATH CMD` is the usual slip.
         ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
-            if std::env::args().any(|name| WITH_COMMAND.contains(&name.as_str()))
-                && !std::env::args().any(|argument| argument == "--") =>
+            if runs_command() && !std::env::args_os().any(|argument| argument == "--") =>
         {
             Some("the command goes after --, as in zk lock /locks/a -- ./backup.sh".to_owned())
         }
         _ => None,
     }
+}
+
+/// Returns true if the command line names a command that runs a command.
+fn runs_command() -> bool {
+    let zk = Args::command();
+    let named = std::env::args_os().find(|name| zk.find_subcommand(name).is_some());
+    named.is_some_and(|name| WITH_COMMAND.iter().any(|it| name == *it))
 }
 
 /// Commands that run a command.
@@ -658,8 +664,6 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

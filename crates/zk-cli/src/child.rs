@@ -1,16 +1,16 @@
-//! The command that runs under a lock.
+//! Commands that this program runs: under a lock, or for an event.
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{IsTerminal, stdin};
+use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use tokio::process::Command;
+use tokio::process::{ChildStdin, Command};
 
 use crate::failure::Failure;
 
@@ -37,18 +37,18 @@ enum Reach {
 }
 
 impl Child {
-    /// Starts `command`, with the lock's nodes and tokens in its environment.
-    pub(crate) fn spawn(command: &[OsString], nodes: &str, tokens: &str) -> Result<Self, Failure> {
+    /// Starts `command` with these variables in its environment.
+    pub(crate) fn spawn(
+        command: &[OsString],
+        environment: [(&str, &str); 2],
+        stdin: Stdio,
+    ) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::other("there is no command to run".to_owned()));
         };
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env("ZK_LOCK_NODE", nodes)
-            .env("ZK_FENCING_TOKEN", tokens)
-            .kill_on_drop(true);
-        let reach = match stdin().is_terminal() {
+        command.args(arguments).envs(environment).stdin(stdin).kill_on_drop(true);
+        let reach = match io::stdin().is_terminal() {
             true => Reach::Process,
             false => {
                 command.process_group(0);
@@ -61,6 +61,11 @@ impl Child {
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
         let pid = pid.ok_or_else(|| failed(&"it has no process id"))?;
         Ok(Self { process, reach: reach(Pid::from_raw(pid)) })
+    }
+
+    /// Returns the pipe to the standard input of the command, once.
+    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.process.stdin.take()
     }
 
     /// Waits for the command to end. Returns the exit status that a shell would report.

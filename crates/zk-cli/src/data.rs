@@ -57,7 +57,8 @@ impl NewData {
     }
 }
 
-fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+/// Reads all of `source`, up to [`INPUT_MAX`] bytes.
+pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
     let mut data = Vec::new();
     let limited = source.take(INPUT_MAX + 1).read_to_end(&mut data);
     limited.map_err(|error| unreadable(name, &error))?;

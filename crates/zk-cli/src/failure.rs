@@ -8,7 +8,7 @@ use zk_recipes::session::{Error, ErrorCode, ErrorKind, Outcome, PathError, Sessi
 use zk_recipes::{LockError, LossReason};
 
 use crate::acquired_lock::{LockSpec, Refused};
-use crate::output::{Output, tell};
+use crate::output::{Output, json_line, tell};
 
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -37,7 +37,7 @@ pub(crate) struct Failure {
     is_denied: bool,
     /// The error code of the server, if it rejected a request.
     rejection: Option<ErrorCode>,
-    /// Whether the last request may have been applied.
+    /// Whether the command may have changed anything.
     may_be_applied: bool,
 }
 
@@ -110,9 +110,10 @@ impl Failure {
         self
     }
 
-    /// Adds where in the input the failure is.
-    pub(crate) fn with_place(mut self, place: &str) -> Self {
-        self.message = format!("{place}: {}", self.message);
+    /// Adds the line of the input. The lines before it were applied.
+    pub(crate) fn with_line(mut self, line: usize) -> Self {
+        self.may_be_applied |= line > 1;
+        self.message = format!("line {line}: {}", self.message);
         self
     }
 
@@ -125,6 +126,7 @@ impl Failure {
     /// Adds the number of nodes that were deleted below the given node before the failure.
     pub(crate) fn with_deleted(mut self, nodes: usize) -> Self {
         if nodes > 0 {
+            self.may_be_applied = true;
             self.message.push_str(&format!("; of what is below, {nodes} deleted"));
         }
         self
@@ -136,11 +138,6 @@ impl Failure {
         Self::new(128 + signal, "interrupted".to_owned())
     }
 
-    /// Returns the error code of the server, if it rejected a request.
-    pub(crate) fn rejection(&self) -> Option<ErrorCode> {
-        self.rejection
-    }
-
     /// Returns true if the request may be repeated in another session, because nothing was applied.
     pub(crate) fn starts_over(&self) -> bool {
         self.starts_over
@@ -150,7 +147,7 @@ impl Failure {
     pub(crate) fn report(self, output: Output) -> ExitCode {
         match output.is_json() {
             _ if self.code == PIPE_CLOSED => {}
-            true => tell(&self.to_json().to_string()),
+            true => tell(&json_line(&self.to_json())),
             false => tell(&format!("zk: {self}")),
         }
         ExitCode::from(self.code)
@@ -158,7 +155,7 @@ impl Failure {
 
     fn to_json(&self) -> Value {
         json!({
-            "error": self.message,
+            "error": one_line(&self.message),
             "status": self.code,
             "code": self.rejection.and_then(|code| code.name()),
             "may_be_applied": self.may_be_applied,

@@ -6,7 +6,7 @@ use zk_recipes::session::{Client, Retry, path::file_name};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
-use crate::subtree::{read_each, sorted_paths};
+use crate::subtree::{read_each, sorted_paths, tell_hidden};
 
 /// The `find` command.
 #[derive(Debug, ClapArgs)]
@@ -52,7 +52,8 @@ pub(crate) async fn find(
     find: &Find,
     output: Output,
 ) -> Result<(), Failure> {
-    let mut paths = sorted_paths(client, retry, &find.path).await?;
+    let (mut paths, hidden) = sorted_paths(client, retry, &find.path).await?;
+    tell_hidden(hidden);
     if let Some(pattern) = &find.name {
         paths.retain(|path| matches(file_name(path), pattern));
     }
@@ -76,7 +77,8 @@ pub(crate) async fn ephemerals(
     wanted: &Ephemerals,
     output: Output,
 ) -> Result<(), Failure> {
-    let paths = sorted_paths(client, retry, &wanted.path).await?;
+    let (paths, hidden) = sorted_paths(client, retry, &wanted.path).await?;
+    tell_hidden(hidden);
     let mut found = Vec::new();
     read_each(client, retry, &paths, Client::exists, |path, stat| {
         let session = stat.map_or(0, |stat| stat.ephemeral_owner);

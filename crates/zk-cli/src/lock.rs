@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::future::pending;
+use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -13,7 +14,7 @@ use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refuse
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
 use crate::output::tell;
-use crate::sessions::{CONNECT_TIMEOUT, Sessions, clock};
+use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
 use crate::verbose;
 
@@ -63,39 +64,37 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
     }
     let mut signals = Signals::new()?;
     loop {
-        match run_once(&mut sessions, &task, &mut signals).await {
-            Err(failure) if task.stands_again && failure.is_loss() => {
-                tell(&format!("zk: {failure}; standing again"));
+        let (client, lock) = match acquire(&mut sessions, &task, &mut signals).await {
+            Ok(acquired) => acquired,
+            Err(failure) => {
+                // The close deletes the contender's node, so that no other client waits behind it.
+                sessions.close().await;
+                return Err(failure);
             }
-            ended => return ended,
+        };
+        let failure = match hold(&client, &lock, &task, &mut signals).await {
+            Ok(code) => return release(&mut sessions, &client, lock, code, &mut signals).await,
+            Err(failure) => failure,
+        };
+        // A loss is reported without waiting for servers that do not answer.
+        drop(lock);
+        sessions.close().await;
+        // A signal was meant to end the command.
+        if !task.stands_again || !failure.is_loss() || signals.were_received() {
+            return Err(failure);
         }
+        tell(&format!("zk: {failure}; standing again"));
     }
 }
 
-/// Runs the command under the lock. Closes the session before a failure is returned.
-async fn run_once(
+/// Releases the lock after the command has ended with the exit status `code`.
+async fn release(
     sessions: &mut Sessions,
-    task: &Task,
+    client: &Client,
+    lock: AcquiredLock,
+    code: u8,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let (client, lock) = match acquire(sessions, task, signals).await {
-        Ok(acquired) => acquired,
-        Err(failure) => {
-            // The close deletes the contender's node, so that no other client waits behind it.
-            sessions.close().await;
-            return Err(failure);
-        }
-    };
-    let held = hold(&client, &lock, task, signals).await;
-    let code = match held {
-        Ok(code) => code,
-        Err(failure) => {
-            // A loss is reported without waiting for servers that do not answer.
-            drop(lock);
-            sessions.close().await;
-            return Err(failure);
-        }
-    };
     let lost = tokio::select! {
         // A silent ensemble does not receive the release. It deletes the node when the session
         // ends.
@@ -123,7 +122,7 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<(Client, AcquiredLock), Failure> {
     // A single try takes time too: as long as a connection may take.
-    let limit = task.timeout.map(|it| if it.is_zero() { CONNECT_TIMEOUT } else { it });
+    let limit = task.timeout.map(|it| if it.is_zero() { sessions.connect_timeout() } else { it });
     let deadline = limit.map(|limit| clock() + limit);
     let how = match task.timeout {
         Some(Duration::ZERO) => Approach::Look,
@@ -198,7 +197,9 @@ async fn hold(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let nodes = lock.nodes();
-    let mut child = Child::spawn(&task.command, &nodes, &lock.tokens()?)?;
+    let tokens = lock.tokens()?;
+    let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
+    let mut child = Child::spawn(&task.command, environment, Stdio::inherit())?;
     let mut lost = lock.lost();
     let mut asked_for = std::pin::pin!(async {
         // If the wait for a revocation request fails, the loss gives a better reason.

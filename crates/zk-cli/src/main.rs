@@ -88,13 +88,16 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
-        let config = Config::new(connect)?.session_timeout(args.session_timeout);
+        // A full pipe or an open terminal may block this thread.
+        let config = Config::new(connect)?.dedicated_thread(true);
+        let config = config.session_timeout(args.session_timeout);
         args.security.present(config, &credentials)
     };
     if let Command::Doctor = args.command {
         let presents_secrets = args.security.has_secrets(&credentials);
         let session_timeout = args.session_timeout;
-        let door = Door { config: &config, tls, session_timeout, presents_secrets };
+        let retry = args.retry;
+        let door = Door { config: &config, tls, session_timeout, retry, presents_secrets };
         return doctor::run(&door, &args.connect, output).await;
     }
     let mut config = config(&args.connect)?;

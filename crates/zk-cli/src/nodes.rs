@@ -97,12 +97,11 @@ pub(crate) async fn delete_recursive(
 ) -> Result<(), Failure> {
     let mut progress = Progress::new("deleted", None);
     let ended = delete_branch(retry, path, version, &mut progress).await;
-    progress.end();
     ended.map_err(|error| Failure::from(error).with_deleted(progress.done()))
 }
 
 /// Deletes the node at `path` and everything below it. `progress` counts the deleted nodes.
-async fn delete_branch(
+pub(crate) async fn delete_branch(
     retry: &Retry,
     path: &str,
     version: Option<i32>,

@@ -28,7 +28,7 @@ impl Output {
         json: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
         let text: String = match self.json {
-            true => format!("{}\n", json()),
+            true => format!("{}\n", json_line(&json())),
             false => lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect(),
         };
         write(text.as_bytes())
@@ -41,7 +41,7 @@ impl Output {
         json: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
         if self.json {
-            return write(format!("{}\n", json()).as_bytes());
+            return write(format!("{}\n", json_line(&json())).as_bytes());
         }
         write(data)?;
         match stdout().is_terminal() && !data.is_empty() {
@@ -109,7 +109,41 @@ pub(crate) fn data_of_json(json: &Value) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect())
 }
 
-/// Returns data as one line of text, with control characters escaped.
+/// Returns JSON on one line, with all control characters escaped. `serde_json` leaves DEL and those
+/// from U+0080 to U+009F, which terminals obey. They occur in strings only.
+pub(crate) fn json_line(value: &Value) -> String {
+    let mut line = String::new();
+    for char in value.to_string().chars() {
+        match char.is_control() {
+            true => line.push_str(&format!("\\u{:04x}", u32::from(char))),
+            false => line.push(char),
+        }
+    }
+    line
+}
+
+/// Returns data as one line of text: characters that cannot be printed, and backslashes, are escaped.
 pub(crate) fn data_text(data: &[u8]) -> String {
-    String::from_utf8_lossy(data).escape_debug().to_string()
+    let text = String::from_utf8_lossy(data);
+    text.chars().fold(String::new(), |mut line, char| {
+        match char {
+            '\'' | '"' => line.push(char),
+            _ => line.extend(char.escape_debug()),
+        }
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let text = "it's \"a\" \\ b\n\u{9b}2J ä";
+        assert_eq!(data_text(text.as_bytes()), "it's \"a\" \\\\ b\\n\\u{9b}2J ä");
+        let json = json_line(&Value::from(text));
+        assert_eq!(json, r#""it's \"a\" \\ b\n\u009b2J ä""#);
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), text);
+    }
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use zk_recipes::session::{Client, path::file_name};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
-use crate::acquired_lock::LATCH;
 use crate::failure::Failure;
 use crate::output::{Output, aligned, data_json, data_text};
 
@@ -33,8 +32,8 @@ async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, Loc
     // Their nodes are ordered differently.
     if has_any(&["-__READ__", "-__WRIT__"]) {
         RwLock::new(client, path)?.participants().await
-    } else if has_any(&[LATCH]) {
-        Mutex::new(client, path)?.with_lock_name(LATCH)?.participants().await
+    } else if has_any(&[Mutex::LEADER_LATCH]) {
+        Mutex::new(client, path)?.with_lock_name(Mutex::LEADER_LATCH)?.participants().await
     } else {
         Ok(contenders)
     }

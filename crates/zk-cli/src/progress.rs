@@ -13,15 +13,21 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Creates the progress of work such as "exported", on `all` nodes if the number is known.
+    /// Creates the progress of work, for example "exported", on `all` nodes if the number is known.
     pub(crate) fn new(what: &'static str, all: Option<usize>) -> Self {
-        Self { what, done: 0, all, line: ProgressLine::default() }
+        Self { what, done: 0, all, line: ProgressLine::new() }
+    }
+
+    /// Creates progress that is not shown.
+    pub(crate) fn silent() -> Self {
+        Self { line: ProgressLine { due: None, is_shown: false }, ..Self::new("", None) }
     }
 
     pub(crate) fn one_more(&mut self) {
         self.done += 1;
         if self.line.is_due() {
-            self.show();
+            let all = self.all.map(|all| format!(" of {all}")).unwrap_or_default();
+            self.line.show(format_args!("{}{all} nodes {}", self.done, self.what));
         }
     }
 
@@ -29,60 +35,49 @@ impl Progress {
     pub(crate) fn done(&self) -> usize {
         self.done
     }
-
-    /// Prints the last number, if any was printed.
-    pub(crate) fn end(&mut self) {
-        if self.line.is_shown() {
-            self.show();
-        }
-        self.line.end();
-    }
-
-    fn show(&mut self) {
-        let all = self.all.map(|all| format!(" of {all}")).unwrap_or_default();
-        self.line.show(format_args!("{} {}{all} nodes", self.what, self.done));
-    }
 }
 
-/// A line of a terminal that each call writes anew.
-#[derive(Default)]
+/// A line of a terminal that each call writes anew. It is removed when this value is dropped.
 pub(crate) struct ProgressLine {
-    shown: Option<Instant>,
+    /// Time from which the line is written; `None` if standard error is no terminal.
+    due: Option<Instant>,
+    is_shown: bool,
 }
 
 impl ProgressLine {
-    /// Returns true on a terminal, if the line is older than [`SHOWN_EVERY`].
-    fn is_due(&self) -> bool {
-        stderr().is_terminal() && self.shown.is_none_or(|shown| now() - shown >= SHOWN_EVERY)
+    pub(crate) fn new() -> Self {
+        let due = stderr().is_terminal().then(|| now() + SHOWN_EVERY);
+        Self { due, is_shown: false }
     }
 
-    fn is_shown(&self) -> bool {
-        self.shown.is_some()
+    fn is_due(&self) -> bool {
+        self.due.is_some_and(|due| due <= now())
     }
 
     /// Writes the line on a terminal.
     pub(crate) fn show(&mut self, text: impl Display) {
-        if stderr().is_terminal() {
-            self.shown = Some(now());
+        if let Some(due) = &mut self.due {
+            *due = now() + SHOWN_EVERY;
+            self.is_shown = true;
             drop(write!(stderr(), "\r{text}\u{1b}[K"));
-        }
-    }
-
-    /// Ends the line, if it was written.
-    pub(crate) fn end(&mut self) {
-        if self.shown.take().is_some() {
-            drop(writeln!(stderr()));
         }
     }
 
     /// Removes the line, if it was written.
     pub(crate) fn remove(&mut self) {
-        if self.shown.take().is_some() {
+        if std::mem::take(&mut self.is_shown) {
             drop(write!(stderr(), "\r\u{1b}[K"));
         }
     }
 }
 
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Interval between two states of the line. Shorter work shows none.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 #[allow(clippy::disallowed_methods, reason = "the progress that people watch")]

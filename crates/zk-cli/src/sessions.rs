@@ -13,7 +13,7 @@ use crate::verbose;
 
 /// The longest time to open a session, unless --retry says more. The command as a whole may take
 /// longer.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time to open the first session while all servers refuse connections. The usual
 /// reason is a mistyped address.
@@ -214,8 +214,15 @@ impl Sessions {
         Failure::silent(&self.servers)
     }
 
-    /// Closes the current session, within a short time in case the servers do not answer.
+    /// Returns the longest time to open a session.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// Closes the current session, within a short time in case the servers do not answer. Another
+    /// one may be opened.
     pub(crate) async fn close(&mut self) {
+        (self.current, self.fruitless_since) = (None, None);
         if let Some(manager) = self.manager.take() {
             drop(timeout(GOODBYE, manager.close()).await);
         }

@@ -12,6 +12,7 @@ pub(crate) struct Signals {
     terminate: unix::Signal,
     hang_up: unix::Signal,
     quit: unix::Signal,
+    were_received: bool,
 }
 
 impl Signals {
@@ -24,17 +25,25 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             hang_up: listen(SignalKind::hangup())?,
             quit: listen(SignalKind::quit())?,
+            were_received: false,
         })
     }
 
     /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
-        tokio::select! {
+        let signal = tokio::select! {
             _ = self.interrupt.recv() => Signal::SIGINT,
             _ = self.terminate.recv() => Signal::SIGTERM,
             _ = self.hang_up.recv() => Signal::SIGHUP,
             _ = self.quit.recv() => Signal::SIGQUIT,
-        }
+        };
+        self.were_received = true;
+        signal
+    }
+
+    /// Returns true if any signal has arrived so far.
+    pub(crate) fn were_received(&self) -> bool {
+        self.were_received
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use zk_recipes::session::{Children, Client, Error, ErrorCode, Pending, Retry, RetryOn, path};
 
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::{Output, data_text, tell};
 
 /// Prints the paths of a node and of all nodes below it, each before those below it.
 pub(crate) async fn ls(
@@ -13,21 +13,30 @@ pub(crate) async fn ls(
     root: &str,
     output: Output,
 ) -> Result<(), Failure> {
-    let paths = sorted_paths(client, retry, root).await?;
+    let (paths, hidden) = sorted_paths(client, retry, root).await?;
+    tell_hidden(hidden);
     let lines = paths.iter().map(|path| data_text(path.as_bytes()));
     output.print(lines, || paths.iter().map(|path| json!(path)).collect())
 }
 
-/// Lists a node and all nodes below it, each before those below it.
+/// Lists a node and all nodes below it, each before those below it. Returns also the number of nodes
+/// whose children this client may not list.
 pub(crate) async fn sorted_paths(
     client: &Client,
     retry: &Retry,
     root: &str,
-) -> Result<Vec<String>, Error> {
-    let mut paths = paths(client, retry, root).await?;
+) -> Result<(Vec<String>, usize), Error> {
+    let (mut paths, hidden) = paths(client, retry, root).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
-    Ok(paths)
+    Ok((paths, hidden))
+}
+
+/// Prints the number of nodes whose children this client may not list.
+pub(crate) fn tell_hidden(nodes: usize) {
+    if nodes > 0 {
+        tell(&format!("zk: no permission to list the children of {nodes} of the nodes"));
+    }
 }
 
 /// Prints the number of nodes below a node.
@@ -41,36 +50,39 @@ pub(crate) async fn count(
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            paths(client, retry, root).await?.len() - 1
+            let (paths, hidden) = paths(client, retry, root).await?;
+            tell_hidden(hidden);
+            paths.len() - 1
         }
         Err(error) => return Err(error.into()),
     };
     output.print([number.to_string()], || json!({ "descendants": number }))
 }
 
-/// Lists a node and all nodes below it, level by level. Nodes that vanish meanwhile are left out.
-async fn paths(client: &Client, retry: &Retry, root: &str) -> Result<Vec<String>, Error> {
+/// Lists a node and all nodes below it, level by level; see [`walk`].
+async fn paths(client: &Client, retry: &Retry, root: &str) -> Result<(Vec<String>, usize), Error> {
     let mut found = vec![root.to_owned()];
-    walk(client, retry, root, |node, listed| {
-        let children = listed?;
+    let hidden = walk(client, retry, root, |node, children| {
         let below: Vec<String> =
             children.names.names().map(|name| path::child(node, &name)).collect();
         found.extend_from_slice(&below);
-        Ok(below)
+        below
     })
     .await?;
-    Ok(found)
+    Ok((found, hidden))
 }
 
 /// Lists the children of `root`, which must exist, and of all nodes that `visit` returns, level by
-/// level. Nodes that vanish meanwhile are left out.
+/// level. Nodes that vanish meanwhile are left out. Returns the number of nodes whose children this
+/// client may not list.
 pub(crate) async fn walk(
     client: &Client,
     retry: &Retry,
     root: &str,
-    mut visit: impl FnMut(&str, Result<Children, Error>) -> Result<Vec<String>, Error>,
-) -> Result<(), Error> {
-    let mut level = visit(root, Ok(retry.get_children(root).await?))?;
+    mut visit: impl FnMut(&str, Children) -> Vec<String>,
+) -> Result<usize, Error> {
+    let mut level = visit(root, retry.get_children(root).await?);
+    let mut hidden = 0;
     while !level.is_empty() {
         let mut next = Vec::new();
         for chunk in level.chunks(READS_AT_ONCE) {
@@ -78,16 +90,18 @@ pub(crate) async fn walk(
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                    listed => next.extend(visit(node, listed)?),
+                    Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => hidden += 1,
+                    listed => next.extend(visit(node, listed?)),
                 }
             }
         }
         level = next;
     }
-    Ok(())
+    Ok(hidden)
 }
 
-/// Reads all of `paths`, a hundred at once, in order. Nodes that vanish meanwhile are left out.
+/// Reads all of `paths`, a hundred at once, in order. Nodes that vanish meanwhile, or that this client
+/// may not read, are left out.
 pub(crate) async fn read_each<T>(
     client: &Client,
     retry: &Retry,
@@ -99,7 +113,8 @@ pub(crate) async fn read_each<T>(
         let asked: Vec<_> = chunk.iter().map(|path| ask(client, path)).collect();
         for (path, asked) in chunk.iter().zip(asked) {
             match or_again(asked, || retry.run(|client| ask(client, path))).await {
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                Err(error)
+                    if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {}
                 answer => seen(path, answer?),
             }
         }

@@ -4,7 +4,7 @@
 //! access control list. Servers hide from clients which nodes are containers or have a time to live
 //! (`DataNode.getClientEphemeralOwner`), so only a line that says so itself becomes such a node.
 
-use std::io::{BufRead, Write, stdin, stdout};
+use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -18,8 +18,15 @@ use crate::subtree;
 
 /// Prints the node at `root` and all below it. Ephemeral nodes are left out: they belong to sessions.
 pub(crate) async fn export(client: &Client, retry: &Retry, root: &str) -> Result<(), Failure> {
-    let paths = subtree::sorted_paths(client, retry, root).await?;
-    let mut progress = Progress::new("exported", Some(paths.len()));
+    let (paths, hidden) = subtree::sorted_paths(client, retry, root).await?;
+    if hidden > 0 {
+        let why = format!("no permission to list the children of {hidden} of the nodes");
+        return Err(Failure::other(format!("{why}: the export would not be complete")));
+    }
+    let mut progress = match stdout().is_terminal() {
+        true => Progress::silent(),
+        false => Progress::new("exported", Some(paths.len())),
+    };
     let (mut out, mut ephemerals) = (stdout().lock(), 0);
     for path in &paths {
         let asked = (retry.get_data(path), retry.run(|client| client.get_acl(path)));
@@ -45,7 +52,6 @@ pub(crate) async fn export(client: &Client, retry: &Retry, root: &str) -> Result
         writeln!(out, "{line}").map_err(|error| Failure::of_output(&error))?;
         progress.one_more();
     }
-    progress.end();
     if ephemerals > 0 {
         tell(&format!("zk: {ephemerals} ephemeral nodes are left out"));
     }
@@ -57,7 +63,7 @@ pub(crate) async fn export(client: &Client, retry: &Retry, root: &str) -> Result
 pub(crate) async fn import(retry: &Retry, root: &str, overwrites: bool) -> Result<(), Failure> {
     let mut progress = Progress::new("imported", None);
     for (at, line) in stdin().lock().lines().enumerate() {
-        let failed = |why: &str| Failure::other(format!("line {}: {why}", at + 1));
+        let failed = |why: &str| Failure::other(why.to_owned()).with_line(at + 1);
         let line = line.map_err(|error| failed(&error.to_string()))?;
         if line.trim().is_empty() {
             continue;
@@ -69,10 +75,9 @@ pub(crate) async fn import(retry: &Retry, root: &str, overwrites: bool) -> Resul
             (root, below) => format!("{root}{below}"),
         };
         let imported = create(retry, &path, &node, overwrites).await;
-        imported.map_err(|failure| failure.with_place(&format!("line {}", at + 1)))?;
+        imported.map_err(|failure| failure.with_line(at + 1))?;
         progress.one_more();
     }
-    progress.end();
     Ok(())
 }
 

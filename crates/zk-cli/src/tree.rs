@@ -8,7 +8,7 @@ use zk_recipes::session::{Client, Retry, path};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
-use crate::subtree::walk;
+use crate::subtree::{tell_hidden, walk};
 
 /// The `tree` command.
 #[derive(Debug, ClapArgs)]
@@ -53,23 +53,24 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let mut root = Branch::default();
     let depth_max = usize::try_from(tree.depth).unwrap_or(usize::MAX);
-    walk(client, retry, &tree.path, |node, listed| {
+    let hidden = walk(client, retry, &tree.path, |node, children| {
         let below = names_below(&tree.path, node);
         let depth = below.len();
         let branch = below
             .iter()
             .fold(&mut root, |branch, name| branch.children.entry((*name).to_owned()).or_default());
-        let children = listed?.names;
+        let children = children.names;
         if depth >= depth_max {
             branch.hidden = Some(children.names().count()).filter(|count| *count > 0);
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
         let paths = names.iter().map(|name| path::child(node, name)).collect();
         branch.children.extend(names.into_iter().map(|name| (name, Branch::default())));
-        Ok(paths)
+        paths
     })
     .await?;
+    tell_hidden(hidden);
     let mut lines = vec![root.line(&tree.path)];
     root.draw("", &mut lines);
     output.print(lines, || root.to_json(&tree.path))

@@ -1,6 +1,6 @@
 //! `zk txn`: several operations in one transaction.
 
-use std::io::{Read as _, stdin};
+use std::io::stdin;
 use std::str::FromStr;
 
 use clap::Args as ClapArgs;
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::{Client, CreateMode, MultiOutcome, Retry, validate_path};
 
 use crate::acl::NewNodeAcl;
+use crate::data::all_of;
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
 
@@ -52,6 +53,9 @@ impl FromStr for Operation {
     fn from_str(text: &str) -> Result<Self, String> {
         let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
         let (path, data) = rest.split_once(' ').unwrap_or((rest, ""));
+        if !["create", "set", "delete", "check"].contains(&verb) || path.is_empty() {
+            return Err("write create, set, delete or check, and a path".to_owned());
+        }
         validate_path(path).map_err(|error| error.to_string())?;
         let (path, data) = (path.to_owned(), data.to_owned());
         match (verb, data.as_str()) {
@@ -59,13 +63,12 @@ impl FromStr for Operation {
             ("set", _) => Ok(Self::Set { path, data }),
             ("delete", "") => Ok(Self::Delete { path }),
             ("check", "") => Ok(Self::Check { path, version: None }),
-            ("check", version) => {
+            (_, version) if verb == "check" => {
                 let version = version.parse();
                 let version = version.map_err(|_| "write a version, such as check /a 3")?;
                 Ok(Self::Check { path, version: Some(version) })
             }
-            ("delete", _) => Err("delete has a path only".to_owned()),
-            _ => Err("write create, set, delete or check, and a path".to_owned()),
+            _ => Err("delete has a path only".to_owned()),
         }
     }
 }
@@ -76,9 +79,9 @@ impl Txn {
         if !self.operations.is_empty() {
             return Ok(());
         }
-        let mut text = String::new();
-        let read = stdin().lock().take(INPUT_MAX).read_to_string(&mut text);
-        read.map_err(|error| Failure::other(format!("cannot read standard input: {error}")))?;
+        let text = all_of(stdin().lock(), "standard input")?;
+        let text = String::from_utf8(text)
+            .map_err(|_| Failure::usage("standard input is not UTF-8".to_owned()))?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let operation = line.parse::<Operation>();
             self.operations
@@ -90,10 +93,6 @@ impl Txn {
         }
     }
 }
-
-/// Bytes of operations that are read at most. Servers accept about a megabyte, unless
-/// `jute.maxbuffer` says more.
-const INPUT_MAX: u64 = 64 * 1024 * 1024;
 
 pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), Failure> {
     let send = |client: &Client| {

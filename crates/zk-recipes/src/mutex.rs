@@ -11,6 +11,7 @@ use crate::lock_handle::{LockHandle, lock_options};
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
 use crate::queue::name;
+use crate::recipe::LATCH;
 use crate::ticket::Ticket;
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
@@ -97,6 +98,9 @@ pub struct Mutex {
 lock_options!(Mutex);
 
 impl Mutex {
+    /// Lock name of an election; see [`with_lock_name`](Self::with_lock_name).
+    pub const LEADER_LATCH: &str = LATCH;
+
     /// Creates a handle for the lock at `path`. Sends no request.
     ///
     /// The first acquisition creates the missing nodes of the path as containers. The server
@@ -114,7 +118,7 @@ impl Mutex {
     /// All contenders must use the same text. It marks where the number begins; names without it
     /// are ordered as a whole.
     ///
-    /// With `latch-` the lock is an election, in which Java services take part with Curator's
+    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock is an election, in which Java services take part with Curator's
     /// `LeaderLatch`: the holder leads, and the [data](Self::with_data) is the id of a participant.
     ///
     /// # Errors

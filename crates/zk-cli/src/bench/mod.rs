@@ -16,7 +16,7 @@ use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes;
 use crate::output::Output;
-use crate::progress::ProgressLine;
+use crate::progress::{Progress, ProgressLine};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
 
@@ -25,7 +25,7 @@ use crate::signals::{Signals, number};
 #[command(after_help = "\
 It puts a real load on the ensemble, from one connection, and creates its nodes below PATH. They are
 deleted at the end. If the command is killed, the servers delete them: they are ephemeral nodes and
-containers.
+containers. A node that exists at PATH stays.
 
   sync        a round trip to the leader
   read        one read after the other
@@ -39,14 +39,14 @@ PER SECOND counts completed requests, holds of the lock, or hand-offs. The plot 
 doubling of the time, from 31 µs at the left to a second and more at the right.
 
 Example:
-  zk bench /bench --seconds 1 --size 1000")]
+  zk bench /bench --seconds 0.5 --size 1000")]
 pub(crate) struct BenchArgs {
     /// The node below which the nodes are created; it is created if it does not exist.
     #[arg(default_value = "/zk-bench")]
     pub(crate) path: String,
 
     /// Time for each measurement.
-    #[arg(long, value_name = "S", default_value = "2", value_parser = positive_seconds)]
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     seconds: Duration,
 
     /// Bytes of data to read and write.
@@ -57,6 +57,15 @@ pub(crate) struct BenchArgs {
         value_parser = clap::value_parser!(u32).range(..=SIZE_MAX)
     )]
     size: u32,
+}
+
+/// Parses the time for a measurement. All times are kept until it ends, with 16 bytes each.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = positive_seconds(text)?;
+    match time <= Duration::from_secs(60) {
+        true => Ok(time),
+        false => Err("write at most 60 seconds".to_owned()),
+    }
 }
 
 /// Servers accept somewhat less than a megabyte for a request, unless `jute.maxbuffer` says more.
@@ -71,12 +80,13 @@ pub(crate) async fn run(
     let client = sessions.open(None).await?;
     let retry = Sessions::retry(&client);
     let root = path::child(&args.path, &client.random_uuid());
+    let is_ours = retry.exists(&args.path).await?.is_none();
     let measured = tokio::select! {
         measured = measure_all(&client, &root, args, output) => measured,
         signal = signals.next() => Err(Failure::interrupted(number(signal))),
     };
     let removed = tokio::select! {
-        removed = remove(&retry, &args.path, &root) => removed,
+        removed = remove(&retry, &root, is_ours.then_some(&args.path)) => removed,
         _ = signals.next() => Ok(()), // the servers delete the nodes
     };
     sessions.close().await;
@@ -92,7 +102,7 @@ async fn measure_all(
     client.ensure_path(root, ParentMode::Containers).await?;
     let size = usize::try_from(args.size).unwrap_or(usize::MAX);
     let bench = Bench::new(client, root, size, args.seconds).await?;
-    let mut line = ProgressLine::default();
+    let mut line = ProgressLine::new();
     if !output.is_json() {
         output.print([plot::HEAD.to_owned()], serde_json::Value::default)?;
     }
@@ -105,15 +115,15 @@ async fn measure_all(
     Ok(())
 }
 
-/// Deletes the nodes, and the path above them if it is empty then.
-async fn remove(retry: &Retry, path: &str, root: &str) -> Result<(), Failure> {
-    let gone = |error: Option<ErrorCode>| {
-        matches!(error, Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY | ErrorCode::BAD_ARGUMENTS))
-    };
-    match nodes::delete_recursive(retry, root, None).await {
-        Err(failure) if !gone(failure.rejection()) => return Err(failure),
+/// Deletes the nodes, and the path above them if this command has created it and it is empty.
+async fn remove(retry: &Retry, root: &str, path: Option<&String>) -> Result<(), Failure> {
+    let gone =
+        |error: Option<ErrorCode>| matches!(error, Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY));
+    match nodes::delete_branch(retry, root, None, &mut Progress::silent()).await {
+        Err(error) if !gone(error.code()) => return Err(error.into()),
         _ => {}
     }
+    let Some(path) = path else { return Ok(()) };
     match retry.delete(path, None).await {
         Err(error) if !gone(error.code()) => Err(error.into()),
         _ => Ok(()),

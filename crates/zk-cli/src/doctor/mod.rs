@@ -61,6 +61,8 @@ pub(crate) struct Door<'a> {
     pub(crate) config: &'a dyn Fn(&str) -> Result<Config, Failure>,
     pub(crate) tls: Option<TlsBuilder>,
     pub(crate) session_timeout: Duration,
+    /// Time for the attempts at each server, if the command line has one.
+    pub(crate) retry: Option<Duration>,
     /// Whether a password or a certificate is presented.
     pub(crate) presents_secrets: bool,
 }
@@ -113,7 +115,9 @@ async fn examine(
     }
     let begun = now();
     let config = (door.config)(&format!("{host}{chroot}"))?;
-    let config = config.connect_timeout(CONNECT_LIMIT).refused_timeout(Duration::ZERO);
+    let config = config
+        .connect_timeout(door.retry.unwrap_or(CONNECT_LIMIT))
+        .refused_timeout(door.retry.unwrap_or_default());
     let connected = match door.tls.clone() {
         Some(tls) => config.connect_with(connector(tls)?).await,
         None => config.connect().await,

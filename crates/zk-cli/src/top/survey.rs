@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use zk_recipes::Mutex;
 use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, path};
 
-use crate::acquired_lock::LATCH;
 use crate::participants::who;
 use crate::subtree::{READS_AT_ONCE, or_again, walk};
 
@@ -194,8 +194,7 @@ const READ: &str = "-__READ__";
 async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>, Error> {
     let mut found = HashMap::new();
     let mut turns = Vec::new();
-    walk(client, retry, root, |node, listed| {
-        let Some(children) = visible(listed)? else { return Ok(Vec::new()) };
+    walk(client, retry, root, |node, children| {
         let (mut names, mut kind, mut below) = (Vec::new(), None, Vec::new());
         for name in children.names.names() {
             let child = path::child(node, &name);
@@ -216,7 +215,7 @@ async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>
             }
             found.insert(path.clone(), Queue { path, kind, names, turns: 0 });
         }
-        Ok(below)
+        below
     })
     .await?;
     // The queue for the turns of a semaphore is no lock of its own.
@@ -239,7 +238,7 @@ fn contender(name: &str) -> Option<(LockKind, u32)> {
     let number = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
     let kind = match text {
         text if text.ends_with("lock-") => LockKind::Mutex,
-        text if text.ends_with(LATCH) => LockKind::Election,
+        text if text.ends_with(Mutex::LEADER_LATCH) => LockKind::Election,
         text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => LockKind::ReadWrite,
         text if text.ends_with("lease-") => LockKind::Semaphore,
         _ => return None,

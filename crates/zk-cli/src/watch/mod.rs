@@ -8,12 +8,13 @@ mod node;
 mod reaction;
 mod subtree;
 
+use std::cell::Cell;
 use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
 
 use self::node::NodeWatch;
-use self::reaction::Reaction;
+use self::reaction::{Ending, Reaction};
 use self::subtree::SubtreeWatch;
 use crate::failure::Failure;
 use crate::output::{Output, tell};
@@ -28,14 +29,16 @@ path. Without --recursive the node need not exist. Several quick changes may app
 line always matches the node as it is.
 
 With --recursive the events are those of every node, and a created or deleted child is an event of its
-own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins, and again after
-a lost connection. A change at that moment may appear twice, and none is left out.
+own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins. After a lost
+connection it reads them again, and prints the events that lead from the old state to the new one. An
+event at that moment may appear twice. Before ZooKeeper 3.9, so may the last change of each node.
 
 The command reconnects, and opens a new session when one expires, with a line on standard error; then
 it prints the changes since. SIGINT and SIGTERM end it, with status 0 once it watches.
 
 CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
-Events wait until it has ended. Its exit status is reported, and changes nothing.
+Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When
+SIGINT or SIGTERM arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
 
 Examples:
   zk watch /app/config --data
@@ -64,18 +67,25 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let mut watched = Watched {
-        path: &args.path,
-        reaction: Reaction { output, with_data: args.data, command: &args.exec },
-        has_begun: false,
-    };
+    let ending = Ending::default();
+    let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
+    let has_begun = Cell::new(false);
+    let watched = Watched { path: &args.path, reaction, has_begun: &has_begun };
+    let mut following = Box::pin(follow(&mut sessions, &watched, args.recursive));
     let result = tokio::select! {
-        failure = follow(&mut sessions, &mut watched, args.recursive) => Err(failure),
-        signal = signals.next() => match watched.has_begun {
-            true => Ok(0), // the intended end of this command
-            false => Err(Failure::interrupted(number(signal))),
+        failure = &mut following => Err(failure),
+        signal = signals.next() => {
+            if ending.begin() {
+                // The command that runs is ended first.
+                following.as_mut().await;
+            }
+            match has_begun.get() {
+                true => Ok(0), // the intended end of this command
+                false => Err(Failure::interrupted(number(signal))),
+            }
         }
     };
+    drop(following);
     sessions.close().await;
     result
 }
@@ -84,24 +94,23 @@ pub(crate) async fn run(
 struct Watched<'a> {
     path: &'a str,
     reaction: Reaction<'a>,
-    has_begun: bool,
+    has_begun: &'a Cell<bool>,
 }
 
 impl Watched<'_> {
     /// Tells that the watches are set.
-    fn begin(&mut self) {
-        match self.has_begun {
+    fn begin(&self) {
+        match self.has_begun.replace(true) {
             false => tell(&format!("zk: watching {}", self.path)),
             true => {
                 tell(&format!("zk: the session had ended; watching {} in a new one", self.path));
             }
         }
-        self.has_begun = true;
     }
 }
 
 /// Follows the events without end, in one session after the other.
-async fn follow(sessions: &mut Sessions, watched: &mut Watched<'_>, recursive: bool) -> Failure {
+async fn follow(sessions: &mut Sessions, watched: &Watched<'_>, recursive: bool) -> Failure {
     let (mut node, mut subtree) = (NodeWatch::default(), SubtreeWatch::default());
     loop {
         let client = match sessions.open(None).await {

@@ -32,7 +32,7 @@ impl NodeWatch {
         &mut self,
         client: &Client,
         sessions: &mut Sessions,
-        watched: &mut Watched<'_>,
+        watched: &Watched<'_>,
     ) -> Result<Infallible, Failure> {
         let retry = Sessions::retry(client);
         if self.told.is_some() {

@@ -1,14 +1,17 @@
 //! The reaction of `zk watch` to an event.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
+use std::pin::pin;
 use std::process::Stdio;
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
+use tokio::sync::Notify;
 use zk_recipes::session::{ErrorCode, EventType, Retry};
 
+use crate::child::Child;
 use crate::failure::Failure;
 use crate::output::{Output, data_json, data_text, tell};
 
@@ -19,6 +22,23 @@ pub(super) struct Reaction<'a> {
     pub(super) with_data: bool,
     /// The command and its arguments; empty to print.
     pub(super) command: &'a [OsString],
+    pub(super) ending: &'a Ending,
+}
+
+/// The end of a running command on a signal.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Whether a command runs.
+    is_busy: Cell<bool>,
+    wanted: Notify,
+}
+
+impl Ending {
+    /// Returns true if a command runs. It ends soon, and its reaction fails.
+    pub(super) fn begin(&self) -> bool {
+        self.wanted.notify_one();
+        self.is_busy.get()
+    }
 }
 
 impl Reaction<'_> {
@@ -35,12 +55,43 @@ impl Reaction<'_> {
         let name = event.name().unwrap_or("Unknown");
         match self.command.split_first() {
             None => self.print(name, path, data.as_deref()),
-            Some((program, arguments)) => {
-                let mut command = Command::new(program);
-                command.args(arguments).env("ZK_EVENT", name).env("ZK_PATH", path);
-                run(command, data.unwrap_or_default(), &Path::new(program).display()).await
+            Some((program, _)) => {
+                let environment = [("ZK_EVENT", name), ("ZK_PATH", path)];
+                let child = Child::spawn(self.command, environment, Stdio::piped())?;
+                let status = self.run(child, data.unwrap_or_default()).await?;
+                if status != 0 {
+                    let program = Path::new(program).display();
+                    tell(&format!("zk: {program}: exit status {status}"));
+                }
+                Ok(())
             }
         }
+    }
+
+    /// Waits until the command has ended, and gives it its input meanwhile.
+    async fn run(&self, mut child: Child, input: Vec<u8>) -> Result<u8, Failure> {
+        let mut stdin = child.take_stdin();
+        let mut feed = pin!(async move {
+            if let Some(stdin) = &mut stdin {
+                // A command may end without reading its input.
+                drop(stdin.write_all(&input).await);
+            }
+            drop(stdin);
+        });
+        let mut is_fed = false;
+        self.ending.is_busy.set(true);
+        let status = loop {
+            tokio::select! {
+                status = child.wait() => break status,
+                () = &mut feed, if !is_fed => is_fed = true,
+                () = self.ending.wanted.notified() => {
+                    child.end().await;
+                    break Err(Failure::interrupted(0));
+                }
+            }
+        };
+        self.ending.is_busy.set(false);
+        status
     }
 
     fn print(&self, name: &str, path: &str, data: Option<&[u8]>) -> Result<(), Failure> {
@@ -60,23 +111,4 @@ async fn data(retry: &Retry, path: &str) -> Result<Option<Vec<u8>>, Failure> {
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Runs a command to its end. It is killed if the future is dropped.
-async fn run(
-    mut command: Command,
-    input: Vec<u8>,
-    name: &impl std::fmt::Display,
-) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::other(format!("{name}: {error}"));
-    let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command may end without reading its input.
-        drop(stdin.write_all(&input).await);
-    }
-    let status = child.wait().await.map_err(failed)?;
-    if !status.success() {
-        tell(&format!("zk: {name}: {status}"));
-    }
-    Ok(())
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, WatchStreamItem};
+use zk_recipes::session::{
+    Client, Error, ErrorCode, EventType, Retry, Stat, WatchEvent, WatchStreamItem,
+};
 
 use super::Watched;
 use crate::failure::Failure;
@@ -17,18 +19,17 @@ pub(super) struct SubtreeWatch {
     told: Option<BTreeMap<String, Told>>,
 }
 
-/// State of a node in the printed lines.
+/// State of a node in the printed lines: the zxids that created it and set its data. They are `None`
+/// if an event had no zxid, which servers before 3.9 do not send (ZOOKEEPER-4655).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    /// The node as it was read: the zxids that created it and set its data.
-    Read { czxid: i64, mzxid: i64 },
-    /// An event since the last read. Servers before 3.9 do not tell the zxid.
-    Event,
+struct Told {
+    czxid: Option<i64>,
+    mzxid: Option<i64>,
 }
 
 impl Told {
     fn of(stat: &Stat) -> Self {
-        Self::Read { czxid: stat.czxid, mzxid: stat.mzxid }
+        Self { czxid: Some(stat.czxid), mzxid: Some(stat.mzxid) }
     }
 }
 
@@ -38,7 +39,7 @@ impl SubtreeWatch {
         &mut self,
         client: &Client,
         sessions: &mut Sessions,
-        watched: &mut Watched<'_>,
+        watched: &Watched<'_>,
     ) -> Result<Infallible, Failure> {
         let retry = &Sessions::retry(client);
         // The watch comes before the read, so that no change falls between the two.
@@ -54,7 +55,7 @@ impl SubtreeWatch {
             match stream.next().await {
                 Some(Ok(WatchStreamItem::Changed(event))) => {
                     watched.reaction.to(event.event_type, &event.path, retry).await?;
-                    self.remember(event.event_type, event.path);
+                    self.remember(event);
                 }
                 Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
                     let now = self.read(client, retry, watched.path).await?;
@@ -80,7 +81,9 @@ impl SubtreeWatch {
         }
         let paths = match sorted_paths(client, retry, root).await {
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Vec::new(),
-            listed => listed?,
+            // Nodes that this client may not list cause no events for it (CVE-2024-23944; before
+            // 3.9.2 they did, and would appear as deleted after a lost connection).
+            listed => listed?.0,
         };
         let mut nodes = BTreeMap::new();
         read_each(client, retry, &paths, Client::exists, |path, stat| {
@@ -90,12 +93,18 @@ impl SubtreeWatch {
         Ok(nodes)
     }
 
-    fn remember(&mut self, event: EventType, path: String) {
+    fn remember(&mut self, event: WatchEvent) {
         let told = self.told.get_or_insert_default();
-        match event {
-            EventType::NODE_DELETED => told.remove(&path),
-            _ => told.insert(path, Told::Event),
+        let mzxid = event.zxid;
+        if event.event_type == EventType::NODE_DELETED {
+            told.remove(&event.path);
+            return;
+        }
+        let czxid = match event.event_type {
+            EventType::NODE_CREATED => mzxid,
+            _ => told.get(&event.path).and_then(|before| before.czxid),
         };
+        told.insert(event.path, Told { czxid, mzxid });
     }
 
     /// Tells what has changed since the last read and the events after it.
@@ -122,10 +131,9 @@ fn changes<'a>(
     before: &'a BTreeMap<String, Told>,
     now: &'a BTreeMap<String, Told>,
 ) -> Vec<(EventType, &'a str)> {
-    let is_another = |path: &str, told: &Told| match (told, now.get(path)) {
-        (_, None) => true,
-        (Told::Read { czxid, .. }, Some(Told::Read { czxid: now, .. })) => czxid != now,
-        _ => false,
+    let is_another = |path: &str, told: &Told| match now.get(path) {
+        None => true,
+        Some(now) => told.czxid.is_some() && told.czxid != now.czxid,
     };
     let deleted = before.iter().rev().filter(|(path, told)| is_another(path, told));
     let mut changes: Vec<_> =
@@ -134,7 +142,7 @@ fn changes<'a>(
         let event = match before.get(path) {
             None => EventType::NODE_CREATED,
             Some(before) if is_another(path, before) => EventType::NODE_CREATED,
-            Some(before) if before != told => EventType::NODE_DATA_CHANGED,
+            Some(before) if before.mzxid != told.mzxid => EventType::NODE_DATA_CHANGED,
             Some(_) => continue,
         };
         changes.push((event, path));
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn changes_lead_from_one_state_to_the_other() {
-        let read = |czxid, mzxid| Told::Read { czxid, mzxid };
+        let read = |czxid, mzxid| Told { czxid: Some(czxid), mzxid: Some(mzxid) };
         let map = |nodes: &[(&str, Told)]| {
             nodes.iter().map(|(path, told)| ((*path).to_owned(), *told)).collect()
         };
@@ -158,7 +166,7 @@ mod tests {
             ("/a/gone", read(3, 3)),
             ("/a/gone/below", read(4, 4)),
             ("/a/same", read(5, 5)),
-            ("/a/told", Told::Event),
+            ("/a/told", Told { czxid: None, mzxid: None }),
         ]);
         let now = map(&[
             ("/a", read(1, 9)),
