@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
@@ -86,7 +85,7 @@ pub(crate) struct Args {
         global = true,
         value_name = "SECONDS",
         default_value = "10",
-        value_parser = seconds
+        value_parser = positive_seconds
     )]
     pub(crate) session_timeout: Duration,
 
@@ -263,7 +262,7 @@ Example:
     #[command(after_help = "\
 Examples:
   zk export /app > app.jsonl
-  zk export /app | zk import /copy")]
+  set -o pipefail; zk export /app | zk import /copy")]
     Export {
         /// The node.
         path: String,
@@ -362,7 +361,7 @@ Example:
     /// Show the locks below a path, live: holder, waiters, hand-offs.
     Top(Top),
 
-    /// Examine the servers: versions, certificates, round trips, timeouts, clocks, identities.
+    /// Examine the servers: versions, round trips, timeouts, certificates, clocks.
     ///
     /// Each server of the connect string is examined alone. An ephemeral node is created and
     /// deleted, to measure a write and to read the leader's clock. A line is a finding: ok, note,
@@ -409,10 +408,12 @@ impl Command {
         })
     }
 
-    /// Reads the data of the command before it connects, which standard input may delay.
+    /// Reads the data of the command before it connects, which standard input may delay. Checks what
+    /// the definition of the command line cannot express.
     pub(crate) fn read_data(&mut self) -> Result<(), Failure> {
         match self {
             Self::Txn(txn) => txn.read(),
+            Self::Reconfig(change) => change.check(),
             Self::Set { data, .. } => data.required().map(drop),
             Self::Create(create) => create.data.or_empty().map(drop),
             _ => Ok(()),
@@ -546,83 +547,6 @@ pub(crate) struct Server {
     pub(crate) container_check: Duration,
 }
 
-/// Returns the message of a command line error on one line, with a hint and without the usage.
-pub(crate) fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let paragraphs =
-        text.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
-    let mut message = String::new();
-    for paragraph in paragraphs {
-        if let Some(error) = paragraph.strip_prefix("error: ") {
-            message.push_str(error);
-        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
-            message.push_str(&format!("; {tip}"));
-        }
-    }
-    if let Some(hint) = hint(error) {
-        message.push_str(&format!("; {hint}"));
-    }
-    format!("{message}; see --help")
-}
-
-/// Returns what to write instead, for slips of people who know other commands.
-fn hint(error: &clap::Error) -> Option<String> {
-    let text = |kind| match error.get(kind)? {
-        ContextValue::String(text) => Some(text.as_str()),
-        _ => None,
-    };
-    match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let name = text(ContextKind::InvalidSubcommand)?;
-            let (_, ours) = OTHER_NAMES.iter().find(|(other, _)| *other == name)?;
-            Some(format!("it is zk {ours}"))
-        }
-        // `zk lock PATH CMD` is the usual slip.
-        ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
-            if runs_command() && !std::env::args_os().any(|argument| argument == "--") =>
-        {
-            Some("the command goes after --, as in zk lock /locks/a -- ./backup.sh".to_owned())
-        }
-        _ => None,
-    }
-}
-
-/// Returns true if the command line names a command that runs a command.
-fn runs_command() -> bool {
-    let zk = Args::command();
-    let named = std::env::args_os().find(|name| zk.find_subcommand(name).is_some());
-    named.is_some_and(|name| WITH_COMMAND.iter().any(|it| name == *it))
-}
-
-/// Commands that run a command.
-const WITH_COMMAND: [&str; 4] = ["lock", "elect", "semaphore", "multilock"];
-
-/// Names of the commands in `zkCli.sh`, etcdctl and shells, and their names here.
-const OTHER_NAMES: [(&str, &str); 17] = [
-    ("add", "create"),
-    ("addauth", "--auth SCHEME:CREDENTIAL"),
-    ("cat", "get"),
-    ("deleteall", "delete --recursive"),
-    ("getAcl", "getacl"),
-    ("getAllChildrenNumber", "count"),
-    ("getEphemerals", "ephemerals"),
-    ("mkdir", "create"),
-    ("multi", "txn"),
-    ("ping", "doctor"),
-    ("put", "set, or zk create"),
-    ("rm", "delete"),
-    ("rmr", "delete --recursive"),
-    ("rmdir", "delete"),
-    ("setAcl", "setacl"),
-    ("status", "doctor"),
-    ("whoAmI", "whoami"),
-];
-
-/// Returns whether the command line asks for JSON, though it cannot be understood as a whole.
-pub(crate) fn is_json() -> bool {
-    std::env::args_os().skip(1).take_while(|it| it != "--").any(|it| it == "--json")
-}
-
 fn address(text: &str) -> Result<SocketAddr, String> {
     let addresses: Vec<_> = text.to_socket_addrs().map_err(|error| error.to_string())?.collect();
     // Clients resolve `localhost` to 127.0.0.1 far more often than to ::1.
@@ -651,7 +575,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|duration| *duration <= Duration::from_secs(60 * 60 * 24 * 365))
-        .ok_or_else(|| "write a number of seconds, such as 5 or 0.5".to_owned())
+        .ok_or_else(|| "write a number of seconds such as 5 or 0.5, at most a year".to_owned())
 }
 
 /// Parses a time that is not zero.
@@ -659,11 +583,13 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     seconds(text)
         .ok()
         .filter(|time| !time.is_zero())
-        .ok_or_else(|| "write a number of seconds above 0".to_owned())
+        .ok_or_else(|| "write a number of seconds above 0, at most a year".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]

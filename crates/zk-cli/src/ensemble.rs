@@ -21,12 +21,21 @@ pub(crate) struct Reconfig {
     add: Vec<String>,
 
     /// Remove the server with this id; may be repeated.
-    #[arg(long, value_name = "ID", required_unless_present = "add")]
+    #[arg(long, value_name = "ID")]
     remove: Vec<u64>,
 
     /// Only if the configuration has this version, as zk config --json prints it.
     #[arg(long, value_name = "VERSION", value_parser = version)]
     from_version: Option<i64>,
+}
+
+impl Reconfig {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.add.is_empty() && self.remove.is_empty() {
+            true => Err(Failure::usage("say --add or --remove; see --help".to_owned())),
+            false => Ok(()),
+        }
+    }
 }
 
 pub(crate) async fn config(retry: &Retry, output: Output) -> Result<(), Failure> {

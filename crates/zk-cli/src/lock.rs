@@ -62,7 +62,11 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
     if task.timeout != Some(Duration::ZERO) {
         sessions.wait_for_servers();
     }
+    if task.stands_again {
+        sessions.keep_trying();
+    }
     let mut signals = Signals::new()?;
+    let is_verbose = sessions.are_verbose();
     loop {
         let (client, lock) = match acquire(&mut sessions, &task, &mut signals).await {
             Ok(acquired) => acquired,
@@ -72,7 +76,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
                 return Err(failure);
             }
         };
-        let failure = match hold(&client, &lock, &task, &mut signals).await {
+        let failure = match hold(&client, &lock, &task, is_verbose, &mut signals).await {
             Ok(code) => return release(&mut sessions, &client, lock, code, &mut signals).await,
             Err(failure) => failure,
         };
@@ -194,10 +198,14 @@ async fn hold(
     client: &Client,
     lock: &AcquiredLock,
     task: &Task,
+    is_verbose: bool,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let nodes = lock.nodes();
     let tokens = lock.tokens()?;
+    if is_verbose {
+        tell(&format!("zk: acquired {nodes}, token {tokens}"));
+    }
     let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
     let mut child = Child::spawn(&task.command, environment, Stdio::inherit())?;
     let mut lost = lock.lost();

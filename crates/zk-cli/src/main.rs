@@ -26,6 +26,7 @@ mod top;
 mod transfer;
 mod tree;
 mod txn;
+mod usage_error;
 mod verbose;
 mod watch;
 
@@ -57,7 +58,8 @@ fn main() -> ExitCode {
                     drop(error.print());
                     ExitCode::from(USAGE)
                 }
-                _ => Failure::usage(args::one_line(&error)).report(Output::new(args::is_json())),
+                _ => Failure::usage(usage_error::one_line(&error))
+                    .report(Output::new(usage_error::is_json())),
             };
         }
     };
@@ -158,7 +160,11 @@ async fn operate(
     match command {
         Command::Participants { path, semaphore, table } => {
             let listed = sessions.attend(participants::list(client, path, *semaphore));
-            participants::print(&listed.await??, *table, output)
+            let listed = listed.await??;
+            if listed.is_empty() {
+                participants::tell_why_empty(retry, path, *semaphore).await?;
+            }
+            participants::print(&listed, *table, output)
         }
         Command::Revoke { node } => {
             let asked = sessions.attend(nodes::revoke(client, node)).await;
@@ -173,7 +179,7 @@ async fn operate(
             nodes::delete(retry, path, *version).await
         }
         Command::Delete { path, version, recursive: true } => {
-            nodes::delete_recursive(retry, path, *version).await
+            nodes::delete_recursive(client, retry, path, *version).await
         }
         Command::Exists { path } => nodes::exists(retry, path, output).await,
         Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
@@ -186,7 +192,7 @@ async fn operate(
             transfer::export(client, retry, path).await.map_err(Failure::of_stream)
         }
         Command::Import { path, overwrite } => {
-            transfer::import(retry, path, *overwrite).await.map_err(Failure::of_stream)
+            transfer::import(retry, path, *overwrite, output).await.map_err(Failure::of_stream)
         }
         Command::Sync { path } => Ok(retry.run(|client| client.sync(path)).await?),
         Command::Config => ensemble::config(retry, output).await,

@@ -1,6 +1,7 @@
 //! `zk man`: manual pages, made from the help.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Command, CommandFactory};
@@ -57,9 +58,39 @@ fn name(command: &Command) -> &str {
 
 fn page(command: &Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(command.clone()).render(&mut page);
+    let rendered = render(command, &mut page);
     rendered.map_err(|error| Failure::other(format!("manual page: {error}")))?;
     Ok(page)
+}
+
+/// Writes a page. The synopsis and the text after the options keep their lines: filled, they would
+/// be commands that nobody can copy.
+fn render(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let sections = clap_mangen::Man::new(command.clone());
+    sections.render_title(page)?;
+    sections.render_name_section(page)?;
+    let usage = command.clone().render_usage().to_string();
+    verbatim("SYNOPSIS", usage.trim_start_matches("Usage:").trim(), page)?;
+    sections.render_description_section(page)?;
+    sections.render_options_section(page)?;
+    if command.has_subcommands() {
+        sections.render_subcommands_section(page)?;
+    }
+    match command.get_after_help() {
+        Some(text) => verbatim("DETAILS", &text.to_string(), page),
+        None => Ok(()),
+    }
+}
+
+/// Writes a section whose lines stay as they are.
+fn verbatim(title: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
+    writeln!(page, ".SH {title}\n.nf")?;
+    for line in text.lines() {
+        // A line must not begin with a dot or a quote, which would be a request.
+        let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+        writeln!(page, "\\&{line}")?;
+    }
+    writeln!(page, ".fi")
 }
 
 fn write(page: &[u8], dir: &Path, name: &str) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
+use crate::subtree::{READS_AT_ONCE, sorted_paths};
 
 pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
     match zk_recipes::revoke(client, node).await? {
@@ -38,7 +39,11 @@ pub(crate) async fn create(
     };
     let created = retry.run(create).await;
     let hint = "create the parents first, or use --parents";
-    let created = created.map_err(|it| Failure::from(it).with_hint(ErrorCode::NO_NODE, hint))?;
+    let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
+    let created = created.map_err(|error| {
+        let failure = Failure::from(error).with_hint(ErrorCode::NO_NODE, hint);
+        failure.with_hint(ErrorCode::UNIMPLEMENTED, ttl_hint)
+    })?;
     output.print([created.path.clone()], || json!({ "path": created.path }))
 }
 
@@ -91,13 +96,55 @@ pub(crate) async fn delete(retry: &Retry, path: &str, version: Option<i32>) -> R
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
 /// meanwhile are deleted too, unless they are created faster than deleted.
 pub(crate) async fn delete_recursive(
+    client: &Client,
     retry: &Retry,
     path: &str,
     version: Option<i32>,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new("deleted", None);
-    let ended = delete_branch(retry, path, version, &mut progress).await;
+    let ended = async {
+        // The server checks the version before it looks for children.
+        match retry.run(|client| client.delete(path, version)).await {
+            Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {}
+            deleted => return deleted,
+        }
+        delete_below(client, retry, path, &mut progress).await?;
+        delete_branch(retry, path, version, &mut progress).await
+    };
+    let ended = ended.await;
     ended.map_err(|error| Failure::from(error).with_deleted(progress.done()))
+}
+
+/// Deletes what is below `path` now, a hundred nodes at once. The server deletes them in this order:
+/// children before their parents. Nodes with new children stay.
+async fn delete_below(
+    client: &Client,
+    retry: &Retry,
+    path: &str,
+    progress: &mut Progress,
+) -> Result<(), Error> {
+    let (mut paths, _) = sorted_paths(client, retry, path).await?;
+    paths.reverse();
+    paths.pop();
+    for chunk in paths.chunks(READS_AT_ONCE) {
+        let asked: Vec<_> = chunk.iter().map(|path| client.delete(path, None)).collect();
+        for (path, asked) in chunk.iter().zip(asked) {
+            let deleted = match asked.await {
+                // The connection was lost. A repeated delete does no harm.
+                Err(error) if error.code().is_none() => retry.delete(path, None).await,
+                deleted => deleted,
+            };
+            match deleted {
+                Err(error)
+                    if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY)) => {}
+                deleted => {
+                    deleted?;
+                    progress.one_more();
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Deletes the node at `path` and everything below it. `progress` counts the deleted nodes.

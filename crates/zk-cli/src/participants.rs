@@ -1,14 +1,14 @@
-//! `zk participants`: who holds a lock, since when, and who waits.
+//! `zk participants`: the holder of a lock and its waiters.
 
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, path::file_name};
+use zk_recipes::session::{Client, ErrorCode, Retry, path::file_name};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
-use crate::output::{Output, aligned, data_json, data_text};
+use crate::output::{Output, aligned, data_json, data_text, tell};
 
 pub(crate) async fn list(
     client: &Client,
@@ -37,6 +37,28 @@ async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, Loc
     } else {
         Ok(contenders)
     }
+}
+
+/// Prints on standard error why there may be no participants, if it is not that the lock is free.
+pub(crate) async fn tell_why_empty(
+    retry: &Retry,
+    path: &str,
+    is_semaphore: bool,
+) -> Result<(), Failure> {
+    let names = match retry.get_children(path).await {
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+            tell(&format!("zk: {path} does not exist"));
+            return Ok(());
+        }
+        listed => listed?.names,
+    };
+    let has = |wanted: &str| names.names().any(|name| name.contains(wanted));
+    if !is_semaphore && has("leases") {
+        tell(&format!("zk: {path} is a semaphore; see --semaphore"));
+    } else if is_semaphore && !has("leases") && !names.is_empty() {
+        tell(&format!("zk: {path} is not a semaphore"));
+    }
+    Ok(())
 }
 
 /// Prints a table on a terminal or if `is_table`, otherwise a line for each participant.
@@ -84,7 +106,7 @@ pub(crate) fn table(participants: &[Participant], now: SystemTime) -> Vec<String
 }
 
 const COLUMNS: usize = 8;
-const HEAD: [&str; COLUMNS] = ["#", "NAME", "HOST", "PID", "ADDRESS", "SINCE", "SESSION", "NODE"];
+const HEAD: [&str; COLUMNS] = ["#", "NAME", "HOST", "PID", "ADDRESS", "QUEUED", "SESSION", "NODE"];
 
 fn row(at: usize, participant: &Participant, now: SystemTime) -> [String; COLUMNS] {
     let age = now.duration_since(participant.created).unwrap_or_default();

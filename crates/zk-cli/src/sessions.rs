@@ -19,6 +19,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// reason is a mistyped address.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A year: the time to open another session for a command that runs until somebody ends it.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The longest time to close a session when the user must not be made to wait.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -59,6 +62,8 @@ pub(crate) struct Sessions {
     connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
     refused_timeout: Duration,
+    /// Whether another session is awaited without a limit after the first one.
+    keeps_trying: bool,
     /// Whether sessions and their events are printed.
     is_verbose: bool,
     /// The session that was printed last.
@@ -84,6 +89,7 @@ impl Sessions {
             answered: false,
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
+            keeps_trying: false,
             is_verbose: false,
             told: None,
         }
@@ -110,6 +116,16 @@ impl Sessions {
         self
     }
 
+    /// Waits without a limit for the next session, once there was one, and for a silent ensemble.
+    /// The command is meant to run for as long as nobody ends it.
+    pub(crate) fn keep_trying(&mut self) {
+        self.keeps_trying = true;
+        self.config = self
+            .config
+            .clone()
+            .next_session_policy(RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX));
+    }
+
     /// Waits as long for servers that refuse connections as for others. They may be restarting, and
     /// the command is meant to wait.
     pub(crate) fn wait_for_servers(&mut self) {
@@ -118,7 +134,10 @@ impl Sessions {
 
     /// Opens a session, until `deadline`, and within the longest time to open one.
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Failure> {
-        let most = self.connect_timeout;
+        let most = match self.keeps_trying && self.were_there() {
+            true => FOREVER,
+            false => self.connect_timeout,
+        };
         let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
@@ -127,7 +146,8 @@ impl Sessions {
             },
             None => {
                 let config = self.config.clone().connect_timeout(left);
-                let config = config.refused_timeout(self.refused_timeout);
+                let refused = if most == FOREVER { most } else { self.refused_timeout };
+                let config = config.refused_timeout(refused);
                 let manager = match self.tls.clone() {
                     Some(tls) => SessionManager::connect_with(config, tls).await?,
                     None => SessionManager::connect(config).await?,
@@ -148,10 +168,11 @@ impl Sessions {
 
     /// Runs `work`, and fails if the ensemble is silent for too long.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        let keeps_trying = self.keeps_trying;
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.silence() => Err(self.silent()),
+            () = self.silence(), if !keeps_trying => Err(self.silent()),
         }
     }
 
@@ -194,7 +215,8 @@ impl Sessions {
         if open.answered {
             self.fruitless_since = None;
         }
-        self.fruitless_since.is_none_or(|since| clock() - since < patience(&open.client))
+        self.keeps_trying
+            || self.fruitless_since.is_none_or(|since| clock() - since < patience(&open.client))
     }
 
     /// Returns true if there was a session at all.

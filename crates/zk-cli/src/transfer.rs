@@ -12,7 +12,7 @@ use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Retry};
 
 use crate::acl;
 use crate::failure::Failure;
-use crate::output::{data_json, data_of_json, data_text, tell};
+use crate::output::{Output, data_json, data_of_json, data_text, tell};
 use crate::progress::Progress;
 use crate::subtree;
 
@@ -60,8 +60,14 @@ pub(crate) async fn export(client: &Client, retry: &Retry, root: &str) -> Result
 
 /// Creates the nodes of standard input below `root`. Nodes that exist with the same data stay as
 /// they are, so an interrupted import can be repeated.
-pub(crate) async fn import(retry: &Retry, root: &str, overwrites: bool) -> Result<(), Failure> {
+pub(crate) async fn import(
+    retry: &Retry,
+    root: &str,
+    overwrites: bool,
+    output: Output,
+) -> Result<(), Failure> {
     let mut progress = Progress::new("imported", None);
+    let mut created = 0;
     for (at, line) in stdin().lock().lines().enumerate() {
         let failed = |why: &str| Failure::other(why.to_owned()).with_line(at + 1);
         let line = line.map_err(|error| failed(&error.to_string()))?;
@@ -75,13 +81,19 @@ pub(crate) async fn import(retry: &Retry, root: &str, overwrites: bool) -> Resul
             (root, below) => format!("{root}{below}"),
         };
         let imported = create(retry, &path, &node, overwrites).await;
-        imported.map_err(|failure| failure.with_line(at + 1))?;
+        created += usize::from(imported.map_err(|failure| failure.with_line(at + 1))?);
         progress.one_more();
     }
-    Ok(())
+    let all = progress.done();
+    if all == 0 {
+        return Err(Failure::other("standard input has no node".to_owned()));
+    }
+    let line = format!("{all} nodes imported, {} of which existed", all - created);
+    output.print([line], || json!({ "imported": all, "created": created }))
 }
 
-async fn create(retry: &Retry, path: &str, node: &Node, overwrites: bool) -> Result<(), Failure> {
+/// Creates a node. Returns false if it exists.
+async fn create(retry: &Retry, path: &str, node: &Node, overwrites: bool) -> Result<bool, Failure> {
     let created = retry
         .run(|client| {
             let new = client.create_builder(path).data(&node.data).acl(&node.acl);
@@ -93,17 +105,17 @@ async fn create(retry: &Retry, path: &str, node: &Node, overwrites: bool) -> Res
         })
         .await;
     match created {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(true),
         Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {
             let present = retry.get_data(path).await?;
             if present.data.as_deref().unwrap_or_default() == node.data {
-                return Ok(());
+                return Ok(false);
             }
             if !overwrites {
                 let why = "exists with other data; see --overwrite";
                 return Err(Failure::other(format!("{} {why}", data_text(path.as_bytes()))));
             }
-            Ok(retry.run(|client| client.set_data(path, &node.data, None)).await.map(drop)?)
+            Ok(retry.run(|client| client.set_data(path, &node.data, None)).await.map(|_| false)?)
         }
         Err(error) => Err(error.into()),
     }

@@ -11,7 +11,7 @@ use crate::lock_handle::{LockHandle, lock_options};
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
 use crate::queue::name;
-use crate::recipe::LATCH;
+use crate::recipe::{LATCH, Recipe};
 use crate::ticket::Ticket;
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
@@ -118,14 +118,19 @@ impl Mutex {
     /// All contenders must use the same text. It marks where the number begins; names without it
     /// are ordered as a whole.
     ///
-    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock is an election, in which Java services take part with Curator's
-    /// `LeaderLatch`: the holder leads, and the [data](Self::with_data) is the id of a participant.
+    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock is an election, in which Java services take
+    /// part with Curator's `LeaderLatch`: the holder leads, and the [data](Self::with_data) is the id
+    /// of a participant.
     ///
     /// # Errors
     /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
     /// contains a slash or another character that a node name must not contain.
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
-        self.handle.kind_mut().lock_name = name::checked(name.into())?.into();
+        let (kind, name) = (self.handle.kind_mut(), name::checked(name.into())?);
+        if name == LATCH {
+            kind.exclusive = kind.exclusive.map(|_| Recipe::Election);
+        }
+        kind.lock_name = name.into();
         Ok(self)
     }
 

@@ -27,6 +27,9 @@ pub(crate) const LEASES: &str = "leases";
 pub enum Recipe {
     /// A [`Mutex`](crate::Mutex) with the default lock name.
     Mutex,
+    /// An election, on the nodes of Curator's `LeaderLatch`; see
+    /// [`Mutex::LEADER_LATCH`](crate::Mutex::LEADER_LATCH).
+    Election,
     /// A [`RwLock`](crate::RwLock).
     ReadWriteLock,
     /// A [`Semaphore`](crate::Semaphore), or a [`SemaphoreMutex`](crate::SemaphoreMutex).
@@ -42,6 +45,8 @@ impl Recipe {
             None
         } else if ends_in(LOCK) {
             Some(Self::Mutex)
+        } else if ends_in(LATCH) {
+            Some(Self::Election)
         } else if ends_in(READ) || ends_in(WRITE) {
             Some(Self::ReadWriteLock)
         } else {
@@ -54,6 +59,7 @@ impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mutex => "mutex",
+            Self::Election => "election",
             Self::ReadWriteLock => "read-write lock",
             Self::Semaphore => "semaphore",
         })
@@ -71,11 +77,12 @@ mod tests {
         for prefix in ["", uuid] {
             let of = |name: &str| of(&format!("{prefix}{name}"));
             assert_eq!(of("lock-0000000007"), Some(Recipe::Mutex));
+            assert_eq!(of("latch-0000000007"), Some(Recipe::Election));
             assert_eq!(of("__READ__0000000007"), Some(Recipe::ReadWriteLock));
             assert_eq!(of("__WRIT__0000000007"), Some(Recipe::ReadWriteLock));
             assert_eq!(of("lease-0000000007"), Some(Recipe::Semaphore));
         }
-        for name in ["", "0000000007", "lock-7", "lock-000000000x", "latch-0000000007", "locks"] {
+        for name in ["", "0000000007", "lock-7", "lock-000000000x", "locks"] {
             assert_eq!(of(name), None, "{name}");
         }
     }

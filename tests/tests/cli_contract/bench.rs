@@ -10,18 +10,20 @@ const WORK: [&str; 7] = ["sync", "read", "write", "reads", "writes", "lock", "ha
 #[test]
 fn bench_measures_each_kind_of_work() {
     let Some(zk) = zk("bench") else { return };
-    zk.ok(&["create", "/b"]);
+    zk.ok(&["create", "/b", "data"]);
     let printed = zk.ok(&["bench", "/b", "--seconds", "0.05"]);
     let mut lines = printed.lines();
     assert!(lines.next().unwrap().starts_with("WORK"), "{printed}");
     let names: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, WORK, "{printed}");
-    // It deletes all that it has created, and the empty path too.
-    assert_eq!(zk.ok(&["ls", "/"]), "");
+    // It deletes all that it has created, and nothing else.
+    assert_eq!(zk.ok(&["ls", "/b"]), "");
+    assert_eq!(zk.ok(&["get", "/b"]), "data");
 
     let printed = zk.ok(&["bench", "--json", "--seconds", "0.05", "--size", "0"]);
     let lines: Vec<Value> =
         printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(zk.ok(&["ls", "/"]), "b\n");
     assert_eq!(lines.iter().map(|line| &line["work"]).collect::<Vec<_>>(), WORK);
     for line in lines {
         let figure = |name: &str| line[name].as_f64().unwrap();
@@ -35,10 +37,11 @@ fn bench_measures_each_kind_of_work() {
 fn interrupted_bench_deletes_its_nodes() {
     let Some(zk) = zk("bench-interrupted") else { return };
     zk.ok(&["create", "/keep"]);
-    let bench = zk.start(&["bench", "/keep", "--seconds", "600"]);
+    let bench = zk.start(&["bench", "/keep", "--seconds", "60"]);
     poll(LIMIT, || (zk.ok(&["count", "/keep"]) == "2\n").then_some(())).expect("no nodes");
     bench.signal("INT");
     assert_eq!(bench.wait(LIMIT).code(), Some(128 + 2));
-    assert_eq!(zk.ok(&["count", "/"]), "0\n");
+    assert_eq!(zk.ok(&["ls", "/", "-R"]), "/\n/keep\n");
+    expect_refused(&["bench", "--seconds", "61"], "at most 60");
     expect_refused(&["bench", "--seconds", "0"], "above 0");
 }

@@ -2,7 +2,7 @@
 
 use zk_tests::{HOLD, Journal, poll};
 
-use crate::{LIMIT, expect_refused, zk};
+use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
 fn candidate_leads_after_the_one_before_it() {
@@ -44,6 +44,39 @@ fn candidate_stands_again_when_leadership_is_lost() {
     assert!(candidate.stderr().contains("standing again"), "{}", candidate.stderr());
     candidate.end_input();
     assert_eq!(candidate.wait(LIMIT).code(), Some(0));
+}
+
+#[test]
+fn election_and_lock_refuse_the_path_of_the_other() {
+    let Some(zk) = zk("elect-beside") else { return };
+    let journal = Journal::new();
+    let held = zk.clone().journal(&journal);
+    for (number, holder, other) in [(0, "lock", "elect"), (1, "elect", "lock")] {
+        let path = format!("/l{number}");
+        let mut holds = held.start(&[holder, &path, "--", "sh", "-c", HOLD]);
+        poll(LIMIT, || (journal.entered().len() == number + 1).then_some(())).expect("no holder");
+        let refused = zk.run(&[other, &path, "--", "true"]);
+        let kind = if holder == "lock" { "mutex" } else { "election" };
+        expect_failure(&refused, 78, &format!("is the node of a {kind}"));
+        holds.end_input();
+        assert_eq!(holds.wait(LIMIT).code(), Some(0));
+    }
+}
+
+#[test]
+fn candidate_does_not_stand_again_after_a_signal() {
+    let Some(zk) = zk("elect-signal") else { return };
+    let script = "trap 'echo asked; sleep 1 & wait; exit 0' TERM; echo leads; \
+                  while :; do sleep 0.05; done";
+    let candidate = zk.start(&["elect", "/e", "--", "sh", "-c", script]);
+    poll(LIMIT, || candidate.stdout().contains("leads").then_some(())).expect("nobody leads");
+    candidate.signal("TERM");
+    poll(LIMIT, || candidate.stdout().contains("asked").then_some(())).expect("no signal");
+    zk.ok(&["delete", &format!("/e/{}", zk.ok(&["ls", "/e"]).trim())]);
+    let ended = candidate.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    assert_eq!(ended.stdout.matches("leads").count(), 1, "{ended:?}");
+    assert_eq!(zk.ok(&["ls", "/e"]), "");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn table_shows_names_and_ages() {
     let lines: Vec<&str> = table.lines().collect();
     let [head, row] = lines[..] else { panic!("{table}") };
     let names: Vec<&str> = head.split_whitespace().collect();
-    assert_eq!(names, ["#", "NAME", "HOST", "PID", "ADDRESS", "SINCE", "SESSION", "NODE"]);
+    assert_eq!(names, ["#", "NAME", "HOST", "PID", "ADDRESS", "QUEUED", "SESSION", "NODE"]);
     let cells: Vec<&str> = row.split_whitespace().collect();
     let ["1", "sh", _host, _process, "127.0.0.1", since, session, node] = cells[..] else {
         panic!("{table}")

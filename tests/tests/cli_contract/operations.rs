@@ -204,7 +204,8 @@ fn exported_nodes_are_imported_as_they_were() {
     let half: Vec<&str> = exported.stdout.lines().take(2).collect();
     assert_eq!(import(&half.join("\n"), &[]).code(), Some(0));
     let whole = import(&exported.stdout, &[]);
-    assert_eq!((whole.code(), whole.stdout.as_str()), (Some(0), ""), "{whole:?}");
+    let told = "4 nodes imported, 2 of which existed\n";
+    assert_eq!((whole.code(), whole.stdout.as_str()), (Some(0), told), "{whole:?}");
     assert_eq!(zk.ok(&["export", "/to"]), exported.stdout);
     assert_eq!(zk.ok(&["getacl", "/to/a"]), "world:anyone:cdrwa\nip:127.0.0.1:r\n");
 
@@ -213,6 +214,7 @@ fn exported_nodes_are_imported_as_they_were() {
     assert_eq!(import(&exported.stdout, &["--overwrite"]).code(), Some(0));
     assert_eq!(zk.ok(&["get", "/to"]), "grüße");
 
+    expect_failure(&import("\n", &[]), 1, "standard input has no node");
     expect_failure(&import("\n{}", &[]), 1, "line 2: no text `path`");
     expect_failure(&zk.run(&["export", "/nowhere"]), 1, "NoNode");
 }

@@ -26,6 +26,27 @@ fn tree_is_drawn_to_its_depth() {
 }
 
 #[test]
+fn nodes_that_may_not_be_listed_are_counted() {
+    let Some(zk) = zk("hidden") else { return };
+    zk.ok(&["create", "/a"]);
+    let alice = zk.clone().option("--auth", "digest:alice:secret");
+    alice.ok(&["create", "/a/hers", "secret", "--acl", "auth::cdrwa"]);
+    alice.ok(&["create", "/a/hers/below"]);
+    for (command, printed) in [
+        (&["ls", "/a", "-R"][..], "/a\n/a/hers\n"),
+        (&["tree", "/a"], "/a\n└── hers\n"),
+        (&["find", "/a", "--contains", "secret"], ""),
+        (&["ephemerals", "/a"], ""),
+    ] {
+        let ended = zk.run(command);
+        assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), printed), "{ended:?}");
+        assert!(ended.stderr.contains("the children of 1 of the nodes"), "{ended:?}");
+    }
+    expect_failure(&zk.run(&["export", "/a"]), 1, "would not be complete");
+    assert_eq!(alice.ok(&["find", "/a", "--contains", "secret"]), "/a/hers\n");
+}
+
+#[test]
 fn nodes_are_found_by_name_and_data() {
     let Some(zk) = zk("find") else { return };
     zk.ok(&["create", "/app", "to localhost:1"]);

@@ -1,17 +1,17 @@
 //! Tests of what scripts and shells expect of a command: pipes, JSON errors, hints, manual pages.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zk_tests::{Scratch, Zk, poll, shared_zookeeper};
+use zk_tests::{Scratch, Zk, shared_zookeeper};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
 fn closed_pipe_ends_a_command_without_a_word() {
-    let Some(server) = shared_zookeeper() else { return };
-    let zk = Zk::new(server.connect_string());
+    let Some(zk) = zk("pipes") else { return };
+    zk.ok(&["create", "/a"]);
     let closed = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -69,6 +69,10 @@ fn usual_slips_get_a_hint() {
     expect_failure(&zk.run(&["delete", "/a"]), 1, "--recursive");
     expect_refused(&["lock", "/l", "./backup.sh"], "the command goes after --");
     expect_refused(&["rm", "/a"], "it is zk delete");
+    let others = zk.run(&["get", "/a", "lock"]);
+    assert!(!others.stderr.contains("--, as in"), "{others:?}");
+    let bytes = zk.shell("zk lock /a $'\\xff'").output().unwrap();
+    assert_eq!(bytes.status.code(), Some(64), "{bytes:?}");
     expect_refused(&["lokc", "/a", "--", "true"], "'lock'");
     expect_refused(&["ls", "/", "--recusive"], "'--recursive'");
 }
@@ -89,19 +93,20 @@ fn manual_pages_need_no_server() {
 #[test]
 fn retry_waits_for_an_ensemble_that_starts() {
     let Some(server) = shared_zookeeper() else { return };
-    // The address refuses connections at first. The session is opened when it leads to a server.
+    // Nobody else gets this port, and connections to the other address are refused.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    drop(taken);
-    let zk = Zk::new(address.to_string());
-    let waiting = zk.start(&["--retry", "60", "--verbose", "exists", "/"]);
-    let impatient = zk.run(&["--retry", "0.1", "exists", "/"]);
-    expect_failure(&impatient, 69, &address.to_string());
-    let listener = TcpListener::bind(address).unwrap();
-    let port = server.connect_string();
+    let address = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
+    let zk = Zk::new(&address);
+    let mut waiting = zk.start(&["--retry", "60", "exists", "/"]);
+    // The command that gives up begins later, and ends first.
+    expect_failure(&zk.run(&["exists", "/"]), 69, &address);
+    expect_failure(&zk.run(&["--retry", "0.1", "exists", "/"]), 69, &address);
+    assert!(!waiting.has_ended(), "{}", waiting.stderr());
+    let listener = TcpListener::bind(&address).unwrap();
+    let to = server.connect_string();
     std::thread::spawn(move || {
         for client in listener.incoming() {
-            let (client, server) = (client.unwrap(), std::net::TcpStream::connect(&port).unwrap());
+            let (client, server) = (client.unwrap(), TcpStream::connect(&to).unwrap());
             for (mut from, mut to) in
                 [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
             {
@@ -109,7 +114,7 @@ fn retry_waits_for_an_ensemble_that_starts() {
             }
         }
     });
-    poll(LIMIT, || (waiting.stdout() == "true\n").then_some(())).expect("no session");
-    assert_eq!(waiting.wait(LIMIT).code(), Some(0));
+    let ended = waiting.wait(LIMIT);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "true\n"), "{ended:?}");
     expect_refused(&["--retry", "0", "ls", "/"], "above 0");
 }

@@ -95,12 +95,22 @@ fn watch_runs_a_command_for_each_event() {
     let expected = "NodeCreated /a\none\n";
     poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the first event");
     // The status of the command is told, and the watch goes on.
-    poll(LIMIT, || watcher.stderr().contains("exit status: 3").then_some(())).expect("the status");
+    poll(LIMIT, || watcher.stderr().contains("exit status 3").then_some(())).expect("the status");
     zk.ok(&["delete", "/a"]);
     let expected = format!("{expected}NodeDeleted /a\n\n");
     poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the second event");
     watcher.signal("INT");
     assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+
+    // A running command is ended as by zk lock.
+    let script = "trap 'echo ended; exit 0' TERM; echo runs; while :; do sleep 0.05; done";
+    let watcher = start(&zk, &["watch", "/c", "--exec", "sh", "-c", script]);
+    zk.ok(&["create", "/c"]);
+    poll(LIMIT, || watcher.stdout().contains("runs").then_some(())).expect("the command");
+    watcher.signal("TERM");
+    let ended = watcher.wait(LIMIT);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "runs\nended\n"), "{ended:?}");
+
     let missing = start(&zk, &["watch", "/b", "--exec", "/no/such/program"]);
     zk.ok(&["create", "/b"]);
     let ended = missing.wait(LIMIT);
@@ -120,11 +130,14 @@ fn recursive_watch_goes_on_in_another_session() {
     zk.ok(&["delete", "/a/gone"]);
     zk.ok(&["create", "/a/new"]);
     zk.ok(&["set", "/a/set", "x"]);
-    // The process does not run until its session has expired.
-    let session = zk.ok(&["create", "/a/marker", "--ephemeral"]);
-    poll(LIMIT, || (zk.ok(&["exists", session.trim()]) == "true\n").then_some(())).unwrap();
+    // The session of the watcher expires before this one, which begins later and lasts longer.
+    let later = zk.clone().session_timeout(Duration::from_secs(6));
+    later.ok(&["create", "/marker", "--ephemeral"]);
+    let expired = || (zk.run(&["exists", "/marker"]).code() == Some(1)).then_some(());
+    poll(LIMIT, expired).expect("the session lives on");
     watcher.signal("CONT");
     poll(LIMIT, || watcher.stdout().contains("/a/set").then_some(())).expect("no change is told");
+    assert!(watcher.stderr().contains("the session had ended"), "{}", watcher.stderr());
     let printed = watcher.stdout();
     for line in ["NodeDeleted /a/gone\n", "NodeCreated /a/new\n", "NodeDataChanged /a/set\n"] {
         assert!(printed.contains(line), "{line} is not in:\n{printed}");

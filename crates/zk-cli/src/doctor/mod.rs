@@ -125,7 +125,11 @@ async fn examine(
     let client = match connected {
         Ok(client) => client,
         Err(error) => {
-            report.tell(Level::Error, host, error.to_string())?;
+            let text = match words::is_serving(door, host).await {
+                Some(false) => "it runs and serves nobody: the ensemble has no majority".to_owned(),
+                _ => error.to_string(),
+            };
+            report.tell(Level::Error, host, text)?;
             return Ok(None);
         }
     };

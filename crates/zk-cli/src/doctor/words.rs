@@ -30,6 +30,15 @@ pub(super) async fn version(
     Ok(Some(mode))
 }
 
+/// Returns whether the server serves requests, if it tells.
+pub(super) async fn is_serving(door: &Door<'_>, host: &Host) -> Option<bool> {
+    let answer = ask(door, host, b"srvr").await;
+    (!answer.is_empty()).then(|| !answer.contains(NOT_SERVING))
+}
+
+/// What a server without a leader answers (`AbstractFourLetterCommand.ZK_NOT_SERVING`).
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
+
 /// Compares the tick of the server with the longest one that the lease assumes.
 pub(super) async fn tick(
     door: &Door<'_>,

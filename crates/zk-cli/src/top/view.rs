@@ -4,7 +4,7 @@ use super::survey::LockRow;
 use crate::participants::span;
 
 /// Cells of the table; the numbers are on the right.
-const HEAD: [&str; 7] = ["LOCK", "KIND", "HOLDER", "SINCE", "WAITERS", "WAIT", "HAND-OFFS/S"];
+const HEAD: [&str; 7] = ["LOCK", "KIND", "HOLDER", "QUEUED", "WAITERS", "WAIT", "HAND-OFFS/S"];
 
 /// Characters of a holder, so that long data leaves room for the other columns.
 const HOLDER_MAX: usize = 40;

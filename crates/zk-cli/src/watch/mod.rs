@@ -25,7 +25,7 @@ use crate::signals::{Signals, number};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or NodeChildrenChanged, and the
-path. Without --recursive the node need not exist. Several quick changes may appear as one; the last
+path. The node need not exist. Without --recursive, several quick changes may appear as one; the last
 line always matches the node as it is.
 
 With --recursive the events are those of every node, and a created or deleted child is an event of its
@@ -34,7 +34,8 @@ connection it reads them again, and prints the events that lead from the old sta
 event at that moment may appear twice. Before ZooKeeper 3.9, so may the last change of each node.
 
 The command reconnects, and opens a new session when one expires, with a line on standard error; then
-it prints the changes since. SIGINT and SIGTERM end it, with status 0 once it watches.
+it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT and
+SIGTERM end it, with status 0 once it watches.
 
 CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
 Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When
@@ -67,6 +68,7 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
+    sessions.keep_trying();
     let ending = Ending::default();
     let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
     let has_begun = Cell::new(false);

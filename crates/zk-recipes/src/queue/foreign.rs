@@ -1,10 +1,10 @@
 //! Nodes of other recipes on a lock's path.
 //!
-//! A mutex, a read-write lock and a semaphore at one path do not exclude each other. Each recipe
+//! A mutex, an election, a read-write lock and a semaphore at one path do not exclude each other. Each recipe
 //! creates its own node and then checks for nodes of the others. So if two recipes arrive at the
 //! same time, at least one of them detects the other and rejects the path.
 //!
-//! A mutex and a read-write lock check the list that they read in any case. If it contains
+//! All but a semaphore check the list that they read in any case. If it contains
 //! `leases`, they also list the children of that node. It belongs to a semaphore if it has a lease,
 //! or if it had children and has none: an idle semaphore uses its empty node again.
 //!
