@@ -90,9 +90,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
-        // A full pipe or an open terminal may block this thread.
-        let config = Config::new(connect)?.dedicated_thread(true);
-        let config = config.session_timeout(args.session_timeout);
+        let config = Config::new(connect)?.session_timeout(args.session_timeout);
         args.security.present(config, &credentials)
     };
     if let Command::Doctor = args.command {
@@ -103,9 +101,11 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         return doctor::run(&door, &args.connect, output).await;
     }
     let mut config = config(&args.connect)?;
-    if let Some(name) = args.command.client_name() {
-        config = config.name(name);
-    }
+    config = match args.command.client_name() {
+        Some(name) => config.name(name),
+        // A full pipe blocks this thread, and must not end the session.
+        None => config.dedicated_thread(true),
+    };
     let presented = args.security.presented(&credentials);
     args.command.check_path()?;
     args.command.read_data()?;

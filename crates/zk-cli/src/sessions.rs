@@ -58,6 +58,8 @@ pub(crate) struct Sessions {
     fruitless_since: Option<Instant>,
     /// Whether a request was answered, in this session or an earlier one.
     answered: bool,
+    /// Whether there was a session.
+    were_there: bool,
     /// The longest time to open a session.
     connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
@@ -87,6 +89,7 @@ impl Sessions {
             current: None,
             fruitless_since: None,
             answered: false,
+            were_there: false,
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
@@ -162,6 +165,7 @@ impl Sessions {
             verbose::tell_session(&client);
         }
         self.fruitless_since.get_or_insert_with(clock);
+        self.were_there = true;
         self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)
     }
@@ -221,7 +225,7 @@ impl Sessions {
 
     /// Returns true if there was a session at all.
     pub(crate) fn were_there(&self) -> bool {
-        self.answered || self.fruitless_since.is_some()
+        self.were_there
     }
 
     /// Returns true if the ensemble has answered a request, or has had no time to do so.

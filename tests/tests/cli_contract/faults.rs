@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode};
-use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Version};
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
 use crate::{LIMIT, expect_failure};
@@ -143,10 +143,7 @@ async fn watcher_continues_in_a_new_session() {
     let other = Client::connect(&server.connect_string()).await.unwrap();
     other.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let watcher = watching(&zk);
-    let session = server.with(|truth| {
-        let mut sessions = truth.sessions().map(|session| session.id);
-        sessions.find(|id| *id != other.session_id()).expect("no session of the watcher's")
-    });
+    let session = session_beside(&server, &other);
     server.refuse_connects(0);
     assert!(server.expire(session));
     other.create("/a/b", b"", CreateMode::Persistent).await.unwrap();
@@ -160,6 +157,71 @@ async fn watcher_continues_in_a_new_session() {
     says(&watcher, &expected);
     watcher.signal("INT");
     assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+}
+
+/// After a lost connection and after the end of the session, the lines lead from the old state to the
+/// new one. Nodes that did not change meanwhile have none.
+#[tokio::test(flavor = "multi_thread")]
+async fn recursive_watcher_reports_changes_made_meanwhile() {
+    let settings = Settings::new().version(Version::V3_9);
+    let server = TestServer::start_with(settings).await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    for path in ["/a", "/a/gone", "/a/same", "/a/set", "/a/again"] {
+        other.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let watcher = zk.start(&["watch", "/a", "--recursive"]);
+    poll(LIMIT, || watcher.stderr().contains("watching").then_some(())).expect("not watching");
+    other.set_data("/a/same", b"1", None).await.unwrap();
+    let mut expected = "NodeDataChanged /a/same\n".to_owned();
+    says(&watcher, &expected);
+    for expires in [false, true] {
+        server.refuse_connects(0);
+        let session = session_beside(&server, &other);
+        match expires {
+            true => assert!(server.expire(session)),
+            false => server.connection_of(session).cut(Cut::Rst),
+        }
+        other.set_data("/a/set", b"x", None).await.unwrap();
+        other.delete("/a/again", None).await.unwrap();
+        other.create("/a/again", b"", CreateMode::Persistent).await.unwrap();
+        let (from, to) = if expires { ("/a/new", "/a/gone") } else { ("/a/gone", "/a/new") };
+        other.delete(from, None).await.unwrap();
+        other.create(to, b"", CreateMode::Persistent).await.unwrap();
+        server.accept_connects(0);
+        expected += &format!("NodeDeleted {from}\nNodeDeleted /a/again\nNodeCreated /a/again\n");
+        expected += &format!("NodeCreated {to}\nNodeDataChanged /a/set\n");
+        says(&watcher, &expected);
+    }
+    assert!(watcher.stderr().contains("the session had ended"), "{}", watcher.stderr());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn candidate_leads_again_after_a_long_outage() {
+    let (server, zk) = start().await;
+    let journal = Journal::new();
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    let held = zk.clone().journal(&journal).option("--retry", "1");
+    let mut candidate = held.start(&["elect", "/e", "--", "sh", "-c", HOLD]);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody leads");
+    server.refuse_connects(0);
+    assert!(server.expire(session_beside(&server, &other)));
+    poll(LIMIT, || candidate.stderr().contains("standing again").then_some(())).expect("no loss");
+    // A command that begins now gives up before the candidate does.
+    expect_failure(&zk.clone().option("--retry", "2").run(&["exists", "/"]), 69, "");
+    assert!(!candidate.has_ended(), "{}", candidate.stderr());
+    server.accept_connects(0);
+    poll(LIMIT, || (journal.entered().len() == 2).then_some(())).expect("it does not lead again");
+    candidate.end_input();
+    assert_eq!(candidate.wait(LIMIT).code(), Some(0));
+}
+
+/// Returns the session that is not `other`'s.
+fn session_beside(server: &TestServer, other: &Client) -> i64 {
+    server.with(|truth| {
+        let mut sessions = truth.sessions().map(|session| session.id);
+        sessions.find(|id| *id != other.session_id()).expect("no other session")
+    })
 }
 
 /// Handshakes succeed, but no request is answered. Examples are a stopped process behind a load

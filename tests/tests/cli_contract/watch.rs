@@ -1,7 +1,5 @@
 //! Tests of `zk watch`.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use zk_tests::{Running, Zk, poll};
 
@@ -116,33 +114,6 @@ fn watch_runs_a_command_for_each_event() {
     let ended = missing.wait(LIMIT);
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("/no/such/program"), "{ended:?}");
-}
-
-#[test]
-fn recursive_watch_goes_on_in_another_session() {
-    let Some(zk) = zk("watch-expired") else { return };
-    for path in ["/a", "/a/gone", "/a/same", "/a/set"] {
-        zk.ok(&["create", path]);
-    }
-    let short = zk.clone().session_timeout(Duration::from_secs(4));
-    let watcher = start(&short, &["watch", "/a", "-R"]);
-    watcher.signal("STOP");
-    zk.ok(&["delete", "/a/gone"]);
-    zk.ok(&["create", "/a/new"]);
-    zk.ok(&["set", "/a/set", "x"]);
-    // The session of the watcher expires before this one, which begins later and lasts longer.
-    let later = zk.clone().session_timeout(Duration::from_secs(6));
-    later.ok(&["create", "/marker", "--ephemeral"]);
-    let expired = || (zk.run(&["exists", "/marker"]).code() == Some(1)).then_some(());
-    poll(LIMIT, expired).expect("the session lives on");
-    watcher.signal("CONT");
-    poll(LIMIT, || watcher.stdout().contains("/a/set").then_some(())).expect("no change is told");
-    assert!(watcher.stderr().contains("the session had ended"), "{}", watcher.stderr());
-    let printed = watcher.stdout();
-    for line in ["NodeDeleted /a/gone\n", "NodeCreated /a/new\n", "NodeDataChanged /a/set\n"] {
-        assert!(printed.contains(line), "{line} is not in:\n{printed}");
-    }
-    assert!(!printed.contains("/a/same"), "{printed}");
 }
 
 /// Starts a watcher and waits until it reports that it watches.
