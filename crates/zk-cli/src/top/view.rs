@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("LOCK          KIND   HOLDER"), "{}", lines[0]);
         assert!(
-            lines[2].contains("/locks/stock  mutex  checkout web3:4711  1m01s  12"),
+            lines[2].contains("/locks/stock  mutex  checkout web3:4711  1m01s   12"),
             "{lines:?}"
         );
         assert!(lines[1].ends_with("2.2"), "{lines:?}");

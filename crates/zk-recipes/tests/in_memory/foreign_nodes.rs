@@ -192,12 +192,13 @@ async fn two_recipes_never_hold_one_path_together() {
 #[tokio::test(start_paused = true)]
 async fn foreign_nodes_are_recognized_by_their_names() {
     const UUID: &str = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
-    let of_others = ["latch-0000000001", "member-0000000001", "0000000001", "lock-x", "readme"];
+    let of_others = ["member-0000000001", "0000000001", "lock-x", "readme"];
     let names = [
         ("lock-0000000001", Some(Recipe::Mutex)),
         ("__READ__0000000001", Some(Recipe::ReadWriteLock)),
         ("__WRIT__0000000001", Some(Recipe::ReadWriteLock)),
         ("lease-0000000001", Some(Recipe::Semaphore)),
+        ("latch-0000000001", Some(Recipe::Election)),
     ];
     let names = names.into_iter().chain(of_others.map(|name| (name, None)));
     for (name, recipe) in names {
