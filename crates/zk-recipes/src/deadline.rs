@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use tokio::task::{coop::Unconstrained, unconstrained};
-use zk_session::{Client, Error, ErrorKind};
+use zk_session::{Client, Error, ErrorKind, SessionEnd};
 
 use crate::error::LockError;
 use crate::limits::ATTEMPT_TIME;
@@ -81,7 +81,11 @@ where
     A: Future<Output = Result<Option<T>, LockError>>,
 {
     let mut deadline = Deadline::new(timeout, |time| client.sleep(time).boxed());
-    deadline.acquire(wait, attempt).await
+    match (deadline.acquire(wait, attempt).await?, client.end_reason()) {
+        // The clock also ends when the runtime of the session shuts down.
+        (None, Some(end)) if !timeout.is_zero() => Err(ended(end)),
+        (acquired, _) => Ok(acquired),
+    }
 }
 
 /// Makes an attempt that does not wait for a connection.
@@ -112,9 +116,13 @@ pub(crate) async fn while_connected<T>(
     }
 }
 
+fn ended(end: SessionEnd) -> LockError {
+    Error::not_applied(ErrorKind::SessionEnded(end)).into()
+}
+
 fn no_connection(client: &Client, path: &str) -> LockError {
     match client.end_reason() {
-        Some(end) => Error::not_applied(ErrorKind::SessionEnded(end)).into(),
+        Some(end) => ended(end),
         None => LockError::NotConnected { path: path.to_owned() },
     }
 }

@@ -114,6 +114,8 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
     let mut terminal = Terminal::open()?;
     let (mut page, mut selected) = (Page::Locks, 0_usize);
     let mut due = after(top.interval);
+    // A key that was pressed during a look.
+    let mut early = None;
     loop {
         selected = selected.min(rows.len().saturating_sub(1));
         let lines = match &page {
@@ -130,14 +132,19 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
             }
         };
         Terminal::show(&lines);
-        let next = tokio::select! {
-            () = tokio::time::sleep_until(due) => None,
-            key = terminal.key() => Some(key),
+        let next = match early.take() {
+            Some(key) => Some(key),
+            None => tokio::select! {
+                () = tokio::time::sleep_until(due) => None,
+                key = terminal.key() => Some(key),
+            },
         };
         match (next, &page) {
             (None, Page::Locks) => {
                 let looking = look(sessions, &mut survey, &top.path);
-                let Some(seen) = unless_quit(&mut terminal, looking).await else { return Ok(()) };
+                let Some(seen) = unless_quit(&mut terminal, &mut early, looking).await else {
+                    return Ok(());
+                };
                 rows = seen?;
                 due = after(top.interval);
             }
@@ -157,8 +164,12 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
     }
 }
 
-/// Does `work` unless the user quits meanwhile. Other keys are left out.
-async fn unless_quit<W: Future>(terminal: &mut Terminal, work: W) -> Option<W::Output> {
+/// Does `work` unless the user quits meanwhile. The last other key that was pressed is `early`.
+async fn unless_quit<W: Future>(
+    terminal: &mut Terminal,
+    early: &mut Option<Key>,
+    work: W,
+) -> Option<W::Output> {
     let mut work = pin!(work);
     let mut late = pin!(tokio::time::sleep(LATE));
     let mut is_late = false;
@@ -173,6 +184,7 @@ async fn unless_quit<W: Future>(terminal: &mut Terminal, work: W) -> Option<W::O
                 if key == Key::Quit {
                     return None;
                 }
+                *early = Some(key);
             }
         }
     }

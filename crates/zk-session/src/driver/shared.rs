@@ -1,15 +1,16 @@
 //! State that the driver and the clients of one session share.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
+use futures::future::Either;
 use futures::task::AtomicWaker;
 use tokio::runtime;
 use tokio::sync::{OnceCell, broadcast, oneshot, watch};
+use tokio::task::JoinHandle;
 use zk_session_core::{
     DisconnectReason, Failure, Handle, Handles, LeaseState, Reply, Session, SessionEnd,
     SessionEvent, Settings, WatchEvent,
@@ -19,6 +20,15 @@ use super::clock::now;
 use super::stream_queue::StreamSender;
 use crate::limits::EVENTS_KEPT;
 use crate::trace;
+
+/// A task that ends when its handle is dropped.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;
@@ -191,8 +201,7 @@ impl Shared {
     }
 
     /// Waits until `deadline` on the caller's runtime, or on the driver's runtime if the caller has
-    /// none. On the driver's runtime it also returns when the session ends: a timer panics when its
-    /// runtime is gone, and the driver, which then ends the session, is dropped first.
+    /// none. If the driver's runtime shuts down, it waits for the end of the session instead.
     ///
     /// # Panics
     /// If there is no runtime, or the caller's runtime has no timers.
@@ -201,17 +210,18 @@ impl Shared {
         deadline: tokio::time::Instant,
     ) -> impl Future<Output = ()> + Send + use<> {
         let is_outside = runtime::Handle::try_current().is_err();
-        let driver = self.runtime().filter(|_| is_outside);
-        let sleep = {
-            let _entered = driver.map(runtime::Handle::enter);
-            tokio::time::sleep_until(deadline)
+        let Some(driver) = self.runtime().filter(|_| is_outside) else {
+            return Either::Left(tokio::time::sleep_until(deadline));
         };
-        let shared = driver.map(|_| Arc::clone(self));
-        async move {
-            let mut sleep = pin!(sleep);
-            let is_over = || shared.as_ref().is_some_and(|it| it.lock().end_reason().is_some());
-            poll_fn(|cx| if is_over() { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }).await;
-        }
+        // A timer that is polled while its runtime shuts down panics. A task is dropped instead.
+        let timer = driver.spawn(async move { tokio::time::sleep_until(deadline).await });
+        let (mut timer, mut lease_state) = (AbortOnDrop(timer), self.lease_state());
+        Either::Right(async move {
+            if (&mut timer.0).await.is_err() {
+                // The driver is dropped with the runtime, which ends the session.
+                drop(lease_state.wait_for(|state| state.ended.is_some()).await);
+            }
+        })
     }
 
     pub(crate) fn local_address(&self) -> Option<IpAddr> {
