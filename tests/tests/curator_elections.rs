@@ -12,7 +12,7 @@ use zk_tests::{Curator, HOLD, Journal, Running, Zk, poll, shared_zookeeper};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the candidates of a killed process wait for.
+/// After this time, the candidate of a killed process is gone.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Election {

@@ -347,7 +347,7 @@ Example:
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
     ///
-    /// Servers do not check the password of a digest: this shows the user, whatever the password.
+    /// Servers do not check the password of a digest: any password gives the same user.
     /// Access control lists name them: the address, the users of digests and of SASL, the
     /// subject of a client certificate. Servers before 3.7 reject the request.
     #[command(after_help = "\
@@ -365,7 +365,7 @@ Example:
     ///
     /// Each server of the connect string is examined alone. An ephemeral node is created and
     /// deleted, to measure a write and to read the leader's clock. A line is a finding: ok, note,
-    /// warning or error, the server, and what was found. The exit status is 0 without
+    /// warning or error, the server, and the finding itself. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     #[command(after_help = "\
 Examples:
@@ -408,9 +408,9 @@ impl Command {
         })
     }
 
-    /// Reads the data of the command before it connects, which standard input may delay. Checks what
-    /// the definition of the command line cannot express.
-    pub(crate) fn read_data(&mut self) -> Result<(), Failure> {
+    /// Prepares the command before it connects: reads its data, which standard input may delay, and
+    /// checks what the definition of the command line cannot express.
+    pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
         match self {
             Self::Txn(txn) => txn.read(),
             Self::Reconfig(change) => change.check(),

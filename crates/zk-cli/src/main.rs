@@ -108,7 +108,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     };
     let presented = args.security.presented(&credentials);
     args.command.check_path()?;
-    args.command.read_data()?;
+    args.command.prepare()?;
     let tls = tls.map(security::connector).transpose()?;
     let sessions = Sessions::new(config, tls, &args.connect);
     let sessions = sessions.retry_for(args.retry).verbose(args.verbose);

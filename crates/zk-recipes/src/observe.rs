@@ -43,8 +43,8 @@ impl Acquire {
         Self { trace: trace::Acquire::begin(&kind.path), measured }
     }
 
-    /// Marks this acquisition as the turn before an acquisition of `kind`, whose hand-off may begin
-    /// with it; see [`continue_hand_off`](Self::continue_hand_off).
+    /// Marks this acquisition as the turn before an acquisition of `kind`. A hand-off may begin with
+    /// the turn; see [`continue_hand_off`](Self::continue_hand_off).
     pub(crate) fn precede(&mut self, kind: &Kind) {
         if kind.metrics.is_some() {
             let turn = MeasuredAcquire { wait: None, hand_off: HandOff::NotNeeded };

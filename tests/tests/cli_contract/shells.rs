@@ -1,4 +1,4 @@
-//! Tests of what scripts and shells expect of a command: pipes, JSON errors, hints, manual pages.
+//! Tests of pipes, JSON errors, hints, manual pages and `--retry`.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
@@ -51,7 +51,7 @@ fn errors_are_json_if_asked_for() {
     let usage = error(&["--json", "frobnicate"]);
     assert_eq!((&usage["status"], &usage["code"]), (&json!(64), &Value::Null));
     assert!(usage["error"].as_str().unwrap().contains("--help"), "{usage}");
-    // What stands after -- is of the command.
+    // Arguments after -- belong to the command.
     let plain = zk.run(&["lock", "l", "--", "echo", "--json"]);
     expect_failure(&plain, 64, "path");
 }

@@ -92,7 +92,7 @@ fn watch_runs_a_command_for_each_event() {
     zk.ok(&["create", "/a", "one"]);
     let expected = "NodeCreated /a\none\n";
     poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the first event");
-    // The status of the command is told, and the watch goes on.
+    // zk watch reports the exit status, and goes on.
     poll(LIMIT, || watcher.stderr().contains("exit status 3").then_some(())).expect("the status");
     zk.ok(&["delete", "/a"]);
     let expected = format!("{expected}NodeDeleted /a\n\n");

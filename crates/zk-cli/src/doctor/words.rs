@@ -36,7 +36,7 @@ pub(super) async fn is_serving(door: &Door<'_>, host: &Host) -> Option<bool> {
     (!answer.is_empty()).then(|| !answer.contains(NOT_SERVING))
 }
 
-/// What a server without a leader answers (`AbstractFourLetterCommand.ZK_NOT_SERVING`).
+/// Answer of a server without a leader (`AbstractFourLetterCommand.ZK_NOT_SERVING`).
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
 /// Compares the tick of the server with the longest one that the lease assumes.

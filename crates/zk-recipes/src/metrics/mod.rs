@@ -81,8 +81,8 @@ pub struct LockMetricsSnapshot {
     /// Time from the moment at which a waiter learns that the contender ahead of it has gone, until
     /// it acquires the lock. Contenders that did not wait are not counted.
     ///
-    /// It begins when the waiter's task handles the event, and contains the requests that the waiter
-    /// still needs, such as a list of the queue. With a [`Ticket`](crate::Ticket) it contains the time
+    /// It begins when the waiter's task handles the event. It contains the requests that the waiter
+    /// still needs, for example a list of the queue. With a [`Ticket`](crate::Ticket) it contains the time
     /// until the caller acquires the lock. At a semaphore it begins with the last event before the
     /// permits are free: the waiter's turn, the release of a permit, or a higher limit.
     pub hand_off: HistogramSnapshot,
