@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::Scratch;
 use crate::journal::Journal;
+use xtask::cargo_env::forget_package;
 use xtask::poll::poll;
 
 /// The `zk` command and its connect string, options and environment.
@@ -257,7 +258,8 @@ fn build(target: &[&str]) -> Result<PathBuf, String> {
         "debug" => "dev",
         name => name,
     };
-    let output = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    let output = forget_package(&mut cargo)
         .args(["build", "--quiet", "--workspace", "--profile", profile])
         .args(target)
         .arg("--target-dir")

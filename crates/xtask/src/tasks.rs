@@ -21,6 +21,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cargo_env::forget_package;
 use crate::zookeeper::Error;
 
 /// Failure of a task: a message for standard error, and the exit status.
@@ -81,6 +82,7 @@ fn package_options(names: &[&'static str]) -> impl Iterator<Item = &'static str>
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace_root());
+    forget_package(&mut command);
     command
 }
 

@@ -13,6 +13,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::cargo_env::forget_package;
 use crate::poll;
 use crate::tasks::{Failure, cargo, display, workspace_root};
 
@@ -78,7 +79,7 @@ fn at_low_priority(words: &[String]) -> Command {
     let cargo = cargo(&[]);
     let mut command = Command::new("nice");
     command.args(["-n", "10"]).arg(cargo.get_program()).args(words);
-    command.current_dir(workspace_root());
+    forget_package(command.current_dir(workspace_root()));
     command
 }
 
