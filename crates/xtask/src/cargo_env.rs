@@ -5,8 +5,8 @@ use std::process::Command;
 
 /// Removes the variables that describe the package of the running program.
 ///
-/// Cargo sets them for programs that it runs. Build scripts that read them, as ring's does, run again when they
-/// differ: builds from xtask and from tests would compile TLS anew in turns.
+/// Cargo sets them for programs that it runs. Build scripts that read them, as ring's does, run again when
+/// they differ: builds from xtask and from tests would compile TLS anew in turns.
 pub fn forget_package(command: &mut Command) -> &mut Command {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
