@@ -129,8 +129,15 @@ fn display(command: &Command) -> String {
 }
 
 /// The crates that other projects use.
-const LIBRARIES: [&str; 6] =
-    ["zk-proto", "zk-session-core", "zk-session", "zk-tls", "zk-recipes", "zk-testing"];
+const LIBRARIES: [&str; 7] = [
+    "zk-proto",
+    "zk-session-core",
+    "zk-session",
+    "zk-tls",
+    "zk-recipes",
+    "zk-testing",
+    "zk-coordination",
+];
 
 /// The package of the command `zk`.
 const COMMAND: &str = "zk-recipes-cli";

@@ -330,19 +330,24 @@ fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
 }
 
 /// Allowed dependencies of the product's crates on crates of the workspace. Other crates are unrestricted.
-const MAY_DEPEND_ON: [(&str, &[&str]); 6] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 7] = [
     ("zk-proto", &[]),
     ("zk-session-core", &["zk-proto"]),
     ("zk-session", &["zk-proto", "zk-session-core"]),
     ("zk-tls", &["zk-session"]),
     ("zk-recipes", &["zk-session"]),
+    ("zk-coordination", &["zk-recipes"]),
     ("zk-testing", &["zk-proto", "zk-session"]),
 ];
 
 /// Crates with an additional development dependency. The tests of the recipes use the in-memory server in
 /// place of a real one, and the tests of that server drive the session core by bytes.
-const DEV_ONLY: [(&str, &str); 3] =
-    [("zk-tls", "zk-testing"), ("zk-recipes", "zk-testing"), ("zk-testing", "zk-session-core")];
+const DEV_ONLY: [(&str, &str); 4] = [
+    ("zk-tls", "zk-testing"),
+    ("zk-recipes", "zk-testing"),
+    ("zk-coordination", "zk-testing"),
+    ("zk-testing", "zk-session-core"),
+];
 
 const PURE_FOLDERS: [&str; 2] = ["crates/zk-proto/src/", "crates/zk-session-core/src/"];
 const IMPURE: [&str; 5] = ["Instant::now", "SystemTime", "tokio::", "std::thread", "std::net::Tcp"];

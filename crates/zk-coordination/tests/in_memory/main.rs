@@ -1,0 +1,37 @@
+//! Tests of the recipes on the in-memory server, under paused time.
+
+use std::time::Duration;
+
+use zk_coordination::session::{Client, Config, SessionManager};
+use zk_testing::TestServer;
+
+/// Session timeout of the clients.
+pub(crate) const T: Duration = Duration::from_secs(10);
+
+pub(crate) fn config(seed: u128) -> Config {
+    Config::new("server:1").unwrap().session_timeout(T).seed(seed)
+}
+
+pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
+    config(seed).connect_with(server.clone()).await.unwrap()
+}
+
+pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
+    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+}
+
+/// Lets all tasks run until they wait for time to pass.
+///
+/// The paused clock advances by 50 ms.
+pub(crate) async fn settle() {
+    // reason: the paused clock advances when no task is ready
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_opens() {
+    let server = TestServer::in_memory();
+    assert!(sessions(&server, 1).await.client().is_connected());
+    settle().await;
+    assert!(client(&server, 2).await.is_connected());
+}
