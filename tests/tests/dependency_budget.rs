@@ -80,7 +80,7 @@ fn packages(crates: &[&str]) -> BTreeMap<String, String> {
 
 fn packages_with(crates: &[&str], options: &[&str]) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--edges", "normal"])
+        .args(["tree", "--locked", "--edges", "normal"])
         .args(options)
         .args(crates.iter().flat_map(|name| ["--package", name]))
         .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
