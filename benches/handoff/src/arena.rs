@@ -12,6 +12,7 @@ use crate::one_core::OneCore;
 use crate::plan::{Measure, Scenario};
 use crate::proxy::Proxy;
 use crate::raw::{Create, Raw};
+use crate::stream::Transport;
 use crate::throughput::Rate;
 use crate::traffic::Counted;
 use crate::{herd, roster, stats};
@@ -94,7 +95,8 @@ impl Arena {
         scenario.job.path = format!("/handoff-{}", self.paths);
         scenario.job.address = self.server.connect_string();
         // Each contest opens a new session, because an idle one would expire between two contests.
-        let mut bookkeeper = Raw::connect(&scenario.job.address).map_err(broken)?;
+        let mut bookkeeper =
+            Raw::connect(&scenario.job.address, Transport::Plain).map_err(broken)?;
         bookkeeper.create(&scenario.job.path, Create::Persistent);
         bookkeeper.call().map_err(broken)?;
         let proxy = match scenario.measure {

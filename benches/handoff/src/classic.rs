@@ -17,6 +17,7 @@ use std::time::Duration;
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
 
 use crate::raw::{Create, EVENT_XID, Frame, NO_NODE, PING_XID, Raw};
+use crate::stream::Transport;
 use crate::threads;
 
 /// The request that releases the lock.
@@ -26,13 +27,15 @@ pub(crate) enum Release {
     Marked,
 }
 
-pub(crate) fn run(job: &Job, release: Release) -> Result<Vec<Hold>, Refusal> {
+pub(crate) fn run(job: &Job, release: Release, transport: Transport) -> Result<Vec<Hold>, Refusal> {
     if !matches!(job.kind, Kind::Handoff | Kind::Uncontended) {
         return Err(Refusal::none("only the mutual exclusion lock is written out"));
     }
     let clock = Clock::start();
     let done = AtomicUsize::new(0);
-    Ok(threads::run(job, |session| Session::contend(job, release, session, clock, &done))?)
+    Ok(threads::run(job, |session| {
+        Session::contend(job, release, transport, session, clock, &done)
+    })?)
 }
 
 /// The waiters of one session.
@@ -73,11 +76,12 @@ impl<'a> Session<'a> {
     fn contend(
         job: &'a Job,
         release: Release,
+        transport: Transport,
         session: usize,
         clock: Clock,
         done: &AtomicUsize,
     ) -> io::Result<(Raw, Vec<Hold>)> {
-        let raw = Raw::connect(&job.address)?;
+        let raw = Raw::connect(&job.address, transport)?;
         raw.limit_reads(if job.again { LOOK_UP } else { PING_EACH })?;
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();

@@ -6,14 +6,15 @@ use std::io;
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
 use crate::raw::{Create, EVENT_XID, Raw};
+use crate::stream::Transport;
 use crate::threads;
 
 pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
-    let mut releasing = Raw::connect(&job.address)?;
+    let mut releasing = Raw::connect(&job.address, Transport::Plain)?;
     if job.kind == Kind::Uncontended {
         return Ok(uncontended(&mut releasing, job)?);
     }
-    let mut waiting = Raw::connect(&job.address)?;
+    let mut waiting = Raw::connect(&job.address, Transport::Plain)?;
     let clock = Clock::start();
     let mut owner = clock.now();
     let mut holds = Vec::with_capacity(job.holds);

@@ -7,6 +7,7 @@ use std::io;
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
 use crate::raw::{Create, EVENT_XID, NO_NODE, NODE_EXISTS, Raw};
+use crate::stream::Transport;
 use crate::threads;
 
 pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
@@ -23,7 +24,7 @@ pub(crate) fn node(path: &str) -> String {
 }
 
 fn contend(job: &Job, clock: Clock) -> io::Result<(Raw, Vec<Hold>)> {
-    let mut raw = Raw::connect(&job.address)?;
+    let mut raw = Raw::connect(&job.address, Transport::Plain)?;
     let node = node(&job.path);
     let call = clock.now();
     while !created(&mut raw, &node)? {

@@ -22,6 +22,7 @@ mod record;
 mod roster;
 mod run;
 mod stats;
+mod stream;
 mod svg;
 mod table;
 mod threads;
@@ -34,6 +35,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use zk_benches::contest::{self, Refusal};
+
+use crate::stream::Transport;
 
 /// Hand-off latency of locks: this library beside the floor, the algorithm of the books and other
 /// clients, on one real ZooKeeper server.
@@ -134,8 +137,9 @@ fn contend(name: &str, runtime: &str) -> Result<(), String> {
     let runtime = builder.enable_all().build().map_err(|error| error.to_string())?;
     let outcome = contest::serve(|job| match name {
         roster::FLOOR => floor::run(job),
-        roster::CLASSIC => classic::run(job, classic::Release::Plain),
-        roster::MARKED => classic::run(job, classic::Release::Marked),
+        roster::CLASSIC => classic::run(job, classic::Release::Plain, Transport::Plain),
+        roster::MARKED => classic::run(job, classic::Release::Marked, Transport::Plain),
+        roster::MARKED_TLS => classic::run(job, classic::Release::Marked, Transport::Tls),
         roster::HERD => herd::run(job),
         roster::OURS => runtime.block_on(ours::run(job, ours::Variant::Plain)),
         roster::OURS_TLS => runtime.block_on(ours::run(job, ours::Variant::Tls)),

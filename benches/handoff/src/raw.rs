@@ -2,12 +2,13 @@
 //! the benchmark's bookkeeping use it.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
+
+use crate::stream::{Stream, Transport};
 
 /// A session. The request methods add requests to a buffer, which [`Raw::flush`] sends.
 pub(crate) struct Raw {
-    stream: TcpStream,
+    stream: Stream,
     out: Vec<u8>,
     inbound: Vec<u8>,
     /// The part of `inbound` that was read and not parsed.
@@ -40,9 +41,8 @@ pub(crate) enum Create {
 }
 
 impl Raw {
-    pub(crate) fn connect(address: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
+    pub(crate) fn connect(address: &str, transport: Transport) -> io::Result<Self> {
+        let stream = Stream::connect(address, transport)?;
         let mut raw =
             Self { stream, out: Vec::new(), inbound: vec![0; BUFFER_LEN], unread: 0..0, xid: 0 };
         let mut hello = vec![0; 4 + 8 + 4 + 8 + 4 + 16 + 1];
@@ -56,7 +56,7 @@ impl Raw {
 
     /// Limits the time that a read waits for the server. Without a limit, it waits forever.
     pub(crate) fn limit_reads(&self, limit: Duration) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(limit))
+        self.stream.limit_reads(limit)
     }
 
     pub(crate) fn create(&mut self, path: &str, mode: Create) -> i32 {
@@ -134,6 +134,7 @@ impl Raw {
     /// Sends all queued requests in one write.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.stream.write_all(&self.out)?;
+        self.stream.flush()?;
         self.out.clear();
         Ok(())
     }

@@ -11,19 +11,21 @@ use xtask::zookeeper::Distribution;
 pub(crate) const FLOOR: &str = "floor";
 pub(crate) const CLASSIC: &str = "classic";
 pub(crate) const MARKED: &str = "marked";
+pub(crate) const MARKED_TLS: &str = "marked-tls";
 pub(crate) const HERD: &str = "herd";
 pub(crate) const LOCAL_QUEUE: &str = "local-queue";
 pub(crate) const OURS: &str = "ours";
 pub(crate) const OURS_TLS: &str = "ours-tls";
 
 /// All contestants, in the order of the tables: name and description.
-pub(crate) const ALL: [(&str, &str); 10] = [
+pub(crate) const ALL: [(&str, &str); 11] = [
     (FLOOR, "a blocking socket deletes, another gets the event"),
     (OURS, "this library"),
-    (OURS_TLS, "this library over TLS; only if it is named, for it changes the server"),
+    (OURS_TLS, "this library over TLS"),
     (LOCAL_QUEUE, "this library, a local queue for the waiters of each session"),
     (CLASSIC, "create, list, watch, list over blocking sockets"),
     (MARKED, "the same with a marked release, which saves the second list"),
+    (MARKED_TLS, "the marked release over TLS"),
     (HERD, "one node for all, which every waiter watches; no queue"),
     ("zookeeper-client", "the Rust crate zookeeper-client 0.11"),
     ("curator", "Java, Apache Curator"),
@@ -31,7 +33,12 @@ pub(crate) const ALL: [(&str, &str); 10] = [
 ];
 
 /// The contestants that need no other program.
-pub(crate) const OWN: [&str; 7] = [FLOOR, OURS, OURS_TLS, LOCAL_QUEUE, CLASSIC, MARKED, HERD];
+pub(crate) const OWN: [&str; 8] =
+    [FLOOR, OURS, OURS_TLS, LOCAL_QUEUE, CLASSIC, MARKED, MARKED_TLS, HERD];
+
+/// The contestants that take part only if they are named, because the server needs other settings for
+/// them.
+pub(crate) const OVER_TLS: [&str; 2] = [OURS_TLS, MARKED_TLS];
 
 /// Returns the folder for programs and logs of contestants, next to this program's folder.
 pub(crate) fn workshop() -> Result<PathBuf, String> {

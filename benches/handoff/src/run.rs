@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 /// Returns the settings of the server. With TLS, its port serves plain connections as well, so that
 /// all contestants use the same server.
 fn settings(options: &Options) -> Settings {
-    match options.contestant.iter().any(|name| name == roster::OURS_TLS) {
+    match options.contestant.iter().any(|name| roster::OVER_TLS.contains(&name.as_str())) {
         true => Settings::default()
             .tls(&certificate("server.pem"), &certificate("ca.pem"))
             .config("ssl.clientAuth", "none")
@@ -162,7 +162,7 @@ impl Run {
             let own = roster::OWN.contains(&name);
             let asked = options.contestant.iter().any(|asked| asked == name);
             let wanted = match options.contestant.is_empty() {
-                true => (own || !options.short) && name != roster::OURS_TLS,
+                true => (own || !options.short) && !roster::OVER_TLS.contains(&name),
                 false => asked || name == roster::FLOOR,
             };
             if !wanted {
