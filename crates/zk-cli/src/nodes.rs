@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat};
+use zk_recipes::session::{
+    Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat,
+};
 
 use crate::args::Create;
 use crate::data::NewData;
@@ -128,23 +130,44 @@ async fn delete_below(
     paths.pop();
     for chunk in paths.chunks(READS_AT_ONCE) {
         let asked: Vec<_> = chunk.iter().map(|path| client.delete(path, None)).collect();
+        let mut failed: Option<Error> = None;
+        // All of these deletes are under way. Those after a failed one are applied as well.
         for (path, asked) in chunk.iter().zip(asked) {
             let deleted = match asked.await {
-                // The connection was lost. A repeated delete does no harm.
-                Err(error) if error.code().is_none() => retry.delete(path, None).await,
+                Err(error) if error.code().is_none() && failed.is_none() => {
+                    delete_again(retry, path, error.outcome()).await
+                }
                 deleted => deleted,
             };
             match deleted {
+                Ok(()) => progress.one_more(),
                 Err(error)
                     if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY)) => {}
-                deleted => {
-                    deleted?;
-                    progress.one_more();
-                }
+                Err(error) => failed = Some(first_or_unknown(failed, error)),
             }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
     }
     Ok(())
+}
+
+/// Returns the first error, unless only the second one is of a delete that may have been applied.
+fn first_or_unknown(first: Option<Error>, second: Error) -> Error {
+    let is_unknown = second.outcome() == Outcome::Unknown;
+    first.filter(|first| !is_unknown || first.outcome() == Outcome::Unknown).unwrap_or(second)
+}
+
+/// Repeats a delete that has failed with this outcome because the connection was lost. A repeated
+/// delete does no harm.
+async fn delete_again(retry: &Retry, path: &str, outcome: Outcome) -> Result<(), Error> {
+    match retry.delete(path, None).await {
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) && outcome == Outcome::Unknown => {
+            Ok(())
+        }
+        deleted => deleted,
+    }
 }
 
 /// Deletes the node at `path` and everything below it. `progress` counts the deleted nodes.

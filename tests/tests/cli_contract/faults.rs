@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use serde_json::Value;
 use zk_recipes::session::{Client, CreateMode};
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Version};
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
@@ -82,6 +83,15 @@ async fn recursive_delete_survives_lost_answers_and_reports_count() {
     server.on(Op::Delete).nth(4).answer(ErrorCode::NO_AUTH);
     let ended = zk.run(&["delete", "/t", "--recursive"]);
     expect_failure(&ended, 1, "NoAuth (-102); of what is below, 2 deleted");
+
+    make();
+    // The server rejects the first of the deletes that are sent at once, and applies the others.
+    server.on(Op::Delete).nth(2).answer(ErrorCode::NO_AUTH);
+    let ended = zk.run(&["delete", "/t", "--recursive", "--json"]);
+    let said: Value = serde_json::from_str(&ended.stderr).unwrap();
+    assert!(said["error"].as_str().unwrap().contains("of what is below, 2 deleted"), "{said}");
+    assert_eq!((&said["code"], &said["may_be_applied"]), (&"NoAuth".into(), &true.into()));
+    assert_eq!(zk.ok(&["ls", "/t", "-R"]), "/t\n/t/b\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
