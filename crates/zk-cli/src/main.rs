@@ -143,7 +143,13 @@ async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Res
             Ok(()) if matches!(command, Command::Create(create) if create.ephemeral) => {
                 drop(client.detach());
             }
-            Err(failure) if failure.starts_over() && sessions.may_go_on() => continue,
+            Err(failure) if failure.starts_over() => {
+                sessions.count_answers();
+                if sessions.may_go_on() {
+                    continue;
+                }
+                client.close().await;
+            }
             _ => client.close().await,
         }
         return result.map(|()| 0);

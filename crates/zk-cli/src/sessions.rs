@@ -190,7 +190,12 @@ impl Sessions {
             let client = self.open(None).await?;
             match self.attend(work(&client)).await? {
                 Err(failure) if failure.starts_over() && self.may_go_on() => {}
-                done => return done,
+                Err(failure) => return Err(failure),
+                Ok(done) => {
+                    self.was_answered();
+                    self.fruitless_since = None;
+                    return Ok(done);
+                }
             }
         }
     }
@@ -207,6 +212,15 @@ impl Sessions {
         self.answered = true;
         if let Some(open) = &mut self.current {
             open.answered = true;
+        }
+    }
+
+    /// Records that requests were answered in the current session, if its statistics show any.
+    pub(crate) fn count_answers(&mut self) {
+        let answers = |open: &Open| open.client.stats().request_latency.count();
+        // One of them may say that the session has ended.
+        if self.current.as_ref().map(answers) > Some(1) {
+            self.was_answered();
         }
     }
 
@@ -293,4 +307,60 @@ fn patience(client: &Client) -> Duration {
 #[allow(clippy::disallowed_methods, reason = "deadlines over several sessions")]
 pub(crate) fn clock() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_testing::{Op, TestServer};
+
+    use super::*;
+
+    /// Returns the sessions of a command that has run for longer than the limit of silence.
+    async fn long_running(server: &TestServer) -> (Sessions, Client) {
+        let connect = server.connect_string();
+        let mut sessions = Sessions::new(Config::new(&connect).unwrap(), None, &connect);
+        let client = sessions.open(None).await.unwrap();
+        sessions.fruitless_since = clock().checked_sub(2 * patience(&client));
+        assert!(sessions.fruitless_since.is_some());
+        (sessions, client)
+    }
+
+    #[tokio::test]
+    async fn session_of_use_is_followed_by_another() {
+        let server = TestServer::start().await.unwrap();
+        let (mut sessions, client) = long_running(&server).await;
+        client.exists("/").await.unwrap();
+        client.exists("/").await.unwrap();
+        server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);
+        client.exists("/").await.unwrap_err();
+        sessions.count_answers();
+        assert!(sessions.may_go_on());
+        sessions.open(None).await.unwrap().exists("/").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn sessions_that_end_at_once_are_given_up() {
+        let server = TestServer::start().await.unwrap();
+        let (mut sessions, client) = long_running(&server).await;
+        server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);
+        client.exists("/").await.unwrap_err();
+        sessions.count_answers();
+        assert!(!sessions.may_go_on());
+    }
+
+    #[tokio::test]
+    async fn finished_work_restarts_the_limit_of_silence() {
+        let server = TestServer::start().await.unwrap();
+        let (mut sessions, _) = long_running(&server).await;
+        let mut attempts = 0;
+        for _ in 0..2 {
+            let work = async |client: &Client| {
+                attempts += 1;
+                Ok(client.exists("/").await?)
+            };
+            sessions.run(work).await.unwrap();
+            server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);
+        }
+        assert_eq!(attempts, 3, "the session has ended once");
+    }
 }
