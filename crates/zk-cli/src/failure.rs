@@ -54,6 +54,11 @@ impl Failure {
         self.code == LOST
     }
 
+    /// Returns true if the server rejected a request.
+    pub(crate) fn is_rejection(&self) -> bool {
+        self.rejection.is_some()
+    }
+
     pub(crate) fn revoked() -> Self {
         let message = "the lock was released on a revocation request".to_owned();
         Self::new(LOST, message)

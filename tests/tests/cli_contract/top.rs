@@ -1,7 +1,12 @@
-//! `zk top`, where there is no terminal.
+//! Tests of `zk top`.
+
+use std::fs::File;
+use std::io::Write;
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
-use zk_tests::{HOLD, Journal, poll};
+use zk_testing::{ErrorCode, Op, TestServer};
+use zk_tests::{HOLD, Journal, Scratch, Zk, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -63,4 +68,83 @@ fn wrong_uses_of_top_are_told() {
     expect_refused(&["top", "relative"], "path");
     expect_refused(&["top", "/", "--interval", "0"], "above 0");
     expect_refused(&["top", "/", "--count", "0"], "0");
+}
+
+/// Servers delete empty containers. The path of the locks may be one.
+#[test]
+fn top_goes_on_without_the_path_of_the_locks() {
+    let Some(zk) = zk("top-vanished") else { return };
+    let lock = || zk.ok(&["create", "/locks/a/x-lock-", "--sequential", "--parents"]);
+    let first = lock();
+    let top = zk.start(&["top", "/locks", "--json", "--count", "100000", "--interval", "0.05"]);
+    let shows = |text: &str| {
+        let last = || top.stdout().lines().last().is_some_and(|line| line.contains(text));
+        poll(LIMIT, || last().then_some(())).unwrap_or_else(|| panic!("no {text}: {top:?}"));
+    };
+    shows("/locks/a");
+    zk.ok(&["delete", "/locks", "--recursive"]);
+    shows("[]");
+    assert_eq!(lock(), first);
+    shows("/locks/a");
+    top.signal("INT");
+    assert_eq!(top.wait(LIMIT).code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queue_page_shows_rejections_and_obeys_keys() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    zk.ok(&["create", "/l/x-lock-", "--sequential", "--parents"]);
+    let mut screen = Screen::start(&zk, "zk top --interval 1000");
+    screen.shows("zk top /: 1 locks", 1);
+    let refused = server.on(Op::GetChildren2).always().answer(ErrorCode::NO_AUTH);
+    screen.press("\n");
+    screen.shows("NoAuth", 1);
+    screen.press("\x1b");
+    screen.shows("zk top /: 1 locks", 2);
+    refused.cancel();
+
+    let silent = server.on(Op::GetChildren2).always().never_answer();
+    for (key, number) in [("\x1b", 1), ("q", 2)] {
+        screen.press("\n");
+        poll(LIMIT, || (silent.count() >= number).then_some(())).expect("the queue is not read");
+        screen.press(key);
+    }
+    screen.shows("zk top /: 1 locks", 3);
+    let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
+    assert!(ended.success(), "{ended:?}: {}", screen.output.read("screen"));
+}
+
+/// A command on a terminal that util-linux's `script` provides.
+struct Screen {
+    script: Child,
+    output: Scratch,
+}
+
+impl Screen {
+    fn start(zk: &Zk, command: &str) -> Self {
+        let output = Scratch::new();
+        let mut script = zk.shell(&format!("exec script -qec '{command}' /dev/null"));
+        script.stdin(Stdio::piped()).stdout(File::create(output.path("screen")).unwrap());
+        Self { script: script.spawn().unwrap(), output }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` was printed so many times.
+    fn shows(&self, text: &str, times: usize) {
+        let count = || self.output.read("screen").matches(text).count();
+        poll(LIMIT, || (count() >= times).then_some(()))
+            .unwrap_or_else(|| panic!("{text}: {}", self.output.read("screen")));
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Both calls fail only if the command has ended.
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
 }

@@ -99,11 +99,15 @@ fn to_json(row: &LockRow) -> Value {
 /// What the screen shows.
 enum Page {
     Locks,
-    /// The contenders of one lock.
-    Queue {
-        path: String,
-        is_semaphore: bool,
-    },
+    Queue(Queue),
+}
+
+/// The contenders of one lock.
+struct Queue {
+    path: String,
+    is_semaphore: bool,
+    /// The table, or why it cannot be read; empty before the first read.
+    lines: Vec<String>,
 }
 
 /// Shows the locks until the user quits.
@@ -118,20 +122,7 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
     let mut early = None;
     loop {
         selected = selected.min(rows.len().saturating_sub(1));
-        let lines = match &page {
-            Page::Locks => {
-                let count = rows.len();
-                let title = format!("zk top {}: {count} locks, every {:?}", top.path, top.interval);
-                let help = "up, down: select    enter: its queue    q: quit";
-                let at = (!rows.is_empty()).then_some(selected);
-                view::fit(&title, &view::table(&rows), at, help, Terminal::size())
-            }
-            Page::Queue { path, is_semaphore } => {
-                let queue = queue(sessions, path, *is_semaphore).await?;
-                view::fit(path, &queue, None, "esc: back    q: quit", Terminal::size())
-            }
-        };
-        Terminal::show(&lines);
+        Terminal::show(&lines(&page, top, &rows, selected));
         let next = match early.take() {
             Some(key) => Some(key),
             None => tokio::select! {
@@ -139,35 +130,63 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
                 key = terminal.key() => Some(key),
             },
         };
-        match (next, &page) {
+        match (next, &mut page) {
             (None, Page::Locks) => {
                 let looking = look(sessions, &mut survey, &top.path);
-                let Some(seen) = unless_quit(&mut terminal, &mut early, looking).await else {
-                    return Ok(());
-                };
-                rows = seen?;
+                let keys = [Key::Quit];
+                if let Some(seen) = unless_key(&mut terminal, &mut early, &keys, looking).await {
+                    rows = seen?;
+                }
                 due = after(top.interval);
             }
-            (None, Page::Queue { .. }) => due = after(top.interval),
+            (None, Page::Queue(queue)) => {
+                let reading = read_queue(sessions, &queue.path, queue.is_semaphore);
+                let keys = [Key::Quit, Key::Back];
+                if let Some(lines) = unless_key(&mut terminal, &mut early, &keys, reading).await {
+                    queue.lines = lines?;
+                }
+                due = after(top.interval);
+            }
             (Some(Key::Quit), _) => return Ok(()),
             (Some(Key::Up), _) => selected = selected.saturating_sub(1),
             (Some(Key::Down), _) => selected += 1,
             (Some(Key::Enter), Page::Locks) => {
                 if let Some(row) = rows.get(selected) {
                     let is_semaphore = row.kind == survey::LockKind::Semaphore;
-                    page = Page::Queue { path: row.path.clone(), is_semaphore };
+                    let (path, lines) = (row.path.clone(), Vec::new());
+                    page = Page::Queue(Queue { path, is_semaphore, lines });
+                    due = after(Duration::ZERO);
                 }
             }
-            (Some(Key::Back), Page::Queue { .. }) => page = Page::Locks,
+            (Some(Key::Back), Page::Queue(_)) => page = Page::Locks,
             _ => {}
         }
     }
 }
 
-/// Does `work` unless the user quits meanwhile. The last other key that was pressed is `early`.
-async fn unless_quit<W: Future>(
+/// Returns the lines of the screen.
+fn lines(page: &Page, top: &Top, rows: &[LockRow], selected: usize) -> Vec<String> {
+    match page {
+        Page::Locks => {
+            let count = rows.len();
+            let title = format!("zk top {}: {count} locks, every {:?}", top.path, top.interval);
+            let help = "up, down: select    enter: its queue    q: quit";
+            let at = (!rows.is_empty()).then_some(selected);
+            view::fit(&title, &view::table(rows), at, help, Terminal::size())
+        }
+        Page::Queue(queue) => {
+            let help = "esc: back    q: quit";
+            view::fit(&queue.path, &queue.lines, None, help, Terminal::size())
+        }
+    }
+}
+
+/// Does `work` unless the user presses one of `keys` meanwhile. The last key that was pressed
+/// becomes `early`.
+async fn unless_key<W: Future>(
     terminal: &mut Terminal,
     early: &mut Option<Key>,
+    keys: &[Key],
     work: W,
 ) -> Option<W::Output> {
     let mut work = pin!(work);
@@ -181,10 +200,10 @@ async fn unless_quit<W: Future>(
                 Terminal::tell("the servers do not answer; what is shown is old    q: quit");
             }
             key = terminal.key() => {
-                if key == Key::Quit {
+                *early = Some(key);
+                if keys.contains(&key) {
                     return None;
                 }
-                *early = Some(key);
             }
         }
     }
@@ -203,13 +222,18 @@ async fn look(
     sessions.run(work).await
 }
 
-async fn queue(
+/// Returns the queue of a lock as a table, or a line that says why the servers refuse to show it.
+async fn read_queue(
     sessions: &mut Sessions,
     path: &str,
     is_semaphore: bool,
 ) -> Result<Vec<String>, Failure> {
     let work = async |client: &Client| Ok(participants::list(client, path, is_semaphore).await?);
-    Ok(participants::table(&sessions.run(work).await?, now().1))
+    match sessions.run(work).await {
+        Ok(listed) => Ok(participants::table(&listed, now().1)),
+        Err(failure) if failure.is_rejection() => Ok(vec![failure.to_string()]),
+        Err(failure) => Err(failure),
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "the refresh of a screen that people watch")]

@@ -50,10 +50,13 @@ impl LockKind {
 pub(crate) struct Survey {
     /// The number of the first in line of each lock, and when it was read.
     last: HashMap<String, (u32, Instant)>,
+    /// Whether the root has existed.
+    has_root: bool,
 }
 
 impl Survey {
-    /// Lists the locks at `root` and below.
+    /// Lists the locks at `root` and below. A root that has vanished since the last look has none:
+    /// servers remove a container when its last child is deleted.
     pub(crate) async fn look(
         &mut self,
         client: &Client,
@@ -61,7 +64,11 @@ impl Survey {
         root: &str,
         now: (Instant, SystemTime),
     ) -> Result<Vec<LockRow>, Error> {
-        let queues = queues(client, retry, root).await?;
+        let queues = match queues(client, retry, root).await {
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) && self.has_root => Vec::new(),
+            found => found?,
+        };
+        self.has_root = true;
         let mut rows = Vec::with_capacity(queues.len());
         for chunk in queues.chunks(READS_AT_ONCE) {
             let asked: Vec<_> = chunk.iter().map(|queue| queue.read_ends(client)).collect();
