@@ -89,11 +89,13 @@ pub(crate) struct Args {
     )]
     pub(crate) session_timeout: Duration,
 
-    /// Print JSON, one value a line.
+    /// Print JSON, one value a line: also errors and notes, on standard error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
     /// Print sessions, lost connections, and the holder of the lock on standard error.
+    ///
+    /// Lines that nobody reads in time are dropped and counted: they delay no command.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
 

@@ -8,7 +8,7 @@ use zk_recipes::session::{Error, ErrorCode, ErrorKind, Outcome, PathError, Sessi
 use zk_recipes::{LockError, LossReason};
 
 use crate::acquired_lock::{LockSpec, Refused};
-use crate::output::{Output, json_line, tell};
+use crate::output::Output;
 
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -150,10 +150,8 @@ impl Failure {
 
     /// Prints the failure on standard error, and returns its exit status.
     pub(crate) fn report(self, output: Output) -> ExitCode {
-        match output.is_json() {
-            _ if self.code == PIPE_CLOSED => {}
-            true => tell(&json_line(&self.to_json())),
-            false => tell(&format!("zk: {self}")),
+        if self.code != PIPE_CLOSED {
+            output.print_error(&self.to_string(), || self.to_json());
         }
         ExitCode::from(self.code)
     }

@@ -53,7 +53,7 @@ pub(crate) async fn find(
     output: Output,
 ) -> Result<(), Failure> {
     let (mut paths, hidden) = sorted_paths(client, retry, &find.path).await?;
-    tell_hidden(hidden);
+    tell_hidden(hidden, output);
     if let Some(pattern) = &find.name {
         paths.retain(|path| matches(file_name(path), pattern));
     }
@@ -78,7 +78,7 @@ pub(crate) async fn ephemerals(
     output: Output,
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, &wanted.path).await?;
-    tell_hidden(hidden);
+    tell_hidden(hidden, output);
     let mut found = Vec::new();
     read_each(client, retry, &paths, Client::exists, |path, stat| {
         let session = stat.map_or(0, |stat| stat.ephemeral_owner);

@@ -13,10 +13,11 @@ use zk_recipes::session::Client;
 use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::output::tell;
+use crate::output::Output;
 use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
-use crate::verbose;
+use crate::verbose::tell_waiting;
+use crate::verbose_log::VerboseLog;
 
 /// A command, and the lock that it runs under.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ async fn connected(client: &Client) {
     }
 }
 
-pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> Result<u8, Failure> {
     if task.timeout != Some(Duration::ZERO) {
         sessions.wait_for_servers();
     }
@@ -66,7 +67,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
         sessions.keep_trying();
     }
     let mut signals = Signals::new()?;
-    let is_verbose = sessions.are_verbose();
+    let log = sessions.log().cloned();
     loop {
         let (client, lock) = match acquire(&mut sessions, &task, &mut signals).await {
             Ok(acquired) => acquired,
@@ -76,7 +77,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
                 return Err(failure);
             }
         };
-        let failure = match hold(&client, &lock, &task, is_verbose, &mut signals).await {
+        let failure = match hold(&client, &lock, &task, log.as_ref(), &mut signals).await {
             Ok(code) => return release(&mut sessions, &client, lock, code, &mut signals).await,
             Err(failure) => failure,
         };
@@ -87,7 +88,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
         if !task.stands_again || !failure.is_loss() || signals.were_received() {
             return Err(failure);
         }
-        tell(&format!("zk: {failure}; standing again"));
+        output.note(&format!("{failure}; standing again"));
     }
 }
 
@@ -132,7 +133,7 @@ async fn acquire(
         Some(Duration::ZERO) => Approach::Look,
         _ => Approach::Wait,
     };
-    let is_verbose = sessions.are_verbose();
+    let log = sessions.log().cloned();
     loop {
         let opened = tokio::select! {
             opened = sessions.open(deadline) => opened,
@@ -155,7 +156,7 @@ async fn acquire(
                 Err(_) => {}
             },
             () = until(deadline) => {}
-            () = verbose::tell_waiting(&client, &task.wanted), if is_verbose => {}
+            () = tell_waiting(log.as_ref(), &client, &task.wanted) => {}
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
@@ -198,13 +199,13 @@ async fn hold(
     client: &Client,
     lock: &AcquiredLock,
     task: &Task,
-    is_verbose: bool,
+    log: Option<&VerboseLog>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let nodes = lock.nodes();
     let tokens = lock.tokens()?;
-    if is_verbose {
-        tell(&format!("zk: acquired {nodes}, token {tokens}"));
+    if let Some(log) = log {
+        log.print(format!("acquired {nodes}, token {tokens}"));
     }
     let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
     let mut child = Child::spawn(&task.command, environment, Stdio::inherit())?;

@@ -28,6 +28,7 @@ mod tree;
 mod txn;
 mod usage_error;
 mod verbose;
+mod verbose_log;
 mod watch;
 
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ use self::doctor::Door;
 use self::failure::{Failure, USAGE};
 use self::output::{Output, data_json};
 use self::sessions::Sessions;
+use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -111,17 +113,21 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     args.command.prepare()?;
     let tls = tls.map(security::connector).transpose()?;
     let sessions = Sessions::new(config, tls, &args.connect);
-    let sessions = sessions.retry_for(args.retry).verbose(args.verbose);
+    let log = args.verbose.then(|| VerboseLog::new(output));
+    let sessions = sessions.retry_for(args.retry).verbose(log.clone());
     let ended = match args.command {
-        Command::Lock(lock) => lock::run(sessions, lock.into()).await,
-        Command::Elect(elect) => lock::run(sessions, elect.into()).await,
-        Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?).await,
-        Command::Multilock(locks) => lock::run(sessions, locks.try_into()?).await,
+        Command::Lock(lock) => lock::run(sessions, lock.into(), output).await,
+        Command::Elect(elect) => lock::run(sessions, elect.into(), output).await,
+        Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?, output).await,
+        Command::Multilock(locks) => lock::run(sessions, locks.try_into()?, output).await,
         Command::Watch(watch) => watch::run(sessions, &watch, output).await,
         Command::Bench(bench) => bench::run(sessions, &bench, output).await,
         Command::Top(top) => top::run(sessions, &top, output).await,
         command => plain(sessions, &command, output).await,
     };
+    if let Some(log) = log {
+        log.flush();
+    }
     ended.map_err(|failure| failure.with_presented(&presented))
 }
 
@@ -168,7 +174,7 @@ async fn operate(
             let listed = sessions.attend(participants::list(client, path, *semaphore));
             let listed = listed.await??;
             if listed.is_empty() {
-                participants::tell_why_empty(retry, path, *semaphore).await?;
+                participants::tell_why_empty(retry, path, *semaphore, output).await?;
             }
             participants::print(&listed, *table, output)
         }
@@ -195,7 +201,7 @@ async fn operate(
         Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
         Command::Export { path } => {
-            transfer::export(client, retry, path).await.map_err(Failure::of_stream)
+            transfer::export(client, retry, path, output).await.map_err(Failure::of_stream)
         }
         Command::Import { path, overwrite } => {
             transfer::import(retry, path, *overwrite, output).await.map_err(Failure::of_stream)

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
@@ -49,16 +49,26 @@ impl Output {
             false => Ok(()),
         }
     }
+
+    /// Prints a note on standard error: a line, or the JSON value `{"note": …}`.
+    pub(crate) fn note(self, text: &str) {
+        self.print_error(text, || json!({ "note": text }));
+    }
+
+    /// Prints a line for people on standard error, or the JSON value on one line.
+    pub(crate) fn print_error(self, text: &str, json: impl FnOnce() -> Value) {
+        let line = match self.json {
+            true => json_line(&json()),
+            false => format!("zk: {text}"),
+        };
+        // `eprintln!` panics if the reader has gone.
+        drop(writeln!(stderr(), "{line}"));
+    }
 }
 
 fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
-}
-
-/// Prints a line on standard error. `eprintln!` panics if its reader has gone.
-pub(crate) fn tell(line: &str) {
-    drop(writeln!(stderr(), "{line}"));
 }
 
 /// Returns the rows of a table as lines, with the columns aligned. Long cells are cut: others may
@@ -91,7 +101,7 @@ pub(crate) fn data_json(data: &[u8]) -> Value {
         Ok(text) => Value::from(text),
         Err(_) => {
             let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
-            serde_json::json!({ "hex": hex })
+            json!({ "hex": hex })
         }
     }
 }

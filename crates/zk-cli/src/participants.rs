@@ -8,7 +8,7 @@ use zk_recipes::session::{Client, ErrorCode, Retry, path::file_name};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
-use crate::output::{Output, aligned, data_json, data_text, tell};
+use crate::output::{Output, aligned, data_json, data_text};
 
 pub(crate) async fn list(
     client: &Client,
@@ -44,19 +44,20 @@ pub(crate) async fn tell_why_empty(
     retry: &Retry,
     path: &str,
     is_semaphore: bool,
+    output: Output,
 ) -> Result<(), Failure> {
     let names = match retry.get_children(path).await {
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-            tell(&format!("zk: {path} does not exist"));
+            output.note(&format!("{path} does not exist"));
             return Ok(());
         }
         listed => listed?.names,
     };
     let has = |wanted: &str| names.names().any(|name| name.contains(wanted));
     if !is_semaphore && has("leases") {
-        tell(&format!("zk: {path} is a semaphore; see --semaphore"));
+        output.note(&format!("{path} is a semaphore; see --semaphore"));
     } else if is_semaphore && !has("leases") && !names.is_empty() {
-        tell(&format!("zk: {path} is not a semaphore"));
+        output.note(&format!("{path} is not a semaphore"));
     }
     Ok(())
 }

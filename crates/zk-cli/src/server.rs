@@ -7,7 +7,7 @@ use zk_testing::{Settings, TestServer};
 
 use crate::args::Server;
 use crate::failure::Failure;
-use crate::output::{Output, tell};
+use crate::output::Output;
 use crate::signals::Signals;
 
 pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
@@ -24,7 +24,7 @@ pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
         .await
         .map_err(|error| Failure::other(format!("cannot listen at {}: {error}", server.listen)))?;
 
-    tell("zk: in memory, for development only: keeps nothing on disk, not for production");
+    output.note("in memory, for development only: keeps nothing on disk, not for production");
     output.print([address.to_string()], || json!({ "address": address.to_string() }))?;
     signals.next().await; // the intended end of this command
     Ok(0)

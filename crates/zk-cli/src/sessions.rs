@@ -10,6 +10,7 @@ use zk_tls::Tls;
 
 use crate::failure::Failure;
 use crate::verbose;
+use crate::verbose_log::VerboseLog;
 
 /// The longest time to open a session, unless --retry says more. The command as a whole may take
 /// longer.
@@ -66,8 +67,8 @@ pub(crate) struct Sessions {
     refused_timeout: Duration,
     /// Whether another session is awaited without a limit after the first one.
     keeps_trying: bool,
-    /// Whether sessions and their events are printed.
-    is_verbose: bool,
+    /// Where sessions and their events are printed.
+    log: Option<VerboseLog>,
     /// The session that was printed last.
     told: Option<i64>,
 }
@@ -93,19 +94,19 @@ impl Sessions {
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
-            is_verbose: false,
+            log: None,
             told: None,
         }
     }
 
-    /// Prints sessions and their events on standard error.
-    pub(crate) fn verbose(mut self, is_verbose: bool) -> Self {
-        self.is_verbose = is_verbose;
+    /// Prints sessions and their events in this log.
+    pub(crate) fn verbose(mut self, log: Option<VerboseLog>) -> Self {
+        self.log = log;
         self
     }
 
-    pub(crate) fn are_verbose(&self) -> bool {
-        self.is_verbose
+    pub(crate) fn log(&self) -> Option<&VerboseLog> {
+        self.log.as_ref()
     }
 
     /// Sets the longest time to open a session, whether or not servers refuse connections.
@@ -161,8 +162,9 @@ impl Sessions {
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
         let client = client.with_timeout(patience(&client));
-        if self.is_verbose && self.told.replace(client.session_id()) != Some(client.session_id()) {
-            verbose::tell_session(&client);
+        let is_new = self.told.replace(client.session_id()) != Some(client.session_id());
+        if let Some(log) = self.log.as_ref().filter(|_| is_new) {
+            verbose::tell_session(log, &client);
         }
         self.fruitless_since.get_or_insert_with(clock);
         self.were_there = true;

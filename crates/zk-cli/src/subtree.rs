@@ -4,7 +4,7 @@ use serde_json::json;
 use zk_recipes::session::{Children, Client, Error, ErrorCode, Pending, Retry, RetryOn, path};
 
 use crate::failure::Failure;
-use crate::output::{Output, data_text, tell};
+use crate::output::{Output, data_text};
 
 /// Prints the paths of a node and of all nodes below it, each before those below it.
 pub(crate) async fn ls(
@@ -14,7 +14,7 @@ pub(crate) async fn ls(
     output: Output,
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, root).await?;
-    tell_hidden(hidden);
+    tell_hidden(hidden, output);
     let lines = paths.iter().map(|path| data_text(path.as_bytes()));
     output.print(lines, || paths.iter().map(|path| json!(path)).collect())
 }
@@ -33,9 +33,9 @@ pub(crate) async fn sorted_paths(
 }
 
 /// Prints the number of nodes whose children this client may not list.
-pub(crate) fn tell_hidden(nodes: usize) {
+pub(crate) fn tell_hidden(nodes: usize, output: Output) {
     if nodes > 0 {
-        tell(&format!("zk: no permission to list the children of {nodes} of the nodes"));
+        output.note(&format!("no permission to list the children of {nodes} of the nodes"));
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn count(
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
             let (paths, hidden) = paths(client, retry, root).await?;
-            tell_hidden(hidden);
+            tell_hidden(hidden, output);
             paths.len() - 1
         }
         Err(error) => return Err(error.into()),

@@ -12,12 +12,17 @@ use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Retry};
 
 use crate::acl;
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_of_json, data_text, tell};
+use crate::output::{Output, data_json, data_of_json, data_text};
 use crate::progress::Progress;
 use crate::subtree;
 
 /// Prints the node at `root` and all below it. Ephemeral nodes are left out: they belong to sessions.
-pub(crate) async fn export(client: &Client, retry: &Retry, root: &str) -> Result<(), Failure> {
+pub(crate) async fn export(
+    client: &Client,
+    retry: &Retry,
+    root: &str,
+    output: Output,
+) -> Result<(), Failure> {
     let (paths, hidden) = subtree::sorted_paths(client, retry, root).await?;
     if hidden > 0 {
         let why = format!("no permission to list the children of {hidden} of the nodes");
@@ -53,7 +58,7 @@ pub(crate) async fn export(client: &Client, retry: &Retry, root: &str) -> Result
         progress.one_more();
     }
     if ephemerals > 0 {
-        tell(&format!("zk: {ephemerals} ephemeral nodes are left out"));
+        output.note(&format!("{ephemerals} ephemeral nodes are left out"));
     }
     Ok(())
 }

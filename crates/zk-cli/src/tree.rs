@@ -70,7 +70,7 @@ pub(crate) async fn run(
         paths
     })
     .await?;
-    tell_hidden(hidden);
+    tell_hidden(hidden, output);
     let mut lines = vec![root.line(&tree.path)];
     root.draw("", &mut lines);
     output.print(lines, || root.to_json(&tree.path))

@@ -7,30 +7,30 @@ use tokio::time::sleep;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::LockSpec;
-use crate::output::tell;
 use crate::participants;
 use crate::sessions::clock;
+use crate::verbose_log::VerboseLog;
 
 /// Prints the session that was opened, and its events until it ends.
-pub(crate) fn tell_session(client: &Client) {
+pub(crate) fn tell_session(log: &VerboseLog, client: &Client) {
     let stats = client.stats();
     let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
     let timeout = client.session_timeout();
-    tell(&format!("zk: session {:#x}{server}, session timeout {timeout:?}", stats.session_id));
-    let mut events = client.events();
+    log.print(format!("session {:#x}{server}, session timeout {timeout:?}", stats.session_id));
+    let (log, mut events) = (log.clone(), client.events());
     tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            tell(&format!("zk: {event}"));
+            log.print(event.to_string());
         }
     });
 }
 
 /// Prints from time to time who has the lock, for as long as it is waited for.
-pub(crate) async fn tell_waiting(client: &Client, wanted: &LockSpec) {
+pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {
     let begun = clock();
     let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
     // Several locks are acquired one after the other. Which one is waited for is not known here.
-    let Some(path) = wanted.only_path() else { return pending().await };
+    let (Some(log), Some(path)) = (log, wanted.only_path()) else { return pending().await };
     loop {
         sleep(pause).await;
         pause = (2 * pause).min(PAUSE_MAX);
@@ -38,7 +38,7 @@ pub(crate) async fn tell_waiting(client: &Client, wanted: &LockSpec) {
         let Some(first) = listed.first() else { continue };
         let (who, count) = (participants::who(&first.data), listed.len());
         let waited = participants::span(clock() - begun);
-        tell(&format!("zk: waiting for {path} since {waited}: {who} is first of {count}"));
+        log.print(format!("waiting for {path} since {waited}: {who} is first of {count}"));
     }
 }
 

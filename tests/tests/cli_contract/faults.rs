@@ -1,6 +1,10 @@
 //! Tests of the command when connections break, sessions end, or servers do not answer.
 
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -367,6 +371,26 @@ async fn stopped_holder_reports_how_long_it_did_not_run() {
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
     assert!(ended.stderr.contains("this process did not run for "), "{ended:?}");
+}
+
+/// A pager that was stopped, or a terminal after ctrl-S.
+#[tokio::test(flavor = "multi_thread")]
+async fn verbose_lock_needs_no_reader_of_standard_error() {
+    let (_server, zk) = start().await;
+    let journal = Journal::new();
+    let (mut stderr, _unread) = UnixStream::pair().unwrap();
+    stderr.set_nonblocking(true).unwrap();
+    while stderr.write(&[b'x'; 1024]).is_ok() {}
+    stderr.set_nonblocking(false).unwrap();
+    let script = format!("exec zk --session-timeout 4 --verbose lock /l -- sh -c '{HOLD}'");
+    let mut holder = zk.shell(&script);
+    holder.stdin(Stdio::piped()).stderr(OwnedFd::from(stderr)).env("JOURNAL", journal.path());
+    let mut holder = holder.spawn().unwrap();
+    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
+    drop(holder.stdin.take());
+    let ended = poll(LIMIT, || holder.try_wait().unwrap()).expect("it does not end");
+    assert!(ended.success(), "{ended:?}");
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,6 +56,21 @@ fn errors_are_json_if_asked_for() {
     expect_failure(&plain, 64, "path");
 }
 
+#[test]
+fn notes_are_json_if_asked_for() {
+    let Some(zk) = zk("json-notes") else { return };
+    zk.ok(&["create", "/a"]);
+    let notes = |arguments: &[&str]| -> Vec<Value> {
+        let ended = zk.run(&[&["--json"], arguments].concat());
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        ended.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    assert_eq!(notes(&["participants", "/x"]), [json!({ "note": "/x does not exist" })]);
+    let verbose = notes(&["--verbose", "lock", "/a", "--", "true"]);
+    let told = |text| verbose.iter().any(|it| it["note"].as_str().unwrap().starts_with(text));
+    assert!(told("session 0x") && told("acquired /a/"), "{verbose:?}");
+}
+
 fn code(status: i64) -> i32 {
     i32::try_from(status).unwrap()
 }

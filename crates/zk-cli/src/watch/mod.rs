@@ -17,7 +17,7 @@ use self::node::NodeWatch;
 use self::reaction::{Ending, Reaction};
 use self::subtree::SubtreeWatch;
 use crate::failure::Failure;
-use crate::output::{Output, tell};
+use crate::output::Output;
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
 
@@ -102,12 +102,11 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// Tells that the watches are set.
     fn begin(&self) {
-        match self.has_begun.replace(true) {
-            false => tell(&format!("zk: watching {}", self.path)),
-            true => {
-                tell(&format!("zk: the session had ended; watching {} in a new one", self.path));
-            }
-        }
+        let path = self.path;
+        self.reaction.output.note(&match self.has_begun.replace(true) {
+            false => format!("watching {path}"),
+            true => format!("the session had ended; watching {path} in a new one"),
+        });
     }
 }
 

@@ -13,7 +13,7 @@ use zk_recipes::session::{ErrorCode, EventType, Retry};
 
 use crate::child::Child;
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_text, tell};
+use crate::output::{Output, data_json, data_text};
 
 /// Prints events, or runs a command for each.
 pub(super) struct Reaction<'a> {
@@ -61,7 +61,7 @@ impl Reaction<'_> {
                 let status = self.run(child, data.unwrap_or_default()).await?;
                 if status != 0 {
                     let program = Path::new(program).display();
-                    tell(&format!("zk: {program}: exit status {status}"));
+                    self.output.note(&format!("{program}: exit status {status}"));
                 }
                 Ok(())
             }

@@ -1,0 +1,128 @@
+//! The lines of `--verbose`, printed by a thread of their own.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::output::Output;
+
+/// A log on standard error that never blocks its writers. A reader that has stopped must cost neither
+/// the session nor the lock.
+#[derive(Clone)]
+pub(crate) struct VerboseLog(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<String>,
+    /// Number of lines dropped since the last one was queued.
+    dropped: usize,
+    /// Whether the thread prints a line that has left the queue.
+    is_printing: bool,
+}
+
+impl VerboseLog {
+    pub(crate) fn new(output: Output) -> Self {
+        Self::printing(move |line| output.note(line))
+    }
+
+    fn printing(print: impl Fn(&str) + Send + 'static) -> Self {
+        let shared = Arc::<Shared>::default();
+        let printed = Arc::clone(&shared);
+        // The thread ends with the process: a write to a full pipe cannot be cancelled.
+        thread::spawn(move || {
+            loop {
+                print(&printed.next());
+            }
+        });
+        Self(shared)
+    }
+
+    /// Prints a line, or drops it if too many others wait to be printed.
+    pub(crate) fn print(&self, line: String) {
+        let mut queue = self.0.queue();
+        if queue.lines.len() >= LINES_KEPT {
+            queue.dropped += 1;
+            return;
+        }
+        if queue.dropped > 0 {
+            let dropped = std::mem::take(&mut queue.dropped);
+            let why = "lines of --verbose were dropped: nobody read them in time";
+            queue.lines.push_back(format!("{dropped} {why}"));
+        }
+        queue.lines.push_back(line);
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until all lines are printed, for a short time in case nobody reads them.
+    pub(crate) fn flush(&self) {
+        let is_busy = |queue: &mut Queue| queue.is_printing || !queue.lines.is_empty();
+        drop(self.0.changed.wait_timeout_while(self.0.queue(), FLUSH_LIMIT, is_busy));
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next line to print. The line before it is printed.
+    fn next(&self) -> String {
+        let mut queue = self.queue();
+        queue.is_printing = false;
+        loop {
+            if let Some(line) = queue.lines.pop_front() {
+                queue.is_printing = true;
+                return line;
+            }
+            self.changed.notify_all();
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Lines that wait to be printed. A session has a few events a minute.
+const LINES_KEPT: usize = 256;
+/// The longest time that the end of a command waits for its lines.
+const FLUSH_LIMIT: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_dropped_and_counted_while_the_reader_stops() {
+        let (allow, allowed) = channel::<()>();
+        let (shown, lines) = channel();
+        let log = VerboseLog::printing(move |line| {
+            let _once_all_is_allowed = allowed.recv();
+            shown.send(line.to_owned()).unwrap();
+        });
+        log.print("first".to_owned());
+        allow.send(()).unwrap();
+        assert_eq!(lines.recv().unwrap(), "first");
+        // The thread may hold one more line than the queue.
+        for number in 0..LINES_KEPT + 11 {
+            log.print(number.to_string());
+        }
+        let dropped = log.0.queue().dropped;
+        assert!((10..=11).contains(&dropped), "{dropped}");
+        drop(allow);
+        for number in 0..LINES_KEPT + 11 - dropped {
+            assert_eq!(lines.recv().unwrap(), number.to_string());
+        }
+        log.print("last".to_owned());
+        log.flush();
+        let rest: Vec<String> = lines.try_iter().collect();
+        assert!(rest[0].starts_with(&format!("{dropped} lines of --verbose")), "{rest:?}");
+        assert_eq!(rest[1..], ["last"]);
+    }
+}
