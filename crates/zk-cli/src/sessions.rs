@@ -209,6 +209,11 @@ impl Sessions {
         client.retry(policy.with_timeout(patience(client)))
     }
 
+    /// Returns a handle that retries requests without a limit, unless they could be applied twice.
+    pub(crate) fn endless_retry(client: &Client) -> Retry {
+        client.retry(RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX))
+    }
+
     /// Records that a request was answered in the current session.
     pub(crate) fn was_answered(&mut self) {
         self.answered = true;

@@ -210,6 +210,49 @@ async fn recursive_watcher_reports_changes_made_meanwhile() {
     assert!(watcher.stderr().contains("the session had ended"), "{}", watcher.stderr());
 }
 
+/// Connections succeed, and the reads after an event are not answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn watcher_outlasts_a_stalled_ensemble() {
+    let mut watchers = Vec::new();
+    for (option, op) in [(&[][..], Op::Exists), (&["-R"], Op::GetData)] {
+        let (server, zk) = start().await;
+        zk.ok(&["create", "/a"]);
+        let watcher = zk.start(&[&["watch", "/a", "--data"], option].concat());
+        poll(LIMIT, || watcher.stderr().contains("watching").then_some(())).expect("not watching");
+        let stalled = server.on(op).always().never_answer();
+        zk.ok(&["set", "/a", "x"]);
+        watchers.push((server, watcher, stalled));
+    }
+    for (_server, watcher, stalled) in watchers {
+        // The client repeats the read on a new connection each 4 s. A new command would fail after
+        // 10 s.
+        poll(LIMIT, || (stalled.count() >= 5).then_some(())).expect("it is not repeated");
+        stalled.cancel();
+        // The command may print an event at that moment twice.
+        let told = poll(LIMIT, || Some(watcher.stdout()).filter(|it| it.ends_with('\n'))).unwrap();
+        assert!(told.starts_with("NodeDataChanged /a\tx\n"), "{told}");
+        watcher.signal("TERM");
+        assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+    }
+}
+
+/// Events of nodes that the client may not read arrive from servers before 3.9.2, and after a read of
+/// all nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn watcher_goes_on_after_data_that_it_may_not_read() {
+    let (server, zk) = start().await;
+    zk.ok(&["create", "/a"]);
+    let watcher = zk.start(&["watch", "/a", "--recursive", "--data"]);
+    poll(LIMIT, || watcher.stderr().contains("watching").then_some(())).expect("not watching");
+    server.on(Op::GetData).answer(ErrorCode::NO_AUTH);
+    zk.ok(&["set", "/a", "secret"]);
+    let mut expected = "NodeDataChanged /a\n".to_owned();
+    says(&watcher, &expected);
+    zk.ok(&["set", "/a", "open"]);
+    expected += "NodeDataChanged /a\topen\n";
+    says(&watcher, &expected);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn candidate_leads_again_after_a_long_outage() {
     let (server, zk) = start().await;

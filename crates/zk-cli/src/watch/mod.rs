@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
+use zk_recipes::session::{Client, Retry};
 
 use self::node::NodeWatch;
 use self::reaction::{Ending, Reaction};
@@ -53,7 +54,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, short = 'R')]
     recursive: bool,
 
-    /// Print the data after the event, as it is then, with control characters escaped.
+    /// Print the data after the event, as it is then, with control characters escaped. A node that
+    /// this client may not read has none.
     #[arg(long)]
     data: bool,
 
@@ -107,6 +109,15 @@ impl Watched<'_> {
             false => format!("watching {path}"),
             true => format!("the session had ended; watching {path} in a new one"),
         });
+    }
+
+    /// Returns a handle for requests. Once the watches were set, it waits for the ensemble without a
+    /// limit.
+    fn retry(&self, client: &Client) -> Retry {
+        match self.has_begun.get() {
+            true => Sessions::endless_retry(client),
+            false => Sessions::retry(client),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl NodeWatch {
         sessions: &mut Sessions,
         watched: &Watched<'_>,
     ) -> Result<Infallible, Failure> {
-        let retry = Sessions::retry(client);
+        let retry = watched.retry(client);
         if self.told.is_some() {
             // This server may lag behind the one that was read before.
             retry.run(|client| client.sync(watched.path)).await?;
@@ -42,6 +42,7 @@ impl NodeWatch {
         let mut seen = WatchedState::of(&retry, watched.path).await?;
         sessions.was_answered();
         watched.begin();
+        let retry = watched.retry(client);
         self.tell(None, seen.state, watched, &retry).await?;
         loop {
             let event = seen.event().await?;

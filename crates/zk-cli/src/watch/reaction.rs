@@ -30,12 +30,15 @@ pub(super) struct Reaction<'a> {
 pub(super) struct Ending {
     /// Whether a command runs.
     is_busy: Cell<bool>,
+    /// Whether the signal has arrived.
+    is_wanted: Cell<bool>,
     wanted: Notify,
 }
 
 impl Ending {
     /// Returns true if a command runs. It ends soon, and its reaction fails.
     pub(super) fn begin(&self) -> bool {
+        self.is_wanted.set(true);
         self.wanted.notify_one();
         self.is_busy.get()
     }
@@ -86,12 +89,16 @@ impl Reaction<'_> {
                 () = &mut feed, if !is_fed => is_fed = true,
                 () = self.ending.wanted.notified() => {
                     child.end().await;
-                    break Err(Failure::interrupted(0));
+                    break Ok(0);
                 }
             }
         };
         self.ending.is_busy.set(false);
-        status
+        // The command may have ended by itself at the moment of the signal.
+        match self.ending.is_wanted.get() {
+            true => Err(Failure::interrupted(0)),
+            false => status,
+        }
     }
 
     fn print(&self, name: &str, path: &str, data: Option<&[u8]>) -> Result<(), Failure> {
@@ -104,11 +111,36 @@ impl Reaction<'_> {
     }
 }
 
-/// Returns the data of the node. Returns `None` if the node was deleted meanwhile.
+/// Returns the data of the node. Returns `None` if the node was deleted meanwhile, or if this client
+/// may not read it.
 async fn data(retry: &Retry, path: &str) -> Result<Option<Vec<u8>>, Failure> {
     match retry.get_data(path).await {
         Ok(node) => Ok(Some(node.data.unwrap_or_default().to_vec())),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both may be ready when the reaction is polled, and it must not go on.
+    #[tokio::test]
+    async fn reaction_fails_if_command_and_signal_end_it_at_once() {
+        // Without a rule, the one that counts is chosen at random.
+        for _ in 0..32 {
+            let ending = Ending::default();
+            let command = ["true".into()];
+            let output = Output::new(false);
+            let reaction =
+                Reaction { output, with_data: false, command: &command, ending: &ending };
+            let mut child = Child::spawn(&command, [("A", ""), ("B", "")], Stdio::piped()).unwrap();
+            assert_eq!(child.wait().await.unwrap(), 0);
+            assert!(!ending.begin(), "it does not run yet");
+            reaction.run(child, Vec::new()).await.unwrap_err();
+        }
     }
 }

@@ -41,7 +41,7 @@ impl SubtreeWatch {
         sessions: &mut Sessions,
         watched: &Watched<'_>,
     ) -> Result<Infallible, Failure> {
-        let retry = &Sessions::retry(client);
+        let retry = &watched.retry(client);
         // The watch comes before the read, so that no change falls between the two.
         let mut stream = retry
             .run(|client| client.watch_recursive(watched.path))
@@ -50,6 +50,7 @@ impl SubtreeWatch {
         let now = self.read(client, retry, watched.path).await?;
         sessions.was_answered();
         watched.begin();
+        let retry = &watched.retry(client);
         self.tell_changes(now, watched, retry).await?;
         loop {
             match stream.next().await {
