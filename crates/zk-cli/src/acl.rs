@@ -62,6 +62,12 @@ fn check(scheme: &str, id: &str) -> Result<(), String> {
 /// Beginnings of entries, in the syntax of ZooKeeper's shell, which separates them by commas.
 const SCHEMES: [&str; 6] = ["world:", "auth:", "digest:", "ip:", "sasl:", "x509:"];
 
+/// Returns true for a digest whose hash the server hides from clients without the permission to set
+/// the list.
+pub(crate) fn hides_hash(entry: &Acl) -> bool {
+    entry.scheme == "digest" && entry.id.ends_with(":x")
+}
+
 /// Returns true for a user and the SHA-1 of its credential in base64.
 fn is_digest(id: &str) -> bool {
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');

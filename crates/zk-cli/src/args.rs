@@ -258,9 +258,10 @@ Example:
 
     /// Print a node and all below it as JSON lines: data and access control lists.
     ///
-    /// Ephemeral nodes are left out. Servers do not tell clients which nodes are containers or have
-    /// a time to live. Nodes that change meanwhile appear as they are read. The permission to
-    /// administrate each node is needed to see the hashes of digests.
+    /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
+    /// do not tell clients which nodes are containers or have a time to live. Nodes that change
+    /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
+    /// not set the access control list of a node. Such a node ends the export.
     #[command(after_help = "\
 Examples:
   zk export /app > app.jsonl
@@ -273,8 +274,9 @@ Examples:
     /// Create the nodes of JSON lines on standard input, as zk export prints them.
     ///
     /// A node that exists with the same data stays as it is, so an interrupted import can be
-    /// repeated. A node that exists with other data ends the import. A line with
-    /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
+    /// repeated. A create whose answer is lost is repeated, too. A node that exists with other data
+    /// ends the import. A line with "kind":"container", or with "kind":"ttl" and "ttl_ms", creates
+    /// such a node.
     #[command(after_help = "\
 Examples:
   zk import /app < app.jsonl

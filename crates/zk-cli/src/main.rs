@@ -201,10 +201,11 @@ async fn operate(
         Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
         Command::Export { path } => {
-            transfer::export(client, retry, path, output).await.map_err(Failure::of_stream)
+            let exported = transfer::export(client, retry, path, sessions.servers(), output).await;
+            exported.map_err(Failure::of_stream)
         }
         Command::Import { path, overwrite } => {
-            transfer::import(retry, path, *overwrite, output).await.map_err(Failure::of_stream)
+            transfer::import(client, path, *overwrite, output).await.map_err(Failure::of_stream)
         }
         Command::Sync { path } => Ok(retry.run(|client| client.sync(path)).await?),
         Command::Config => ensemble::config(retry, output).await,

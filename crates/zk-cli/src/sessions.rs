@@ -51,7 +51,7 @@ pub(crate) struct Sessions {
     config: Config,
     /// How servers are reached over TLS; `None` for plain connections.
     tls: Option<Tls>,
-    /// The connect string, for messages.
+    /// The connect string.
     servers: String,
     manager: Option<SessionManager>,
     current: Option<Open>,
@@ -261,6 +261,11 @@ impl Sessions {
         Failure::silent(&self.servers)
     }
 
+    /// Returns the connect string.
+    pub(crate) fn servers(&self) -> &str {
+        &self.servers
+    }
+
     /// Returns the longest time to open a session.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
@@ -307,7 +312,7 @@ const LOOK_MIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Returns how long all requests may remain unanswered.
-fn patience(client: &Client) -> Duration {
+pub(crate) fn patience(client: &Client) -> Duration {
     (2 * client.session_timeout()).clamp(PATIENCE_MIN, IDLE_LIMIT_MAX)
 }
 

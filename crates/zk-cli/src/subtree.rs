@@ -26,7 +26,17 @@ pub(crate) async fn sorted_paths(
     retry: &Retry,
     root: &str,
 ) -> Result<(Vec<String>, usize), Error> {
-    let (mut paths, hidden) = paths(client, retry, root).await?;
+    sorted_paths_without(client, retry, root, |_| false).await
+}
+
+/// Lists nodes like [`sorted_paths`], without those that `leaves_out` accepts, and all below them.
+pub(crate) async fn sorted_paths_without(
+    client: &Client,
+    retry: &Retry,
+    root: &str,
+    leaves_out: impl Fn(&str) -> bool,
+) -> Result<(Vec<String>, usize), Error> {
+    let (mut paths, hidden) = paths(client, retry, root, leaves_out).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
     Ok((paths, hidden))
@@ -50,7 +60,7 @@ pub(crate) async fn count(
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            let (paths, hidden) = paths(client, retry, root).await?;
+            let (paths, hidden) = paths(client, retry, root, |_| false).await?;
             tell_hidden(hidden, output);
             paths.len() - 1
         }
@@ -60,11 +70,16 @@ pub(crate) async fn count(
 }
 
 /// Lists a node and all nodes below it, level by level; see [`walk`].
-async fn paths(client: &Client, retry: &Retry, root: &str) -> Result<(Vec<String>, usize), Error> {
+async fn paths(
+    client: &Client,
+    retry: &Retry,
+    root: &str,
+    leaves_out: impl Fn(&str) -> bool,
+) -> Result<(Vec<String>, usize), Error> {
     let mut found = vec![root.to_owned()];
     let hidden = walk(client, retry, root, |node, children| {
-        let below: Vec<String> =
-            children.names.names().map(|name| path::child(node, &name)).collect();
+        let below = children.names.names().map(|name| path::child(node, &name));
+        let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
         found.extend_from_slice(&below);
         below
     })

@@ -8,22 +8,29 @@ use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Retry};
+use zk_recipes::session::{
+    Acl, Client, ConnectString, CreateMode, Error, ErrorCode, Outcome, Retry,
+};
 
 use crate::acl;
-use crate::failure::Failure;
-use crate::output::{Output, data_json, data_of_json, data_text};
+use crate::failure::{Failure, is_end};
+use crate::output::{Output, data_json, data_of_json, data_text, json_line};
 use crate::progress::Progress;
+use crate::sessions::{Sessions, clock, patience};
 use crate::subtree;
 
 /// Prints the node at `root` and all below it. Ephemeral nodes are left out: they belong to sessions.
+/// So are the ensemble's own nodes, if all nodes of the ensemble are exported.
 pub(crate) async fn export(
     client: &Client,
     retry: &Retry,
     root: &str,
+    connect: &str,
     output: Output,
 ) -> Result<(), Failure> {
-    let (paths, hidden) = subtree::sorted_paths(client, retry, root).await?;
+    let is_all = root == "/" && connect.parse::<ConnectString>()?.chroot().is_empty();
+    let leaves_out = |path: &str| is_all && path == ENSEMBLES_OWN;
+    let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, leaves_out).await?;
     if hidden > 0 {
         let why = format!("no permission to list the children of {hidden} of the nodes");
         return Err(Failure::other(format!("{why}: the export would not be complete")));
@@ -44,6 +51,11 @@ pub(crate) async fn export(
             }
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
+        if acl.acl.iter().any(acl::hides_hash) {
+            let path = data_text(path.as_bytes());
+            let why = "no permission to read the hashes in its access control list";
+            return Err(Failure::other(format!("{path}: {why}: it could not be imported")));
+        }
         if data.stat.ephemeral_owner != 0 {
             ephemerals += 1;
             continue;
@@ -54,8 +66,11 @@ pub(crate) async fn export(
             "data": data.data.as_deref().map(data_json),
             "acl": acl.acl.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        writeln!(out, "{line}").map_err(|error| Failure::of_output(&error))?;
+        writeln!(out, "{}", json_line(&line)).map_err(|error| Failure::of_output(&error))?;
         progress.one_more();
+    }
+    if is_all {
+        output.note("/zookeeper is left out: each ensemble has its own");
     }
     if ephemerals > 0 {
         output.note(&format!("{ephemerals} ephemeral nodes are left out"));
@@ -63,10 +78,13 @@ pub(crate) async fn export(
     Ok(())
 }
 
+/// The node below which an ensemble keeps its configuration and quotas.
+const ENSEMBLES_OWN: &str = "/zookeeper";
+
 /// Creates the nodes of standard input below `root`. Nodes that exist with the same data stay as
 /// they are, so an interrupted import can be repeated.
 pub(crate) async fn import(
-    retry: &Retry,
+    client: &Client,
     root: &str,
     overwrites: bool,
     output: Output,
@@ -85,7 +103,7 @@ pub(crate) async fn import(
             (root, "/") => root.to_owned(),
             (root, below) => format!("{root}{below}"),
         };
-        let imported = create(retry, &path, &node, overwrites).await;
+        let imported = create(client, &path, &node, overwrites).await;
         created += usize::from(imported.map_err(|failure| failure.with_line(at + 1))?);
         progress.one_more();
     }
@@ -97,32 +115,59 @@ pub(crate) async fn import(
     output.print([line], || json!({ "imported": all, "created": created }))
 }
 
-/// Creates a node. Returns false if it exists.
-async fn create(retry: &Retry, path: &str, node: &Node, overwrites: bool) -> Result<bool, Failure> {
-    let created = retry
-        .run(|client| {
-            let new = client.create_builder(path).data(&node.data).acl(&node.acl);
-            match node.kind {
-                Kind::Persistent => new.create(),
-                Kind::Container => new.mode(CreateMode::Container).create(),
-                Kind::Ttl { ms } => new.ttl(Duration::from_millis(ms)).create(),
-            }
-        })
-        .await;
+/// Creates a node. Returns false if it existed before.
+async fn create(
+    client: &Client,
+    path: &str,
+    node: &Node,
+    overwrites: bool,
+) -> Result<bool, Failure> {
+    let (created, was_lost) = repeat(client, |client| {
+        let new = client.create_builder(path).data(&node.data).acl(&node.acl);
+        match node.kind {
+            Kind::Persistent => new.create(),
+            Kind::Container => new.mode(CreateMode::Container).create(),
+            Kind::Ttl { ms } => new.ttl(Duration::from_millis(ms)).create(),
+        }
+    })
+    .await;
     match created {
         Ok(_) => Ok(true),
         Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {
-            let present = retry.get_data(path).await?;
+            let present = Sessions::retry(client).get_data(path).await?;
             if present.data.as_deref().unwrap_or_default() == node.data {
-                return Ok(false);
+                return Ok(was_lost);
             }
             if !overwrites {
                 let why = "exists with other data; see --overwrite";
                 return Err(Failure::other(format!("{} {why}", data_text(path.as_bytes()))));
             }
-            Ok(retry.run(|client| client.set_data(path, &node.data, None)).await.map(|_| false)?)
+            let set = repeat(client, |client| client.set_data(path, &node.data, None)).await;
+            Ok(set.0.map(|_| false)?)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends a request, and repeats it if its answer is lost: it does no harm to apply it twice. Returns
+/// also whether an answer was lost.
+async fn repeat<T, F: Future<Output = Result<T, Error>>>(
+    client: &Client,
+    request: impl Fn(&Client) -> F,
+) -> (Result<T, Error>, bool) {
+    let (retry, begun) = (Sessions::retry(client), clock());
+    let mut was_lost = false;
+    loop {
+        let done = retry.run(&request).await;
+        let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
+        if !done.as_ref().is_err_and(is_lost) || clock() - begun > patience(client) {
+            let whole = |error: Error| match was_lost {
+                true => error.with_outcome(Outcome::Unknown),
+                false => error,
+            };
+            return (done.map_err(whole), was_lost);
+        }
+        was_lost = true;
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use zk_recipes::session::{Client, CreateMode};
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Version};
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
@@ -96,6 +96,29 @@ async fn recursive_delete_survives_lost_answers_and_reports_count() {
     assert!(said["error"].as_str().unwrap().contains("of what is below, 2 deleted"), "{said}");
     assert_eq!((&said["code"], &said["may_be_applied"]), (&"NoAuth".into(), &true.into()));
     assert_eq!(zk.ok(&["ls", "/t", "-R"]), "/t\n/t/b\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn import_goes_on_after_lost_answers() {
+    let (server, zk) = start().await;
+    zk.ok(&["create", "/to"]);
+    let import = || {
+        let node =
+            |path, data| json!({ "path": path, "data": data, "acl": ["world:anyone:cdrwa"] });
+        let mut running = zk.start(&["import", "/to", "--overwrite"]);
+        running.give(format!("{}\n{}\n", node("/", "x"), node("/a", "y")).as_bytes());
+        running.end_input();
+        running.wait(LIMIT)
+    };
+    let lost = [
+        server.on(Op::Create2).nth(2).apply_then_drop_reply(),
+        server.on(Op::SetData).apply_then_drop_reply(),
+    ];
+    let ended = import();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(lost.iter().all(|fault| fault.count() == 1));
+    assert_eq!(ended.stdout, "2 nodes imported, 1 of which existed\n");
+    assert_eq!((zk.ok(&["get", "/to"]), zk.ok(&["get", "/to/a"])), ("x".into(), "y".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

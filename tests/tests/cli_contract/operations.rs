@@ -1,6 +1,7 @@
 //! Tests of the plain operations.
 
 use serde_json::Value;
+use zk_testing::TestServer;
 use zk_tests::{Scratch, Settings, Zk, poll, zookeeper_with};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
@@ -217,6 +218,45 @@ fn exported_nodes_are_imported_as_they_were() {
     expect_failure(&import("\n", &[]), 1, "standard input has no node");
     expect_failure(&import("\n{}", &[]), 1, "line 2: no text `path`");
     expect_failure(&zk.run(&["export", "/nowhere"]), 1, "NoNode");
+}
+
+#[test]
+fn export_escapes_control_characters() {
+    let Some(zk) = zk("export-controls") else { return };
+    let data = "\u{7f}\u{9b}2J\u{1b}[2J";
+    zk.ok(&["create", "/a", data]);
+    let exported = zk.ok(&["export", "/a"]);
+    assert!(exported.trim_end().chars().all(|char| !char.is_control()), "{exported:?}");
+    let mut import = zk.start(&["import", "/b"]);
+    import.give(exported.as_bytes());
+    import.end_input();
+    assert_eq!(import.wait(LIMIT).code(), Some(0));
+    assert_eq!(zk.ok(&["get", "/b"]), data);
+}
+
+/// The nodes below /zookeeper cannot be created elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn export_of_all_nodes_leaves_out_the_ensembles_own() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    for path in ["/a", "/zookeeper-not", "/app", "/app/zookeeper"] {
+        zk.ok(&["create", path]);
+    }
+    let paths = |zk: &Zk, root: &str| -> Vec<String> {
+        let exported = zk.ok(&["export", root]);
+        let path = |line| serde_json::from_str::<Value>(line).unwrap()["path"].to_string();
+        exported.lines().map(path).map(|path| path.trim_matches('"').to_owned()).collect()
+    };
+    assert_eq!(paths(&zk, "/"), ["/", "/a", "/app", "/app/zookeeper", "/zookeeper-not"]);
+    let exported = zk.run(&["export", "/"]);
+    assert_eq!(exported.stderr, "zk: /zookeeper is left out: each ensemble has its own\n");
+    assert!(paths(&zk, "/zookeeper").len() > 1, "asked for by name");
+    assert_eq!(paths(&zk.chroot("/app"), "/"), ["/", "/zookeeper"]);
+    let mut import = Zk::new(server.connect_string()).chroot("/a").start(&["import", "/"]);
+    import.give(exported.stdout.as_bytes());
+    import.end_input();
+    let ended = import.wait(LIMIT);
+    assert_eq!(ended.stdout, "5 nodes imported, 1 of which existed\n", "{ended:?}");
 }
 
 #[test]

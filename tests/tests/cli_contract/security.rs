@@ -69,6 +69,16 @@ fn access_control_lists_are_printed_and_replaced() {
 }
 
 #[test]
+fn export_without_the_hashes_of_a_list_fails() {
+    let Some(zk) = zk("hidden-hash") else { return };
+    let alice = zk.clone().option("--auth", ALICE);
+    alice.ok(&["create", "/a", "--acl", "auth::cdrwa", "--acl", "world:anyone:r"]);
+    let ended = zk.run(&["export", "/a"]);
+    expect_failure(&ended, 1, "/a: no permission to read the hashes");
+    assert!(alice.ok(&["export", "/a"]).contains("digest:alice:"));
+}
+
+#[test]
 fn locks_create_their_nodes_with_the_list() {
     let Some(zk) = zk("lock-lists") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
