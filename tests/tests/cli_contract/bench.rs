@@ -1,7 +1,8 @@
 //! Tests of `zk bench`.
 
 use serde_json::Value;
-use zk_tests::poll;
+use zk_testing::TestServer;
+use zk_tests::{Zk, poll};
 
 use crate::{LIMIT, expect_refused, zk};
 
@@ -31,6 +32,17 @@ fn bench_measures_each_kind_of_work() {
         assert!(figure("p50_us") <= figure("p99_us"), "{line}");
         assert!(figure("p99_us") <= figure("max_us"), "{line}");
     }
+}
+
+/// In this process: a hundred reads of a megabyte are much for the heap of a shared server.
+#[tokio::test(flavor = "multi_thread")]
+async fn bench_writes_a_megabyte_and_removes_missing_parents() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    zk.ok(&["create", "/keep"]);
+    let printed = zk.ok(&["bench", "/keep/a/b", "--seconds", "0.5", "--size", "1000000"]);
+    assert!(printed.contains("\nwrites "), "{printed}");
+    assert_eq!(zk.ok(&["ls", "/keep", "-R"]), "/keep\n");
 }
 
 #[test]

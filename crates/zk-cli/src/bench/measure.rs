@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_recipes::Mutex;
+use zk_recipes::session::limits::INFLIGHT_BYTES_MAX;
 use zk_recipes::session::{Client, CreateMode, Error, Pending, path};
 
 use crate::failure::Failure;
@@ -80,7 +81,7 @@ impl<'a> Bench<'a> {
             Work::Read => self.requests(1, || self.client.get_data(&self.node)).await?,
             Work::Reads => self.requests(AT_ONCE, || self.client.get_data(&self.node)).await?,
             Work::Write => self.requests(1, || self.write()).await?,
-            Work::Writes => self.requests(AT_ONCE, || self.write()).await?,
+            Work::Writes => self.requests(writes_at_once(self.data.len()), || self.write()).await?,
             Work::Lock => self.holds().await?,
             Work::HandOff => self.hand_offs().await?,
         };
@@ -152,5 +153,23 @@ impl<'a> Bench<'a> {
 
 /// Requests that are under way at once.
 const AT_ONCE: usize = 100;
+
+/// Returns the number of writes that are under way at once. More bytes than a session sends before an
+/// answer would wait in this process, and their times would count that wait.
+fn writes_at_once(size: usize) -> usize {
+    (INFLIGHT_BYTES_MAX / size.max(1)).clamp(1, AT_ONCE)
+}
+
 /// Waiters in the queue of the lock.
 const WAITERS: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_writes_fit_into_what_a_session_sends_at_once() {
+        assert_eq!([0, 100, 2_621].map(writes_at_once), [100; 3]);
+        assert_eq!([2_622, 100_000, 1_000_000].map(writes_at_once), [99, 2, 1]);
+    }
+}

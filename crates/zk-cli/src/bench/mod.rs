@@ -24,14 +24,14 @@ use crate::signals::{Signals, number};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 It puts a real load on the ensemble, from one connection, and creates its nodes below PATH. They are
-deleted at the end. If the command is killed, the servers delete them: they are ephemeral nodes and
-containers. A node that exists at PATH stays.
+deleted at the end, with the parents of PATH that did not exist. If the command is killed, the servers
+delete them: they are ephemeral nodes and containers. A node that exists at PATH stays.
 
   sync        a round trip to the leader
   read        one read after the other
   write       one write after the other, each on the disks of a majority
   reads       100 reads under way
-  writes      100 writes under way
+  writes      100 writes under way; fewer of more than 2621 bytes, 256 KiB in all
   lock        a free lock: acquire and release it
   hand-off    a lock with 10 waiters: from a release to the next holder
 
@@ -80,13 +80,13 @@ pub(crate) async fn run(
     let client = sessions.open(None).await?;
     let retry = Sessions::retry(&client);
     let root = path::child(&args.path, &client.random_uuid());
-    let is_ours = retry.exists(&args.path).await?.is_none();
+    let ours = missing(&retry, &args.path).await?;
     let measured = tokio::select! {
         measured = measure_all(&client, &root, args, output) => measured,
         signal = signals.next() => Err(Failure::interrupted(number(signal))),
     };
     let removed = tokio::select! {
-        removed = remove(&retry, &root, is_ours.then_some(&args.path)) => removed,
+        removed = remove(&retry, &root, &ours) => removed,
         _ = signals.next() => Ok(()), // the servers delete the nodes
     };
     sessions.close().await;
@@ -115,17 +115,34 @@ async fn measure_all(
     Ok(())
 }
 
-/// Deletes the nodes, and the path above them if this command has created it and it is empty.
-async fn remove(retry: &Retry, root: &str, path: Option<&String>) -> Result<(), Failure> {
+/// Returns those of a path and its parents that do not exist, from the lowest one up.
+async fn missing<'a>(retry: &Retry, path: &'a str) -> Result<Vec<&'a str>, Failure> {
+    let mut missing = Vec::new();
+    let mut next = Some(path).filter(|path| *path != "/");
+    while let Some(path) = next {
+        if retry.exists(path).await?.is_some() {
+            break;
+        }
+        missing.push(path);
+        next = path::parent(path).filter(|path| *path != "/");
+    }
+    Ok(missing)
+}
+
+/// Deletes the nodes, and those of the paths above them that this command has created, if they are
+/// empty.
+async fn remove(retry: &Retry, root: &str, ours: &[&str]) -> Result<(), Failure> {
     let gone =
         |error: Option<ErrorCode>| matches!(error, Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY));
     match nodes::delete_branch(retry, root, None, &mut Progress::silent()).await {
         Err(error) if !gone(error.code()) => return Err(error.into()),
         _ => {}
     }
-    let Some(path) = path else { return Ok(()) };
-    match retry.delete(path, None).await {
-        Err(error) if !gone(error.code()) => Err(error.into()),
-        _ => Ok(()),
+    for path in ours {
+        match retry.delete(path, None).await {
+            Err(error) if !gone(error.code()) => return Err(error.into()),
+            _ => {}
+        }
     }
+    Ok(())
 }
