@@ -85,7 +85,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
         drop(lock);
         sessions.close().await;
         // A signal was meant to end the command.
-        if !task.stands_again || !failure.is_loss() || signals.were_received() {
+        if !task.stands_again || !failure.is_loss() || signals.end_requested() {
             return Err(failure);
         }
         output.note(&format!("{failure}; standing again"));

@@ -83,10 +83,10 @@ pub(crate) struct Lock {
 #[command(after_help = "\
 Candidates lead in the order in which they stood, one at a time. The command runs while this candidate
 leads. When the leadership is lost, the command gets SIGTERM, then SIGKILL after 5 s, and the candidate
-stands again, unless a signal has arrived. When the command ends by itself, the next candidate leads,
-and the exit status is that of the command, or 74 if the leadership was lost before its release. It is
-69 if no first session can be opened; later the candidate waits without a limit for the ensemble. The
-environment and the signals of the command are those of zk lock; see zk lock --help.
+stands again, unless SIGINT, SIGTERM or SIGQUIT has arrived. When the command ends by itself, the next
+candidate leads, and the exit status is that of the command, or 74 if the leadership was lost before
+its release. It is 69 if no first session can be opened; later the candidate waits without a limit for
+the ensemble. The environment and the signals of the command are those of zk lock; see zk lock --help.
 
 zk participants lists the leader and the other candidates. Java services use the same nodes with
 LeaderLatch. There --name is the id of a participant.

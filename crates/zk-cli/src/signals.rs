@@ -12,7 +12,8 @@ pub(crate) struct Signals {
     terminate: unix::Signal,
     hang_up: unix::Signal,
     quit: unix::Signal,
-    were_received: bool,
+    /// Whether one of them was meant to end the command.
+    end_requested: bool,
 }
 
 impl Signals {
@@ -25,7 +26,7 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             hang_up: listen(SignalKind::hangup())?,
             quit: listen(SignalKind::quit())?,
-            were_received: false,
+            end_requested: false,
         })
     }
 
@@ -37,13 +38,14 @@ impl Signals {
             _ = self.hang_up.recv() => Signal::SIGHUP,
             _ = self.quit.recv() => Signal::SIGQUIT,
         };
-        self.were_received = true;
+        // Many services take SIGHUP as the request to read their configuration again.
+        self.end_requested |= signal != Signal::SIGHUP;
         signal
     }
 
-    /// Returns true if any signal has arrived so far.
-    pub(crate) fn were_received(&self) -> bool {
-        self.were_received
+    /// Returns true if a signal other than SIGHUP has arrived so far.
+    pub(crate) fn end_requested(&self) -> bool {
+        self.end_requested
     }
 }
 

@@ -79,6 +79,22 @@ fn candidate_does_not_stand_again_after_a_signal() {
     assert_eq!(zk.ok(&["ls", "/e"]), "");
 }
 
+/// Services take SIGHUP as the request to read their configuration again.
+#[test]
+fn candidate_stands_again_after_a_hang_up() {
+    let Some(zk) = zk("elect-hang-up") else { return };
+    let script = "trap 'echo reloads' HUP; echo leads; while :; do sleep 0.05; done";
+    let candidate = zk.start(&["elect", "/e", "--", "sh", "-c", script]);
+    poll(LIMIT, || candidate.stdout().contains("leads").then_some(())).expect("nobody leads");
+    candidate.signal("HUP");
+    poll(LIMIT, || candidate.stdout().contains("reloads").then_some(())).expect("no signal");
+    zk.ok(&["delete", &format!("/e/{}", zk.ok(&["ls", "/e"]).trim())]);
+    let again = || (candidate.stdout().matches("leads").count() == 2).then_some(());
+    poll(LIMIT, again).expect("it does not lead again");
+    candidate.signal("TERM");
+    assert_eq!(candidate.wait(LIMIT).code(), Some(128 + 15));
+}
+
 #[test]
 fn elect_needs_a_command() {
     expect_refused(&["elect", "/e"], "the command goes after --");
