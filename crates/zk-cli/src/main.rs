@@ -96,10 +96,10 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         args.security.present(config, &credentials)
     };
     if let Command::Doctor = args.command {
-        let presents_secrets = args.security.has_secrets(&credentials);
+        let risk_without_tls = args.security.risk_without_tls(&credentials);
         let session_timeout = args.session_timeout;
         let retry = args.retry;
-        let door = Door { config: &config, tls, session_timeout, retry, presents_secrets };
+        let door = Door { config: &config, tls, session_timeout, retry, risk_without_tls };
         return doctor::run(&door, &args.connect, output).await;
     }
     let mut config = config(&args.connect)?;

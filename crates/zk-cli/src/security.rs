@@ -102,9 +102,14 @@ impl Security {
         }
     }
 
-    /// Returns true if a connection without TLS would show a password.
-    pub(crate) fn has_secrets(&self, credentials: &[Credential]) -> bool {
-        !credentials.is_empty() || self.sasl.is_some()
+    /// Returns the risk of a connection without TLS. DIGEST-MD5 sends no password, and protects
+    /// nothing after the authentication.
+    pub(crate) fn risk_without_tls(&self, credentials: &[Credential]) -> Option<&'static str> {
+        match (credentials, &self.sasl) {
+            ([_, ..], _) => Some("passwords cross the network in the clear"),
+            ([], Some(_)) => Some("SASL does not protect the requests from changes on the way"),
+            ([], None) => None,
+        }
     }
 
     /// Returns the connector, if the servers are to be reached over TLS.

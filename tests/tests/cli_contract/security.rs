@@ -137,6 +137,10 @@ fn command_authenticates_by_sasl() {
     std::fs::write(&file, "sesame\n").unwrap();
     let by_file = alice.clone().option("--sasl-password-file", file.to_str().unwrap());
     assert_eq!(by_file.ok(&["get", "/a"]), "hers");
+    let doctor = by_environment.run(&["doctor"]);
+    assert_eq!(doctor.code(), Some(1), "{doctor:?}");
+    assert!(doctor.stdout.contains("SASL does not protect the requests"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("passwords"), "{doctor:?}");
     let wrong = alice.env("ZK_SASL_PASSWORD", "open").run(&["get", "/a"]);
     expect_failure(&wrong, 1, "the server rejected the credentials");
     expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");

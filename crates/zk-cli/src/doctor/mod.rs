@@ -63,8 +63,8 @@ pub(crate) struct Door<'a> {
     pub(crate) session_timeout: Duration,
     /// Time for the attempts at each server, if the command line has one.
     pub(crate) retry: Option<Duration>,
-    /// Whether a password or a certificate is presented.
-    pub(crate) presents_secrets: bool,
+    /// Risk of a connection without TLS, with the credentials of this command.
+    pub(crate) risk_without_tls: Option<&'static str>,
 }
 
 /// Examines each server of the connect string, one after the other, and prints a line for each
@@ -136,9 +136,8 @@ async fn examine(
     let took = ms(now() - begun);
     let way = if is_plain { "in the clear" } else { "over TLS" };
     report.tell(Level::Ok, host, format!("connected {way} in {took}"))?;
-    if is_plain && door.presents_secrets {
-        let text = "passwords cross the network in the clear: use TLS (--cacert)";
-        report.tell(Level::Warning, host, text.to_owned())?;
+    if let Some(text) = door.risk_without_tls.filter(|_| is_plain) {
+        report.tell(Level::Warning, host, format!("{text}: use TLS (--cacert)"))?;
     }
     let mode = words::version(door, host, report).await?;
     timeouts(door, host, &client, report).await?;
@@ -279,11 +278,12 @@ fn lacks(error: &Error) -> bool {
 fn leaders(modes: &[Option<String>]) -> Option<Finding> {
     let count = |wanted: &str| modes.iter().flatten().filter(|mode| *mode == wanted).count();
     let (leaders, alone) = (count("leader"), count("standalone"));
-    let text = match (leaders, alone) {
-        (0, 0 | 1) | (1, 0) => return None,
-        (0, _) => "the servers are not one ensemble: each is alone",
-        (1.., 1..) => "the servers are not one ensemble: one is alone, others are not",
-        _ => "more than one server leads: they may be of several ensembles",
+    let others = modes.iter().flatten().count() - alone;
+    let text = match (alone, others, leaders) {
+        (2.., 0, _) => "the servers are not one ensemble: each is standalone",
+        (1.., 1.., _) => "the servers are not one ensemble: some are standalone, others are not",
+        (_, _, 2..) => "more than one server leads: they may be of several ensembles",
+        _ => return None,
     };
     Some(Finding { level: Level::Error, server: String::new(), text: text.to_owned() })
 }
@@ -331,7 +331,12 @@ mod tests {
         assert_eq!(found(&["leader", "follower", "follower"]), None);
         assert_eq!(found(&["follower", "follower"]), None, "the leader may not be in the list");
         assert_eq!(found(&["standalone"]), None);
-        for wrong in [&["leader", "leader"][..], &["standalone"; 2], &["leader", "standalone"]] {
+        for wrong in [
+            &["leader", "leader"][..],
+            &["standalone"; 2],
+            &["leader", "standalone"],
+            &["follower", "standalone", "follower"],
+        ] {
             assert_eq!(found(wrong), Some(Level::Error), "{wrong:?}");
         }
     }
