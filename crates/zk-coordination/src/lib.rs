@@ -1,7 +1,22 @@
 //! Apache Curator's recipes beside the locks, on the same nodes.
+//!
+//! | Curator | here |
+//! |---|---|
+//! | `CuratorCache`, `TreeCache` | [`Cache::tree`] |
+//! | `PathChildrenCache` | [`Cache::children`] |
+//! | `NodeCache` | [`Cache::node`]; [`watch_value`] for a value |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+
+pub mod limits;
+
+mod cache;
+
+pub use cache::{
+    Cache, CacheBuilder, CacheError, CacheStatus, CachedNode, Change, Changes, Snapshot,
+    watch_value,
+};
 
 /// The session layer, with the client that every recipe needs.
 pub use zk_recipes::session;

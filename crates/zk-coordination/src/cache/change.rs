@@ -1,0 +1,153 @@
+//! Changes of the nodes in a cache, and the subscription to them.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::CacheError;
+use super::shared::Shared;
+use super::snapshot::{CachedNode, Snapshot};
+
+/// Change of a [`Cache`](super::Cache).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A node is new. Its parent is in the cache, unless it is the root.
+    ///
+    /// A node that was deleted and created again is reported as deleted, and then as created, even
+    /// if both nodes have the same version and the same data.
+    Created {
+        /// The node.
+        new: Arc<CachedNode>,
+    },
+    /// The data of a node was set. One change may cover several changes of the node, and the last
+    /// of them is `new`.
+    DataChanged {
+        /// The node before.
+        old: Arc<CachedNode>,
+        /// The node after. Its `mzxid` is larger.
+        new: Arc<CachedNode>,
+    },
+    /// A node was deleted. Nothing below it is in the cache any more.
+    Deleted {
+        /// Path of the node.
+        path: Arc<str>,
+        /// The node before; `None` if it was not readable.
+        old: Option<Arc<CachedNode>>,
+    },
+    /// A node exists, and the server rejects the read with `NoAuth`. The rest of the tree is
+    /// cached. If the node becomes readable, a `Created` follows.
+    Unreadable {
+        /// Path of the node.
+        path: Arc<str>,
+        /// The node before, if it was readable.
+        old: Option<Arc<CachedNode>>,
+    },
+    /// The connection was lost, or events were. The nodes are those of the last synced state, and
+    /// may be out of date. The cache reads them again, which leads to changes and then to `Synced`.
+    Stale,
+    /// The cache has read the whole tree, and events of all later changes arrive.
+    Synced {
+        /// The largest zxid in the Stats that the cache has read. It shows all changes up to there.
+        zxid: i64,
+    },
+    /// The subscriber has read too slowly, and lost this many changes. Start again from
+    /// [`Changes::snapshot`]. The next changes continue from there.
+    Missed(u64),
+    /// The cache has stopped for this reason. It is the last change.
+    Stopped(CacheError),
+}
+
+impl Change {
+    /// Returns the path of the node, or `None` if the change is none of one node.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Created { new } | Self::DataChanged { new, .. } => Some(new.path()),
+            Self::Deleted { path, .. } | Self::Unreadable { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the node before the change, if the change is one of a node that was cached.
+    #[must_use]
+    pub fn old(&self) -> Option<&Arc<CachedNode>> {
+        match self {
+            Self::DataChanged { old, .. } => Some(old),
+            Self::Deleted { old, .. } | Self::Unreadable { old, .. } => old.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the node after the change, if there is one.
+    #[must_use]
+    pub fn new(&self) -> Option<&Arc<CachedNode>> {
+        match self {
+            Self::Created { new } | Self::DataChanged { new, .. } => Some(new),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of the transaction that set the node's data: the new data, or the data
+    /// that was deleted. The protocol does not report the transaction that deleted a node.
+    #[must_use]
+    pub fn mzxid(&self) -> Option<i64> {
+        self.new().or_else(|| self.old()).map(|node| node.stat().mzxid)
+    }
+}
+
+/// Subscription to the changes of a [`Cache`](super::Cache): a snapshot to start from, and the
+/// changes after it, in order.
+///
+/// It does not keep the cache alive.
+pub struct Changes {
+    shared: Weak<Shared>,
+    receiver: broadcast::Receiver<Change>,
+    snapshot: Arc<Snapshot>,
+    is_over: bool,
+}
+
+impl Changes {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        let (snapshot, receiver, is_over) = shared.subscribe();
+        Self { shared: Arc::downgrade(shared), receiver, snapshot, is_over }
+    }
+
+    /// Returns the snapshot from which the changes continue: that of the subscription, or that of
+    /// the last [`Change::Missed`].
+    #[must_use]
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// Waits for the next change.
+    ///
+    /// Returns `None` when the cache has stopped or its last handle is dropped.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. No change is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Change> {
+        if self.is_over {
+            return None;
+        }
+        let change = match self.receiver.recv().await {
+            Ok(change) => change,
+            Err(RecvError::Closed) => return None,
+            Err(RecvError::Lagged(missed)) => {
+                let shared = self.shared.upgrade()?;
+                (self.snapshot, self.receiver, self.is_over) = shared.subscribe();
+                Change::Missed(missed)
+            }
+        };
+        self.is_over |= matches!(change, Change::Stopped(_));
+        Some(change)
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("snapshot", &self.snapshot).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Changes of the nodes of a cache, each with its report.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::broadcast;
+use zk_recipes::session::limits::DATA_COPIED_MAX;
+use zk_recipes::session::{NodeData, Stat};
+
+use super::change::Change;
+use super::snapshot::{CachedNode, Snapshot};
+use super::sorted_nodes::Slot;
+
+/// The nodes of a cache while they change. A subscriber gets each change, in this order: parents
+/// are created before their children, and deleted after them.
+pub(super) struct Edit<'a> {
+    snapshot: &'a mut Snapshot,
+    changes: &'a broadcast::Sender<Change>,
+}
+
+/// What a read of a node showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The node was in the cache, with this or older data.
+    Known,
+    /// The node was not in the cache, was another one with the same path, or was not readable.
+    New,
+}
+
+impl<'a> Edit<'a> {
+    pub(super) fn new(snapshot: &'a mut Snapshot, changes: &'a broadcast::Sender<Change>) -> Self {
+        Self { snapshot, changes }
+    }
+
+    /// Stores a node as a read has shown it.
+    pub(super) fn put(&mut self, path: &Arc<str>, NodeData { data, stat, .. }: NodeData) -> Seen {
+        let zxids = [self.snapshot.zxid, stat.czxid, stat.mzxid, stat.pzxid];
+        self.snapshot.zxid = zxids.into_iter().max().unwrap_or_default();
+        if self.is_same_data(path, &stat) {
+            return Seen::Known;
+        }
+        let is_known = self.is_same_node(path, &stat);
+        if !is_known && self.snapshot.get(path).is_some() {
+            self.remove(path); // the node was deleted and created again
+        }
+        let data = owned(data.unwrap_or_default());
+        let new = Arc::new(CachedNode::new(Arc::clone(path), data, stat));
+        match self.snapshot.nodes.insert(Slot::Node(Arc::clone(&new))) {
+            Some(Slot::Node(old)) => self.report(|| Change::DataChanged { old, new }),
+            _ => self.report(|| Change::Created { new }),
+        }
+        if is_known { Seen::Known } else { Seen::New }
+    }
+
+    /// Notes that a node exists and may not be read.
+    pub(super) fn put_unreadable(&mut self, path: &Arc<str>) {
+        if let Some(Slot::Unreadable(_)) = self.snapshot.nodes.get(path) {
+            return;
+        }
+        let old = self.snapshot.nodes.insert(Slot::Unreadable(Arc::clone(path)));
+        let old = old.and_then(|slot| slot.node().cloned());
+        self.report(|| Change::Unreadable { path: Arc::clone(path), old });
+    }
+
+    /// Removes a node and everything below it.
+    pub(super) fn remove(&mut self, path: &str) {
+        let subtree = self.snapshot.nodes.subtree(path);
+        let paths: Vec<Arc<str>> = subtree.map(|slot| Arc::clone(slot.path())).collect();
+        // Against the order of the paths, a node comes after everything below it.
+        for path in paths.iter().rev() {
+            if let Some(slot) = self.snapshot.nodes.remove(path) {
+                let old = slot.node().cloned();
+                self.report(|| Change::Deleted { path: Arc::clone(path), old });
+            }
+        }
+    }
+
+    /// Returns true if the node is cached, even if it is not readable.
+    pub(super) fn contains(&self, path: &str) -> bool {
+        self.snapshot.nodes.get(path).is_some()
+    }
+
+    /// Returns true if the cached node has this Stat's data. The version does not decide: a node
+    /// that was deleted and created again may have it, too (CURATOR-391).
+    pub(super) fn is_same_data(&self, path: &str, stat: &Stat) -> bool {
+        let node = self.snapshot.get(path);
+        node.is_some_and(|it| (it.stat().czxid, it.stat().mzxid) == (stat.czxid, stat.mzxid))
+    }
+
+    /// Returns true if the cached node is the one with this Stat, and not an earlier one of the
+    /// same path.
+    pub(super) fn is_same_node(&self, path: &str, stat: &Stat) -> bool {
+        self.snapshot.get(path).is_some_and(|it| it.stat().czxid == stat.czxid)
+    }
+
+    /// Returns the paths of the cached children of a node.
+    pub(super) fn children(&self, path: &str) -> Vec<Arc<str>> {
+        self.snapshot.nodes.children(path).map(|slot| Arc::clone(slot.path())).collect()
+    }
+
+    /// Returns the length of the cached data.
+    pub(super) fn data_len(&self, path: &str) -> usize {
+        self.snapshot.get(path).map_or(0, |node| node.data().len())
+    }
+
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        self.snapshot
+    }
+
+    fn report(&self, change: impl FnOnce() -> Change) {
+        if self.changes.receiver_count() > 0 {
+            drop(self.changes.send(change())); // an error means that there is no subscriber
+        }
+    }
+}
+
+/// Copies data that the client has not copied. Otherwise a node would keep the whole reply in
+/// memory, which may have the data of many nodes.
+fn owned(data: Bytes) -> Bytes {
+    match data.len() > DATA_COPIED_MAX {
+        true => Bytes::copy_from_slice(&data),
+        false => data,
+    }
+}

@@ -1,0 +1,189 @@
+//! Cache of a node, its children or a tree: Curator's `CuratorCache`.
+
+mod builder;
+mod change;
+mod edit;
+mod error;
+mod follower;
+mod reads;
+mod request;
+mod scope;
+mod shared;
+mod snapshot;
+mod sorted_nodes;
+mod spawn;
+mod watched_value;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+use zk_recipes::session::SessionManager;
+
+use self::shared::Shared;
+
+pub use self::builder::CacheBuilder;
+pub use self::change::{Change, Changes};
+pub use self::error::CacheError;
+pub use self::shared::CacheStatus;
+pub use self::snapshot::{CachedNode, Snapshot};
+pub use self::watched_value::watch_value;
+
+/// A copy of a node, its children or a tree in memory, which follows the changes on the servers over
+/// any number of sessions.
+///
+/// Clones are cheap and share the copy. The cache ends when the last clone is dropped, and its watch
+/// is then removed from the server. Its task holds the [`SessionManager`], which keeps the session
+/// open.
+///
+/// # What it promises
+/// * **Snapshots.** [`snapshot`](Self::snapshot) returns an immutable view in about the time of a
+///   clone of an `Arc`. It sends no request.
+/// * **Replay.** The [changes](Self::changes), applied to the snapshot that they start from, lead to
+///   every later snapshot. After a [`Change::Missed`] they start from a new one.
+/// * **Order.** The changes of one node are in the order of their zxids. Changes of different nodes
+///   follow the order of the server's events. A node may already be shown with a later change of its
+///   own; it then has no change for the events in between. A parent is created before its children,
+///   and deleted after them.
+/// * **Every node counts.** Nodes are compared by `czxid` and `mzxid`. A node that was deleted and
+///   created again during a disconnect is reported as deleted and created, even if its version and
+///   its data are the same. Curator's cache compares versions, and reports nothing then.
+/// * **Freshness.** Between [`Change::Synced`] and [`Change::Stale`] the nodes lag behind the server
+///   by at most the events and reads on their way. At `Synced` the cache has read the whole tree
+///   since the gap. At `Stale` it may be out of date.
+/// * **No step back.** The cache never returns to an older state of a node, on any server.
+///
+/// Several changes of one node in quick succession may be reported as one, and a node that exists
+/// only briefly may not be reported at all.
+///
+/// # On the wire
+/// It sets one persistent recursive watch on the root, or a persistent one for
+/// [`node`](Self::node). These need ZooKeeper 3.6 or newer. An older server leads to
+/// [`CacheError::Unsupported`].
+///
+/// The server sends no events of nodes that the client may not read, and none of changed access
+/// control lists. The cache notices both when it reads the tree again after a gap.
+///
+/// # What it costs
+/// | when | requests |
+/// |---|---|
+/// | start | one for the watch; a read for each node, up to 64 in a request; a list for each node with children, which counts as one read for each 16 names |
+/// | event | one read for each event, up to 64 in a request; events of a node that wait for the same read share it |
+/// | gap | as at the start, but nodes with more than 1 kB of data are first checked with an `exists` of their own, and read again only if they have changed |
+/// | next session | one `sync`, then as after a gap |
+///
+/// Up to 256 reads are in flight. Unchanged nodes stay as they are in memory.
+///
+/// # What happens on loss
+/// When the connection is lost, the cache reports [`Change::Stale`] and keeps its nodes. After the
+/// reconnect, or on the next session, it walks over the tree and reports the differences, and then
+/// [`Change::Synced`]. It does the same after an overflow of events. It stops only for a
+/// [`CacheError`].
+///
+/// # Example
+/// ```no_run
+/// use zk_coordination::session::{Config, SessionManager};
+/// use zk_coordination::{Cache, Change};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let sessions = SessionManager::connect(Config::new("zk1:2181,zk2:2181,zk3:2181")?).await?;
+/// let cache = Cache::tree(&sessions, "/services").max_nodes(10_000).open().await?;
+/// for node in cache.snapshot().children("/services") {
+///     println!("{}: {} bytes", node.path(), node.data().len());
+/// }
+/// let mut changes = cache.changes();
+/// while let Some(change) = changes.next().await {
+///     match change {
+///         Change::Created { new } => println!("{} is new", new.path()),
+///         Change::Deleted { path, .. } => println!("{path} is gone"),
+///         Change::Missed(_) => println!("start again with {} nodes", changes.snapshot().len()),
+///         other => println!("{other:?}"),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl Cache {
+    /// Builds a cache of one node: Curator's `NodeCache`.
+    pub fn node(sessions: &SessionManager, path: &str) -> CacheBuilder {
+        CacheBuilder::new(sessions, path, Some(0))
+    }
+
+    /// Builds a cache of a node and its children: Curator's `PathChildrenCache`.
+    pub fn children(sessions: &SessionManager, path: &str) -> CacheBuilder {
+        CacheBuilder::new(sessions, path, Some(1))
+    }
+
+    /// Builds a cache of a node and everything below it: Curator's `CuratorCache` and `TreeCache`.
+    pub fn tree(sessions: &SessionManager, path: &str) -> CacheBuilder {
+        CacheBuilder::new(sessions, path, None)
+    }
+
+    fn new(shared: Arc<Shared>, task: Option<AbortHandle>) -> Self {
+        Self { inner: Arc::new(Inner { shared, task }) }
+    }
+
+    /// Returns an immutable view of the nodes.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.inner.shared.snapshot()
+    }
+
+    /// Subscribes to the changes after a new [snapshot](Changes::snapshot). Nothing is lost between
+    /// the two.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes::new(&self.inner.shared)
+    }
+
+    /// Returns whether the cache is up to date.
+    #[must_use]
+    pub fn status(&self) -> CacheStatus {
+        self.inner.shared.status()
+    }
+
+    /// Waits until the cache is [synced](CacheStatus::Synced). Returns at once if it is.
+    ///
+    /// # Errors
+    /// Returns the reason if the cache has stopped.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. Dropping the future has no effect.
+    pub async fn wait_until_synced(&self) -> Result<(), CacheError> {
+        let mut status = self.inner.shared.watch_status();
+        let is_decided =
+            |status: &CacheStatus| matches!(status, CacheStatus::Synced | CacheStatus::Stopped(_));
+        match status.wait_for(is_decided).await.as_deref() {
+            Ok(CacheStatus::Stopped(error)) => Err(error.clone()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(CacheError::TaskEnded),
+        }
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("status", &self.status())
+            .field("snapshot", &self.snapshot())
+            .finish()
+    }
+}

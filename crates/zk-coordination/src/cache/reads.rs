@@ -1,0 +1,235 @@
+//! The reads of a cache: those that wait, and those in flight.
+//!
+//! Reads are answered in the order in which they are sent. So the answers are states of the tree in
+//! the order of its history. A read that is sent after an event shows a state after the event.
+//!
+//! Reads because of events wait until a walk over the tree is done. Until then, the cached parent of
+//! a node may be an earlier one of the same path, and the node must not be added below it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use zk_recipes::session::{Client, Error, ErrorKind};
+
+use super::request::{Answer, Request};
+use crate::limits::{NAMES_PER_READ, READS_PER_REQUEST};
+
+/// Read of one node.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) path: Arc<str>,
+    pub(super) what: What,
+    /// The read belongs to a walk over the tree, so everything below the node is read, too.
+    pub(super) is_walk: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The data and the Stat.
+    Data,
+    /// The Stat, of a node whose cached data is large.
+    Stat,
+    /// The names of the children, of which there are about so many.
+    Children(usize),
+}
+
+#[derive(Debug)]
+pub(super) struct Reads {
+    /// Reads of a walk over the tree, to be sent.
+    walk: VecDeque<Read>,
+    /// Reads because of events, to be sent.
+    events: VecDeque<Read>,
+    in_flight: VecDeque<Request>,
+    /// Reads of data and Stats that are not done, by path.
+    pending: HashMap<Arc<str>, Pending>,
+    /// Reads of a walk that are not done.
+    walk_left: usize,
+    in_flight_max: usize,
+    /// Reads in one request; 1 if the server does not support several, or they were too large.
+    per_request: usize,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// Reads that are not sent. One is enough for all events until then.
+    queued: usize,
+    in_flight: usize,
+    /// An event reported that the node was created or deleted. Until it is read, the cached node
+    /// may be an earlier one of the same path.
+    is_in_doubt: bool,
+}
+
+impl Reads {
+    pub(super) fn new(in_flight_max: usize) -> Self {
+        let in_flight_max = in_flight_max.max(1);
+        Self {
+            walk: VecDeque::new(),
+            events: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            pending: HashMap::new(),
+            walk_left: 0,
+            in_flight_max,
+            per_request: READS_PER_REQUEST.min(in_flight_max),
+        }
+    }
+
+    /// Requests a read of a node, unless one waits to be sent.
+    pub(super) fn add(&mut self, read: Read) {
+        if !matches!(read.what, What::Children(_)) {
+            let pending = self.pending.entry(Arc::clone(&read.path)).or_default();
+            // The read of an event does not go on below the node, so a walk needs its own.
+            if pending.queued > 0 && !read.is_walk {
+                return;
+            }
+            pending.queued += 1;
+        }
+        self.walk_left += usize::from(read.is_walk);
+        self.queue(read.is_walk).push_back(read);
+    }
+
+    /// Requests a read because of an event that reported a creation or a deletion.
+    pub(super) fn add_in_doubt(&mut self, path: Arc<str>) {
+        self.add(Read { path: Arc::clone(&path), what: What::Data, is_walk: false });
+        self.pending.entry(path).or_default().is_in_doubt = true;
+    }
+
+    /// Forgets all reads.
+    pub(super) fn clear(&mut self) {
+        self.walk.clear();
+        self.events.clear();
+        self.in_flight.clear();
+        self.pending.clear();
+        self.walk_left = 0;
+    }
+
+    /// Sends as many reads as may be in flight.
+    pub(super) fn send(&mut self, client: &Client) {
+        let _one_write = client.batch();
+        let mut left = self.in_flight_max.saturating_sub(self.reads_in_flight());
+        while left > 0 && !self.queue(self.walk_left > 0).is_empty() {
+            let reads = self.next_request(left);
+            left = left.saturating_sub(reads.len());
+            self.in_flight.push_back(Request::send(client, reads));
+        }
+    }
+
+    /// Waits for the answer to the first request in flight. [`take`](Self::take) then removes it.
+    ///
+    /// Dropping the future loses nothing.
+    pub(super) async fn next_answer(&mut self) -> Result<Vec<Answer>, Error> {
+        match self.in_flight.front_mut() {
+            Some(request) => request.answer().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Removes the first request in flight, which has been answered, and returns its reads. They stay
+    /// pending until they are [done](Self::done).
+    pub(super) fn take(&mut self) -> Vec<Read> {
+        self.in_flight.pop_front().map(Request::into_reads).unwrap_or_default()
+    }
+
+    /// Notes that the answer to a read is about to be applied.
+    pub(super) fn done(&mut self, read: &Read) {
+        self.walk_left -= usize::from(read.is_walk);
+        if let Some(pending) = self.pending_of(read) {
+            pending.in_flight -= 1;
+            if pending.queued + pending.in_flight == 0 {
+                self.pending.remove(&read.path);
+            }
+        }
+    }
+
+    /// Puts all reads in flight back to the front of their queues, after a request has failed.
+    pub(super) fn requeue(&mut self) {
+        while let Some(request) = self.in_flight.pop_back() {
+            for read in request.into_reads().into_iter().rev() {
+                if let Some(pending) = self.pending_of(&read) {
+                    pending.in_flight -= 1;
+                    pending.queued += 1;
+                }
+                self.queue(read.is_walk).push_front(read);
+            }
+        }
+    }
+
+    /// Sends one read in each request from now on. Returns false if that is the case already.
+    pub(super) fn send_singly(&mut self) -> bool {
+        std::mem::replace(&mut self.per_request, 1) > 1
+    }
+
+    /// Returns true if nothing is left to read of the walk over the tree.
+    pub(super) fn is_walk_done(&self) -> bool {
+        self.walk_left == 0
+    }
+
+    pub(super) fn is_pending(&self, path: &str) -> bool {
+        self.pending.contains_key(path)
+    }
+
+    pub(super) fn is_in_doubt(&self, path: &str) -> bool {
+        self.pending.get(path).is_some_and(|pending| pending.is_in_doubt)
+    }
+
+    /// Returns the number of reads that wait to be sent.
+    pub(super) fn queued(&self) -> usize {
+        self.walk.len() + self.events.len()
+    }
+
+    fn queue(&mut self, is_walk: bool) -> &mut VecDeque<Read> {
+        if is_walk { &mut self.walk } else { &mut self.events }
+    }
+
+    fn reads_in_flight(&self) -> usize {
+        self.in_flight.iter().map(Request::len).sum()
+    }
+
+    /// Removes the next reads from their queue that fit into one request: at least one.
+    fn next_request(&mut self, max: usize) -> Vec<Read> {
+        let mut left = self.per_request.min(max);
+        let mut reads = Vec::new();
+        let queue = self.queue(self.walk_left > 0);
+        while let Some(read) = queue.front() {
+            let weight = weight(read.what).unwrap_or(usize::MAX);
+            if weight > left && !reads.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(weight);
+            reads.extend(queue.pop_front());
+            if left == 0 {
+                break;
+            }
+        }
+        for read in &reads {
+            if let Some(pending) = self.pending_of(read) {
+                pending.queued -= 1;
+                pending.in_flight += 1;
+            }
+        }
+        reads
+    }
+
+    /// Returns the entry that counts a read; `None` for a list of children.
+    fn pending_of(&mut self, read: &Read) -> Option<&mut Pending> {
+        match read.what {
+            What::Data | What::Stat => self.pending.get_mut(&read.path),
+            What::Children(_) => None,
+        }
+    }
+}
+
+/// Returns the part of a request that a read takes, or `None` if it needs a request of its own.
+fn weight(what: What) -> Option<usize> {
+    match what {
+        What::Data => Some(1),
+        What::Children(count) => Some(1 + count / NAMES_PER_READ),
+        What::Stat => None,
+    }
+}
+
+/// Returns true if a request of several reads failed because it had several.
+pub(super) fn is_due_to_several(error: &Error) -> bool {
+    let code = error.code();
+    code == Some(zk_recipes::session::ErrorCode::UNIMPLEMENTED)
+        || matches!(error.kind(), ErrorKind::AnswerTooLarge { .. })
+}

@@ -1,0 +1,145 @@
+//! Immutable view of the nodes of a cache.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_recipes::session::Stat;
+
+use super::sorted_nodes::{Slot, SortedNodes};
+
+/// Immutable view of the nodes of a [`Cache`](super::Cache).
+///
+/// It never changes, however long it is kept. It shares the nodes with the cache and with other
+/// snapshots.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(super) root: Arc<str>,
+    pub(super) nodes: SortedNodes,
+    pub(super) zxid: i64,
+}
+
+/// A node in a [`Snapshot`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct CachedNode {
+    path: Arc<str>,
+    data: Bytes,
+    stat: Stat,
+}
+
+impl CachedNode {
+    pub(super) fn new(path: Arc<str>, data: Bytes, stat: Stat) -> Self {
+        Self { path, data, stat }
+    }
+
+    pub(super) fn shared_path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// Returns the path of the node, as the client names it.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the data. A clone of it shares the memory. Null data is empty here.
+    #[must_use]
+    pub fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// Returns the Stat that came with the data.
+    ///
+    /// The pair `czxid` and `mzxid` identifies the data. The fields about children (`cversion`,
+    /// `num_children`, `pzxid`) and `aversion` are those of that moment: no event reports their
+    /// changes. Use [`Snapshot::children`] for the children.
+    #[must_use]
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+}
+
+impl fmt::Debug for CachedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachedNode")
+            .field("path", &self.path)
+            .field("data_len", &self.data.len())
+            .field("czxid", &format_args!("{:#x}", self.stat.czxid))
+            .field("mzxid", &format_args!("{:#x}", self.stat.mzxid))
+            .finish()
+    }
+}
+
+impl Snapshot {
+    pub(super) fn new(root: Arc<str>) -> Self {
+        Self { root, nodes: SortedNodes::default(), zxid: 0 }
+    }
+
+    /// Returns the path of the cache.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Returns a node. Returns `None` if it does not exist, is outside of the cache, or may not be
+    /// read.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&Arc<CachedNode>> {
+        self.nodes.get(path)?.node()
+    }
+
+    /// Iterates over the children of a node, in the order of their paths.
+    pub fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Arc<CachedNode>> {
+        self.nodes.children(path).filter_map(Slot::node)
+    }
+
+    /// Iterates over all nodes, in the order of their paths. A node comes directly before
+    /// everything below it.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<CachedNode>> {
+        self.nodes.iter().filter_map(Slot::node)
+    }
+
+    /// Iterates over the paths of the nodes that exist and may not be read: the server rejects the
+    /// read with `NoAuth`.
+    pub fn unreadable(&self) -> impl Iterator<Item = &str> {
+        let unreadable = self.nodes.iter().filter(|slot| slot.node().is_none());
+        unreadable.map(|slot| &**slot.path())
+    }
+
+    /// Returns the number of nodes, with those that may not be read.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Returns true if there is no node. The root of the cache does not exist then.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the memory that the nodes use in bytes, which [`CacheBuilder::max_bytes`] limits.
+    ///
+    /// [`CacheBuilder::max_bytes`]: super::CacheBuilder::max_bytes
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.nodes.bytes()
+    }
+
+    /// Returns the largest zxid in the Stats that the cache has read. The snapshot is not older.
+    #[must_use]
+    pub fn zxid(&self) -> i64 {
+        self.zxid
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("root", &self.root)
+            .field("nodes", &self.len())
+            .field("bytes", &self.bytes())
+            .field("zxid", &format_args!("{:#x}", self.zxid))
+            .finish()
+    }
+}

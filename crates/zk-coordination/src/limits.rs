@@ -1,0 +1,45 @@
+//! All limits of this crate, each with its reason.
+
+use std::time::Duration;
+
+/// Default limit on the nodes of a cache. A larger tree is possible, but its first load takes
+/// minutes, and a service should say that it expects it.
+pub const CACHE_NODES_MAX: usize = 1_000_000;
+
+/// Default limit on the memory of a cache's nodes in bytes, with [`NODE_BYTES`] for each node. It
+/// leaves a service with a gigabyte room for other things.
+pub const CACHE_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Memory of a cached node apart from its path and its data, in bytes: a Stat, two reference
+/// counts, pointers, and the overhead of the allocator.
+pub const NODE_BYTES: usize = 256;
+
+/// Default limit on the reads of a cache that are in flight. More do not make a load faster, and
+/// delay the other requests of the session.
+pub const READS_IN_FLIGHT: usize = 256;
+
+/// Reads in one request. A quarter of [`READS_IN_FLIGHT`] keeps the server busy while a reply is on
+/// its way. Larger requests would delay the requests of other sessions at the server.
+pub const READS_PER_REQUEST: usize = 64;
+
+/// Names in a list of children that count as much as one node against [`READS_PER_REQUEST`].
+pub const NAMES_PER_READ: usize = 16;
+
+/// Cached data above this size is not read again after a gap before the Stat of the node shows that
+/// it has changed. Below it, data costs less than a request of its own.
+pub const RECHECKED_DATA_MAX: usize = 1024;
+
+/// Default limit on the changes that wait for a subscriber of a cache. A burst of changes, as after
+/// a gap, arrives in parts of at most [`READS_PER_REQUEST`] changes.
+pub const CHANGES_KEPT: usize = 1_024;
+
+/// Changes that wait for the task of a watched value. It needs only the newest.
+pub const VALUE_CHANGES_KEPT: usize = 16;
+
+/// Nodes in one chunk of a snapshot. A change while a snapshot is in use copies one chunk, and a
+/// pointer for each other chunk. With 100,000 nodes both take about a microsecond.
+pub const CHUNK_LEN_MAX: usize = 256;
+
+/// Pause of a cache after a failed request: long against a round trip, short against a session
+/// timeout.
+pub const CACHE_RETRY_PAUSE: Duration = Duration::from_millis(100);

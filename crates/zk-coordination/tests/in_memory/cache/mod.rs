@@ -1,0 +1,146 @@
+//! Tests of the cache, and what they share.
+
+mod contents;
+mod curator_bugs;
+mod lost_requests;
+mod random;
+mod staleness;
+mod subscribers;
+mod value;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zk_coordination::session::path::parent;
+use zk_coordination::session::{Client, CreateMode};
+use zk_coordination::{Cache, CacheStatus, CachedNode, Change, Changes, Snapshot};
+use zk_testing::TestServer;
+
+use crate::settle;
+
+/// Nodes by their paths, as a subscriber that applies each change to them knows them. Each change is
+/// checked against the nodes.
+pub(crate) struct Replay {
+    root: String,
+    nodes: BTreeMap<String, Option<Arc<CachedNode>>>,
+}
+
+impl Replay {
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+        Self { root: snapshot.root().to_owned(), nodes: nodes(snapshot) }
+    }
+
+    pub(crate) fn apply(&mut self, changes: &Changes, change: &Change) {
+        match change {
+            Change::Created { new } => {
+                let path = new.path();
+                assert!(!matches!(self.nodes.get(path), Some(Some(_))), "{path} exists: {change:?}");
+                self.expect_parent(path);
+                self.nodes.insert(path.to_owned(), Some(Arc::clone(new)));
+            }
+            Change::DataChanged { old, new } => {
+                assert_eq!(self.nodes.get(new.path()), Some(&Some(Arc::clone(old))));
+                assert_eq!(old.stat().czxid, new.stat().czxid);
+                assert!(old.stat().mzxid < new.stat().mzxid, "{change:?} goes back");
+                self.nodes.insert(new.path().to_owned(), Some(Arc::clone(new)));
+            }
+            Change::Deleted { path, old } => {
+                assert_eq!(self.nodes.remove(&**path).as_ref(), Some(old), "{change:?}");
+                let left = self.nodes.keys().find(|one| parent(one) == Some(path));
+                assert_eq!(left, None, "{path} was deleted before its child");
+            }
+            Change::Unreadable { path, old } => {
+                self.expect_parent(path);
+                let before = self.nodes.insert(path.to_string(), None);
+                assert_eq!(before.unwrap_or_default(), *old, "{change:?}");
+            }
+            Change::Missed(_) => *self = Self::new(changes.snapshot()),
+            Change::Stale | Change::Synced { .. } | Change::Stopped(_) => {}
+            other => panic!("unknown change {other:?}"),
+        }
+    }
+
+    pub(crate) fn assert_same(&self, snapshot: &Snapshot) {
+        assert_eq!(self.nodes, nodes(snapshot));
+    }
+
+    fn expect_parent(&self, path: &str) {
+        let parent = parent(path).unwrap_or_default();
+        assert!(path == self.root || self.nodes.contains_key(parent), "{path} before its parent");
+    }
+}
+
+/// Returns the nodes of a snapshot, and checks its order.
+fn nodes(snapshot: &Snapshot) -> BTreeMap<String, Option<Arc<CachedNode>>> {
+    let readable = snapshot.iter().map(|node| (node.path().to_owned(), Some(Arc::clone(node))));
+    let nodes: BTreeMap<_, _> =
+        readable.chain(snapshot.unreadable().map(|path| (path.to_owned(), None))).collect();
+    assert_eq!(nodes.len(), snapshot.len());
+    nodes
+}
+
+/// Asserts that a snapshot of readable nodes has the tree of the server below its root.
+pub(crate) fn assert_is_tree(snapshot: &Snapshot, server: &TestServer) {
+    let root = snapshot.root();
+    let below = format!("{}/", root.trim_end_matches('/'));
+    let expected: BTreeMap<_, _> = server.with(|truth| {
+        let nodes = truth.tree().iter();
+        let nodes = nodes.filter(|(path, _)| *path == root || path.starts_with(&below));
+        let view = nodes.map(|(path, node)| {
+            let stat = node.stat();
+            let data = node.data().unwrap_or_default().to_vec();
+            (path.to_owned(), (stat.czxid, stat.mzxid, data))
+        });
+        view.collect()
+    });
+    let cached = snapshot.iter().map(|node| {
+        let stat = node.stat();
+        (node.path().to_owned(), (stat.czxid, stat.mzxid, node.data().to_vec()))
+    });
+    assert_eq!(cached.collect::<BTreeMap<_, _>>(), expected);
+    let listed: BTreeSet<_> = snapshot.children(root).map(|node| node.path()).collect();
+    let children = expected.keys().filter(|path| *path != root && parent(path) == Some(root));
+    assert_eq!(listed, children.map(String::as_str).collect());
+}
+
+pub(crate) async fn create(client: &Client, paths: &[&str]) {
+    for path in paths {
+        client.create(path, path.as_bytes(), CreateMode::Persistent).await.unwrap();
+    }
+}
+
+/// Returns the paths of a snapshot, in its order.
+pub(crate) fn paths(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.iter().map(|node| node.path().to_owned()).collect()
+}
+
+/// Waits until the cache is synced and no task is ready.
+pub(crate) async fn synced(cache: &Cache) {
+    cache.wait_until_synced().await.unwrap();
+    settle().await;
+    assert_eq!(cache.status(), CacheStatus::Synced);
+}
+
+/// Returns the changes that have arrived, as one word and a path each.
+pub(crate) async fn words(changes: &mut Changes) -> Vec<String> {
+    settle().await;
+    let mut words = Vec::new();
+    while let Some(change) = futures::FutureExt::now_or_never(changes.next()).flatten() {
+        words.push(word(&change));
+    }
+    words
+}
+
+fn word(change: &Change) -> String {
+    let path = change.path().unwrap_or_default();
+    match change {
+        Change::Created { .. } => format!("created {path}"),
+        Change::DataChanged { .. } => format!("changed {path}"),
+        Change::Deleted { .. } => format!("deleted {path}"),
+        Change::Unreadable { .. } => format!("unreadable {path}"),
+        Change::Stale => "stale".into(),
+        Change::Synced { .. } => "synced".into(),
+        Change::Missed(count) => format!("missed {count}"),
+        other => format!("{other:?}"),
+    }
+}

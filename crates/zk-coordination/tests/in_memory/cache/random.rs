@@ -1,0 +1,159 @@
+//! The contract of the cache under random changes and faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use zk_coordination::session::{Client, CreateMode, SessionManager};
+use zk_coordination::{Cache, CacheStatus, Change};
+use zk_testing::server::Version;
+use zk_testing::{Cut, Op, Settings, TestServer};
+
+use super::{Replay, assert_is_tree};
+use crate::{Random, client, config, settle};
+
+const ROOT: &str = "/r";
+
+#[tokio::test(start_paused = true)]
+async fn replayed_changes_lead_to_the_snapshot_and_the_tree() {
+    for seed in 0..300 {
+        run(seed).await;
+    }
+}
+
+/// Nodes that existed and do not any more, by path and `czxid`.
+type Graves = Arc<Mutex<BTreeSet<(String, i64)>>>;
+
+/// Changes a small tree and disturbs the cache, and checks each change and the end.
+async fn run(seed: u64) {
+    let mut random = Random::new(seed);
+    let version = if random.below(2) == 0 { Version::V3_8 } else { Version::V3_9 };
+    let server = TestServer::in_memory_with(Settings::new().version(version).seed(seed));
+    let graves = record_deletions(&server);
+    let writer = client(&server, 1).await;
+    let sessions = SessionManager::connect_with(config(2), server.clone()).await.unwrap();
+    add_faults(&server, &mut random);
+    change(&writer, &mut random, 20).await;
+    let builder = Cache::tree(&sessions, ROOT).reads_in_flight(1 + random.below(8) as usize);
+    let cache = builder.changes_kept(if random.below(3) == 0 { 8 } else { 4_096 }).start().unwrap();
+    let follower = tokio::spawn(follow(cache.clone(), graves, Random::new(seed + 1_000)));
+    for _ in 0..4 {
+        change(&writer, &mut random, 15).await;
+        disturb(&server, &sessions, &mut random);
+        // reason: the cache runs for a random time before the next changes
+        tokio::time::sleep(random.ms(30)).await;
+    }
+    server.clear_faults();
+    server.accept_connects(0);
+    cache.wait_until_synced().await.unwrap();
+    // reason: the last events and reads arrive in virtual time
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cache.wait_until_synced().await.unwrap();
+    let snapshot = cache.snapshot();
+    assert_eq!(cache.status(), CacheStatus::Synced);
+    assert_is_tree(&snapshot, &server);
+    drop(cache);
+    sessions.close().await;
+    let replay = follower.await.unwrap();
+    replay.assert_same(&snapshot);
+}
+
+/// Applies every change until the cache ends. A deletion must be one of the server.
+async fn follow(cache: Cache, graves: Graves, mut random: Random) -> Replay {
+    let mut changes = cache.changes();
+    drop(cache);
+    let mut replay = Replay::new(changes.snapshot());
+    while let Some(change) = changes.next().await {
+        if let Change::Deleted { path, old: Some(old) } = &change {
+            let grave = (path.to_string(), old.stat().czxid);
+            assert!(graves.lock().unwrap().contains(&grave), "{path} was not deleted");
+        }
+        replay.apply(&changes, &change);
+        if random.below(20) == 0 {
+            // reason: a slow reader, in virtual time
+            tokio::time::sleep(random.ms(20)).await;
+        }
+    }
+    replay
+}
+
+fn record_deletions(server: &TestServer) -> Graves {
+    let graves = Graves::default();
+    let recorded = Arc::clone(&graves);
+    let mut before: BTreeMap<String, i64> = BTreeMap::new();
+    server.with(|truth| {
+        truth.observe(move |tree, _| {
+            let nodes = tree.iter().map(|(path, node)| (path.to_owned(), node.stat().czxid));
+            let now: BTreeMap<String, i64> = nodes.collect();
+            let gone = before.iter().filter(|(path, czxid)| now.get(*path) != Some(czxid));
+            recorded.lock().unwrap().extend(gone.map(|(path, czxid)| (path.clone(), *czxid)));
+            before = now;
+        });
+    });
+    graves
+}
+
+/// Delays some replies and events, and loses some.
+fn add_faults(server: &TestServer, random: &mut Random) {
+    for op in [Op::MultiRead, Op::GetData, Op::GetChildren2, Op::AddWatch] {
+        server.on(op).always().with_probability(0.2).delay(random.ms(8));
+        server.on(op).always().with_probability(0.02).apply_then_drop_reply();
+    }
+    server.on_notification().always().with_probability(0.1).delay(random.ms(8));
+}
+
+fn disturb(server: &TestServer, sessions: &SessionManager, random: &mut Random) {
+    let session_id = sessions.client().session_id();
+    match random.below(6) {
+        0 => drop(server.expire(session_id)),
+        1 | 2 => server.connection_of(session_id).cut(Cut::Fin),
+        _ => {}
+    }
+}
+
+/// Makes random changes to a small tree, some of them without a pause in between.
+async fn change(client: &Client, random: &mut Random, count: usize) {
+    let paths: Vec<String> = ["", "/a", "/b", "/a/c", "/a/d", "/b/c", "/a/c/e"]
+        .iter()
+        .map(|below| format!("{ROOT}{below}"))
+        .collect();
+    let mut sent = Vec::new();
+    for step in 0..count {
+        let path = random.pick(&paths).unwrap();
+        let data = format!("{step}").repeat(1 + random.below(900) as usize).into_bytes();
+        match random.below(8) {
+            0..=3 => {
+                let mode = CreateMode::Persistent;
+                sent.push(tokio::spawn(drop_result(client.create(path, &data, mode))));
+            }
+            4 | 5 => sent.push(tokio::spawn(drop_result(client.set_data(path, &data, None)))),
+            6 => sent.push(tokio::spawn(drop_result(client.delete(path, None)))),
+            // Deletes a part of the tree, and creates some of it again, without a pause.
+            _ => {
+                let below = paths.iter().filter(|one| one.starts_with(path.as_str()));
+                let below: Vec<&String> = below.collect();
+                for path in below.iter().rev() {
+                    sent.push(tokio::spawn(drop_result(client.delete(path, None))));
+                }
+                for path in below.iter().take(1 + random.below(3) as usize) {
+                    let create = client.create(path, &data, CreateMode::Persistent);
+                    sent.push(tokio::spawn(drop_result(create)));
+                }
+            }
+        }
+        if random.below(3) == 0 {
+            // reason: the cache may read between two changes
+            tokio::time::sleep(random.ms(6)).await;
+        }
+    }
+    for done in sent {
+        done.await.unwrap();
+    }
+    if random.below(2) == 0 {
+        settle().await;
+    }
+}
+
+async fn drop_result<T>(request: impl Future<Output = T>) {
+    drop(request.await);
+}
