@@ -258,7 +258,7 @@ impl Follower {
             Answer::Stat(_) => self.reads.add(Read { what: What::Data, ..read }),
             Answer::Children(_) => self.apply_children(edit, &read, listed),
             Answer::NoNode => edit.remove(&read.path),
-            Answer::NoAuth if self.must_wait(edit, &read.path) => self.wait(read),
+            Answer::NoAuth if self.must_wait(edit, &read.path) => self.wait(&read),
             Answer::NoAuth => {
                 edit.put_unreadable(&read.path);
                 // Their parent cannot be listed.
@@ -272,7 +272,7 @@ impl Follower {
     fn apply_data(&mut self, edit: &mut Edit<'_>, read: &Read, node: NodeData) {
         let stat = node.stat;
         if !edit.is_same_node(&read.path, &stat) && self.must_wait(edit, &read.path) {
-            return self.wait(read.clone());
+            return self.wait(read);
         }
         // A new node may have had children before its parent was watched.
         if edit.put(&read.path, node) == Seen::New || read.is_walk {
@@ -327,14 +327,14 @@ impl Follower {
 
     /// Reads a node again, after its parent and after the walk. What is below it is then read, too,
     /// because the node is new to the cache.
-    fn wait(&mut self, read: Read) {
+    fn wait(&mut self, read: &Read) {
         if let Some(parent) = parent(&read.path) {
             if !self.reads.is_pending(parent) {
                 let path = Arc::from(parent);
                 self.reads.add(Read { path, what: What::Data, is_walk: false });
             }
         }
-        self.reads.add(Read { is_walk: false, ..read });
+        self.reads.add_in_doubt(Arc::clone(&read.path));
     }
 
     fn check_limits(&self, edit: &Edit<'_>) -> Result<(), CacheError> {

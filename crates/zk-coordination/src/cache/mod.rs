@@ -115,6 +115,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.shared.end();
         if let Some(task) = &self.task {
             task.abort();
         }

@@ -104,6 +104,12 @@ impl Shared {
         }
     }
 
+    /// Ends without a report, because nobody has a handle any more. The changes end, too.
+    pub(super) fn end(&self) {
+        let _current = self.lock();
+        self.status.send_replace(CacheStatus::Stopped(CacheError::TaskEnded));
+    }
+
     fn announce(&self, change: Change) {
         drop(self.changes.send(change)); // an error means that there is no subscriber
     }

@@ -34,7 +34,10 @@ impl Replay {
         match change {
             Change::Created { new } => {
                 let path = new.path();
-                assert!(!matches!(self.nodes.get(path), Some(Some(_))), "{path} exists: {change:?}");
+                assert!(
+                    !matches!(self.nodes.get(path), Some(Some(_))),
+                    "{path} exists: {change:?}"
+                );
                 self.expect_parent(path);
                 self.nodes.insert(path.to_owned(), Some(Arc::clone(new)));
             }

@@ -17,6 +17,7 @@ const ROOT: &str = "/r";
 #[tokio::test(start_paused = true)]
 async fn replayed_changes_lead_to_the_snapshot_and_the_tree() {
     for seed in 0..300 {
+        eprintln!("seed {seed}");
         run(seed).await;
     }
 }

@@ -1,1 +1,226 @@
-//! staleness
+//! Lost connections, expired sessions, and what a cache reads again.
+
+use std::time::Duration;
+
+use zk_coordination::session::{Client, CreateMode, SessionManager};
+use zk_coordination::{Cache, CacheError, CacheStatus, Change};
+use zk_testing::{Cut, Op, Settings, TestServer};
+
+use super::{Replay, assert_is_tree, create, synced, words};
+use crate::{T, client, config, sessions, settle};
+
+async fn with_cache(server: &TestServer) -> (Client, SessionManager, Cache) {
+    let writer = client(server, 1).await;
+    create(&writer, &["/app", "/app/a", "/app/b"]).await;
+    let sessions = sessions(server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    (writer, sessions, cache)
+}
+
+/// Keeps the cache without a connection while `change` runs.
+async fn disconnected(server: &TestServer, sessions: &SessionManager, change: impl Future) {
+    server.refuse_connects(0);
+    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+    settle().await;
+    change.await;
+    server.accept_connects(0);
+    // reason: the client reconnects in virtual time
+    tokio::time::sleep(T / 4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_is_stale_from_the_loss_to_the_end_of_the_walk() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    let mut changes = cache.changes();
+    let change = async {
+        assert_eq!(cache.status(), CacheStatus::Stale, "before the reconnect");
+        assert_eq!(words(&mut changes).await, ["stale"]);
+        create(&writer, &["/app/c", "/app/c/d"]).await;
+        writer.set_data("/app/b", b"new", None).await.unwrap();
+        writer.delete("/app/a", None).await.unwrap();
+        assert_eq!(cache.snapshot().len(), 3, "the last known nodes");
+    };
+    disconnected(&server, &sessions, change).await;
+    assert_eq!(cache.status(), CacheStatus::Synced);
+    let seen = words(&mut changes).await;
+    let expected =
+        ["deleted /app/a", "changed /app/b", "created /app/c", "created /app/c/d", "synced"];
+    assert_eq!(seen, expected);
+    assert_is_tree(&cache.snapshot(), &server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_session_continues_the_cache() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    let mut changes = cache.changes();
+    let first = sessions.client().session_id();
+    server.expire(first);
+    writer.set_data("/app/b", b"new", None).await.unwrap();
+    // reason: the manager opens the next session in virtual time
+    tokio::time::sleep(T).await;
+    assert_eq!(words(&mut changes).await, ["stale", "changed /app/b", "synced"]);
+    assert_ne!(sessions.client().session_id(), first);
+    writer.set_data("/app/b", b"newer", None).await.unwrap();
+    assert_eq!(words(&mut changes).await, ["changed /app/b"]);
+}
+
+/// The server of the next session may lag behind what the cache has shown.
+#[tokio::test(start_paused = true)]
+async fn next_session_on_a_lagging_server_does_not_go_back() {
+    let server = TestServer::in_memory_with(Settings::new().servers(2));
+    let writer = config(1).connect_with(server.clone()).await.unwrap();
+    create(&writer, &["/app", "/app/a"]).await;
+    let hosts = zk_coordination::session::Config::new("server-0:1,server-1:1").unwrap();
+    let hosts = hosts.session_timeout(T).seed(2);
+    server.refuse_connects(1);
+    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    server.freeze_view(1);
+    writer.set_data("/app/a", b"new", None).await.unwrap();
+    create(&writer, &["/app/b"]).await;
+    settle().await;
+    let mut changes = cache.changes();
+    server.accept_connects(1);
+    server.refuse_connects(0);
+    server.expire(sessions.client().session_id());
+    // reason: the manager opens the next session, which waits for the server, in virtual time
+    tokio::time::sleep(T).await;
+    assert_eq!(words(&mut changes).await, ["stale"]);
+    server.heal(1);
+    server.accept_connects(0);
+    // reason: the requests that waited are answered in virtual time
+    tokio::time::sleep(T).await;
+    assert_eq!(words(&mut changes).await, ["synced"]);
+    assert_is_tree(&cache.snapshot(), &server);
+}
+
+/// Unchanged data is not sent again if it is large, and stays the same in memory in any case.
+#[tokio::test(start_paused = true)]
+async fn gap_reads_large_data_again_only_if_it_changed() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    writer.set_data("/app/a", &[1; 50_000], None).await.unwrap();
+    writer.set_data("/app/b", &[2; 50_000], None).await.unwrap();
+    settle().await;
+    let before = cache.snapshot();
+    let received = || sessions.client().stats().bytes_received;
+    let start = received();
+    disconnected(&server, &sessions, async {}).await;
+    assert!(received() - start < 2_000, "{} bytes", received() - start);
+    let after = cache.snapshot();
+    assert!(before.iter().zip(after.iter()).all(|(old, new)| std::sync::Arc::ptr_eq(old, new)));
+    let start = received();
+    disconnected(&server, &sessions, writer.set_data("/app/b", &[3; 50_000], None)).await;
+    assert!((50_000..52_000).contains(&(received() - start)), "{} bytes", received() - start);
+    assert_is_tree(&cache.snapshot(), &server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn load_sends_many_reads_in_one_request() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    for number in 0..1_000 {
+        let path = format!("/app/{number}");
+        writer.create(&path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let sessions = sessions(&server, 2).await;
+    let sent = || sessions.client().stats().frames_sent;
+    let start = sent();
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    assert_eq!(cache.snapshot().len(), 1_001);
+    // The watch, the root, its children, and sixteen requests of at most 64 nodes.
+    assert_eq!(sent() - start, 19);
+}
+
+#[tokio::test(start_paused = true)]
+async fn overflow_of_events_leads_to_another_walk() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    let mut changes = cache.changes();
+    let mut replay = Replay::new(changes.snapshot());
+    // The task waits for a reply to its first read, and then for its pause, while events arrive.
+    server.on(Op::GetData).never_answer();
+    let names: Vec<String> = (0..9_000).map(|number| format!("/app/{number}")).collect();
+    let created: Vec<_> =
+        names.iter().map(|path| writer.create(path, b"", CreateMode::Persistent)).collect();
+    for created in created {
+        created.await.unwrap();
+    }
+    // reason: the session gives up the silent connection in virtual time
+    tokio::time::sleep(3 * T).await;
+    synced(&cache).await;
+    assert_is_tree(&cache.snapshot(), &server);
+    while let Some(Some(change)) = futures::FutureExt::now_or_never(changes.next()) {
+        replay.apply(&changes, &change);
+    }
+    replay.assert_same(&cache.snapshot());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_starts_before_its_session_is_connected() {
+    let server = TestServer::in_memory();
+    let (_writer, sessions, first) = with_cache(&server).await;
+    drop(first);
+    server.refuse_connects(0);
+    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+    let cache = Cache::tree(&sessions, "/app").start().unwrap();
+    let mut changes = cache.changes();
+    settle().await;
+    assert_eq!(cache.status(), CacheStatus::Loading);
+    assert!(cache.snapshot().is_empty());
+    server.accept_connects(0);
+    synced(&cache).await;
+    let seen = words(&mut changes).await;
+    assert_eq!(seen, ["created /app", "created /app/a", "created /app/b", "synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_manager_stops_the_cache() {
+    let server = TestServer::in_memory();
+    let (_writer, sessions, cache) = with_cache(&server).await;
+    let mut changes = cache.changes();
+    sessions.close().await;
+    settle().await;
+    let CacheStatus::Stopped(CacheError::Client(error)) = cache.status() else {
+        panic!("{:?}", cache.status());
+    };
+    assert!(error.to_string().contains("closed"), "{error}");
+    assert_eq!(changes.next().await, Some(Change::Stale));
+    assert_eq!(changes.next().await, Some(Change::Stopped(CacheError::Client(error))));
+    assert_eq!(changes.next().await, None);
+    assert_eq!(cache.snapshot().len(), 3, "the last known nodes");
+}
+
+#[test]
+fn cache_stops_with_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cache = runtime.block_on(async {
+        let server = TestServer::in_memory();
+        let (_writer, _sessions, cache) = with_cache(&server).await;
+        cache
+    });
+    drop(runtime);
+    assert_eq!(cache.status(), CacheStatus::Stopped(CacheError::TaskEnded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_survives_an_outage_of_many_session_timeouts() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    let change = async {
+        // reason: the outage, in virtual time
+        tokio::time::sleep(20 * T).await;
+        create(&writer, &["/app/late"]).await;
+    };
+    disconnected(&server, &sessions, change).await;
+    // reason: the manager pauses between its attempts, in virtual time
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    synced(&cache).await;
+    assert_is_tree(&cache.snapshot(), &server);
+}

@@ -1,1 +1,111 @@
-//! subscribers
+//! Subscribers, and the end of a cache.
+
+use zk_coordination::session::limits::REMOVAL_DELAY;
+use zk_coordination::{Cache, Change};
+use zk_testing::{Cut, Op, TestServer};
+
+use super::{Replay, create, words};
+use crate::{client, sessions, settle};
+
+#[tokio::test(start_paused = true)]
+async fn slow_subscriber_starts_again_from_a_snapshot() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").changes_kept(4).open().await.unwrap();
+    let mut changes = cache.changes();
+    let mut replay = Replay::new(changes.snapshot());
+    for number in 0..10 {
+        create(&writer, &[&format!("/app/{number}")]).await;
+        settle().await;
+    }
+    let Some(missed @ Change::Missed(6)) = changes.next().await else { panic!() };
+    assert_eq!(changes.snapshot().len(), 11);
+    replay.apply(&changes, &missed);
+    create(&writer, &["/app/next"]).await;
+    let next = changes.next().await.unwrap();
+    assert_eq!(next.path(), Some("/app/next"), "no change is repeated");
+    replay.apply(&changes, &next);
+    replay.assert_same(&cache.snapshot());
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_has_the_node_before_and_after_it() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    let mut changes = cache.changes();
+    let set = writer.set_data("/app", b"new", None).await.unwrap();
+    let change = changes.next().await.unwrap();
+    assert_eq!(&change.old().unwrap().data()[..], b"/app");
+    assert_eq!(&change.new().unwrap().data()[..], b"new");
+    assert_eq!((change.mzxid(), *change.new().unwrap().stat()), (Some(set.mzxid), set));
+    writer.delete("/app", None).await.unwrap();
+    let change = changes.next().await.unwrap();
+    assert!(change.new().is_none() && change.mzxid() == Some(set.mzxid));
+    assert_eq!(Change::Stale.path(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_end_with_the_last_handle() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    let mut changes = cache.changes();
+    drop(cache.clone());
+    settle().await;
+    create(&client(&server, 1).await, &["/app"]).await;
+    assert_eq!(words(&mut changes).await, ["created /app"]);
+    drop(cache);
+    assert_eq!(changes.next().await, None);
+}
+
+/// An `open` that is dropped at any await leaves no watch behind.
+#[tokio::test(start_paused = true)]
+async fn dropped_open_leaves_no_watch() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app", "/app/a", "/app/a/b"]).await;
+    let sessions = sessions(&server, 2).await;
+    for polls in 1..40 {
+        let opened = polled(polls, Cache::tree(&sessions, "/app").open()).await;
+        drop(opened);
+        // reason: the session removes watches a moment after they are dropped
+        tokio::time::sleep(REMOVAL_DELAY * 2).await;
+        assert_eq!(server.with(|truth| truth.watches(0)), 0, "after {polls} polls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_dropped_without_a_connection_leaves_no_watch() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    server.on(Op::GetData).drop_before_applying();
+    server.refuse_connects(0);
+    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+    settle().await;
+    drop(cache);
+    settle().await;
+    server.accept_connects(0);
+    // reason: the client reconnects in virtual time
+    tokio::time::sleep(crate::T / 2).await;
+    assert!(sessions.client().is_connected());
+    assert_eq!(server.with(|truth| truth.watches(0)), 0);
+}
+
+/// Polls a future up to `polls` times, with a run of the other tasks after each, and drops it if it
+/// is still pending.
+async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    for _ in 0..polls {
+        if let Some(done) = futures::FutureExt::now_or_never(future.as_mut()) {
+            return Some(done);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
