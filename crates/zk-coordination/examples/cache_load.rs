@@ -1,0 +1,195 @@
+//! Measures how long a cache takes to load many nodes, compared with reading them one by one, with
+//! many requests in flight.
+//!
+//! `cargo run --profile bench -p zk-coordination --example cache_load -- 127.0.0.1:2181 100000`
+//!
+//! It creates that many nodes below `/cache-load`, and deletes them at the end. The three ways take
+//! turns, each on a session of its own.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use zk_coordination::Cache;
+use zk_coordination::session::path::child;
+use zk_coordination::session::{Client, Config, CreateMode, ErrorCode, Pending, SessionManager};
+
+const ROOT: &str = "/cache-load";
+const ROUNDS: usize = 9;
+/// Bytes of data of each node.
+const DATA: usize = 100;
+/// Requests in flight, as the cache has by default.
+const IN_FLIGHT: usize = 256;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Time, requests and bytes of one load.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    time: Duration,
+    sent: u64,
+    received_bytes: u64,
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [servers, nodes] = &arguments[..] else {
+        return Err("usage: cache_load SERVERS NODES".into());
+    };
+    let nodes: usize = nodes.parse()?;
+    let writer = Client::connect(servers).await?;
+    create(&writer, nodes).await?;
+    let mut loads: [Vec<Load>; 3] = Default::default();
+    for _ in 0..ROUNDS {
+        let config = || Config::new(servers);
+        loads[0].push(one_by_one(config()?.connect().await?, nodes).await?);
+        loads[1].push(with_cache(SessionManager::connect(config()?).await?, nodes).await?);
+        loads[2].push(
+            with_cache_and_subscriber(SessionManager::connect(config()?).await?, nodes).await?,
+        );
+    }
+    let base = median(&loads[0]).time.as_secs_f64();
+    let names = ["reads of one node, in flight", "cache, loaded", "cache, with a subscriber"];
+    println!("{nodes} nodes of {DATA} bytes, {ROUNDS} rounds");
+    for (name, loads) in names.into_iter().zip(&loads) {
+        let Load { time, sent, received_bytes } = median(loads);
+        let times = loads.iter().map(|load| load.time);
+        println!(
+            "{name:30} median {:7.1} ms ({:.1} to {:.1}), ratio {:.2}; {sent} requests, {received_bytes} bytes",
+            ms(time),
+            ms(times.clone().min().unwrap_or_default()),
+            ms(times.max().unwrap_or_default()),
+            time.as_secs_f64() / base,
+        );
+    }
+    delete(&writer).await
+}
+
+/// Lists the children, and reads each with a request of its own.
+async fn one_by_one(client: Client, nodes: usize) -> Outcome<Load> {
+    let (start, before) = (now(), client.stats());
+    let names = client.get_children(ROOT).await?.names;
+    let names: Vec<_> = names.names().collect();
+    let mut data = Vec::with_capacity(nodes);
+    let mut pending = VecDeque::new();
+    for names in names.chunks(IN_FLIGHT / 4) {
+        for name in names {
+            let path = child(ROOT, name);
+            pending.push_back((client.get_data(&path), path));
+        }
+        while pending.len() > IN_FLIGHT * 3 / 4 {
+            take(&mut pending, &mut data).await?;
+        }
+    }
+    while !pending.is_empty() {
+        take(&mut pending, &mut data).await?;
+    }
+    assert_eq!(data.len(), nodes);
+    let after = client.stats();
+    let load = Load {
+        time: start.elapsed(),
+        sent: after.frames_sent - before.frames_sent,
+        received_bytes: after.bytes_received - before.bytes_received,
+    };
+    client.close().await;
+    Ok(load)
+}
+
+type Read<N> = (Pending<N>, String);
+
+async fn take<N>(pending: &mut VecDeque<Read<N>>, data: &mut Vec<(String, N)>) -> Outcome<()> {
+    if let Some((read, path)) = pending.pop_front() {
+        data.push((path, read.await?));
+    }
+    Ok(())
+}
+
+async fn with_cache(sessions: SessionManager, nodes: usize) -> Outcome<Load> {
+    let (start, before) = (now(), sessions.client().stats());
+    let cache = Cache::tree(&sessions, ROOT).open().await?;
+    let time = start.elapsed();
+    assert_eq!(cache.snapshot().len(), nodes + 1);
+    Ok(finish(&sessions, time, &before).await)
+}
+
+/// Reads a change for each node, and counts the nodes in them.
+async fn with_cache_and_subscriber(sessions: SessionManager, nodes: usize) -> Outcome<Load> {
+    let (start, before) = (now(), sessions.client().stats());
+    let cache = Cache::tree(&sessions, ROOT).changes_kept(8 * 1024).start()?;
+    let mut changes = cache.changes();
+    let mut known = changes.snapshot().len();
+    while known <= nodes {
+        match changes.next().await.ok_or("the cache has ended")? {
+            zk_coordination::Change::Created { .. } => known += 1,
+            zk_coordination::Change::Missed(_) => known = changes.snapshot().len(),
+            _ => {}
+        }
+    }
+    Ok(finish(&sessions, start.elapsed(), &before).await)
+}
+
+async fn finish(
+    sessions: &SessionManager,
+    time: Duration,
+    before: &zk_coordination::session::Stats,
+) -> Load {
+    let after = sessions.client().stats();
+    sessions.close().await;
+    Load {
+        time,
+        sent: after.frames_sent - before.frames_sent,
+        received_bytes: after.bytes_received - before.bytes_received,
+    }
+}
+
+async fn create(client: &Client, nodes: usize) -> Outcome<()> {
+    match client.create(ROOT, b"", CreateMode::Persistent).await {
+        Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => delete(client).await?,
+        created => return Ok(fill(client, nodes, created?.path).await?),
+    }
+    client.create(ROOT, b"", CreateMode::Persistent).await?;
+    fill(client, nodes, ROOT.to_owned()).await
+}
+
+async fn fill(client: &Client, nodes: usize, root: String) -> Outcome<()> {
+    let numbers: Vec<usize> = (0..nodes).collect();
+    for numbers in numbers.chunks(1_000) {
+        let create = |number: &usize| {
+            let path = format!("{root}/instance-{number:08}");
+            client.create(&path, &[b'x'; DATA], CreateMode::Persistent)
+        };
+        for created in numbers.iter().map(create).collect::<Vec<_>>() {
+            created.await?;
+        }
+    }
+    Ok(())
+}
+
+async fn delete(client: &Client) -> Outcome<()> {
+    let names = client.get_children(ROOT).await?.names;
+    let names: Vec<_> = names.names().collect();
+    for names in names.chunks(1_000) {
+        let delete = |name: &Cow<'_, str>| client.delete(&child(ROOT, name), None);
+        for deleted in names.iter().map(delete).collect::<Vec<_>>() {
+            deleted.await?;
+        }
+    }
+    Ok(client.delete(ROOT, None).await?)
+}
+
+fn median(loads: &[Load]) -> Load {
+    let mut sorted = loads.to_vec();
+    sorted.sort_by_key(|load| load.time);
+    sorted[sorted.len() / 2]
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+#[allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+fn now() -> Instant {
+    Instant::now()
+}

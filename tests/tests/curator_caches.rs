@@ -1,0 +1,134 @@
+//! A cache of ours beside a `CuratorCache`, over the same tree on a real server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zk_coordination::session::{Client, Config, CreateMode, ParentMode, SessionManager};
+use zk_coordination::{Cache, Change};
+use zk_testing::{Cut, FaultProxy};
+use zk_tests::{Curator, eventually, shared_zookeeper};
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
+/// Changes of each side in one round.
+const CHANGES: u32 = 200;
+
+/// Both sides change the tree at the same time, and their caches end with the same nodes. The
+/// changes that ours reports lead to the same nodes, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_caches_end_with_the_same_nodes() {
+    run("/interop/caches", 0).await;
+}
+
+/// The connection of our cache breaks several times in each round.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cache_behind_broken_connections_ends_with_the_same_nodes() {
+    run("/interop/broken-caches", 3).await;
+}
+
+async fn run(root: &str, cuts: usize) {
+    let Some(zookeeper) = shared_zookeeper() else { return };
+    let address = zookeeper.connect_string();
+    let Some(mut curator) = Curator::with_program("CuratorCaches.java", &address, SESSION_TIMEOUT)
+    else {
+        return;
+    };
+    let client = Client::connect(&address).await.unwrap();
+    client.ensure_path(root, ParentMode::Persistent).await.unwrap();
+    change(&client, root, 1).await;
+    curator.ok("java", &format!("open {root}"));
+    let proxy = FaultProxy::in_front_of(address.parse().unwrap()).await.unwrap();
+    let config = Config::new(&proxy.address().to_string()).unwrap();
+    let sessions = SessionManager::connect(config).await.unwrap();
+    let cache = Cache::tree(&sessions, root).changes_kept(64 * 1024).open().await.unwrap();
+    let mut changes = cache.changes();
+    let mut replayed = nodes(&cache);
+    for round in 2..7 {
+        curator.tell("java", &format!("change {root} {round} {CHANGES}"));
+        for cut in 0..cuts {
+            change(&client, root, round * 100 + u64::try_from(cut).unwrap()).await;
+            proxy.cut_all(Cut::Rst);
+        }
+        change(&client, root, round).await;
+        assert_eq!(curator.answer("java"), ["ok"]);
+        let last = format!("{root}/round-{round}");
+        client.create(&last, b"last", CreateMode::Persistent).await.unwrap();
+        let theirs = eventually(LIMIT, async || {
+            let theirs = curators_nodes(&mut curator);
+            (theirs.contains_key(&last) && theirs == nodes(&cache)).then_some(theirs)
+        });
+        let theirs = theirs.await.expect("the same nodes");
+        while replayed != theirs {
+            apply(&mut replayed, &changes.next().await.unwrap());
+        }
+        cache.wait_until_synced().await.unwrap();
+    }
+}
+
+/// Paths of nodes, each with its `mzxid` and its data.
+type Nodes = BTreeMap<String, (i64, String)>;
+
+fn nodes(cache: &Cache) -> Nodes {
+    let snapshot = cache.snapshot();
+    let nodes = snapshot.iter().map(|node| {
+        let data = String::from_utf8_lossy(node.data()).into_owned();
+        (node.path().to_owned(), (node.stat().mzxid, data))
+    });
+    nodes.collect()
+}
+
+fn curators_nodes(curator: &mut Curator) -> Nodes {
+    let listed = curator.ok("java", "nodes");
+    let nodes = listed.iter().map(|node| {
+        let mut parts = node.splitn(3, '=').map(str::to_owned);
+        let mut part = || parts.next().unwrap();
+        (part(), (part().parse().unwrap(), part()))
+    });
+    nodes.collect()
+}
+
+fn apply(nodes: &mut Nodes, change: &Change) {
+    match change {
+        Change::Created { new } | Change::DataChanged { new, .. } => {
+            let data = String::from_utf8_lossy(new.data()).into_owned();
+            nodes.insert(new.path().to_owned(), (new.stat().mzxid, data));
+        }
+        Change::Deleted { path, .. } => assert!(nodes.remove(&**path).is_some(), "{path}"),
+        Change::Stale | Change::Synced { .. } => {}
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+/// Makes random changes below the root, of which several are on their way at a time.
+async fn change(client: &Client, root: &str, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut below = move |end: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    for step in 0..CHANGES {
+        let mut path = format!("{root}/n{}", below(6));
+        if below(2) == 0 {
+            path += &format!("/m{}", below(4));
+        }
+        let data = format!("ours-{step}").into_bytes();
+        // An error means that the other side, or an earlier step, was faster.
+        match below(4) {
+            0 => drop(client.set_data(&path, &data, None).await),
+            1 => drop(client.delete(&path, None).await),
+            2 => drop(client.create(&path, &data, CreateMode::Persistent).await),
+            _ => {
+                let deleted = client.delete(&path, None);
+                drop(client.create(&path, &data, CreateMode::Persistent).await);
+                drop(deleted.await);
+            }
+        }
+    }
+}
