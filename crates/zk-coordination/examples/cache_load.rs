@@ -147,7 +147,7 @@ async fn finish(
 async fn create(client: &Client, nodes: usize) -> Outcome<()> {
     match client.create(ROOT, b"", CreateMode::Persistent).await {
         Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => delete(client).await?,
-        created => return Ok(fill(client, nodes, created?.path).await?),
+        created => return fill(client, nodes, created?.path).await,
     }
     client.create(ROOT, b"", CreateMode::Persistent).await?;
     fill(client, nodes, ROOT.to_owned()).await

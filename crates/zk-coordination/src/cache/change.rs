@@ -73,7 +73,7 @@ impl Change {
 
     /// Returns the node before the change, if the change is one of a node that was cached.
     #[must_use]
-    pub fn old(&self) -> Option<&Arc<CachedNode>> {
+    pub fn old_node(&self) -> Option<&Arc<CachedNode>> {
         match self {
             Self::DataChanged { old, .. } => Some(old),
             Self::Deleted { old, .. } | Self::Unreadable { old, .. } => old.as_ref(),
@@ -83,7 +83,7 @@ impl Change {
 
     /// Returns the node after the change, if there is one.
     #[must_use]
-    pub fn new(&self) -> Option<&Arc<CachedNode>> {
+    pub fn new_node(&self) -> Option<&Arc<CachedNode>> {
         match self {
             Self::Created { new } | Self::DataChanged { new, .. } => Some(new),
             _ => None,
@@ -94,7 +94,7 @@ impl Change {
     /// that was deleted. The protocol does not report the transaction that deleted a node.
     #[must_use]
     pub fn mzxid(&self) -> Option<i64> {
-        self.new().or_else(|| self.old()).map(|node| node.stat().mzxid)
+        self.new_node().or_else(|| self.old_node()).map(|node| node.stat().mzxid)
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::broadcast;
+use zk_recipes::session::NodeData;
 use zk_recipes::session::limits::DATA_COPIED_MAX;
-use zk_recipes::session::{NodeData, Stat};
 
 use super::change::Change;
 use super::snapshot::{CachedNode, Snapshot};
@@ -36,10 +36,10 @@ impl<'a> Edit<'a> {
     pub(super) fn put(&mut self, path: &Arc<str>, NodeData { data, stat, .. }: NodeData) -> Seen {
         let zxids = [self.snapshot.zxid, stat.czxid, stat.mzxid, stat.pzxid];
         self.snapshot.zxid = zxids.into_iter().max().unwrap_or_default();
-        if self.is_same_data(path, &stat) {
+        if self.snapshot.is_same_data(path, &stat) {
             return Seen::Known;
         }
-        let is_known = self.is_same_node(path, &stat);
+        let is_known = self.snapshot.is_same_node(path, &stat);
         if !is_known && self.snapshot.get(path).is_some() {
             self.remove(path); // the node was deleted and created again
         }
@@ -73,38 +73,6 @@ impl<'a> Edit<'a> {
                 self.report(|| Change::Deleted { path: Arc::clone(path), old });
             }
         }
-    }
-
-    /// Returns true if the node is cached, even if it is not readable.
-    pub(super) fn contains(&self, path: &str) -> bool {
-        self.snapshot.nodes.get(path).is_some()
-    }
-
-    /// Returns true if the cached node has this Stat's data. The version does not decide: a node
-    /// that was deleted and created again may have it, too (CURATOR-391).
-    pub(super) fn is_same_data(&self, path: &str, stat: &Stat) -> bool {
-        let node = self.snapshot.get(path);
-        node.is_some_and(|it| (it.stat().czxid, it.stat().mzxid) == (stat.czxid, stat.mzxid))
-    }
-
-    /// Returns true if the cached node is the one with this Stat, and not an earlier one of the
-    /// same path.
-    pub(super) fn is_same_node(&self, path: &str, stat: &Stat) -> bool {
-        self.snapshot.get(path).is_some_and(|it| it.stat().czxid == stat.czxid)
-    }
-
-    /// Returns the paths of the cached children of a node.
-    pub(super) fn children(&self, path: &str) -> Vec<Arc<str>> {
-        self.snapshot.nodes.children(path).map(|slot| Arc::clone(slot.path())).collect()
-    }
-
-    /// Returns the length of the cached data.
-    pub(super) fn data_len(&self, path: &str) -> usize {
-        self.snapshot.get(path).map_or(0, |node| node.data().len())
-    }
-
-    pub(super) fn snapshot(&self) -> &Snapshot {
-        self.snapshot
     }
 
     fn report(&self, change: impl FnOnce() -> Change) {

@@ -16,19 +16,17 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::select;
 use zk_recipes::session::limits::STREAM_EVENTS_KEPT;
-use zk_recipes::session::path::{child, parent};
 use zk_recipes::session::{
-    Client, Error, ErrorCode, EventType, NodeData, RetryOn, SessionEvent, SessionEvents,
-    SessionManager, Stat, WatchEvent, WatchStream, WatchStreamItem,
+    Client, Error, ErrorCode, EventType, RetryOn, SessionEvent, SessionEvents, SessionManager,
+    WatchEvent, WatchStream, WatchStreamItem,
 };
 
 use super::CacheError;
-use super::edit::{Edit, Seen};
 use super::reads::{Read, Reads, What, is_due_to_several};
 use super::request::Answer;
 use super::scope::Scope;
 use super::shared::Shared;
-use crate::limits::{CACHE_RETRY_PAUSE, RECHECKED_DATA_MAX};
+use crate::limits::CACHE_RETRY_PAUSE;
 
 #[derive(Debug)]
 pub(super) struct Follower {
@@ -80,7 +78,7 @@ impl Follower {
         loop {
             self.reads.send(client);
             let flow = match next_input(&mut self.reads, &mut watch, &mut events).await {
-                Input::Answers(Ok(answers)) => self.apply(&mut watch, answers)?,
+                Input::Answers(Ok(answers)) => self.handle_answers(&mut watch, answers)?,
                 Input::Answers(Err(error)) => self.recover(client, error).await?,
                 Input::Watch(item) => self.handle_event(item),
                 Input::Session(None) => Flow::Break(()),
@@ -98,7 +96,7 @@ impl Follower {
     }
 
     /// Sets the watch. Returns `None` if the session has ended.
-    async fn watch(&mut self, client: &Client) -> Result<Option<WatchStream>, CacheError> {
+    async fn watch(&self, client: &Client) -> Result<Option<WatchStream>, CacheError> {
         loop {
             let set = match self.scope.depth {
                 Some(0) => client.watch(&self.scope.root),
@@ -213,138 +211,30 @@ impl Follower {
     }
 
     /// Applies the answers to the first request in flight.
-    fn apply(&mut self, watch: &mut WatchStream, answers: Vec<Answer>) -> Result<Flow, CacheError> {
+    fn handle_answers(
+        &mut self,
+        watch: &mut WatchStream,
+        answers: Vec<Answer>,
+    ) -> Result<Flow, CacheError> {
         // The events before the answers must be known first. A gap among them discards the answers.
         if self.drain(watch).is_break() {
             return Ok(Flow::Break(()));
         }
-        let reads = self.reads.take();
-        // The filter is code of the user, which must not run while the nodes are locked.
-        let listed = reads.iter().zip(&answers).map(|(read, answer)| self.listed(read, answer));
-        let listed: Vec<Vec<Arc<str>>> = listed.collect();
-        let shared = Arc::clone(&self.shared);
-        shared.edit(|edit| {
-            for ((read, answer), listed) in reads.into_iter().zip(answers).zip(listed) {
-                self.reads.done(&read);
-                self.apply_one(edit, read, answer, listed);
-                self.check_limits(edit)?;
-            }
-            Ok(Flow::Continue(()))
-        })
-    }
-
-    /// Returns the paths of the listed children that are in the scope, sorted.
-    fn listed(&self, read: &Read, answer: &Answer) -> Vec<Arc<str>> {
-        let Answer::Children(names) = answer else { return Vec::new() };
-        let paths = names.names().map(|name| child(&read.path, &name));
-        let paths = paths.filter(|path| self.scope.contains(path)).map(Arc::from);
-        let mut listed: Vec<Arc<str>> = paths.collect();
-        listed.sort_unstable();
-        listed
-    }
-
-    fn apply_one(
-        &mut self,
-        edit: &mut Edit<'_>,
-        read: Read,
-        answer: Answer,
-        listed: Vec<Arc<str>>,
-    ) {
-        match answer {
-            Answer::Data(node) => self.apply_data(edit, &read, node),
-            Answer::Stat(stat) if edit.is_same_data(&read.path, &stat) => {
-                self.go_on_below(edit, &read, &stat);
-            }
-            Answer::Stat(_) => self.reads.add(Read { what: What::Data, ..read }),
-            Answer::Children(_) => self.apply_children(edit, &read, listed),
-            Answer::NoNode => edit.remove(&read.path),
-            Answer::NoAuth if self.must_wait(edit, &read.path) => self.wait(&read),
-            Answer::NoAuth => {
-                edit.put_unreadable(&read.path);
-                // Their parent cannot be listed.
-                for child in edit.children(&read.path) {
-                    self.add_below(edit, &read, child);
-                }
-            }
+        for (read, answer) in self.reads.take().into_iter().zip(answers) {
+            self.reads.done(&read);
+            self.apply(read, answer);
         }
+        self.check_limits()?;
+        Ok(Flow::Continue(()))
     }
 
-    fn apply_data(&mut self, edit: &mut Edit<'_>, read: &Read, node: NodeData) {
-        let stat = node.stat;
-        if !edit.is_same_node(&read.path, &stat) && self.must_wait(edit, &read.path) {
-            return self.wait(read);
+    fn check_limits(&self) -> Result<(), CacheError> {
+        let (nodes, path) = (self.shared.snapshot(), || self.scope.root.to_string());
+        if nodes.len() > self.nodes_max || self.reads.queued() > self.queue_max() {
+            return Err(CacheError::TooManyNodes { path: path(), max: self.nodes_max });
         }
-        // A new node may have had children before its parent was watched.
-        if edit.put(&read.path, node) == Seen::New || read.is_walk {
-            self.go_on_below(edit, read, &stat);
-        }
-    }
-
-    /// Goes on with a walk below a node.
-    fn go_on_below(&mut self, edit: &mut Edit<'_>, read: &Read, stat: &Stat) {
-        if !self.scope.has_children_of(&read.path) {
-            return;
-        }
-        match usize::try_from(stat.num_children) {
-            Ok(count @ 1..) => {
-                let what = What::Children(count);
-                self.reads.add(Read { path: Arc::clone(&read.path), what, is_walk: true });
-            }
-            _ if read.is_walk => {
-                edit.children(&read.path).iter().for_each(|child| edit.remove(child));
-            }
-            _ => {}
-        }
-    }
-
-    fn apply_children(&mut self, edit: &mut Edit<'_>, read: &Read, listed: Vec<Arc<str>>) {
-        for path in edit.children(&read.path) {
-            if listed.binary_search(&path).is_err() {
-                edit.remove(&path);
-            }
-        }
-        listed.into_iter().for_each(|path| self.add_below(edit, read, path));
-    }
-
-    fn add_below(&mut self, edit: &Edit<'_>, above: &Read, path: Arc<str>) {
-        let is_large = edit.data_len(&path) > RECHECKED_DATA_MAX;
-        let what = if is_large { What::Stat } else { What::Data };
-        self.reads.add(Read { path, what, is_walk: above.is_walk });
-    }
-
-    /// Returns true if a node must not be added yet: its parent is not cached, or the cached parent
-    /// may be an earlier node of the same path.
-    fn must_wait(&self, edit: &Edit<'_>, path: &str) -> bool {
-        if path == &*self.scope.root || edit.contains(path) && !self.is_parent_in_doubt(path) {
-            return false;
-        }
-        parent(path).is_some_and(|parent| !edit.contains(parent)) || self.is_parent_in_doubt(path)
-    }
-
-    fn is_parent_in_doubt(&self, path: &str) -> bool {
-        parent(path).is_some_and(|parent| self.reads.is_in_doubt(parent))
-    }
-
-    /// Reads a node again, after its parent and after the walk. What is below it is then read, too,
-    /// because the node is new to the cache.
-    fn wait(&mut self, read: &Read) {
-        if let Some(parent) = parent(&read.path) {
-            if !self.reads.is_pending(parent) {
-                let path = Arc::from(parent);
-                self.reads.add(Read { path, what: What::Data, is_walk: false });
-            }
-        }
-        self.reads.add_in_doubt(Arc::clone(&read.path));
-    }
-
-    fn check_limits(&self, edit: &Edit<'_>) -> Result<(), CacheError> {
-        if edit.snapshot().len() > self.nodes_max || self.reads.queued() > self.queue_max() {
-            let path = self.scope.root.to_string();
-            return Err(CacheError::TooManyNodes { path, max: self.nodes_max });
-        }
-        if edit.snapshot().bytes() > self.bytes_max {
-            let path = self.scope.root.to_string();
-            return Err(CacheError::TooManyBytes { path, max: self.bytes_max });
+        if nodes.bytes() > self.bytes_max {
+            return Err(CacheError::TooManyBytes { path: path(), max: self.bytes_max });
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Cache of a node, its children or a tree: Curator's `CuratorCache`.
 
+mod apply;
 mod builder;
 mod change;
 mod edit;

@@ -75,6 +75,29 @@ impl Snapshot {
         Self { root, nodes: SortedNodes::default(), zxid: 0 }
     }
 
+    /// Returns true if the node is cached, even if it is not readable.
+    pub(super) fn contains(&self, path: &str) -> bool {
+        self.nodes.get(path).is_some()
+    }
+
+    /// Returns true if the cached node has this Stat's data. The version does not decide: a node
+    /// that was deleted and created again may have it, too (CURATOR-391).
+    pub(super) fn is_same_data(&self, path: &str, stat: &Stat) -> bool {
+        let node = self.get(path);
+        node.is_some_and(|it| (it.stat.czxid, it.stat.mzxid) == (stat.czxid, stat.mzxid))
+    }
+
+    /// Returns true if the cached node is the one with this Stat, and not an earlier one of the
+    /// same path.
+    pub(super) fn is_same_node(&self, path: &str, stat: &Stat) -> bool {
+        self.get(path).is_some_and(|it| it.stat.czxid == stat.czxid)
+    }
+
+    /// Returns the paths of the cached children of a node, sorted.
+    pub(super) fn child_paths(&self, path: &str) -> Vec<Arc<str>> {
+        self.nodes.children(path).map(|slot| Arc::clone(slot.path())).collect()
+    }
+
     /// Returns the path of the cache.
     #[must_use]
     pub fn root(&self) -> &str {

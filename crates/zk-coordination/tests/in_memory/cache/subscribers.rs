@@ -40,12 +40,12 @@ async fn change_has_the_node_before_and_after_it() {
     let mut changes = cache.changes();
     let set = writer.set_data("/app", b"new", None).await.unwrap();
     let change = changes.next().await.unwrap();
-    assert_eq!(&change.old().unwrap().data()[..], b"/app");
-    assert_eq!(&change.new().unwrap().data()[..], b"new");
-    assert_eq!((change.mzxid(), *change.new().unwrap().stat()), (Some(set.mzxid), set));
+    assert_eq!(&change.old_node().unwrap().data()[..], b"/app");
+    assert_eq!(&change.new_node().unwrap().data()[..], b"new");
+    assert_eq!((change.mzxid(), *change.new_node().unwrap().stat()), (Some(set.mzxid), set));
     writer.delete("/app", None).await.unwrap();
     let change = changes.next().await.unwrap();
-    assert!(change.new().is_none() && change.mzxid() == Some(set.mzxid));
+    assert!(change.new_node().is_none() && change.mzxid() == Some(set.mzxid));
     assert_eq!(Change::Stale.path(), None);
 }
 
