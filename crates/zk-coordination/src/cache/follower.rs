@@ -89,9 +89,10 @@ impl Follower {
                 }
                 Input::Session(Some(_)) => Flow::Continue(()),
             };
-            if flow.is_break() || self.finish_walk(client, &mut watch).is_break() {
+            if flow.is_break() {
                 return Ok(());
             }
+            self.finish_walk(client);
         }
     }
 
@@ -119,8 +120,9 @@ impl Follower {
         }
     }
 
-    /// Lets the server of a new session catch up, if the cache has nodes. The server may lag behind
-    /// the one that the last session has read from, and the cache must not go back in time.
+    /// Lets the server of a new session catch up, if the cache has nodes. A read-only server, or one
+    /// with local sessions, may lag behind the server that the last session has read from, and the
+    /// cache must not go back in time.
     async fn catch_up(
         &self,
         client: &Client,
@@ -141,17 +143,13 @@ impl Follower {
         self.reads.add(Read { path: root, what: What::Data, is_walk: true });
     }
 
-    /// Reports the end of a walk: all its reads are answered, and no gap came before the last one.
-    fn finish_walk(&mut self, client: &Client, watch: &mut WatchStream) -> Flow {
-        if !self.is_walking || !self.reads.is_walk_done() {
-            return Flow::Continue(());
-        }
-        self.drain(watch)?;
-        if self.reads.is_walk_done() && client.is_connected() {
+    /// Reports the end of a walk: all its reads are answered, and no gap came before the last answer.
+    /// After a lost connection, another walk follows.
+    fn finish_walk(&mut self, client: &Client) {
+        if self.is_walking && self.reads.is_walk_done() && client.is_connected() {
             self.is_walking = false;
             self.shared.set_synced();
         }
-        Flow::Continue(())
     }
 
     /// Handles all events that have arrived.

@@ -148,6 +148,22 @@ async fn unreadable_node_is_reported_and_the_rest_is_cached() {
     assert_eq!(words(&mut changes).await, ["stale", "deleted /app/b", "synced"]);
 }
 
+/// The children of an unreadable node cannot be listed, so they are found when it becomes readable.
+#[tokio::test(start_paused = true)]
+async fn children_appear_when_their_parent_becomes_readable() {
+    let server = TestServer::in_memory();
+    let (writer, sessions) = with_tree(&server).await;
+    let secret = [Acl::digest(Perms::ALL, "alice", "secret")];
+    writer.set_acl("/app/a", &secret, None).await.unwrap();
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    assert_eq!(paths(&cache.snapshot()), ["/app", "/app/b"]);
+    writer.add_auth("digest", "alice:secret").await.unwrap();
+    writer.set_acl("/app/a", &[Acl::open()], None).await.unwrap();
+    writer.set_data("/app/a", b"new", None).await.unwrap();
+    settle().await;
+    assert_is_tree(&cache.snapshot(), &server);
+}
+
 #[tokio::test(start_paused = true)]
 async fn children_of_an_unreadable_node_are_checked_again() {
     let server = TestServer::in_memory();
@@ -185,6 +201,19 @@ async fn data_is_shared_between_snapshots() {
         snapshot.get("/app/b").unwrap().data().clone().as_ptr()
     };
     assert_eq!(address(&before), address(&after));
+}
+
+/// Data of a large reply is copied, so that a node does not keep the data of others in memory.
+#[tokio::test(start_paused = true)]
+async fn node_keeps_its_own_data_alone_in_memory() {
+    let server = TestServer::in_memory();
+    let (writer, sessions) = with_tree(&server).await;
+    for path in ["/app/a", "/app/b"] {
+        writer.set_data(path, &[7; 10_000], None).await.unwrap();
+    }
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    let snapshot = cache.snapshot();
+    assert!(snapshot.iter().all(|node| node.data().is_empty() || node.data().is_unique()));
 }
 
 #[tokio::test(start_paused = true)]
