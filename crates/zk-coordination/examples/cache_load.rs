@@ -3,17 +3,20 @@
 //!
 //! `cargo run --profile bench -p zk-coordination --example cache_load -- 127.0.0.1:2181 100000`
 //!
-//! It creates that many nodes below `/cache-load`, and deletes them at the end. The three ways take
-//! turns, each on a session of its own.
+//! It creates that many nodes below `/cache-load`, and deletes them at the end. The ways take turns,
+//! each on a session of its own.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use zk_coordination::Cache;
 use zk_coordination::session::path::child;
-use zk_coordination::session::{Client, Config, CreateMode, ErrorCode, Pending, SessionManager};
+use zk_coordination::session::{
+    Client, Config, CreateMode, ErrorCode, Pending, SessionManager, Stats,
+};
+use zk_coordination::{Cache, Change};
+use zk_testing::{Cut, FaultProxy};
 
 const ROOT: &str = "/cache-load";
 const ROUNDS: usize = 9;
@@ -36,28 +39,29 @@ struct Load {
 async fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [servers, nodes] = &arguments[..] else {
-        return Err("usage: cache_load SERVERS NODES".into());
+        return Err("usage: cache_load HOST:PORT NODES".into());
     };
     let nodes: usize = nodes.parse()?;
     let writer = Client::connect(servers).await?;
     create(&writer, nodes).await?;
-    let mut loads: [Vec<Load>; 3] = Default::default();
+    let proxy = FaultProxy::in_front_of(servers.parse()?).await?;
+    let mut loads: [Vec<Load>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let config = || Config::new(servers);
         loads[0].push(one_by_one(config()?.connect().await?, nodes).await?);
         loads[1].push(with_cache(SessionManager::connect(config()?).await?, nodes).await?);
-        loads[2].push(
-            with_cache_and_subscriber(SessionManager::connect(config()?).await?, nodes).await?,
-        );
+        let sessions = SessionManager::connect(config()?).await?;
+        loads[2].push(with_subscriber(sessions, nodes).await?);
+        loads[3].push(after_a_gap(&proxy, nodes).await?);
     }
     let base = median(&loads[0]).time.as_secs_f64();
-    let names = ["reads of one node, in flight", "cache, loaded", "cache, with a subscriber"];
+    let names = ["one read each", "cache", "cache with a subscriber", "cache after a gap"];
     println!("{nodes} nodes of {DATA} bytes, {ROUNDS} rounds");
     for (name, loads) in names.into_iter().zip(&loads) {
         let Load { time, sent, received_bytes } = median(loads);
         let times = loads.iter().map(|load| load.time);
         println!(
-            "{name:30} median {:7.1} ms ({:.1} to {:.1}), ratio {:.2}; {sent} requests, {received_bytes} bytes",
+            "{name:23} median {:7.1} ms ({:.1} to {:.1}), ratio {:.2}; {sent} requests, {received_bytes} B",
             ms(time),
             ms(times.clone().min().unwrap_or_default()),
             ms(times.max().unwrap_or_default()),
@@ -115,26 +119,35 @@ async fn with_cache(sessions: SessionManager, nodes: usize) -> Outcome<Load> {
 }
 
 /// Reads a change for each node, and counts the nodes in them.
-async fn with_cache_and_subscriber(sessions: SessionManager, nodes: usize) -> Outcome<Load> {
+async fn with_subscriber(sessions: SessionManager, nodes: usize) -> Outcome<Load> {
     let (start, before) = (now(), sessions.client().stats());
     let cache = Cache::tree(&sessions, ROOT).changes_kept(8 * 1024).start()?;
     let mut changes = cache.changes();
     let mut known = changes.snapshot().len();
     while known <= nodes {
         match changes.next().await.ok_or("the cache has ended")? {
-            zk_coordination::Change::Created { .. } => known += 1,
-            zk_coordination::Change::Missed(_) => known = changes.snapshot().len(),
+            Change::Created { .. } => known += 1,
+            Change::Missed(_) => known = changes.snapshot().len(),
             _ => {}
         }
     }
     Ok(finish(&sessions, start.elapsed(), &before).await)
 }
 
-async fn finish(
-    sessions: &SessionManager,
-    time: Duration,
-    before: &zk_coordination::session::Stats,
-) -> Load {
+/// Measures from a lost connection until the cache is synced again. No node has changed.
+async fn after_a_gap(proxy: &FaultProxy, nodes: usize) -> Outcome<Load> {
+    let sessions = SessionManager::connect(Config::new(&proxy.address().to_string())?).await?;
+    let cache = Cache::tree(&sessions, ROOT).open().await?;
+    let mut changes = cache.changes();
+    let (start, before) = (now(), sessions.client().stats());
+    proxy.cut_all(Cut::Rst);
+    while !matches!(changes.next().await, Some(Change::Synced { .. })) {}
+    let time = start.elapsed();
+    assert_eq!(cache.snapshot().len(), nodes + 1);
+    Ok(finish(&sessions, time, &before).await)
+}
+
+async fn finish(sessions: &SessionManager, time: Duration, before: &Stats) -> Load {
     let after = sessions.client().stats();
     sessions.close().await;
     Load {

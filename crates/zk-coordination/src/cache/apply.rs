@@ -1,4 +1,4 @@
-//! What the answers to reads change in the nodes of a cache.
+//! Application of answers to the nodes of a cache.
 
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ impl Follower {
         path != &*self.scope.root && parent(path).is_some_and(is_unknown)
     }
 
-    /// Reads a node again, after its parent and after the walk. What is below it is then read, too,
-    /// because the node is new to the cache.
+    /// Reads a node again, after its parent and after the walk. The node is new to the cache, so its
+    /// children are read, too.
     fn wait(&mut self, read: &Read) {
         if let Some(parent) = parent(&read.path) {
             if !self.reads.is_pending(parent) {

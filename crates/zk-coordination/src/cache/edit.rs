@@ -18,7 +18,7 @@ pub(super) struct Edit<'a> {
     changes: &'a broadcast::Sender<Change>,
 }
 
-/// What a read of a node showed.
+/// Relation of a node that was read to the cached one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// The node was in the cache, with this or older data.

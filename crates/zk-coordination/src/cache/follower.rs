@@ -1,8 +1,8 @@
 //! The task of a cache, which follows the tree from session to session.
 //!
 //! 1. **Watch.** It sets the watch before it reads anything, so no later change is missed.
-//! 2. **Walk.** It reads the root, lists its children, and goes on below them. A walk over a cache
-//!    that has nodes compares them with what it reads, and reports the differences.
+//! 2. **Walk.** It reads the root, lists its children, and goes on below them. If the cache has nodes,
+//!    the walk compares them with the answers, and reports the differences.
 //! 3. **Follow.** Each event of the watch leads to a read of its node. Only reads change the cache,
 //!    and [`Reads`] keeps their answers in the order of the tree's history. So the cache goes
 //!    through states that each node had, in the order in which it had them.
@@ -40,7 +40,7 @@ pub(super) struct Follower {
     pub(super) is_walking: bool,
 }
 
-/// What the task waits for.
+/// Input of the task.
 enum Input {
     Answers(Result<Vec<Answer>, Error>),
     Watch(Option<Result<WatchStreamItem, Error>>),

@@ -62,16 +62,18 @@ pub use self::watched_value::watch_value;
 /// [`node`](Self::node). These need ZooKeeper 3.6 or newer. An older server leads to
 /// [`CacheError::Unsupported`].
 ///
-/// The server sends no events of nodes that the client may not read, and none of changed access
-/// control lists. The cache notices both when it reads the tree again after a gap.
+/// The server sends no event of a node that the client may not read, and no event of a changed access
+/// control list. The cache notices both when it reads the tree again after a gap.
 ///
 /// # What it costs
-/// | when | requests |
-/// |---|---|
-/// | start | one for the watch; a read for each node, up to 64 in a request; a list for each node with children, which counts as one read for each 16 names |
-/// | event | one read for each event, up to 64 in a request; events of a node that wait for the same read share it |
-/// | gap | as at the start, but nodes with more than 1 kB of data are first checked with an `exists` of their own, and read again only if they have changed |
-/// | next session | one `sync`, then as after a gap |
+/// A request has up to 64 reads. A list of children counts as one read for each 16 names.
+///
+/// * **Start.** One request for the watch, one read for each node, and one list for each node with
+///   children.
+/// * **Event.** One read for each event. Events of one node share a read that is not sent yet.
+/// * **Gap.** The same as at the start. A node with more than 1 kB of data is first checked with a
+///   request of its own, and read again only if it has changed.
+/// * **Next session.** One `sync`, and the same as after a gap.
 ///
 /// Up to 256 reads are in flight. Unchanged nodes stay as they are in memory.
 ///

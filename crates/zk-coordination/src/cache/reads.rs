@@ -1,4 +1,4 @@
-//! The reads of a cache: those that wait, and those in flight.
+//! Reads of a cache that wait, and reads in flight.
 //!
 //! Reads are answered in the order in which they are sent. So the answers are states of the tree in
 //! the order of its history. A read that is sent after an event shows a state after the event.

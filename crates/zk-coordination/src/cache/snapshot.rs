@@ -129,7 +129,7 @@ impl Snapshot {
         unreadable.map(|slot| &**slot.path())
     }
 
-    /// Returns the number of nodes, with those that may not be read.
+    /// Returns the number of nodes. Unreadable nodes count, too.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()

@@ -19,7 +19,7 @@ pub(super) enum Slot {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct SortedNodes {
-    /// None of them is empty.
+    /// Each chunk has at least one node.
     chunks: Vec<Arc<Vec<Slot>>>,
     len: usize,
     bytes: usize,

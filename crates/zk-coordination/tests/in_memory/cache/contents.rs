@@ -1,4 +1,4 @@
-//! What a cache contains, and its limits.
+//! Contents of a cache, and its limits.
 
 use std::sync::Arc;
 

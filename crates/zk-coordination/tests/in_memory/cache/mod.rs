@@ -1,4 +1,4 @@
-//! Tests of the cache, and what they share.
+//! Tests of the cache, and their helpers.
 
 mod contents;
 mod curator_bugs;

@@ -22,7 +22,7 @@ async fn replayed_changes_lead_to_the_snapshot_and_the_tree() {
     }
 }
 
-/// Nodes that existed and do not any more, by path and `czxid`.
+/// Deleted nodes, by path and `czxid`.
 type Graves = Arc<Mutex<BTreeSet<(String, i64)>>>;
 
 /// Changes a small tree and disturbs the cache, and checks each change and the end.

@@ -1,4 +1,4 @@
-//! Lost connections, expired sessions, and what a cache reads again.
+//! Lost connections, expired sessions, and the reads after them.
 
 use std::time::Duration;
 
