@@ -29,8 +29,8 @@ pub const NAMES_PER_READ: usize = 16;
 /// it has changed. Below it, data costs less than a request of its own.
 pub const RECHECKED_DATA_MAX: usize = 1024;
 
-/// Default limit on the changes that wait for a subscriber of a cache. A burst of changes, as after
-/// a gap, arrives in parts of at most [`READS_PER_REQUEST`] changes.
+/// Default limit on the changes that wait for a subscriber of a cache. After a gap, changes arrive in
+/// parts of at most [`READS_PER_REQUEST`], except for the deletion of a whole subtree.
 pub const CHANGES_KEPT: usize = 1_024;
 
 /// Changes that wait for the task of a watched value. It needs only the newest.

@@ -50,7 +50,8 @@ pub enum Change {
     Stale,
     /// The cache has read the whole tree, and events of all later changes arrive.
     Synced {
-        /// The largest zxid in the Stats that the cache has read. It shows all changes up to there.
+        /// The largest zxid in the Stats that the cache has read. A change up to there is in the
+        /// snapshot, or its event has arrived and the next changes have it.
         zxid: i64,
     },
     /// The subscriber has read too slowly, and lost this many changes. Start again from

@@ -44,8 +44,8 @@ pub use self::watched_value::watch_value;
 ///   every later snapshot. After a [`Change::Missed`] they start from a new one.
 /// * **Order.** The changes of one node are in the order of their zxids. Changes of different nodes
 ///   follow the order of the server's events. A node may already be shown with a later change of its
-///   own; it then has no change for the events in between. A parent is created before its children,
-///   and deleted after them.
+///   own; it then has no change for the events in between. After a gap, the changes are in the order
+///   of the tree. A parent is created before its children, and deleted after them.
 /// * **Every node counts.** Nodes are compared by `czxid` and `mzxid`. A node that was deleted and
 ///   created again during a disconnect is reported as deleted and created, even if its version and
 ///   its data are the same. Curator's cache compares versions, and reports nothing then.

@@ -213,6 +213,26 @@ fn cache_stops_with_its_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn panicking_filter_stops_the_cache() {
+    let server = TestServer::in_memory();
+    let (_writer, sessions, _) = with_cache(&server).await;
+    let filter = |path: &str| path != "/app/b" || panic!("the filter's own fault");
+    let error = Cache::tree(&sessions, "/app").filter(filter).open().await.unwrap_err();
+    assert_eq!(error, CacheError::TaskEnded);
+}
+
+/// Without a runtime of the caller, the cache runs on that of the session.
+#[test]
+fn cache_starts_outside_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(async { TestServer::in_memory() });
+    let (_writer, sessions, first) = runtime.block_on(with_cache(&server));
+    let cache = Cache::tree(&sessions, "/app").start().unwrap();
+    runtime.block_on(cache.wait_until_synced()).unwrap();
+    assert_eq!(cache.snapshot().len(), first.snapshot().len());
+}
+
+#[tokio::test(start_paused = true)]
 async fn cache_survives_an_outage_of_many_session_timeouts() {
     let server = TestServer::in_memory();
     let (writer, sessions, cache) = with_cache(&server).await;
