@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_coordination::session::{Client, CreateMode, SessionManager};
+use zk_coordination::session::{Client, Config, CreateMode, SessionManager};
 use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::server::Version;
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use super::{Replay, assert_is_tree};
-use crate::{Random, client, config, settle};
+use crate::{Random, T, config, settle};
 
 const ROOT: &str = "/r";
 
@@ -29,10 +29,14 @@ type Graves = Arc<Mutex<BTreeSet<(String, i64)>>>;
 async fn run(seed: u64) {
     let mut random = Random::new(seed);
     let version = if random.below(2) == 0 { Version::V3_8 } else { Version::V3_9 };
-    let server = TestServer::in_memory_with(Settings::new().version(version).seed(seed));
+    let servers = if random.below(2) == 0 { 1 } else { 3 };
+    let settings = Settings::new().version(version).seed(seed).servers(servers);
+    let server = TestServer::in_memory_with(settings);
     let graves = record_deletions(&server);
-    let writer = client(&server, 1).await;
-    let sessions = SessionManager::connect_with(config(2), server.clone()).await.unwrap();
+    let writer = config(1).connect_with(server.clone()).await.unwrap();
+    let hosts = ["server-0:1", "server-1:1,server-2:1,server-0:1"][usize::from(servers > 1)];
+    let of_cache = Config::new(hosts).unwrap().session_timeout(T).seed(2);
+    let sessions = SessionManager::connect_with(of_cache, server.clone()).await.unwrap();
     add_faults(&server, &mut random);
     change(&writer, &mut random, 20).await;
     let builder = Cache::tree(&sessions, ROOT).reads_in_flight(1 + random.below(8) as usize);
@@ -40,12 +44,12 @@ async fn run(seed: u64) {
     let follower = tokio::spawn(follow(cache.clone(), graves, Random::new(seed + 1_000)));
     for _ in 0..4 {
         change(&writer, &mut random, 15).await;
-        disturb(&server, &sessions, &mut random);
+        disturb(&server, servers, &sessions, &mut random);
         // reason: the cache runs for a random time before the next changes
         tokio::time::sleep(random.ms(30)).await;
     }
     server.clear_faults();
-    server.accept_connects(0);
+    (0..servers).for_each(|one| server.heal(one));
     cache.wait_until_synced().await.unwrap();
     // reason: the last events and reads arrive in virtual time
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -103,11 +107,13 @@ fn add_faults(server: &TestServer, random: &mut Random) {
     server.on_notification().always().with_probability(0.1).delay(random.ms(8));
 }
 
-fn disturb(server: &TestServer, sessions: &SessionManager, random: &mut Random) {
+/// Ends the connection or the session of the cache, or makes a follower lag.
+fn disturb(server: &TestServer, servers: usize, sessions: &SessionManager, random: &mut Random) {
     let session_id = sessions.client().session_id();
-    match random.below(6) {
+    match random.below(8) {
         0 => drop(server.expire(session_id)),
-        1 | 2 => server.connection_of(session_id).cut(Cut::Fin),
+        1..=3 => server.connection_of(session_id).cut(Cut::Fin),
+        4 | 5 if servers > 1 => server.lag(1 + random.below(2) as usize, random.ms(20)),
         _ => {}
     }
 }

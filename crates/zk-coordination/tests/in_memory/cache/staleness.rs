@@ -233,7 +233,7 @@ fn cache_starts_outside_a_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cache_survives_an_outage_of_many_session_timeouts() {
+async fn cache_goes_on_after_a_long_outage() {
     let server = TestServer::in_memory();
     let (writer, sessions, cache) = with_cache(&server).await;
     let change = async {
