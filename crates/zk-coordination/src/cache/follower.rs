@@ -82,12 +82,10 @@ impl Follower {
                 Input::Answers(Err(error)) => self.recover(client, error).await?,
                 Input::Watch(item) => self.handle_event(item),
                 Input::Session(None) => Flow::Break(()),
-                // The state counts, and not the event, which may be old.
-                Input::Session(Some(_)) if !client.is_connected() => {
-                    self.shared.set_stale();
+                Input::Session(Some(_)) => {
+                    self.check_connection(client);
                     Flow::Continue(())
                 }
-                Input::Session(Some(_)) => Flow::Continue(()),
             };
             if flow.is_break() {
                 return Ok(());
@@ -133,6 +131,14 @@ impl Follower {
             client.sync(&self.scope.root).await?;
         }
         Ok(watch)
+    }
+
+    /// Reports that the cache is stale if there is no connection. An event of the session may be old,
+    /// so it only leads to this check. After a reconnect, a gap follows.
+    fn check_connection(&self, client: &Client) {
+        if !client.is_connected() {
+            self.shared.set_stale();
+        }
     }
 
     /// Begins to read the tree from the root.
@@ -203,6 +209,7 @@ impl Follower {
             RetryOn::NewSession => return Ok(Flow::Break(())),
             RetryOn::Never => return Err(error.into()),
         }
+        self.check_connection(client);
         self.reads.requeue();
         client.sleep(CACHE_RETRY_PAUSE).await;
         Ok(Flow::Continue(()))

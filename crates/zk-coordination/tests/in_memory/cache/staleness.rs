@@ -50,6 +50,20 @@ async fn cache_is_stale_from_the_loss_to_the_end_of_the_walk() {
     assert_is_tree(&cache.snapshot(), &server);
 }
 
+/// The pause after a failed read must not delay the report.
+#[tokio::test(start_paused = true)]
+async fn cache_is_stale_at_once_with_a_read_in_flight() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    server.on(Op::GetData).never_answer();
+    writer.set_data("/app/a", b"new", None).await.unwrap();
+    settle().await;
+    server.refuse_connects(0);
+    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+    settle().await;
+    assert_eq!(cache.status(), CacheStatus::Stale);
+}
+
 #[tokio::test(start_paused = true)]
 async fn next_session_continues_the_cache() {
     let server = TestServer::in_memory();
