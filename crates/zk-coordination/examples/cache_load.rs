@@ -45,17 +45,20 @@ async fn main() -> Outcome<()> {
     let writer = Client::connect(servers).await?;
     create(&writer, nodes).await?;
     let proxy = FaultProxy::in_front_of(servers.parse()?).await?;
-    let mut loads: [Vec<Load>; 4] = Default::default();
+    let mut loads: [Vec<Load>; 5] = Default::default();
     for _ in 0..ROUNDS {
         let config = || Config::new(servers);
         loads[0].push(one_by_one(config()?.connect().await?, nodes).await?);
         loads[1].push(with_cache(SessionManager::connect(config()?).await?, nodes).await?);
         let sessions = SessionManager::connect(config()?).await?;
         loads[2].push(with_subscriber(sessions, nodes).await?);
-        loads[3].push(after_a_gap(&proxy, nodes).await?);
+        let [load, gap] = before_and_after_a_gap(&proxy, nodes).await?;
+        loads[3].push(load);
+        loads[4].push(gap);
     }
     let base = median(&loads[0]).time.as_secs_f64();
-    let names = ["one read each", "cache", "cache with a subscriber", "cache after a gap"];
+    let names =
+        ["one read each", "cache", "cache with a subscriber", "proxied cache", "and after a gap"];
     println!("{nodes} nodes of {DATA} bytes, {ROUNDS} rounds");
     for (name, loads) in names.into_iter().zip(&loads) {
         let Load { time, sent, received_bytes } = median(loads);
@@ -91,12 +94,7 @@ async fn one_by_one(client: Client, nodes: usize) -> Outcome<Load> {
         take(&mut pending, &mut data).await?;
     }
     assert_eq!(data.len(), nodes);
-    let after = client.stats();
-    let load = Load {
-        time: start.elapsed(),
-        sent: after.frames_sent - before.frames_sent,
-        received_bytes: after.bytes_received - before.bytes_received,
-    };
+    let load = load_since(&client, start, &before);
     client.close().await;
     Ok(load)
 }
@@ -113,9 +111,10 @@ async fn take<N>(pending: &mut VecDeque<Read<N>>, data: &mut Vec<(String, N)>) -
 async fn with_cache(sessions: SessionManager, nodes: usize) -> Outcome<Load> {
     let (start, before) = (now(), sessions.client().stats());
     let cache = Cache::tree(&sessions, ROOT).open().await?;
-    let time = start.elapsed();
+    let load = load_since(&sessions.client(), start, &before);
     assert_eq!(cache.snapshot().len(), nodes + 1);
-    Ok(finish(&sessions, time, &before).await)
+    sessions.close().await;
+    Ok(load)
 }
 
 /// Reads a change for each node, and counts the nodes in them.
@@ -131,25 +130,30 @@ async fn with_subscriber(sessions: SessionManager, nodes: usize) -> Outcome<Load
             _ => {}
         }
     }
-    Ok(finish(&sessions, start.elapsed(), &before).await)
+    let load = load_since(&sessions.client(), start, &before);
+    sessions.close().await;
+    Ok(load)
 }
 
-/// Measures from a lost connection until the cache is synced again. No node has changed.
-async fn after_a_gap(proxy: &FaultProxy, nodes: usize) -> Outcome<Load> {
+/// Loads a cache through a proxy that cuts the connection, and measures from there until the cache is
+/// synced again. No node has changed.
+async fn before_and_after_a_gap(proxy: &FaultProxy, nodes: usize) -> Outcome<[Load; 2]> {
     let sessions = SessionManager::connect(Config::new(&proxy.address().to_string())?).await?;
+    let (start, before) = (now(), sessions.client().stats());
     let cache = Cache::tree(&sessions, ROOT).open().await?;
+    let load = load_since(&sessions.client(), start, &before);
     let mut changes = cache.changes();
     let (start, before) = (now(), sessions.client().stats());
     proxy.cut_all(Cut::Rst);
     while !matches!(changes.next().await, Some(Change::Synced { .. })) {}
-    let time = start.elapsed();
+    let gap = load_since(&sessions.client(), start, &before);
     assert_eq!(cache.snapshot().len(), nodes + 1);
-    Ok(finish(&sessions, time, &before).await)
+    sessions.close().await;
+    Ok([load, gap])
 }
 
-async fn finish(sessions: &SessionManager, time: Duration, before: &Stats) -> Load {
-    let after = sessions.client().stats();
-    sessions.close().await;
+fn load_since(client: &Client, start: Instant, before: &Stats) -> Load {
+    let (time, after) = (start.elapsed(), client.stats());
     Load {
         time,
         sent: after.frames_sent - before.frames_sent,

@@ -31,7 +31,10 @@ type Position = (usize, usize);
 /// Compares paths so that a node is directly before everything below it.
 pub(super) fn path_order(a: &str, b: &str) -> Ordering {
     let rank = |byte| if byte == b'/' { 0 } else { byte };
-    a.bytes().map(rank).cmp(b.bytes().map(rank))
+    match a.bytes().zip(b.bytes()).find(|(a, b)| a != b) {
+        Some((a, b)) => rank(a).cmp(&rank(b)),
+        None => a.len().cmp(&b.len()),
+    }
 }
 
 /// Returns true if `path` is below `above`.
