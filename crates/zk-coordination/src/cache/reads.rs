@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use zk_recipes::session::{Client, Error, ErrorKind};
+use zk_recipes::session::{Client, Error, ErrorCode, ErrorKind};
 
 use super::request::{Answer, Request};
 use crate::limits::{NAMES_PER_READ, READS_PER_REQUEST};
@@ -227,9 +227,9 @@ fn weight(what: What) -> Option<usize> {
     }
 }
 
-/// Returns true if a request of several reads failed because it had several.
+/// Returns true if a request may have failed because it had several reads: the server does not
+/// support it, or the request or its reply was too large.
 pub(super) fn is_due_to_several(error: &Error) -> bool {
-    let code = error.code();
-    code == Some(zk_recipes::session::ErrorCode::UNIMPLEMENTED)
-        || matches!(error.kind(), ErrorKind::AnswerTooLarge { .. })
+    error.code() == Some(ErrorCode::UNIMPLEMENTED)
+        || matches!(error.kind(), ErrorKind::AnswerTooLarge { .. } | ErrorKind::TooLarge { .. })
 }

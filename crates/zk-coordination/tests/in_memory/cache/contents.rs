@@ -294,6 +294,18 @@ async fn nodes_too_large_for_one_reply_are_read_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn paths_too_long_for_one_request_are_read_one_by_one() {
+    let server = TestServer::in_memory();
+    let (writer, sessions) = with_tree(&server).await;
+    for number in 0..60 {
+        let path = format!("/app/{}{number}", "x".repeat(20_000));
+        writer.create(&path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    assert_is_tree(&cache.snapshot(), &server);
+}
+
+#[tokio::test(start_paused = true)]
 async fn invalid_path_is_an_error() {
     let server = TestServer::in_memory();
     let error = Cache::tree(&sessions(&server, 1).await, "app").open().await.unwrap_err();
