@@ -1,7 +1,20 @@
 //! Apache Curator's recipes beside the locks, on the same nodes.
+//!
+//! | Curator | here |
+//! |---|---|
+//! | `PersistentNode`, `PersistentTtlNode` | [`PersistentNode`] |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+
+pub mod limits;
+
+mod backoff;
+mod persistent_node;
+
+pub use persistent_node::{
+    NodeMode, NodeState, PersistentNode, PersistentNodeBuilder, PersistentNodeError,
+};
 
 /// The session layer, with the client that every recipe needs.
 pub use zk_recipes::session;

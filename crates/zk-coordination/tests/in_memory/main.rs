@@ -1,5 +1,13 @@
 //! Tests of the recipes on the in-memory server, under paused time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+mod persistent_node;
+
 use std::time::Duration;
 
 use zk_coordination::session::{Client, Config, SessionManager};
