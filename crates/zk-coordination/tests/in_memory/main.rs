@@ -7,6 +7,8 @@
 )]
 
 mod persistent_node;
+mod persistent_node_faults;
+mod persistent_node_ttl;
 
 use std::time::Duration;
 
