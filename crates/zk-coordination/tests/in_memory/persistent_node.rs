@@ -53,7 +53,7 @@ fn is_pending(state: &NodeState) -> bool {
 }
 
 /// Opens sessions that know all servers of an ensemble.
-async fn sessions_of_all(server: &TestServer, seed: u128) -> SessionManager {
+pub(crate) async fn sessions_of_all(server: &TestServer, seed: u128) -> SessionManager {
     let hosts: Vec<String> = (0..server.servers()).map(|it| format!("server-{it}:1")).collect();
     let config = zk_coordination::session::Config::new(&hosts.join(",")).unwrap();
     let config = config.session_timeout(T).seed(seed);
@@ -256,26 +256,35 @@ async fn node_of_another_process_is_a_conflict_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn second_handle_of_one_process_is_a_conflict() {
+async fn one_of_two_handles_of_one_process_has_the_node() {
     let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
-    expect_present(&server, &sessions, &node).await;
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let first = PersistentNode::start(&sessions, PATH, "a").unwrap();
+    expect_present(&server, &sessions, &first).await;
     let second = PersistentNode::start(&sessions, PATH, "b").unwrap();
-    for _ in 0..2 {
-        let state = next_state(&second, is_pending).await;
-        assert!(matches!(state, NodeState::Conflict { .. }), "{state}");
-        server.expire(sessions.client().session_id());
+    let mut firsts = 0;
+    for round in 0..80 {
         settle().await;
-        node.wait_until_present(T).await.ok();
-        settle().await;
-        let both = [node.state(), second.state()];
-        assert_eq!(both.iter().filter(|it| it.borrow().is_present()).count(), 1);
-        if second.state().borrow().is_present() {
-            return; // the second handle was the first one on the new session
+        let states = [&first, &second].map(|node| node.state().borrow().clone());
+        let [one, other] = match states[0].is_present() {
+            true => [&states[0], &states[1]],
+            false => [&states[1], &states[0]],
+        };
+        assert!(one.is_present(), "round {round}: {one}");
+        assert!(matches!(other, NodeState::Conflict { .. }), "round {round}: {other}");
+        firsts += u32::from(states[0].is_present());
+        let slow = server.on(Op::Create2).times(4).with_probability(0.5);
+        let slow = slow.answer(ErrorCode::THROTTLED_OP);
+        match round % 4 {
+            0 => assert!(server.expire(sessions.client().session_id())),
+            _ => operator.delete(PATH, None).await.unwrap(),
         }
+        // reason: virtual time, in which the next session opens
+        tokio::time::sleep(2 * T).await;
+        slow.cancel();
     }
-    node.close().await.unwrap();
+    assert!((1..80).contains(&firsts), "each handle had the node: {firsts}");
+    first.close().await.unwrap();
     expect_present(&server, &sessions, &second).await;
 }
 

@@ -1,15 +1,18 @@
 //! Persistent nodes through lost requests, lost replies, and a close at any time.
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use zk_coordination::limits::RESTORE_PAUSE;
 use zk_coordination::session::SessionManager;
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
+use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
-use crate::persistent_node::{PATH, expect_present, found};
+use crate::persistent_node::{PATH, expect_present, found, sessions_of_all};
 use crate::{T, client, sessions, settle};
 
 const MS: Duration = Duration::from_millis(1);
@@ -213,14 +216,45 @@ async fn repeated_close_keeps_the_next_node_of_the_path() {
     expect_present(&server, &first, &node).await;
     let other = PersistentNode::start(&second, PATH, "second").unwrap();
     settle().await;
+    let creates = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&creates);
+    server.with(|truth| {
+        truth.observe(move |_, commit| {
+            if commit.effect == Effect::Created(PATH) {
+                count.fetch_add(1, Relaxed);
+            }
+        });
+    });
     let lost = server.on(Op::Delete).apply_then_drop_reply();
     node.close().await.unwrap();
     expect_present(&server, &second, &other).await;
-    let created = other.state().borrow().stat().unwrap().czxid;
-    // reason: virtual time, in which a delete could be repeated
-    tokio::time::sleep(T).await;
-    assert_eq!(other.wait_until_present(T).await.unwrap().czxid, created);
-    assert_eq!(lost.count(), 1);
+    assert_eq!((lost.count(), creates.load(Relaxed)), (1, 1));
+}
+
+/// The next server has not applied the create yet whose reply was lost.
+#[tokio::test(start_paused = true)]
+async fn close_at_a_slow_follower_finds_the_created_node() {
+    let server = TestServer::ensemble(2);
+    let sessions = sessions_of_all(&server, 1).await;
+    let id = sessions.client().session_id();
+    while server.with(|truth| truth.connection_of(id)).is_none() {
+        settle().await;
+    }
+    server.lag(1, T / 3);
+    server.refuse_connects(1);
+    server.connection_of(id).cut(Cut::Rst);
+    // reason: virtual time, in which the session connects to the leader
+    tokio::time::sleep(T / 2).await;
+    server.accept_connects(1);
+    server.refuse_connects(0);
+    let lost = server.on(Op::Create2).apply_then_drop_reply();
+    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    while lost.count() == 0 {
+        tokio::time::sleep(MS).await; // reason: virtual time, in which the create is sent
+    }
+    node.close().await.unwrap();
+    assert!(found(&server, "/n").is_none());
+    assert_eq!(sessions.client().session_id(), id);
 }
 
 #[tokio::test(start_paused = true)]
