@@ -3,6 +3,7 @@
 //! | Curator | here |
 //! |---|---|
 //! | `PersistentNode`, `PersistentTtlNode` | [`PersistentNode`] |
+//! | `GroupMember` | [`GroupMember`] to join, [`Group`] to read the members |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -10,8 +11,10 @@
 pub mod limits;
 
 mod backoff;
+mod group;
 mod persistent_node;
 
+pub use group::{Group, GroupError, GroupMember, Member, Members};
 pub use persistent_node::{
     NodeMode, NodeState, PersistentNode, PersistentNodeBuilder, PersistentNodeError,
 };

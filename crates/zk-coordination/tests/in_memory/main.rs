@@ -6,9 +6,11 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod group;
 mod persistent_node;
 mod persistent_node_faults;
 mod persistent_node_ttl;
+mod random_members;
 
 use std::time::Duration;
 
