@@ -14,7 +14,7 @@ pub enum NodeMode {
     /// An ephemeral node. The server deletes it when the session ends, and the next session creates
     /// it again.
     Ephemeral,
-    /// An ephemeral node to whose path the server appends a sequence number. The node keeps its
+    /// An ephemeral sequential node: the server appends a number to its path. The node keeps its
     /// name when it is created again, as in Curator.
     ///
     /// The first creation is [protected](zk_recipes::session::CreateBuilder::protected), so the
@@ -48,7 +48,7 @@ pub struct PersistentNodeBuilder<'a> {
     options: Options,
 }
 
-/// What a persistent node has to be, besides its data.
+/// Properties of a persistent node, besides its data.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) mode: NodeMode,

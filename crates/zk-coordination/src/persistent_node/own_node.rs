@@ -8,7 +8,7 @@ use zk_recipes::session::{
 use super::builder::{NodeMode, Options};
 use crate::limits::EARLIER_SESSIONS_MAX;
 
-/// What a handle knows about its node.
+/// The node of a handle, as far as the handle has seen it.
 #[derive(Debug)]
 pub(super) struct OwnNode {
     given_path: String,

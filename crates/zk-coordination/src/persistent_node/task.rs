@@ -17,7 +17,7 @@ use super::state::NodeState;
 use crate::backoff::{is_passing, is_session_end, pause};
 use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE, TTL_REFRESH_MIN, UNWATCHED_PAUSE};
 
-/// What the handle wants. The handle is dropped when the channel is closed.
+/// The wishes of the handle. Their channel is closed when the handle is dropped.
 #[derive(Debug)]
 pub(super) struct Wanted {
     data: NumberedData,

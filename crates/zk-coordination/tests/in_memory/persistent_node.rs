@@ -256,7 +256,7 @@ async fn node_of_another_process_is_a_conflict_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_two_handles_of_one_process_has_the_node() {
+async fn two_handles_with_one_path_never_share_the_node() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let first = PersistentNode::start(&sessions, PATH, "a").unwrap();

@@ -99,7 +99,7 @@ async fn node_lives_through_random_cuts() {
     }
 }
 
-/// What happens to the connection when the handle is closed.
+/// Fault of the connection at the time of the close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Nothing,
@@ -107,7 +107,7 @@ enum Trouble {
     CreateReplyLost,
 }
 
-/// How the handle is closed.
+/// Way to close the handle.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Close,

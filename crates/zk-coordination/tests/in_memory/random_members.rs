@@ -84,7 +84,7 @@ fn config(seed: u128) -> Config {
     Config::new(&hosts.join(",")).unwrap().session_timeout(T).seed(seed)
 }
 
-/// What the observer has seen.
+/// Transactions that the observer has seen.
 #[derive(Default)]
 struct Seen {
     /// Owners of the nodes after the last transaction.
