@@ -451,6 +451,10 @@ async fn refused_creation_is_repeated_at_once_on_the_next_session() {
     let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
     // reason: virtual time, in which the pauses grow up to their limit
     tokio::time::sleep(10 * BACKOFF_MAX).await;
+    let count = refusal.count();
+    while refusal.count() == count {
+        settle().await;
+    }
     refusal.cancel();
     server.expire(sessions.client().session_id());
     node.wait_until_present(BACKOFF_MAX / 4).await.unwrap();
@@ -573,14 +577,18 @@ async fn dropped_handle_and_manager_end_the_session() {
 #[tokio::test(start_paused = true)]
 async fn created_node_costs_two_requests_and_close_three() {
     let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     sessions.client().create("/p", b"", CreateMode::Persistent).await.unwrap();
     let before = requests(&sessions.client());
     let node = PersistentNode::start(&sessions, "/p/n", "a").unwrap();
     node.wait_until_present(T).await.unwrap();
     assert_eq!(requests(&sessions.client()) - before, 2);
+    operator.delete("/p/n", None).await.unwrap();
+    settle().await;
+    node.wait_until_present(T).await.unwrap();
+    assert_eq!(requests(&sessions.client()) - before, 4);
     node.close().await.unwrap();
-    assert_eq!(requests(&sessions.client()) - before, 5);
+    assert_eq!(requests(&sessions.client()) - before, 7);
 }
 
 fn requests(client: &Client) -> u64 {
