@@ -2,6 +2,8 @@
 
 mod builder;
 mod own_node;
+mod published;
+mod renewal;
 mod state;
 mod task;
 
@@ -16,7 +18,8 @@ use tokio::sync::watch;
 use zk_recipes::session::{Client, PathError, SessionManager, Stat};
 
 use self::builder::Options;
-use self::task::{NodeTask, Progress, Wanted};
+use self::published::Progress;
+use self::task::{NodeTask, Wanted};
 
 pub use self::builder::{NodeMode, PersistentNodeBuilder};
 pub use self::state::{NodeState, PersistentNodeError};

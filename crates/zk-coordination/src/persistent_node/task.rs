@@ -1,21 +1,23 @@
 //! The background task of a persistent node.
 
 use std::future::pending;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
 use tokio::sync::watch;
 use zk_recipes::session::{
-    Client, Error, ErrorCode, ErrorKind, EventType, SessionEnd, SessionManager, Stat, Watch,
+    Client, Error, ErrorCode, ErrorKind, EventType, SessionManager, Stat, Watch,
 };
 
-use super::builder::{NodeMode, Options};
+use super::builder::Options;
 use super::own_node::{NumberedData, OwnNode, Owner, Write};
+use super::published::{Progress, Published};
+use super::renewal::Renewal;
 use super::state::NodeState;
 use crate::backoff::{is_passing, is_session_end, pause};
-use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE, TTL_REFRESH_MIN, UNWATCHED_PAUSE};
+use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE, UNWATCHED_PAUSE};
 
 /// The wishes of the handle. Their channel is closed when the handle is dropped.
 #[derive(Debug)]
@@ -40,13 +42,6 @@ impl Wanted {
     }
 }
 
-/// Numbers of the newest data that was written, and that could not be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) written: u64,
-    pub(super) failed: u64,
-}
-
 /// Keeps one node, over any number of sessions.
 pub(super) struct NodeTask {
     node: OwnNode,
@@ -68,11 +63,9 @@ impl NodeTask {
         client: Client,
         wanted: watch::Receiver<Wanted>,
     ) -> (Self, watch::Receiver<NodeState>, watch::Receiver<Progress>) {
-        let (state, states) = watch::channel(NodeState::Pending);
-        let (progress, progresses) = watch::channel(Progress::default());
+        let (published, states, progresses) = Published::new();
         let renewal = Renewal::new(options.mode);
         let node = OwnNode::new(path, options);
-        let published = Published { state, progress };
         let task = Self { node, client, wanted, published, tried: 0, is_missing: true, renewal };
         (task, states, progresses)
     }
@@ -300,74 +293,5 @@ fn unless_raced(written: Result<(), Error>) -> Result<(), Error> {
             _ => Err(error),
         },
         Ok(()) => Ok(()),
-    }
-}
-
-/// Time of the next renewal of a time to live. Never due for other nodes.
-struct Renewal {
-    pause: Option<Duration>,
-    due: Option<Pin<Box<tokio::time::Sleep>>>,
-}
-
-impl Renewal {
-    fn new(mode: NodeMode) -> Self {
-        let pause = match mode {
-            NodeMode::Ttl(ttl) => Some((ttl / 2).max(TTL_REFRESH_MIN)),
-            _ => None,
-        };
-        Self { pause, due: None }
-    }
-
-    fn restart(&mut self) {
-        self.due = self.pause.map(|pause| Box::pin(tokio::time::sleep(pause)));
-    }
-
-    /// Starts the time to the next attempt after a failed renewal. Three of them fit into the rest
-    /// of the time to live.
-    fn restart_soon(&mut self) {
-        self.due = self.pause.map(|pause| Box::pin(tokio::time::sleep(pause / 4)));
-    }
-
-    async fn due(&mut self) {
-        match &mut self.due {
-            Some(due) => due.await,
-            None => pending().await,
-        }
-    }
-}
-
-/// The channels to the handle.
-struct Published {
-    state: watch::Sender<NodeState>,
-    progress: watch::Sender<Progress>,
-}
-
-impl Published {
-    /// Publishes the result of an attempt with the data of this number.
-    fn set(&self, state: NodeState, number: u64) {
-        let is_present = state.is_present();
-        self.set_state(state);
-        self.progress.send_modify(|progress| match is_present {
-            true => progress.written = number,
-            false => progress.failed = number,
-        });
-    }
-
-    fn set_state(&self, state: NodeState) {
-        self.state.send_if_modified(|current| {
-            let is_new = *current != state;
-            *current = state;
-            is_new
-        });
-    }
-}
-
-impl Drop for Published {
-    /// The runtime may drop the task before it has run.
-    fn drop(&mut self) {
-        if !self.state.borrow().is_closed() {
-            let error = Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed));
-            self.set_state(NodeState::Closed { error: Some(error) });
-        }
     }
 }
