@@ -106,6 +106,27 @@ async fn id_of_a_java_member_is_ours_after_its_process_is_killed() {
     ours.leave().await.unwrap();
 }
 
+/// Curator overwrites the payload of our member, which restores it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_member_with_our_id_does_not_change_our_payload() {
+    let Some(mut peers) = Peers::new().await else { return };
+    let path = "/interop/twins";
+    let ours = GroupMember::join(&peers.sessions, path, "a", "ours").unwrap();
+    let joined = ours.wait_until_present(LIMIT).await.unwrap();
+    peers.curator.ok("java", &format!("join {path} a theirs"));
+    let mut state = ours.state();
+    let restored = state.wait_for(|it| it.stat().is_some_and(|stat| stat.version >= 2));
+    drop(tokio::time::timeout(LIMIT, restored).await.expect("two changes").unwrap());
+    peers.expect_theirs("java", &["a=ours"]).await;
+    let mut group = Group::open(&peers.sessions, path).await.unwrap();
+    expect_ours(&mut group, &["a=ours"]).await;
+    assert_eq!(group.members().get("a").unwrap().czxid(), joined.czxid);
+    ours.leave().await.unwrap();
+    expect_ours(&mut group, &["a=theirs"]).await;
+    peers.curator.ok("java", "close");
+    expect_ours(&mut group, &[]).await;
+}
+
 /// Curator adopts the node of our process, overwrites its data, and creates the node again when our
 /// session has expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

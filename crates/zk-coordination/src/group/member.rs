@@ -17,8 +17,9 @@ use crate::{NodeState, PersistentNode, PersistentNodeError};
 /// # What it promises
 /// The promises of a [`PersistentNode`]: the process stays a member over deletions, outages and
 /// sessions. If another process is a member with the same id, the state is
-/// [`NodeState::Conflict`] until that process has left. Curator overwrites the data of the other
-/// process instead.
+/// [`NodeState::Conflict`] until that process has left. A payload that another client overwrites is
+/// restored. Curator overwrites the payload of another process with the same id, and does not
+/// restore its own.
 ///
 /// # On the wire
 /// An ephemeral node `<group>/<id>` with the payload, as Curator's. A missing group is created as a
@@ -72,7 +73,7 @@ impl GroupMember {
         if id.is_empty() || id.contains('/') {
             return Err(GroupError::InvalidId { id: id.to_owned() });
         }
-        let node = PersistentNode::start(sessions, &path, payload)?;
+        let node = PersistentNode::builder(sessions, &path).data(payload).keep_data().start()?;
         Ok(Self { id: id.to_owned(), node })
     }
 

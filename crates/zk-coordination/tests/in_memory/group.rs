@@ -98,6 +98,18 @@ async fn second_process_with_an_id_gets_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn overwritten_payload_is_restored() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    let _a = joined(&sessions, "a").await;
+    expect(&mut group, &["a"]).await;
+    operator.set_data("/groups/web/a", b"overwritten", None).await.unwrap();
+    assert_eq!(&group.changed().await.unwrap().get("a").unwrap().data()[..], b"overwritten");
+    assert_eq!(&group.changed().await.unwrap().get("a").unwrap().data()[..], b"payload of a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn ids_that_are_no_names_are_rejected() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
@@ -278,6 +290,11 @@ async fn dropped_group_leaves_no_watch_and_no_session() {
     let group = Group::open(&sessions, GROUP).await.unwrap();
     drop(group);
     drop(Group::open(&sessions, GROUP)); // before it has sent anything
+    let ms = Duration::from_millis(1);
+    server.on_any_request().session(sessions.client().session_id()).always().delay(10 * ms);
+    for steps in 0..10 {
+        drop(tokio::time::timeout(steps * 5 * ms, Group::open(&sessions, GROUP)).await);
+    }
     // reason: virtual time, in which the session removes the watches
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(server.with(|truth| truth.watches(0)), before);

@@ -205,7 +205,7 @@ fn check_truth(server: &TestServer, processes: &[Process], what: &str) {
                 assert_eq!(stat.ephemeral_owner, owner, "{what}: {shown}");
                 assert_eq!(owner, process.session_id(), "{what}: of the current session");
                 let text = String::from_utf8(data).unwrap();
-                assert!([&*process.payload, "overwritten"].contains(&&*text), "{what}: {text}");
+                assert_eq!(text, process.payload, "{what}");
             }
             NodeState::Conflict { stat } => {
                 assert_eq!(stat.ephemeral_owner, owner, "{what}: {shown}");
