@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::man::Man;
+use crate::register::Register;
 use crate::security::Security;
 use crate::top::Top;
 use crate::tree::Tree;
@@ -41,6 +42,7 @@ Examples:
   zk doctor                                   is this ensemble well?
   zk semaphore /licences --permits 3 -- ./solve           at most three at a time
   zk multilock /locks/from /locks/to -- ./transfer        all of them or none
+  zk register /services/web/a 10.0.0.7:8080 -- ./serve    a node while the command runs
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
   zk get /app/logo | zk set /app/logo.old -
   ZK_AUTH=digest:alice:secret zk create /mine --acl auth::cdrwa
@@ -126,6 +128,9 @@ pub(crate) enum Command {
 
     /// Run a command while holding several locks.
     Multilock(Multilock),
+
+    /// Keep a node while a command runs, over lost sessions.
+    Register(Register),
 
     /// Ask the holder of a node to release its lock or permits.
     ///
@@ -420,6 +425,7 @@ impl Command {
             Self::Reconfig(change) => change.check(),
             Self::Set { data, .. } => data.required().map(drop),
             Self::Create(create) => create.data.or_empty().map(drop),
+            Self::Register(register) => register.data.or_empty().map(drop),
             _ => Ok(()),
         }
     }
@@ -429,6 +435,7 @@ impl Command {
         match self {
             Self::Lock(Lock { path, .. })
             | Self::Elect(Elect { path, .. })
+            | Self::Register(Register { path, .. })
             | Self::Semaphore(Semaphore { path, .. })
             | Self::Revoke { node: path }
             | Self::Participants { path, .. }

@@ -38,9 +38,9 @@ enum Reach {
 
 impl Child {
     /// Starts `command` with these variables in its environment.
-    pub(crate) fn spawn(
+    pub(crate) fn spawn<const N: usize>(
         command: &[OsString],
-        environment: [(&str, &str); 2],
+        environment: [(&str, &str); N],
         stdin: Stdio,
     ) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {

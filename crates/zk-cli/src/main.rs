@@ -17,6 +17,7 @@ mod nodes;
 mod output;
 mod participants;
 mod progress;
+mod register;
 mod security;
 mod server;
 mod sessions;
@@ -120,6 +121,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         Command::Elect(elect) => lock::run(sessions, elect.into(), output).await,
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?, output).await,
         Command::Multilock(locks) => lock::run(sessions, locks.try_into()?, output).await,
+        Command::Register(register) => register::run(sessions, register, output).await,
         Command::Watch(watch) => watch::run(sessions, &watch, output).await,
         Command::Bench(bench) => bench::run(sessions, &bench, output).await,
         Command::Top(top) => top::run(sessions, &top, output).await,
@@ -221,6 +223,7 @@ async fn operate(
         | Command::Elect(_)
         | Command::Semaphore(_)
         | Command::Multilock(_)
+        | Command::Register(_)
         | Command::Watch(_)
         | Command::Top(_)
         | Command::Bench(_)

@@ -172,6 +172,15 @@ impl Sessions {
         Ok(client)
     }
 
+    /// Opens a session as [`open`](Self::open) does, and returns the manager of the sessions.
+    pub(crate) async fn open_manager(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<SessionManager, Failure> {
+        self.open(deadline).await?;
+        self.manager.clone().ok_or_else(|| Failure::no_session(&self.servers))
+    }
+
     /// Runs `work`, and fails if the ensemble is silent for too long.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         let keeps_trying = self.keeps_trying;

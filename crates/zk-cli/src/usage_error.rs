@@ -54,7 +54,7 @@ fn runs_command() -> bool {
 }
 
 /// Commands that run a command.
-const WITH_COMMAND: [&str; 4] = ["lock", "elect", "semaphore", "multilock"];
+const WITH_COMMAND: [&str; 5] = ["lock", "elect", "semaphore", "multilock", "register"];
 
 /// Names of the commands in `zkCli.sh`, etcdctl and shells, and their names here.
 const OTHER_NAMES: [(&str, &str); 17] = [

@@ -66,7 +66,7 @@ fn run(server: &Zk, chroot: &str, command: &str, example: &str) {
         holder
     });
     let folder = Scratch::new();
-    for name in ["backup.sh", "report.sh", "solve.sh", "transfer.sh", "scheduler"] {
+    for name in ["backup.sh", "report.sh", "solve.sh", "transfer.sh", "scheduler", "serve.sh"] {
         fs::write(folder.path(name), "#!/bin/sh\n").unwrap();
         fs::set_permissions(folder.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }

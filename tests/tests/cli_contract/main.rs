@@ -20,6 +20,7 @@ mod locks;
 mod multilocks;
 mod operations;
 mod read_write_locks;
+mod register;
 mod search;
 mod security;
 mod semaphores;

@@ -7,6 +7,12 @@
 )]
 
 mod cache;
+mod group;
+mod persistent_node;
+mod persistent_node_faults;
+mod persistent_node_ttl;
+mod program_exit;
+mod random_members;
 
 use std::time::Duration;
 

@@ -1,0 +1,146 @@
+//! `zk register`, which keeps a node while a command runs.
+
+use std::ffi::OsString;
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use zk_coordination::{NodeState, PersistentNode};
+
+use crate::acl::NewNodeAcl;
+use crate::args::seconds;
+use crate::child::Child;
+use crate::data::NewData;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::sessions::{Sessions, clock};
+use crate::signals::{Signals, number};
+
+/// The `register` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The node is ephemeral. It exists before the command starts, and is deleted after the command has ended.
+While the command runs, the node is created again whenever it is lost: when its session has expired, and
+when somebody deletes it. The command runs on meanwhile. Missing parents are created as containers.
+
+If another process has a node at the path, zk register waits until that node is gone, and does not change
+it. A process that is killed leaves its node until its session expires.
+
+The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit
+status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects
+the creation.
+
+Java services use the same node with PersistentNode; below a group, it is a GroupMember.
+
+Example:
+  zk register /services/web/$(hostname) 10.0.0.7:8080 -- ./serve.sh")]
+pub(crate) struct Register {
+    /// The path of the node.
+    pub(crate) path: String,
+
+    #[command(flatten)]
+    pub(crate) data: NewData,
+
+    /// Time limit for the creation of the node, after which the exit status is 75.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub(crate) async fn run(
+    mut sessions: Sessions,
+    register: Register,
+    output: Output,
+) -> Result<u8, Failure> {
+    sessions.wait_for_servers();
+    sessions.keep_trying();
+    let mut signals = Signals::new()?;
+    let deadline = register.timeout.map(|limit| clock() + limit);
+    let opened = tokio::select! {
+        opened = sessions.open_manager(deadline) => opened,
+        signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+    };
+    let manager = opened?;
+    let builder = PersistentNode::builder(&manager, &register.path);
+    let builder = builder.data(register.data.or_empty()?.to_vec()).acl(register.acl.entries());
+    let node = builder.start()?;
+    let ended = keep(&node, &register, deadline, &mut signals, output).await;
+    let session_timeout = manager.client().session_timeout();
+    tokio::select! {
+        // The server deletes the node after this time anyway.
+        closed = timeout(session_timeout, node.close()) => {
+            if let Ok(Err(error)) = closed {
+                output.note(&error.to_string());
+            }
+        }
+        _ = signals.next() => {}
+    }
+    sessions.close().await;
+    ended
+}
+
+/// Runs the command once the node exists, and returns its exit status.
+async fn keep(
+    node: &PersistentNode,
+    register: &Register,
+    deadline: Option<Instant>,
+    signals: &mut Signals,
+    output: Output,
+) -> Result<u8, Failure> {
+    let mut states = node.state();
+    tokio::select! {
+        created = created(&mut states, &register.path, deadline, output) => created?,
+        signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+    }
+    let environment = [("ZK_NODE", register.path.as_str())];
+    let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
+    loop {
+        tokio::select! {
+            code = child.wait() => return code,
+            Ok(()) = states.changed() => tell_trouble(&register.path, &states.borrow_and_update(), output),
+            signal = signals.next() => child.signal(signal),
+        }
+    }
+}
+
+/// Waits until the node exists. Another process may have a node at the path for a while.
+async fn created(
+    states: &mut watch::Receiver<NodeState>,
+    path: &str,
+    deadline: Option<Instant>,
+    output: Output,
+) -> Result<(), Failure> {
+    loop {
+        let state = states.borrow_and_update().clone();
+        match &state {
+            NodeState::Present { .. } => return Ok(()),
+            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => {
+                return Err(error.clone().into());
+            }
+            _ => tell_trouble(path, &state, output),
+        }
+        let is_late = match deadline {
+            Some(deadline) => tokio::time::timeout_at(deadline, states.changed()).await.is_err(),
+            None => states.changed().await.is_err(),
+        };
+        if is_late {
+            return Err(Failure::not_registered(&format!("{path}: not registered: {state}")));
+        }
+    }
+}
+
+/// Prints why the node does not exist, unless it is about to be created.
+fn tell_trouble(path: &str, state: &NodeState, output: Output) {
+    match state {
+        NodeState::Pending | NodeState::Present { .. } => {}
+        state => output.note(&format!("{path}: {state}")),
+    }
+}

@@ -1,0 +1,139 @@
+//! The membership of this process.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use zk_recipes::session::path::child;
+use zk_recipes::session::{SessionManager, Stat, validate_path};
+
+use super::GroupError;
+use crate::{NodeState, PersistentNode, PersistentNodeError};
+
+/// The membership of this process in a group: the writing half of Curator's `GroupMember`.
+///
+/// # What it promises
+/// The promises of a [`PersistentNode`]: the process stays a member over deletions, outages and
+/// sessions. If another process is a member with the same id, the state is
+/// [`NodeState::Conflict`] until that process has left. A payload that another client overwrites is
+/// restored. Curator overwrites the payload of another process with the same id, and does not
+/// restore its own.
+///
+/// # On the wire
+/// An ephemeral node `<group>/<id>` with the payload, as Curator's. A missing group is created as a
+/// container.
+///
+/// # What it costs
+/// As a [`PersistentNode`]: two requests to join, three to leave, and one watch.
+///
+/// # What happens on loss
+/// As with a [`PersistentNode`]. Dropping the handle leaves the group in the background.
+///
+/// # Example
+/// ```no_run
+/// # async fn example(
+/// #     sessions: zk_coordination::session::SessionManager,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use zk_coordination::{GroupMember, NodeState};
+///
+/// let me = GroupMember::join(&sessions, "/services/web", "10.0.0.7", "port=8080")?;
+/// if let Err(error) = me.wait_until_present(Duration::from_secs(10)).await {
+///     if let NodeState::Conflict { .. } = error.state() {
+///         return Err("another process runs with this id".into());
+///     }
+/// }
+/// // ... serve, and stop:
+/// me.leave().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping the handle leaves the group"]
+pub struct GroupMember {
+    id: String,
+    node: PersistentNode,
+}
+
+impl GroupMember {
+    /// Starts to join a group, in the background.
+    ///
+    /// # Errors
+    /// The path of the group or the id is invalid.
+    pub fn join(
+        sessions: &SessionManager,
+        group: &str,
+        id: &str,
+        payload: impl Into<Bytes>,
+    ) -> Result<Self, GroupError> {
+        validate_path(group)?;
+        let path = child(group, id);
+        if id.is_empty() || id.contains('/') {
+            return Err(GroupError::InvalidId { id: id.to_owned() });
+        }
+        let node = PersistentNode::builder(sessions, &path).data(payload).keep_data().start()?;
+        Ok(Self { id: id.to_owned(), node })
+    }
+
+    /// Returns the id of the member.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the state of the membership, and its later changes; see [`PersistentNode::state`].
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.node.state()
+    }
+
+    /// Waits until the process is a member; see [`PersistentNode::wait_until_present`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`PersistentNode::wait_until_present`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub fn wait_until_present(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Stat, PersistentNodeError>> + Send + use<> {
+        self.node.wait_until_present(timeout)
+    }
+
+    /// Replaces the payload of the member; see [`PersistentNode::set_data`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`PersistentNode::set_data`].
+    ///
+    /// # Cancel safety
+    /// The call stores the payload. Dropping the future only ends the wait.
+    pub fn set_payload<D: Into<Bytes>>(
+        &self,
+        payload: D,
+    ) -> impl Future<Output = Result<(), PersistentNodeError>> + Send + use<D> {
+        self.node.set_data(payload)
+    }
+
+    /// Leaves the group, and waits until a server has confirmed it; see [`PersistentNode::close`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`PersistentNode::close`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the deletion.
+    pub async fn leave(self) -> Result<(), PersistentNodeError> {
+        self.node.close().await
+    }
+}
+
+impl fmt::Debug for GroupMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupMember")
+            .field("id", &self.id)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! The background task of a group: reads the members, and reads again what has changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use futures::future::{Either, FutureExt, select};
+use futures::stream::{FuturesUnordered, StreamExt, iter};
+use tokio::sync::watch;
+use zk_recipes::session::path::child;
+use zk_recipes::session::{
+    Client, Error, ErrorCode, ErrorKind, NodeData, SessionEnd, SessionManager, Watch,
+};
+
+use super::members::{Member, Members};
+use crate::backoff::{is_passing, is_session_end, pause};
+use crate::limits::MEMBER_READS_MAX;
+
+/// Follows the members of one group, over any number of sessions.
+pub(super) struct Watcher {
+    path: String,
+    published: watch::Sender<Members>,
+}
+
+impl Watcher {
+    pub(super) fn new(path: &str, published: watch::Sender<Members>) -> Self {
+        Self { path: path.to_owned(), published }
+    }
+
+    pub(super) async fn run(self, sessions: SessionManager) {
+        loop {
+            match sessions.open_client().await {
+                // No caller waits for the replies, so the request timeout does not apply.
+                Ok(client) => self.follow_session(&client.with_timeout(Duration::MAX)).await,
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Follows the members until the session has ended.
+    async fn follow_session(&self, client: &Client) {
+        let mut failures = 0;
+        loop {
+            let error = self.follow(client, &mut failures).await;
+            if is_session_end(&error) {
+                return;
+            }
+            failures += 1;
+            let pause = pause(client, &self.path, failures);
+            if !is_passing(&error) {
+                self.fail(error);
+            }
+            select(pin!(client.sleep(pause)), pin!(client.wait_for_end())).await;
+        }
+    }
+
+    /// Follows the members until a request fails, and returns its error.
+    async fn follow(&self, client: &Client, failures: &mut u32) -> Error {
+        let mut view = View::new(client, &self.path);
+        loop {
+            if let Err(error) = view.update().await {
+                return error;
+            }
+            *failures = 0;
+            let View { members, rejection, .. } = &view;
+            self.published.send_if_modified(|it| it.replace(members, rejection.clone()));
+            if let Err(error) = view.changed().await {
+                return error;
+            }
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.published.send_if_modified(|members| members.fail(error));
+    }
+}
+
+/// Returns the error of a group whose task was dropped.
+pub(super) fn stopped() -> Error {
+    Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed))
+}
+
+/// Watch of a child, with its name.
+type ChildWatch = Pin<Box<dyn Future<Output = Result<String, Error>> + Send>>;
+
+/// The members as one session sees them.
+///
+/// Each update lists the children first and reads new ones afterwards. A child that is deleted and
+/// created again in between fires the watch of the list, so the next update finds it.
+struct View<'a> {
+    client: &'a Client,
+    path: &'a str,
+    members: BTreeMap<String, Member>,
+    /// Children that were read and are watched, members or not.
+    watched: BTreeSet<String>,
+    /// Fires when a child is created or deleted, or when a missing group is created. `None` if the
+    /// children have to be listed.
+    list_watch: Option<Watch>,
+    /// Each returns the name of a child that was changed or deleted.
+    child_watches: FuturesUnordered<ChildWatch>,
+    /// Children that have to be read.
+    unread: BTreeSet<String>,
+    /// Why a child could not be read.
+    rejection: Option<Error>,
+}
+
+impl<'a> View<'a> {
+    fn new(client: &'a Client, path: &'a str) -> Self {
+        Self {
+            client,
+            path,
+            members: BTreeMap::new(),
+            watched: BTreeSet::new(),
+            list_watch: None,
+            child_watches: FuturesUnordered::new(),
+            unread: BTreeSet::new(),
+            rejection: None,
+        }
+    }
+
+    /// Reads everything that has changed.
+    async fn update(&mut self) -> Result<(), Error> {
+        if self.list_watch.is_none() {
+            let (names, watch) = list(self.client, self.path).await?;
+            self.rejection = None; // children that could not be read are read again
+            self.members.retain(|name, _| names.contains(name));
+            self.watched.retain(|name| names.contains(name));
+            self.unread.retain(|name| names.contains(name));
+            self.unread.extend(names.difference(&self.watched).cloned());
+            self.list_watch = Some(watch);
+        }
+        let (client, path) = (self.client, self.path);
+        let unread = std::mem::take(&mut self.unread);
+        let reads = iter(unread).map(|name| {
+            let read = client.get_data_and_watch(&child(path, &name));
+            async move { (name, read.await) }
+        });
+        let mut reads = pin!(reads.buffer_unordered(MEMBER_READS_MAX));
+        while let Some((name, read)) = reads.next().await {
+            match read {
+                Ok((node, watch)) => {
+                    update_member(&mut self.members, &name, node);
+                    self.watched.insert(name.clone());
+                    self.child_watches.push(Box::pin(async move { watch.await.map(|_| name) }));
+                }
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+                    self.members.remove(&name);
+                    self.watched.remove(&name);
+                }
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                    self.members.remove(&name);
+                    self.rejection = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something has changed, and notes what.
+    async fn changed(&mut self) -> Result<(), Error> {
+        let Some(list_watch) = &mut self.list_watch else { return Ok(()) };
+        match self.child_watches.is_empty() {
+            true => {
+                list_watch.await?;
+                self.list_watch = None;
+            }
+            false => match select(list_watch, self.child_watches.next()).await {
+                Either::Left((event, _)) => {
+                    event?;
+                    self.list_watch = None;
+                }
+                Either::Right((name, _)) => self.unread.extend(name.transpose()?),
+            },
+        }
+        // Changes that have arrived together are read together.
+        while let Some(Some(name)) = self.child_watches.next().now_or_never() {
+            self.unread.insert(name?);
+        }
+        Ok(())
+    }
+}
+
+/// Lists the children of the group, with a watch. A missing group has none.
+async fn list(client: &Client, path: &str) -> Result<(BTreeSet<String>, Watch), Error> {
+    loop {
+        match client.get_children_and_watch(path).await {
+            Ok((children, watch)) => {
+                let names = children.names.names().map(|name| name.to_string());
+                return Ok((names.collect(), watch));
+            }
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+            Err(error) => return Err(error),
+        }
+        let (stat, watch) = client.exists_and_watch(path).await?;
+        if stat.is_none() {
+            return Ok((BTreeSet::new(), watch));
+        }
+        // The group was created in between.
+    }
+}
+
+fn update_member(members: &mut BTreeMap<String, Member>, name: &str, node: NodeData) {
+    match Member::of(node) {
+        Some(member) => drop(members.insert(name.to_owned(), member)),
+        None => drop(members.remove(name)),
+    }
+}

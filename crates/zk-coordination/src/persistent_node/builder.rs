@@ -1,0 +1,122 @@
+//! Options of a persistent node.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE, PathError, SessionManager, validate_path};
+
+use super::PersistentNode;
+
+/// Kind of node that a [`PersistentNode`] keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeMode {
+    /// An ephemeral node. The server deletes it when the session ends, and the next session creates
+    /// it again.
+    Ephemeral,
+    /// An ephemeral sequential node: the server appends a number to its path. The node keeps its
+    /// name when it is created again, as in Curator.
+    ///
+    /// The first creation is [protected](zk_recipes::session::CreateBuilder::protected), so the
+    /// name has the prefix `_c_<uuid>-`. A lost reply then leaves no second node.
+    EphemeralSequential,
+    /// A persistent node. It has no owner: a node that exists already is adopted, and two handles
+    /// with one path share the node.
+    Persistent,
+    /// A node with a time to live, which the handle renews. The server deletes it when no handle
+    /// has renewed it for this long. It has no owner, like a persistent node.
+    ///
+    /// The handle writes the data of the node after half of that time. Curator's
+    /// `PersistentTtlNode` writes a child `touch` instead. Both keep the node alive, so they can
+    /// share it. A reader of the data sees the version grow with each renewal.
+    Ttl(Duration),
+}
+
+impl NodeMode {
+    pub(super) fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Ephemeral | Self::EphemeralSequential)
+    }
+}
+
+/// Options of a [`PersistentNode`]; see [`PersistentNode::builder`].
+#[must_use = "nothing happens before `start`"]
+#[derive(Clone, Debug)]
+pub struct PersistentNodeBuilder<'a> {
+    sessions: &'a SessionManager,
+    path: &'a str,
+    data: Bytes,
+    options: Options,
+}
+
+/// Properties of a persistent node, besides its data.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) mode: NodeMode,
+    pub(super) acl: Vec<Acl>,
+    pub(super) keeps_data: bool,
+    /// Earlier session whose node belongs to the handle.
+    pub(super) previous_session: Option<i64>,
+}
+
+impl<'a> PersistentNodeBuilder<'a> {
+    pub(super) fn new(sessions: &'a SessionManager, path: &'a str) -> Self {
+        let options = Options {
+            mode: NodeMode::Ephemeral,
+            acl: OPEN_ACL_UNSAFE.to_vec(),
+            keeps_data: false,
+            previous_session: None,
+        };
+        Self { sessions, path, data: Bytes::new(), options }
+    }
+
+    /// Sets the data of the node. The default is no data.
+    pub fn data(self, data: impl Into<Bytes>) -> Self {
+        Self { data: data.into(), ..self }
+    }
+
+    /// Sets the kind of the node. The default is [`NodeMode::Ephemeral`].
+    pub fn mode(mut self, mode: NodeMode) -> Self {
+        self.options.mode = mode;
+        self
+    }
+
+    /// Sets the access control list of the node. It must permit this client to read and write the
+    /// node. Missing parents are open to everyone, as with Curator.
+    ///
+    /// The next session presents the credentials of
+    /// [`Config::auth`](zk_recipes::session::Config::auth) again, and not those of
+    /// [`Client::add_auth`](zk_recipes::session::Client::add_auth).
+    pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.options.acl = acl.into();
+        self
+    }
+
+    /// Restores the data when another client overwrites it, after
+    /// [`RESTORE_PAUSE`](crate::limits::RESTORE_PAUSE). By default, the data of the other client
+    /// stays until the node is created again.
+    pub fn keep_data(mut self) -> Self {
+        self.options.keeps_data = true;
+        self
+    }
+
+    /// Declares that a node of this session belongs to the handle: the session of an earlier run of
+    /// the program, which has ended without a close.
+    ///
+    /// Such a node is replaced in one transaction, without a gap. Without this option, the node of
+    /// the earlier run is a [`Conflict`](super::NodeState::Conflict) until its session expires.
+    /// A program learns the id of its session from
+    /// [`Client::session_id`](zk_recipes::session::Client::session_id), and keeps it in a file.
+    pub fn previous_session(mut self, session_id: i64) -> Self {
+        self.options.previous_session = Some(session_id);
+        self
+    }
+
+    /// Starts to create the node, in the background.
+    ///
+    /// # Errors
+    /// Returns an error if the path is not a valid ZooKeeper path.
+    pub fn start(self) -> Result<PersistentNode, PathError> {
+        validate_path(self.path)?;
+        Ok(PersistentNode::spawn(self.sessions, self.path, self.data, self.options))
+    }
+}

@@ -1,0 +1,232 @@
+//! A node that is created again whenever it is lost: Curator's `PersistentNode`.
+
+mod builder;
+mod own_node;
+mod published;
+mod renewal;
+mod state;
+mod task;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::select;
+use tokio::sync::watch;
+use zk_recipes::session::{Client, PathError, SessionManager, Stat};
+
+use self::builder::Options;
+use self::published::Progress;
+use self::task::{NodeTask, Wanted};
+
+pub use self::builder::{NodeMode, PersistentNodeBuilder};
+pub use self::state::{NodeState, PersistentNodeError};
+
+/// A node that is created again after a deletion, after the end of its session, and after an
+/// outage: Curator's `PersistentNode` and `PersistentEphemeralNode`.
+///
+/// The typical use is a registration: an ephemeral node with the address of a service.
+///
+/// # What it promises
+/// * The node exists while this process is connected, except for the time of the requests that
+///   create it. Every failed attempt is repeated, after a growing pause.
+/// * The node belongs to the current session of the [`SessionManager`]. A node of an earlier
+///   session is never taken for present, because the server is about to delete it.
+/// * If the node of an earlier session of this handle still exists, one transaction deletes it and
+///   creates the new one. No reader finds the node missing.
+/// * A node of another owner is reported as [`NodeState::Conflict`] and not changed.
+/// * The data is the latest one given to [`set_data`](Self::set_data), on every session.
+///
+/// The handle proves that an ephemeral node is its own by the node's owner. The owner must be a
+/// session on which this handle has sent a create that was not rejected, or the one given to
+/// [`previous_session`](PersistentNodeBuilder::previous_session). ZooKeeper cannot compare the
+/// owner in a transaction. The transaction that replaces the node of an earlier session compares
+/// its version. If that session expires in the last round trip before the transaction, and another
+/// process creates the node in that time, then the transaction replaces the new node. The other
+/// process sees that as the deletion of its node, followed by a conflict.
+///
+/// # On the wire
+/// The node at the given path, with the given data, as Curator's. Missing parents are created as
+/// containers. Curator adopts a node of another session, and this handle does not.
+///
+/// # What it costs
+/// Two requests to create and watch the node. A change of the data costs two, and so does a lost
+/// connection during one of these requests. The renewal of a [`NodeMode::Ttl`] costs two requests
+/// for each half of the time to live. Otherwise there is one watch and no request.
+/// [`close`](Self::close) costs three requests.
+///
+/// # What happens on loss
+/// * The connection is lost: the node stays, and so does the state. The session sets the watch
+///   again on the next connection.
+/// * The session ends: the state is [`NodeState::Pending`] until the next session has the node.
+/// * Another client deletes the node: a watch reports it, and the node is created again.
+/// * The process ends without [`close`](Self::close): the server deletes an ephemeral node when the
+///   session expires. If the program starts again before, the old node is a conflict until then,
+///   unless [`previous_session`](PersistentNodeBuilder::previous_session) names its session.
+///
+/// Dropping the handle deletes the node in the background, on the current session. A node that is
+/// not ephemeral remains if that session ends first.
+///
+/// # Example
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use zk_coordination::PersistentNode;
+/// use zk_coordination::session::{Config, SessionManager};
+///
+/// let sessions = SessionManager::connect(Config::new("zk1:2181,zk2:2181,zk3:2181")?).await?;
+/// let node = PersistentNode::start(&sessions, "/services/web/10.0.0.7", "10.0.0.7:8080")?;
+/// node.wait_until_present(Duration::from_secs(10)).await?;
+/// // ... serve, and stop:
+/// node.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping the handle deletes the node"]
+pub struct PersistentNode {
+    path: String,
+    /// For timers. It does not keep the session open.
+    client: Client,
+    wanted: watch::Sender<Wanted>,
+    state: watch::Receiver<NodeState>,
+    progress: watch::Receiver<Progress>,
+}
+
+impl PersistentNode {
+    /// Starts to create an ephemeral node, in the background.
+    ///
+    /// The background task runs on the runtime that drives the sessions. The handle keeps the
+    /// session manager alive.
+    ///
+    /// # Errors
+    /// Returns an error if the path is not a valid ZooKeeper path. Failed requests are repeated; see
+    /// [`state`](Self::state).
+    pub fn start(
+        sessions: &SessionManager,
+        path: &str,
+        data: impl Into<Bytes>,
+    ) -> Result<Self, PathError> {
+        Self::builder(sessions, path).data(data).start()
+    }
+
+    /// Returns the options of a node, to change them before the start.
+    pub fn builder<'a>(sessions: &'a SessionManager, path: &'a str) -> PersistentNodeBuilder<'a> {
+        PersistentNodeBuilder::new(sessions, path)
+    }
+
+    fn spawn(sessions: &SessionManager, path: &str, data: Bytes, options: Options) -> Self {
+        let client = sessions.client();
+        let (wanted, wants) = watch::channel(Wanted::new(data));
+        let (task, state, progress) = NodeTask::new(path, options, client.clone(), wants);
+        // Before the driver has run there is no runtime. The state is `Closed` then.
+        drop(client.spawn_beside(task.run(sessions.clone())));
+        Self { path: path.to_owned(), client: client.weak(), wanted, state, progress }
+    }
+
+    /// Returns the path that the handle was started with. The path of a sequential node is in its
+    /// [state](NodeState::Present).
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the state and its later changes. A slow reader misses states in between, and never
+    /// the latest one.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.state.clone()
+    }
+
+    /// Waits until the node is present, and returns its Stat.
+    ///
+    /// # Errors
+    /// The node is not present after `timeout`, or the handle is closed. The error has the state
+    /// with the reason. The handle continues to create the node.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub fn wait_until_present(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Stat, PersistentNodeError>> + Send + use<> {
+        let (mut state, path) = (self.state.clone(), self.path.clone());
+        let elapsed = self.client.sleep(timeout);
+        async move {
+            let settled = async {
+                drop(state.wait_for(|state| state.is_present() || state.is_closed()).await);
+            };
+            select(pin!(settled), pin!(elapsed)).await;
+            let state = state.borrow();
+            state.stat().copied().ok_or_else(|| PersistentNodeError::new(&path, state.clone()))
+        }
+    }
+
+    /// Replaces the data of the node, now and whenever the node is created again. Waits until the
+    /// node has this data, or that of a later call.
+    ///
+    /// The data of other clients is overwritten. Calls take effect in their order.
+    ///
+    /// # Errors
+    /// The attempt was refused, the node belongs to another owner, or the handle is closed. Unless
+    /// it is closed, the data is kept and written as soon as possible.
+    ///
+    /// # Cancel safety
+    /// The call stores the data. Dropping the future only ends the wait.
+    pub fn set_data<D: Into<Bytes>>(
+        &self,
+        data: D,
+    ) -> impl Future<Output = Result<(), PersistentNodeError>> + Send + use<D> {
+        let mut number = 0;
+        let data = data.into();
+        self.wanted.send_modify(|wanted| number = wanted.replace_data(data));
+        let (state, path) = (self.state.clone(), self.path.clone());
+        let mut progress = self.progress.clone();
+        async move {
+            let tried = progress.wait_for(|it| it.written >= number || it.failed >= number).await;
+            match tried {
+                Ok(progress) if progress.written >= number => Ok(()),
+                _ => Err(PersistentNodeError::new(&path, state.borrow().clone())),
+            }
+        }
+    }
+
+    /// Deletes the node, and waits until a server has confirmed it. The deletion is repeated over
+    /// reconnects, and over sessions.
+    ///
+    /// Only a node of this handle is deleted. A create that was in flight is found and deleted too.
+    ///
+    /// Without a connection, only the end of the session manager bounds the wait; bound it with a
+    /// timeout of your own.
+    ///
+    /// # Errors
+    /// The error has the state [`NodeState::Closed`] with the reason:
+    ///
+    /// * The server rejects the deletion, with `NoAuth`, or with `NotEmpty` if a persistent node has
+    ///   children.
+    /// * The session manager has stopped. The server deletes an ephemeral node with its session.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the deletion.
+    pub async fn close(self) -> Result<(), PersistentNodeError> {
+        self.wanted.send_modify(Wanted::close);
+        let mut state = self.state.clone();
+        drop(state.wait_for(NodeState::is_closed).await);
+        let state = state.borrow();
+        match &*state {
+            NodeState::Closed { error: None } => Ok(()),
+            state => Err(PersistentNodeError::new(&self.path, state.clone())),
+        }
+    }
+}
+
+impl fmt::Debug for PersistentNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PersistentNode")
+            .field("path", &self.path)
+            .field("state", &*self.state.borrow())
+            .finish_non_exhaustive()
+    }
+}

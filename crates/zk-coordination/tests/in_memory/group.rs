@@ -1,0 +1,301 @@
+//! Tests of groups: members that join, change, leave and die.
+
+use std::time::Duration;
+
+use zk_coordination::limits::MEMBER_READS_MAX;
+use zk_coordination::session::{CreateMode, OPEN_ACL_UNSAFE, SessionManager};
+use zk_coordination::{Group, GroupError, GroupMember, NodeState};
+use zk_testing::{Cut, ErrorCode, Op, TestServer};
+
+use crate::{T, client, config, sessions, settle};
+
+const GROUP: &str = "/groups/web";
+
+async fn joined(sessions: &SessionManager, id: &str) -> GroupMember {
+    let member = GroupMember::join(sessions, GROUP, id, format!("payload of {id}")).unwrap();
+    member.wait_until_present(3 * T).await.unwrap();
+    member
+}
+
+fn ids(group: &Group) -> Vec<String> {
+    group.members().ids().map(str::to_owned).collect()
+}
+
+/// Waits until the group has these members.
+async fn expect(group: &mut Group, expected: &[&str]) {
+    while ids(group) != expected {
+        let changed = tokio::time::timeout(10 * T, group.changed()).await;
+        assert!(changed.is_ok(), "{:?} instead of {expected:?}", ids(group));
+        changed.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_join_change_and_leave() {
+    let server = TestServer::in_memory();
+    let (first, second) = (sessions(&server, 1).await, sessions(&server, 2).await);
+    let mut group = Group::open(&sessions(&server, 3).await, GROUP).await.unwrap();
+    assert!(group.members().is_empty() && group.members().error().is_none());
+    let a = joined(&first, "a").await;
+    expect(&mut group, &["a"]).await;
+    let b = joined(&second, "b").await;
+    expect(&mut group, &["a", "b"]).await;
+    let members = group.members();
+    let (one, other) = (members.get("a").unwrap(), members.get("b").unwrap());
+    assert_eq!(one.session_id(), first.client().session_id());
+    assert_eq!(&one.data()[..], b"payload of a");
+    assert!(one.czxid() < other.czxid());
+    b.set_payload("new").await.unwrap();
+    let members = group.changed().await.unwrap();
+    assert_eq!(&members.get("b").unwrap().data()[..], b"new");
+    assert_eq!(a.id(), "a");
+    a.leave().await.unwrap();
+    expect(&mut group, &["b"]).await;
+    server.expire(second.client().session_id());
+    settle().await;
+    expect(&mut group, &["b"]).await;
+    assert_eq!(group.members().get("b").unwrap().session_id(), second.client().session_id());
+    drop(b);
+    expect(&mut group, &[]).await;
+}
+
+/// Curator's `getCurrentMembers` contains the own id even if the process is not registered.
+#[tokio::test(start_paused = true)]
+async fn own_id_is_listed_only_while_the_node_exists() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let refusal = server.on(Op::Create2).always().answer(ErrorCode::NO_AUTH);
+    sessions.client().create(GROUP.split_at(7).0, b"", CreateMode::Persistent).await.unwrap_err();
+    let member = GroupMember::join(&sessions, GROUP, "me", "").unwrap();
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    // reason: virtual time, in which the process could join
+    tokio::time::sleep(T).await;
+    assert!(group.members().is_empty());
+    refusal.cancel();
+    expect(&mut group, &["me"]).await;
+    member.leave().await.unwrap();
+    expect(&mut group, &[]).await;
+}
+
+/// With Curator, each process overwrites the payload of the other one.
+#[tokio::test(start_paused = true)]
+async fn second_process_with_an_id_gets_a_conflict() {
+    let server = TestServer::in_memory();
+    let (first, second) = (sessions(&server, 1).await, sessions(&server, 2).await);
+    let a = joined(&first, "a").await;
+    let twin = GroupMember::join(&second, GROUP, "a", "twin").unwrap();
+    let error = twin.wait_until_present(T).await.unwrap_err();
+    assert!(matches!(error.state(), NodeState::Conflict { .. }), "{error}");
+    let mut group = Group::open(&second, GROUP).await.unwrap();
+    assert_eq!(&group.members().get("a").unwrap().data()[..], b"payload of a");
+    drop(a);
+    let members = group.changed().await.unwrap();
+    let members = match members.is_empty() {
+        true => group.changed().await.unwrap(),
+        false => members,
+    };
+    assert_eq!(&members.get("a").unwrap().data()[..], b"twin");
+}
+
+#[tokio::test(start_paused = true)]
+async fn overwritten_payload_is_restored() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    let _a = joined(&sessions, "a").await;
+    expect(&mut group, &["a"]).await;
+    operator.set_data("/groups/web/a", b"overwritten", None).await.unwrap();
+    assert_eq!(&group.changed().await.unwrap().get("a").unwrap().data()[..], b"overwritten");
+    assert_eq!(&group.changed().await.unwrap().get("a").unwrap().data()[..], b"payload of a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_are_no_names_are_rejected() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    for id in ["", "a/b", "/a", "a/"] {
+        let error = GroupMember::join(&sessions, GROUP, id, "").unwrap_err();
+        assert_eq!(error, GroupError::InvalidId { id: id.to_owned() });
+    }
+    for id in ["..", ".", "a\0b"] {
+        let error = GroupMember::join(&sessions, GROUP, id, "").unwrap_err();
+        assert!(matches!(error, GroupError::Client(_)), "{error}");
+    }
+    assert!(GroupMember::join(&sessions, "groups", "a", "").is_err());
+    assert!(Group::open(&sessions, "groups").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_that_are_not_ephemeral_are_no_members() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let _a = joined(&sessions, "a").await;
+    operator.create("/groups/web/config", b"", CreateMode::Persistent).await.unwrap();
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    expect(&mut group, &["a"]).await;
+    operator.create("/groups/web/z", b"", CreateMode::Ephemeral).await.unwrap();
+    expect(&mut group, &["a", "z"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_that_cannot_be_read_is_left_out_with_an_error() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let _a = joined(&sessions, "a").await;
+    let hidden = [zk_coordination::session::Acl {
+        perms: zk_coordination::session::Perms::WRITE,
+        ..OPEN_ACL_UNSAFE[0].clone()
+    }];
+    let secret = "/groups/web/secret";
+    operator.create_with_acl(secret, b"", CreateMode::Ephemeral, &hidden).await.unwrap();
+    let mut group = Group::open(&sessions, GROUP).await.unwrap_err();
+    assert!(group.to_string().contains("NoAuth"), "{group}");
+    operator.delete(secret, None).await.unwrap();
+    let mut open = Group::open(&sessions, GROUP).await.unwrap();
+    operator.create_with_acl(secret, b"", CreateMode::Ephemeral, &hidden).await.unwrap();
+    let members = open.changed().await.unwrap();
+    group = GroupError::from(members.error().unwrap().clone());
+    assert!(group.to_string().contains("NoAuth"), "{group}");
+    assert_eq!(ids(&open), ["a"]);
+    operator.delete(secret, None).await.unwrap();
+    assert!(open.changed().await.unwrap().error().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_follows_its_path_through_deletion_and_creation() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    for _ in 0..3 {
+        let a = joined(&sessions, "a").await;
+        expect(&mut group, &["a"]).await;
+        a.leave().await.unwrap();
+        expect(&mut group, &[]).await;
+        operator.delete(GROUP, None).await.unwrap();
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replaced_member_is_seen_even_if_it_was_missing_briefly() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    let _a = joined(&sessions, "z").await;
+    let path = "/groups/web/a";
+    for round in 0..20 {
+        let data = round.to_string();
+        operator.create(path, data.as_bytes(), CreateMode::Ephemeral).await.unwrap();
+        let deleted = operator.delete(path, None);
+        let created = operator.create(path, b"again", CreateMode::Ephemeral);
+        let changed = operator.set_data(path, data.as_bytes(), None);
+        deleted.await.unwrap();
+        let czxid = created.await.unwrap().stat.czxid;
+        changed.await.unwrap();
+        settle().await;
+        let members = group.members();
+        let member = members.get("a").unwrap();
+        assert_eq!((&member.data()[..], member.czxid()), (data.as_bytes(), czxid));
+        operator.delete(path, None).await.unwrap();
+        expect(&mut group, &["z"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watcher_reads_the_members_again_after_losses() {
+    for op in [Op::GetChildren2, Op::GetData, Op::Exists, Op::SetWatches] {
+        for nth in 1..=3 {
+            let server = TestServer::in_memory();
+            let (members, watcher) = (sessions(&server, 1).await, sessions(&server, 2).await);
+            let _a = joined(&members, "a").await;
+            let id = watcher.client().session_id();
+            server.on(op).session(id).nth(nth).drop_before_applying();
+            let mut group = Group::open(&watcher, GROUP).await.unwrap();
+            let b = joined(&members, "b").await;
+            expect(&mut group, &["a", "b"]).await;
+            server.connection_of(id).cut(Cut::Rst);
+            b.leave().await.unwrap();
+            expect(&mut group, &["a"]).await;
+            let _c = joined(&members, "c").await;
+            expect(&mut group, &["a", "c"]).await;
+            assert_eq!(watcher.client().session_id(), id, "{op:?} {nth}");
+            server.expire(id);
+            let d = joined(&members, "d").await;
+            expect(&mut group, &["a", "c", "d"]).await;
+            d.leave().await.unwrap();
+            expect(&mut group, &["a", "c"]).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousand_members_cost_one_list_and_one_read_each() {
+    let server = TestServer::in_memory();
+    let (sessions, others) = (sessions(&server, 1).await, client(&server, 2).await);
+    others.create("/groups", b"", CreateMode::Persistent).await.unwrap();
+    others.create(GROUP, b"", CreateMode::Persistent).await.unwrap();
+    for n in 0..1_000 {
+        let path = format!("{GROUP}/{n:04}");
+        others.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    }
+    let before = sessions.client().stats().frames_sent;
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    assert_eq!(group.members().len(), 1_000);
+    assert_eq!(sessions.client().stats().frames_sent - before, 1_001);
+    others.set_data("/groups/web/0007", b"x", None).await.unwrap();
+    assert_eq!(&group.changed().await.unwrap().get("0007").unwrap().data()[..], b"x");
+    assert_eq!(sessions.client().stats().frames_sent - before, 1_002);
+    others.delete("/groups/web/0007", None).await.unwrap();
+    assert_eq!(group.changed().await.unwrap().len(), 999);
+    assert_eq!(sessions.client().stats().frames_sent - before, 1_003);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_members_to_watch_are_an_error() {
+    let server = TestServer::in_memory();
+    let others = client(&server, 2).await;
+    others.create("/g", b"", CreateMode::Persistent).await.unwrap();
+    for n in 0..2 * MEMBER_READS_MAX {
+        others.create(&format!("/g/{n}"), b"", CreateMode::Ephemeral).await.unwrap();
+    }
+    let config = config(1).watches_max(5);
+    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let error = Group::open(&sessions, "/g").await.unwrap_err();
+    assert!(error.to_string().contains("watches"), "{error}");
+    // reason: virtual time, in which the session removes the watches
+    tokio::time::sleep(T).await;
+    let reads = server.on(Op::GetData).always().never_answer();
+    // reason: virtual time, in which a dropped group could send requests
+    tokio::time::sleep(10 * T).await;
+    assert_eq!(reads.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_session_manager_ends_the_group() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    sessions.close().await;
+    while group.changed().await.is_ok() {}
+    assert!(group.members().error().is_some());
+    assert!(Group::open(&sessions, GROUP).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_group_leaves_no_watch_and_no_session() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let _a = joined(&sessions, "a").await;
+    let before = server.with(|truth| truth.watches(0));
+    let group = Group::open(&sessions, GROUP).await.unwrap();
+    drop(group);
+    drop(Group::open(&sessions, GROUP)); // before it has sent anything
+    let ms = Duration::from_millis(1);
+    server.on_any_request().session(sessions.client().session_id()).always().delay(10 * ms);
+    for steps in 0..10 {
+        drop(tokio::time::timeout(steps * 5 * ms, Group::open(&sessions, GROUP)).await);
+    }
+    // reason: virtual time, in which the session removes the watches
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(server.with(|truth| truth.watches(0)), before);
+}

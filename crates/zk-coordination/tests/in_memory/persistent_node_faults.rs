@@ -1,0 +1,283 @@
+//! Persistent nodes through lost requests, lost replies, and a close at any time.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use zk_coordination::limits::RESTORE_PAUSE;
+use zk_coordination::session::SessionManager;
+use zk_coordination::{NodeMode, NodeState, PersistentNode};
+use zk_testing::server::Effect;
+use zk_testing::{Cut, ErrorCode, Op, TestServer};
+
+use crate::persistent_node::{PATH, expect_present, found, sessions_of_all};
+use crate::{T, client, sessions, settle};
+
+const MS: Duration = Duration::from_millis(1);
+
+const OPS: [Op; 8] = [
+    Op::Create2,
+    Op::CreateContainer,
+    Op::Exists,
+    Op::SetData,
+    Op::Delete,
+    Op::Sync,
+    Op::SetWatches,
+    Op::GetData,
+];
+
+/// Goes through every situation of a node.
+async fn live(server: &TestServer, sessions: &SessionManager, mode: NodeMode) {
+    let operator = client(server, 2).await;
+    let builder = PersistentNode::builder(sessions, PATH).data("first").mode(mode).keep_data();
+    let node = builder.start().unwrap();
+    node.wait_until_present(3 * T).await.unwrap();
+    node.set_data("second").await.unwrap();
+    assert_eq!(found(server, PATH).unwrap().data, b"second");
+    server.connection_of(sessions.client().session_id()).cut(Cut::Rst);
+    settle().await;
+    node.wait_until_present(3 * T).await.unwrap();
+    drop(operator.set_data(PATH, b"overwritten", None).await);
+    // reason: virtual time, in which the data is restored, over a lost connection
+    tokio::time::sleep(RESTORE_PAUSE + T / 2).await;
+    assert_eq!(found(server, PATH).unwrap().data, b"second");
+    drop(operator.delete(PATH, None).await);
+    settle().await;
+    node.wait_until_present(3 * T).await.unwrap();
+    // reason: virtual time, in which the node is created, over a lost connection
+    tokio::time::sleep(T / 2).await;
+    match mode {
+        NodeMode::Ephemeral => expect_present(server, sessions, &node).await,
+        _ => assert!(found(server, PATH).is_some()),
+    }
+    assert_eq!(found(server, PATH).unwrap().data, b"second");
+    node.close().await.unwrap();
+    assert!(found(server, PATH).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_request_or_reply_leaves_one_node() {
+    for mode in [NodeMode::Ephemeral, NodeMode::Persistent, NodeMode::Ttl(T)] {
+        for op in OPS {
+            for nth in 1..=3 {
+                for is_applied in [true, false] {
+                    let server = TestServer::in_memory();
+                    let sessions = sessions(&server, 1).await;
+                    let id = sessions.client().session_id();
+                    let fault = server.on(op).session(id).nth(nth);
+                    match is_applied {
+                        true => fault.apply_then_drop_reply(),
+                        false => fault.drop_before_applying(),
+                    };
+                    live(&server, &sessions, mode).await;
+                    assert_eq!(sessions.client().session_id(), id, "{mode:?} {op:?} {nth}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_lives_through_random_cuts() {
+    for seed in 0..20 {
+        let settings = zk_testing::Settings::new().seed(seed);
+        let server = TestServer::in_memory_with(settings);
+        let sessions = sessions(&server, 1).await;
+        let id = sessions.client().session_id();
+        let cut = server.on_any_request().session(id).always().with_probability(0.1);
+        cut.apply_then_drop_reply();
+        let cut = server.on_any_request().session(id).always().with_probability(0.1);
+        cut.drop_before_applying();
+        let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
+        node.wait_until_present(30 * T).await.unwrap();
+        node.set_data("b").await.unwrap();
+        assert_eq!(found(&server, PATH).unwrap().data, b"b", "seed {seed}");
+        node.close().await.unwrap();
+        assert!(found(&server, PATH).is_none(), "seed {seed}");
+    }
+}
+
+/// Fault of the connection at the time of the close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Nothing,
+    Cut,
+    CreateReplyLost,
+}
+
+/// Way to close the handle.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Close,
+    DroppedClose,
+    Drop,
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_at_any_time_leaves_no_node() {
+    let modes = [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent];
+    for mode in modes {
+        for trouble in [Trouble::Nothing, Trouble::Cut, Trouble::CreateReplyLost] {
+            for ending in [Ending::Close, Ending::DroppedClose, Ending::Drop] {
+                for after in 0..16 {
+                    close_after(mode, trouble, ending, after * 5 * MS).await;
+                }
+            }
+        }
+    }
+}
+
+async fn close_after(mode: NodeMode, trouble: Trouble, ending: Ending, after: Duration) {
+    let what = format!("{mode:?} {trouble:?} {ending:?} {after:?}");
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let id = sessions.client().session_id();
+    server.on_any_request().session(id).always().delay(10 * MS);
+    if trouble == Trouble::CreateReplyLost {
+        server.on(Op::Create2).session(id).apply_then_drop_reply();
+    }
+    let node = PersistentNode::builder(&sessions, PATH).mode(mode).start().unwrap();
+    // reason: virtual time, after which the handle is closed
+    tokio::time::sleep(after).await;
+    if trouble == Trouble::Cut {
+        server.connection_of(id).cut(Cut::Rst);
+    }
+    match ending {
+        Ending::Close => node.close().await.unwrap(),
+        Ending::DroppedClose => {
+            let pause = pin!(tokio::time::sleep(7 * MS)); // reason: virtual time of the close
+            let (close, pause) = (pin!(node.close()), pause);
+            if let Either::Left((closed, _)) = select(close, pause).await {
+                closed.unwrap();
+            }
+        }
+        Ending::Drop => drop(node),
+    }
+    // reason: virtual time, in which the node is deleted over the next connection
+    tokio::time::sleep(T / 2).await;
+    let left = server.with(|truth| {
+        let group = truth.tree().node("/services/web");
+        group.map_or(0, |group| group.children().count())
+    });
+    assert_eq!(left, 0, "{what}");
+    assert_eq!(sessions.client().session_id(), id, "{what}: by the session, not by its end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_between_two_sessions_deletes_the_old_node() {
+    let server = TestServer::ensemble(3);
+    let sessions = sessions(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let old = sessions.client();
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    // reason: virtual time; the next leader starts the clock of the session again
+    tokio::time::sleep(T * 8 / 10).await;
+    assert!(server.elect(1) && server.elect(0));
+    old.wait_for_end().await;
+    let closing = tokio::spawn(node.close());
+    settle().await;
+    assert!(!closing.is_finished() && found(&server, PATH).is_some());
+    server.accept_connects(0);
+    closing.await.unwrap().unwrap();
+    assert!(server.with(|truth| truth.is_alive(old.session_id())));
+    assert!(found(&server, PATH).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_keeps_the_node_of_another_process() {
+    let server = TestServer::in_memory();
+    let (first, second) = (sessions(&server, 1).await, sessions(&server, 2).await);
+    let node = PersistentNode::start(&first, PATH, "first").unwrap();
+    expect_present(&server, &first, &node).await;
+    for is_closed in [true, false] {
+        let other = PersistentNode::start(&second, PATH, "second").unwrap();
+        settle().await;
+        match is_closed {
+            true => other.close().await.unwrap(),
+            false => drop(other),
+        }
+        settle().await;
+        expect_present(&server, &first, &node).await;
+    }
+    assert_eq!(node.state().borrow().stat().unwrap().version, 0);
+}
+
+/// The first delete is applied and its reply is lost. The repeated one finds the node of the next
+/// process.
+#[tokio::test(start_paused = true)]
+async fn repeated_close_keeps_the_next_node_of_the_path() {
+    let server = TestServer::in_memory();
+    let (first, second) = (sessions(&server, 1).await, sessions(&server, 2).await);
+    let node = PersistentNode::start(&first, PATH, "first").unwrap();
+    expect_present(&server, &first, &node).await;
+    let other = PersistentNode::start(&second, PATH, "second").unwrap();
+    settle().await;
+    let creates = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&creates);
+    server.with(|truth| {
+        truth.observe(move |_, commit| {
+            if commit.effect == Effect::Created(PATH) {
+                count.fetch_add(1, Relaxed);
+            }
+        });
+    });
+    let lost = server.on(Op::Delete).apply_then_drop_reply();
+    node.close().await.unwrap();
+    expect_present(&server, &second, &other).await;
+    assert_eq!((lost.count(), creates.load(Relaxed)), (1, 1));
+}
+
+/// The next server has not applied the create yet whose reply was lost.
+#[tokio::test(start_paused = true)]
+async fn close_at_a_slow_follower_finds_the_created_node() {
+    let server = TestServer::ensemble(2);
+    let sessions = sessions_of_all(&server, 1).await;
+    let id = sessions.client().session_id();
+    while server.with(|truth| truth.connection_of(id)).is_none() {
+        settle().await;
+    }
+    server.lag(1, T / 3);
+    server.refuse_connects(1);
+    server.connection_of(id).cut(Cut::Rst);
+    // reason: virtual time, in which the session connects to the leader
+    tokio::time::sleep(T / 2).await;
+    server.accept_connects(1);
+    server.refuse_connects(0);
+    let lost = server.on(Op::Create2).apply_then_drop_reply();
+    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    while lost.count() == 0 {
+        tokio::time::sleep(MS).await; // reason: virtual time, in which the create is sent
+    }
+    node.close().await.unwrap();
+    assert!(found(&server, "/n").is_none());
+    assert_eq!(sessions.client().session_id(), id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_reports_a_rejected_deletion() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    server.on(Op::Delete).answer(ErrorCode::NO_AUTH);
+    let error = node.close().await.unwrap_err();
+    let NodeState::Closed { error: Some(cause) } = error.state() else { panic!("{error}") };
+    assert_eq!(cause.code(), Some(ErrorCode::NO_AUTH));
+    assert!(error.to_string().contains("not confirmed"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_waits_change_nothing() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
+    drop(node.wait_until_present(T));
+    drop(node.set_data("b"));
+    expect_present(&server, &sessions, &node).await;
+    settle().await;
+    assert_eq!(found(&server, PATH).unwrap().data, b"b");
+}

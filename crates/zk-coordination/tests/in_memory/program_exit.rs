@@ -1,0 +1,93 @@
+//! Programs that end while they keep a node. The server runs on a thread of its own.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use zk_coordination::session::{Config, SessionManager};
+use zk_coordination::{NodeState, PersistentNode};
+use zk_testing::TestServer;
+
+/// Session timeout, far longer than a test waits.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Time that a test waits for a condition: half of the session timeout.
+const SOON: Duration = Duration::from_secs(20);
+
+fn server_on_a_thread() -> TestServer {
+    let (started, server) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            started.send(TestServer::start().await.unwrap()).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    server.recv().unwrap()
+}
+
+fn config_of(server: &TestServer) -> Config {
+    Config::new(&server.connect_string()).unwrap().session_timeout(SESSION_TIMEOUT)
+}
+
+#[allow(clippy::disallowed_methods, reason = "a real server on a real clock")]
+fn wait_until_no_session(server: &TestServer) {
+    let begun = Instant::now();
+    while server.with(|servers| servers.sessions().count()) > 0 {
+        assert!(begun.elapsed() < SOON, "the session is not closed");
+        thread::sleep(Duration::from_millis(1)); // reason: a server on another thread is polled
+    }
+}
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn multi_thread() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+async fn kept(server: &TestServer) -> (SessionManager, PersistentNode) {
+    let sessions = SessionManager::connect(config_of(server)).await.unwrap();
+    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    node.wait_until_present(SOON).await.unwrap();
+    (sessions, node)
+}
+
+#[test]
+fn program_that_returns_leaves_no_node_behind() {
+    for runtime in [current_thread, multi_thread] {
+        let server = server_on_a_thread();
+        let runtime = runtime();
+        runtime.block_on(async { drop(kept(&server).await) });
+        drop(runtime);
+        wait_until_no_session(&server);
+        assert!(!server.with(|truth| truth.tree().contains("/n")));
+    }
+}
+
+#[test]
+fn runtime_that_ends_first_closes_the_node() {
+    let server = server_on_a_thread();
+    let runtime = current_thread();
+    let (_sessions, node) = runtime.block_on(kept(&server));
+    drop(runtime);
+    assert!(matches!(&*node.state().borrow(), NodeState::Closed { error: Some(_) }));
+    wait_until_no_session(&server);
+}
+
+#[test]
+fn node_is_kept_and_closed_on_a_dedicated_thread() {
+    let server = server_on_a_thread();
+    let (sessions, thread) = SessionManager::connect_blocking(config_of(&server)).unwrap();
+    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    thread.block_on(node.wait_until_present(SOON)).unwrap();
+    thread.block_on(node.set_data("b")).unwrap();
+    thread.block_on(node.close()).unwrap();
+    assert!(!server.with(|truth| truth.tree().contains("/n")));
+    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    thread.block_on(node.wait_until_present(SOON)).unwrap();
+    drop((sessions, node));
+    wait_until_no_session(&server);
+}

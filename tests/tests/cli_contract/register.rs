@@ -1,0 +1,70 @@
+//! Tests of `zk register`.
+
+use zk_tests::{Running, poll};
+
+use crate::{LIMIT, expect_failure, expect_refused, zk};
+
+/// Script of a command that runs until its standard input ends.
+const RUN: &str = "echo runs $ZK_NODE; exec cat";
+
+fn expect_running(kept: &Running) {
+    poll(LIMIT, || kept.stdout().contains("runs").then_some(()))
+        .expect("the command does not start");
+}
+
+#[test]
+fn node_exists_while_the_command_runs() {
+    let Some(zk) = zk("register") else { return };
+    let mut kept = zk.start(&["register", "/a/b", "data", "--", "sh", "-c", RUN]);
+    expect_running(&kept);
+    assert_eq!(zk.ok(&["get", "/a/b"]), "data");
+    let first = zk.ok(&["stat", "/a/b"]);
+    zk.ok(&["delete", "/a/b"]);
+    let again = poll(LIMIT, || Some(zk.run(&["stat", "/a/b"])).filter(|it| it.code() == Some(0)));
+    assert_ne!(again.expect("it is not created again").stdout, first);
+    assert!(!kept.has_ended(), "the command runs on");
+    kept.end_input();
+    let ended = kept.wait(LIMIT);
+    assert_eq!((ended.code(), &*ended.stdout), (Some(0), "runs /a/b\n"), "{ended:?}");
+    assert_eq!(zk.run(&["exists", "/a/b"]).code(), Some(1));
+}
+
+#[test]
+fn command_gets_the_path_and_gives_the_exit_status() {
+    let Some(zk) = zk("register-status") else { return };
+    let ended = zk.run(&["register", "/a", "--", "sh", "-c", "echo $ZK_NODE; exit 7"]);
+    assert_eq!((ended.code(), &*ended.stdout), (Some(7), "/a\n"), "{ended:?}");
+    assert_eq!(zk.run(&["exists", "/a"]).code(), Some(1));
+}
+
+#[test]
+fn second_registration_waits_for_the_first() {
+    let Some(zk) = zk("register-twice") else { return };
+    let mut first = zk.start(&["register", "/a", "first", "--", "sh", "-c", RUN]);
+    expect_running(&first);
+    let late = zk.run(&["register", "/a", "late", "--timeout", "0.5", "--", "true"]);
+    assert_eq!(late.code(), Some(75), "{late:?}");
+    assert!(late.stderr.contains("belongs to session"), "{late:?}");
+    let mut second = zk.start(&["register", "/a", "second", "--", "sh", "-c", RUN]);
+    poll(LIMIT, || second.stderr().contains("belongs to session").then_some(())).expect("no wait");
+    assert_eq!(zk.ok(&["get", "/a"]), "first");
+    first.end_input();
+    assert_eq!(first.wait(LIMIT).code(), Some(0));
+    expect_running(&second);
+    assert_eq!(zk.ok(&["get", "/a"]), "second");
+    second.end_input();
+    assert_eq!(second.wait(LIMIT).code(), Some(0));
+}
+
+#[test]
+fn rejected_registration_fails_at_once() {
+    let Some(zk) = zk("register-rejected") else { return };
+    zk.ok(&["create", "/p", "--acl", "world:anyone:r"]);
+    expect_failure(&zk.run(&["register", "/p/a", "--", "true"]), 1, "NoAuth");
+}
+
+#[test]
+fn register_needs_a_path_and_a_command() {
+    expect_refused(&["register", "/e"], "the command goes after --");
+    expect_refused(&["register", "e", "--", "true"], "path");
+}
