@@ -9,6 +9,9 @@
 mod atomic;
 mod atomic_faults;
 mod atomic_once;
+mod barrier;
+mod double_barrier;
+mod double_barrier_faults;
 mod random;
 
 use std::pin::pin;
