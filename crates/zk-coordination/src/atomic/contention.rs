@@ -1,4 +1,4 @@
-//! What a change does after a conflict: it waits, and then contends with a lock.
+//! Conflicts of a change: pauses, and promotion to a lock.
 
 use zk_recipes::session::Client;
 use zk_recipes::{Guard, Mutex};

@@ -48,7 +48,7 @@ impl ValueNode {
         Ok(unless(ErrorCode::NO_NODE, read)?.map(Read::from))
     }
 
-    /// Replaces the value by what `next` makes of it, until no other client is faster. Returns
+    /// Replaces the value with the result of `next`, and starts again after each conflict. Returns
     /// `None`, and changes nothing, if `next` does.
     ///
     /// A missing node has the value `zero`.

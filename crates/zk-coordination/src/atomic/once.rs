@@ -26,9 +26,9 @@ use crate::requests::{is_unanswered, repeat, retry, unless};
 /// cannot delete the number's node while it has some.
 ///
 /// **Cost**: an addition sends three requests in two round trips, and one transaction more for each
-/// conflict. A repeated one sends two. Each marker takes some 200 bytes of the servers' memory, and
-/// a server cannot list a node with more children than fit into its `jute.maxbuffer`, some 20,000
-/// with ids of 36 characters. Call [`forget_operations`](Self::forget_operations) now and then.
+/// conflict. A repeated one sends two. The servers keep all markers in memory. A client must be able
+/// to list them: with ids of 36 characters, a Java client lists some 20,000 by default, and this one
+/// 16 times as many. Call [`forget_operations`](Self::forget_operations) now and then.
 impl<N: Number> AtomicNumber<N> {
     /// Adds to the number, unless an operation with this id already has. Returns the number right
     /// after the operation was applied, whether now or by an earlier call.
@@ -221,5 +221,5 @@ async fn look(
     Ok((value.map(Read::from), marker.map(data)))
 }
 
-/// What the names of markers begin with.
+/// Beginning of the names of markers.
 const PREFIX: &str = "operation-";

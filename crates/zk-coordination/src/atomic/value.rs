@@ -177,7 +177,7 @@ impl AtomicValue {
         Ok(set.is_some())
     }
 
-    /// Replaces the value by what `next` makes of it, and returns the new value. Returns `None`, and
+    /// Replaces the value with the result of `next`, and returns it. Returns `None`, and
     /// changes nothing, if `next` does.
     ///
     /// `next` may be called several times. It must not block.

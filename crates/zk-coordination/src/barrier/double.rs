@@ -17,8 +17,7 @@ use crate::requests::within;
 /// be used again and again: each opening begins a new *generation*. The handle is cheap to clone.
 ///
 /// # What it promises
-/// * **Nobody enters early**: the barrier opens in one transaction, which checks that `n` members
-///   exist at that moment. A member enters when it has read that the barrier opened with it.
+/// * **No early entry**: the barrier opens in one transaction, which checks that `n` members exist. A member enters when it has read that the barrier opened with it.
 /// * **Exactly `n`**: if there are more than `n` members, the `n` oldest ones enter. The others wait
 ///   for the next generation, and count for it.
 /// * **Generations do not mix**: a new member waits until all members of the open generation have
@@ -38,8 +37,8 @@ use crate::requests::within;
 /// * If a member of Curator's arrives last, it counts first and opens the barrier in another request.
 ///   A member that dies in between is still counted. A member of ours that times out in between is
 ///   counted and gone.
-/// * A member of Curator's that times out leaves its node behind (CURATOR-318). One that times out in
-///   `leave` deletes `ready`, which also ends `leave` for ours.
+/// * A member of Curator's that times out leaves its node behind (CURATOR-318). A timeout of its
+///   `leave` deletes `ready`, which ends the `leave` of our members too.
 ///
 /// # On the wire
 /// ```text

@@ -1,4 +1,4 @@
-//! Members of a double barrier: those that wait, and those that have entered.
+//! Members of a double barrier: their nodes, and the handle of a member that has entered.
 
 use std::time::Duration;
 

@@ -169,7 +169,7 @@ impl<'a> Entering<'a> {
         match error.code() {
             Some(ErrorCode::NO_NODE | ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Ok(false),
             Some(_) => Err(error.into()),
-            // A second look shows whether it was applied.
+            // The next read shows whether it was applied.
             None => match error.kind() {
                 ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut => Ok(false),
                 _ => Err(error.into()),
@@ -228,7 +228,7 @@ impl<'a> Entering<'a> {
     }
 }
 
-/// What a member sees.
+/// State of the barrier, for a member that has not entered.
 enum Look {
     /// The barrier has opened with it.
     Open(View),

@@ -1,4 +1,4 @@
-//! Generations of a double barrier: what its node `ready` says, and when a generation is over.
+//! Generations of a double barrier: the node `ready`, and the end of a generation.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ fn newest(data: &[u8]) -> Option<i64> {
     i64::from_str_radix(digits, 16).ok()
 }
 
-/// What the data of a node `ready` begins with.
+/// Beginning of the data of a node `ready`.
 const PREFIX: &str = "newest member 0x";
 
 /// Returns the names of the members among a barrier's children.
@@ -74,7 +74,7 @@ pub(super) async fn wait_for_end(client: &Client, barrier: &str, ready: i64) -> 
     }
 }
 
-/// What is left of a generation.
+/// Remaining members of a generation.
 struct Remaining {
     members: Vec<String>,
     /// A version of the barrier's node in this generation.
@@ -109,7 +109,7 @@ async fn delete_ready(client: &Client, barrier: &str, version: i32) -> Result<bo
     Ok(deleted.is_some())
 }
 
-/// What a member sees of a barrier.
+/// The barrier's node, and `ready`.
 pub(super) struct View {
     /// The version of the barrier's node, which was read before the rest.
     pub(super) version: i32,

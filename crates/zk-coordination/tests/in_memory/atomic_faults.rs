@@ -1,4 +1,4 @@
-//! Random additions under random faults: the sum of what the results say is the number in the node.
+//! Random additions under random faults. The sum of their results is the number in the node.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::sessions;
 const CLIENTS: u128 = 4;
 const ADDITIONS: i64 = 12;
 
-/// What the results of the additions say.
+/// Sums of the additions, by their results.
 #[derive(Default)]
 struct Told {
     applied: i64,

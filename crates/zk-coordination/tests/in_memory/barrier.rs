@@ -172,7 +172,7 @@ async fn barrier_reports_rejected_requests() {
 
 /// A server that lags shows no barrier. Without a `sync`, its clients pass.
 #[tokio::test(start_paused = true)]
-async fn nobody_passes_a_set_barrier() {
+async fn set_barrier_stops_waiters_on_any_server() {
     let server = TestServer::ensemble(3);
     let setter = client_of_three(&server, 1).await;
     let setter = Barrier::new(&setter, "/b").unwrap();

@@ -489,7 +489,7 @@ async fn number_of_members_is_checked() {
     expect_empty(&server).await;
 }
 
-/// Whatever the step, no node and no watch stays, and the next members enter.
+/// After each step, no node and no watch stays, and the next members enter.
 #[tokio::test(start_paused = true)]
 async fn dropped_member_leaves_nothing_behind() {
     for trouble in [None, Some(Op::Create2), Some(Op::Multi), Some(Op::Delete)] {

@@ -21,9 +21,9 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Generation {
     /// The members that were alive.
     alive: BTreeSet<String>,
-    /// Those whose `enter` has returned.
+    /// Number of members whose `enter` has returned.
     entered: usize,
-    /// Those that have entered and not begun to leave, with the ids of their sessions.
+    /// Members that have entered and not begun to leave, with the ids of their sessions.
     inside: BTreeSet<(String, i64)>,
 }
 
