@@ -49,9 +49,24 @@ impl Curator {
         Self::with_options(connect_string, timeout, &[])
     }
 
+    /// Starts another program of `tests/java/`, which is controlled in the same way. See
+    /// [`Curator::with_timeout`].
+    pub fn with_program(program: &str, connect_string: &str, timeout: Duration) -> Option<Self> {
+        Self::run_program(program, connect_string, timeout, &[])
+    }
+
     /// Starts the process with options: `namespace=NAME`, or `digest=USER:SECRET`, which gives only
     /// that user access to its nodes. See [`Curator::with_timeout`].
     pub fn with_options(connect_string: &str, timeout: Duration, options: &[&str]) -> Option<Self> {
+        Self::run_program("CuratorPeer.java", connect_string, timeout, options)
+    }
+
+    fn run_program(
+        program: &str,
+        connect_string: &str,
+        timeout: Duration,
+        options: &[&str],
+    ) -> Option<Self> {
         let distribution = or_skip(Distribution::find())?;
         let jars = jars();
         if let Some(missing) = jars.iter().find(|jar| !jar.exists()) {
@@ -67,12 +82,14 @@ impl Curator {
             class_path.push(":");
         }
         class_path.push(distribution.class_path());
-        Self::run(distribution.java(), &class_path, (connect_string, timeout, options))
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("java").join(program);
+        Self::run(distribution.java(), &class_path, &program, (connect_string, timeout, options))
     }
 
     fn run(
         java: &Path,
         class_path: &OsStr,
+        program: &Path,
         (connect_string, timeout, options): (&str, Duration, &[&str]),
     ) -> Option<Self> {
         let mut process = Command::new(java)
@@ -80,7 +97,7 @@ impl Curator {
             .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
             .arg("-cp")
             .arg(class_path)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/CuratorPeer.java"))
+            .arg(program)
             .arg(connect_string)
             .arg(timeout.as_millis().to_string())
             .args(options)
@@ -106,11 +123,15 @@ impl Curator {
             Err(RecvTimeoutError::Disconnected) => {
                 let said: Vec<String> = errors.join().unwrap();
                 let said = said.join("\n");
-                assert!(said.contains("jdk.compiler"), "CuratorPeer does not start: {said}");
+                assert!(
+                    said.contains("jdk.compiler"),
+                    "{} does not start: {said}",
+                    program.display()
+                );
                 eprintln!("SKIPPED: Java without a compiler");
                 None
             }
-            unexpected => panic!("CuratorPeer is not ready: {unexpected:?}"),
+            unexpected => panic!("{} is not ready: {unexpected:?}", program.display()),
         }
     }
 
