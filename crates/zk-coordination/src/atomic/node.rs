@@ -26,6 +26,15 @@ pub(super) struct Read {
     pub(super) stat: Stat,
 }
 
+/// What a change does if the node does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It takes the value for `zero`.
+    IsZero,
+    /// It changes nothing.
+    IsNoValue,
+}
+
 /// Result of an attempt to write a value.
 pub(super) enum Written {
     Done,
@@ -51,15 +60,15 @@ impl ValueNode {
     /// Replaces the value with the result of `next`, and starts again after each conflict. Returns
     /// `None`, and changes nothing, if `next` does.
     ///
-    /// A missing node has the value `zero`.
     pub(super) async fn change(
         &self,
+        missing: Missing,
         mut next: impl FnMut(&Bytes) -> Result<Option<Bytes>, AtomicError>,
     ) -> Result<Option<Bytes>, AtomicError> {
         let mut contention = self.contention();
         loop {
             let Some(read) = self.read().await? else {
-                if next(&self.zero)?.is_none() {
+                if missing == Missing::IsNoValue || next(&self.zero)?.is_none() {
                     return Ok(None);
                 }
                 self.create_zero().await?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zk_recipes::session::{Client, PathError};
 
 use super::error::AtomicError;
-use super::node::ValueNode;
+use super::node::{Missing, ValueNode};
 use super::value::AtomicValue;
 
 /// Counter of 64 bits: Curator's `DistributedAtomicLong`.
@@ -148,8 +148,8 @@ impl<N: Number> AtomicNumber<N> {
         self.value.set(number.encode()).await
     }
 
-    /// Sets the number if it equals `expected`. Returns false, and changes nothing, if it does not. A
-    /// missing node is 0.
+    /// Sets the number if it equals `expected`. Returns false, and changes nothing, if it does not, or
+    /// if the node does not exist, as Curator does. [`initialize`](Self::initialize) creates it.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -157,8 +157,8 @@ impl<N: Number> AtomicNumber<N> {
     /// # Cancel safety
     /// The number may or may not be set when the future is dropped.
     pub async fn compare_and_set(&self, expected: N, number: N) -> Result<bool, AtomicError> {
-        let set = self.update(|now| (now == expected).then_some(number)).await?;
-        Ok(set.is_some())
+        let next = |now: &Bytes| Ok((self.decode(now)? == expected).then(|| number.encode()));
+        Ok(self.node().change(Missing::IsNoValue, next).await?.is_some())
     }
 
     /// Adds to the number, and returns the new number.
@@ -223,7 +223,7 @@ impl<N: Number> AtomicNumber<N> {
         mut next: impl FnMut(N) -> Option<N>,
     ) -> Result<Option<N>, AtomicError> {
         let next = |now: &Bytes| Ok(next(self.decode(now)?).map(N::encode));
-        let set = self.node().change(next).await?;
+        let set = self.node().change(Missing::IsZero, next).await?;
         set.map(|data| self.decode(&data)).transpose()
     }
 

@@ -37,7 +37,8 @@ impl<N: Number> AtomicNumber<N> {
     /// After an error with an unknown outcome, call again with the same id, on any session.
     ///
     /// ```no_run
-    /// # async fn example(client: zk_coordination::session::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use zk_coordination::{AtomicError, session::Client};
+    /// # async fn example(client: Client) -> Result<(), AtomicError> {
     /// use zk_coordination::AtomicLong;
     ///
     /// let revenue = AtomicLong::new(&client, "/counters/revenue")?;

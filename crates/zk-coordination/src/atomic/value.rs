@@ -6,7 +6,7 @@ use zk_recipes::session::{Client, CreateMode, ErrorCode, Outcome, PathError};
 
 use super::contention::Promotion;
 use super::error::AtomicError;
-use super::node::ValueNode;
+use super::node::{Missing, ValueNode};
 use crate::requests::{Repeated, repeat, retry, unless};
 
 /// A value in its own node that many clients change at once: Curator's `DistributedAtomicValue`, on
@@ -49,8 +49,10 @@ use crate::requests::{Repeated, repeat, retry, unless};
 ///
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let owner = AtomicValue::new(&client, "/shards/7/owner")?;
-/// if owner.compare_and_set(b"", b"worker-3".as_slice()).await? {
+/// if owner.initialize("worker-3").await? {
 ///     println!("shard 7 had no owner");
+/// } else if owner.compare_and_set(b"worker-2", "worker-3").await? {
+///     println!("worker 2 was the owner");
 /// }
 /// # Ok(())
 /// # }
@@ -159,8 +161,8 @@ impl AtomicValue {
         }
     }
 
-    /// Sets the value if it equals `expected`. Returns false, and changes nothing, if it does not,
-    /// or if the node does not exist and `expected` is not empty.
+    /// Sets the value if it equals `expected`. Returns false, and changes nothing, if it does not, or
+    /// if the node does not exist. [`initialize`](Self::initialize) creates it.
     ///
     /// # Errors
     /// Returns the error of a request, and the errors of conflicts; see [`AtomicError`].
@@ -173,8 +175,8 @@ impl AtomicValue {
         value: impl Into<Bytes>,
     ) -> Result<bool, AtomicError> {
         let value = value.into();
-        let set = self.update(|now| (now == expected).then(|| value.clone())).await?;
-        Ok(set.is_some())
+        let next = |now: &Bytes| Ok((now == expected).then(|| value.clone()));
+        Ok(self.node.change(Missing::IsNoValue, next).await?.is_some())
     }
 
     /// Replaces the value with the result of `next`, and returns it. Returns `None`, and
@@ -191,6 +193,6 @@ impl AtomicValue {
         &self,
         mut next: impl FnMut(&[u8]) -> Option<Bytes>,
     ) -> Result<Option<Bytes>, AtomicError> {
-        self.node.change(|now| Ok(next(now))).await
+        self.node.change(Missing::IsZero, |now| Ok(next(now))).await
     }
 }

@@ -17,7 +17,8 @@ use crate::requests::within;
 /// be used again and again: each opening begins a new *generation*. The handle is cheap to clone.
 ///
 /// # What it promises
-/// * **No early entry**: the barrier opens in one transaction, which checks that `n` members exist. A member enters when it has read that the barrier opened with it.
+/// * **No early entry**: the barrier opens in one transaction, which checks that `n` members exist.
+///   A member enters when it has read that the barrier opened with it.
 /// * **Exactly `n`**: if there are more than `n` members, the `n` oldest ones enter. The others wait
 ///   for the next generation, and count for it.
 /// * **Generations do not mix**: a new member waits until all members of the open generation have

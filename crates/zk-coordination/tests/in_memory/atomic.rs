@@ -105,15 +105,18 @@ async fn compare_and_set_compares_the_value() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let value = AtomicValue::new(&client, "/v").unwrap();
-    assert!(!value.compare_and_set(b"x", b"y".as_slice()).await.unwrap());
+    assert!(!value.compare_and_set(b"", "one").await.unwrap(), "a missing node has no value");
     assert!(data(&server, "/v").is_none(), "a failed comparison creates no node");
+    assert!(value.initialize("").await.unwrap());
     assert!(value.compare_and_set(b"", b"one".as_slice()).await.unwrap());
     assert!(!value.compare_and_set(b"", b"two".as_slice()).await.unwrap());
     assert!(value.compare_and_set(b"one", b"two".as_slice()).await.unwrap());
     let appended = |now: &[u8]| Some(Bytes::from([now, b"!"].concat()));
     assert_eq!(value.update(appended).await.unwrap().unwrap(), "two!");
     let counter = AtomicLong::new(&client, "/c").unwrap();
-    assert!(counter.compare_and_set(0, 7).await.unwrap(), "a missing node is 0");
+    assert!(!counter.compare_and_set(0, 7).await.unwrap());
+    assert!(counter.initialize(0).await.unwrap());
+    assert!(counter.compare_and_set(0, 7).await.unwrap());
     assert!(!counter.compare_and_set(0, 8).await.unwrap());
     assert_eq!(number(&server, "/c"), 7);
 }
