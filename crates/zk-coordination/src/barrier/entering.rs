@@ -9,7 +9,8 @@
 
 use std::pin::pin;
 
-use futures::future::select;
+use futures::TryFutureExt as _;
+use futures::future::{select, try_join};
 use zk_recipes::session::{
     Client, CreateMode, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Stat, Watch, path,
 };
@@ -145,8 +146,8 @@ impl<'a> Entering<'a> {
     async fn seen(&self, member: &str) -> Result<Option<(Stat, View)>, Error> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let look = |client: &Client| {
-            let (own, view) = (client.exists(member), view(client.clone(), path));
-            async move { Ok(own.await?.zip(view.await?)) }
+            let view = view(client.clone(), path);
+            try_join(client.exists(member), view).map_ok(|(own, view)| own.zip(view))
         };
         retry(client).run(look).await
     }
