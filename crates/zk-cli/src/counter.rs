@@ -30,7 +30,7 @@ pub(crate) struct Counter {
     #[arg(long, value_name = "ID", requires = "add")]
     once: Option<String>,
 
-    /// Set the number, whatever it is.
+    /// Set the number unconditionally.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     set: Option<i64>,
 

@@ -26,7 +26,7 @@ pub(super) struct Read {
     pub(super) stat: Stat,
 }
 
-/// What a change does if the node does not exist.
+/// Meaning of a missing node for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     /// It takes the value for `zero`.
