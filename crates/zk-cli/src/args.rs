@@ -11,7 +11,9 @@ use zk_recipes::session::{Acl, PathError, validate_path};
 use zk_testing::Version;
 
 use crate::acl::{self, NewNodeAcl};
+use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
+use crate::counter::Counter;
 use crate::data::NewData;
 use crate::ensemble::Reconfig;
 use crate::failure::Failure;
@@ -55,7 +57,7 @@ Exit status:
   64  the command line cannot be understood
   69  the ensemble cannot be reached
   74  the lock was lost while the command ran
-  75  the lock was not acquired in time
+  75  the lock was not acquired, or the barrier not removed, in time
   78  another kind of lock uses the path, which would not exclude this one
 
 A command goes on after a lost connection. It repeats a request, if need be in another session, if the
@@ -261,6 +263,22 @@ Example:
         path: String,
     },
 
+    /// Print a counter, or add to it.
+    ///
+    /// The number has 8 bytes, the highest first, as that of Curator's DistributedAtomicLong. Java
+    /// services can use the same counter. A missing node is 0, and a change creates it.
+    ///
+    /// An addition never counts twice. If the connection is lost and the node does not show the
+    /// outcome, the command fails, and says that the request may have been applied. With --once the
+    /// command can be repeated: of all additions with one id, one counts.
+    Counter(Counter),
+
+    /// Wait until a barrier is removed; set it, or remove it.
+    ///
+    /// The barrier is set while its node exists, as that of Curator's DistributedBarrier. It outlives
+    /// the command that sets it. Its removal ends the wait of all commands and Java services.
+    Barrier(BarrierArgs),
+
     /// Print a node and all below it as JSON lines: data and access control lists.
     ///
     /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
@@ -445,6 +463,8 @@ impl Command {
             | Self::Exists { path }
             | Self::Ls { path, .. }
             | Self::Count { path }
+            | Self::Counter(Counter { path, .. })
+            | Self::Barrier(BarrierArgs { path, .. })
             | Self::Sync { path }
             | Self::Export { path }
             | Self::Import { path, .. }

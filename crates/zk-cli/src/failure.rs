@@ -16,7 +16,8 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const UNREACHABLE: u8 = 69;
 /// The lock was lost while the command ran (`EX_IOERR`).
 const LOST: u8 = 74;
-/// The lock was not acquired, or the node not created, in time (`EX_TEMPFAIL`).
+/// The lock was not acquired, the node not created, or the barrier not removed, in time
+/// (`EX_TEMPFAIL`).
 const NOT_IN_TIME: u8 = 75;
 /// Another recipe uses the path (`EX_CONFIG`).
 const FOREIGN_NODE: u8 = 78;
@@ -70,6 +71,10 @@ impl Failure {
 
     pub(crate) fn not_registered(message: &str) -> Self {
         Self::new(NOT_IN_TIME, message.to_owned())
+    }
+
+    pub(crate) fn still_set(path: &str) -> Self {
+        Self::new(NOT_IN_TIME, format!("{path}: the barrier is still set"))
     }
 
     pub(crate) fn usage(message: String) -> Self {

@@ -3,8 +3,10 @@
 mod acl;
 mod acquired_lock;
 mod args;
+mod barrier;
 mod bench;
 mod child;
+mod counter;
 mod data;
 mod doctor;
 mod ensemble;
@@ -202,6 +204,8 @@ async fn operate(
         Command::Find(find) => find::find(client, retry, find, output).await,
         Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
+        Command::Counter(counter) => counter::run(client, counter, output).await,
+        Command::Barrier(args) => barrier::run(sessions, client, args).await,
         Command::Export { path } => {
             let exported = transfer::export(client, retry, path, sessions.servers(), output).await;
             exported.map_err(Failure::of_stream)

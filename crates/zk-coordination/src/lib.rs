@@ -7,22 +7,32 @@
 //! | `NodeCache` | [`Cache::node`]; [`watch_value`] for a value |
 //! | `PersistentNode`, `PersistentTtlNode` | [`PersistentNode`] |
 //! | `GroupMember` | [`GroupMember`] to join, [`Group`] to read the members |
+//! | `DistributedAtomicLong`, `DistributedAtomicInteger` | [`AtomicLong`], [`AtomicInteger`] |
+//! | `DistributedAtomicValue` | [`AtomicValue`] |
+//! | `PromotedToLock` | [`AtomicNumber::promote_to_lock`] |
+//! | none | [`AtomicNumber::add_once`], exactly once by the id of an operation |
+//! | `DistributedBarrier` | [`Barrier`] |
+//! | `DistributedDoubleBarrier` | [`DoubleBarrier`] |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod limits;
 
+mod atomic;
+mod backoff;
+mod barrier;
 mod cache;
+mod group;
+mod persistent_node;
+mod requests;
 
+pub use atomic::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, AtomicValue, Number};
+pub use barrier::{Barrier, BarrierError, DoubleBarrier, Entered};
 pub use cache::{
     Cache, CacheBuilder, CacheError, CacheStatus, CachedNode, Change, Changes, Snapshot,
     watch_value,
 };
-mod backoff;
-mod group;
-mod persistent_node;
-
 pub use group::{Group, GroupError, GroupMember, Member, Members};
 pub use persistent_node::{
     NodeMode, NodeState, PersistentNode, PersistentNodeBuilder, PersistentNodeError,

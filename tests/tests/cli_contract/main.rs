@@ -8,6 +8,7 @@
 
 mod bench;
 mod connect;
+mod counters;
 mod doctor;
 mod elect;
 mod ensemble;

@@ -6,14 +6,23 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod atomic;
+mod atomic_faults;
+mod atomic_once;
+mod barrier;
 mod cache;
+mod double_barrier;
+mod double_barrier_faults;
 mod group;
 mod persistent_node;
 mod persistent_node_faults;
 mod persistent_node_ttl;
 mod program_exit;
+mod random;
 mod random_members;
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use zk_coordination::session::{Client, Config, SessionManager};
@@ -28,6 +37,12 @@ pub(crate) fn config(seed: u128) -> Config {
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
     config(seed).connect_with(server.clone()).await.unwrap()
+}
+
+/// Opens a session that may use every server of an ensemble of three.
+pub(crate) async fn client_of_three(server: &TestServer, seed: u128) -> Client {
+    let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap();
+    config.session_timeout(T).seed(seed).connect_with(server.clone()).await.unwrap()
 }
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
@@ -77,4 +92,23 @@ impl Random {
         let end = u32::try_from(from.len()).expect("they are few");
         from.get(self.below(end.max(1)) as usize)
     }
+}
+
+/// Polls a future up to `polls` times, and drops it if it is still pending.
+pub(crate) async fn polled<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|cx| match left.checked_sub(1) {
+        None => Poll::Ready(None),
+        Some(fewer) => {
+            left = fewer;
+            match future.as_mut().poll(cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                // The future is dropped after its last poll, without a wait for its waker.
+                Poll::Pending if left == 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        }
+    })
+    .await
 }

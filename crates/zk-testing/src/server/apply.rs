@@ -136,6 +136,13 @@ impl Tree {
         true
     }
 
+    /// Sets the version of a node's data. Returns whether the node exists.
+    pub(crate) fn set_data_version(&mut self, path: &str, version: i32) -> bool {
+        let Some(node) = self.node_mut(path) else { return false };
+        node.version = version;
+        true
+    }
+
     /// Returns whether the reaper would delete a node now.
     pub(crate) fn is_reapable(node: &Node, now_ms: i64, never_used_max_ms: Option<i64>) -> bool {
         let idle_ms = now_ms.saturating_sub(node.mtime_ms);

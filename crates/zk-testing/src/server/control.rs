@@ -72,6 +72,16 @@ impl Ensemble {
         is_there
     }
 
+    /// Sets the version of a node's data, for tests of its wrap around after `2^32` changes. Returns
+    /// whether the node exists.
+    pub fn set_data_version(&mut self, path: &str, version: i32) -> bool {
+        let mut is_there = true;
+        for server in &mut self.servers {
+            is_there &= server.tree.set_data_version(path, version);
+        }
+        is_there
+    }
+
     /// Moves the servers' time of day by `by_ms`, forward or backward. It determines ctime, mtime
     /// and the age of TTL nodes. Session expiry uses another clock.
     pub fn skew_clock(&mut self, by_ms: i64) {

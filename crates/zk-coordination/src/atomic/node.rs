@@ -1,0 +1,176 @@
+//! The node of an atomic value: reads, and changes that are never applied twice.
+
+use bytes::Bytes;
+use zk_recipes::session::{
+    Client, CreateMode, Error, ErrorCode, NodeData, Outcome, PathError, Stat, validate_path,
+};
+
+use super::contention::{Contention, Promotion};
+use super::error::AtomicError;
+use crate::requests::{Repeated, create_parents, repeat, retry, unless};
+
+/// The node of an atomic value.
+#[derive(Clone, Debug)]
+pub(super) struct ValueNode {
+    pub(super) client: Client,
+    pub(super) path: String,
+    pub(super) promotion: Option<Promotion>,
+    /// The data of a node that a change creates. It stands for the same value as a missing node.
+    pub(super) zero: Bytes,
+}
+
+/// A value with the node that it was read from.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) data: Bytes,
+    pub(super) stat: Stat,
+}
+
+/// Meaning of a missing node for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It takes the value for `zero`.
+    IsZero,
+    /// It changes nothing.
+    IsNoValue,
+}
+
+/// Result of an attempt to write a value.
+pub(super) enum Written {
+    Done,
+    /// Another client changed the value first.
+    Conflict,
+}
+
+impl ValueNode {
+    pub(super) fn new(client: &Client, path: &str, zero: Bytes) -> Result<Self, PathError> {
+        validate_path(path)?;
+        Ok(Self { client: client.clone(), path: path.to_owned(), promotion: None, zero })
+    }
+
+    pub(super) fn contention(&self) -> Contention<'_> {
+        Contention::new(&self.client, &self.path, self.promotion.as_ref())
+    }
+
+    pub(super) async fn read(&self) -> Result<Option<Read>, Error> {
+        let read = retry(&self.client).get_data(&self.path).await;
+        Ok(unless(ErrorCode::NO_NODE, read)?.map(Read::from))
+    }
+
+    /// Replaces the value with the result of `next`, and starts again after each conflict. Returns
+    /// `None`, and changes nothing, if `next` does.
+    ///
+    pub(super) async fn change(
+        &self,
+        missing: Missing,
+        mut next: impl FnMut(&Bytes) -> Result<Option<Bytes>, AtomicError>,
+    ) -> Result<Option<Bytes>, AtomicError> {
+        let mut contention = self.contention();
+        loop {
+            let Some(read) = self.read().await? else {
+                if missing == Missing::IsNoValue || next(&self.zero)?.is_none() {
+                    return Ok(None);
+                }
+                self.create_zero().await?;
+                continue;
+            };
+            let Some(data) = next(&read.data)? else { return Ok(None) };
+            match self.write(&read, &data).await? {
+                Written::Done => return Ok(Some(data)),
+                Written::Conflict => contention.conflict().await?,
+            }
+        }
+    }
+
+    /// Creates the node with the value of a missing one. Repeating it does no harm, so a lost reply
+    /// needs no evidence. The change itself follows in a second request.
+    pub(super) async fn create_zero(&self) -> Result<(), Error> {
+        let create = || self.client.create(&self.path, &self.zero, CreateMode::Persistent);
+        match repeat(&self.client, create).await.reply {
+            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
+            Err(error) => self.create_parents_if_missing(error).await,
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Creates the parents if they caused the error; otherwise returns the error.
+    pub(super) async fn create_parents_if_missing(&self, error: Error) -> Result<(), Error> {
+        let is_top = self.path.rfind('/') == Some(0);
+        match error.code() {
+            Some(ErrorCode::NO_NODE) if !is_top => create_parents(&self.client, &self.path).await,
+            _ => Err(error), // for example because the chroot is missing
+        }
+    }
+
+    /// Writes a value if it has not changed since it was read.
+    ///
+    /// The condition makes the write safe to repeat after a lost reply: of several attempts, the
+    /// server applies one. If it rejects a later attempt, the data decides; see
+    /// [`decide`](Self::decide).
+    pub(super) async fn write(&self, read: &Read, data: &[u8]) -> Result<Written, AtomicError> {
+        let version = self.version(&read.stat)?;
+        let set = || self.client.set_data(&self.path, data, Some(version));
+        let Repeated { reply, is_doubtful } = repeat(&self.client, set).await;
+        let error = match reply {
+            Ok(stat) => return self.done(read, &stat),
+            Err(error) => error,
+        };
+        match error.code() {
+            Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) if !is_doubtful => {
+                Ok(Written::Conflict)
+            }
+            Some(ErrorCode::BAD_VERSION) => self.decide(read, data, error).await,
+            _ if is_doubtful => Err(error.with_outcome(Outcome::Unknown).into()),
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Returns the version that a change may expect.
+    pub(super) fn version(&self, stat: &Stat) -> Result<i32, AtomicError> {
+        match stat.version {
+            -1 => Err(AtomicError::VersionsUsedUp { path: self.path.clone() }),
+            version => Ok(version),
+        }
+    }
+
+    /// Reports a write that the server has applied.
+    pub(super) fn done(&self, read: &Read, stat: &Stat) -> Result<Written, AtomicError> {
+        match stat.czxid == read.stat.czxid {
+            true => Ok(Written::Done),
+            false => Err(AtomicError::NodeRecreated { path: self.path.clone() }),
+        }
+    }
+
+    /// Decides whether a write whose reply was lost was applied, after the server has rejected its
+    /// repetition.
+    ///
+    /// Somebody has written the version after the one that was read: an earlier attempt, or another
+    /// client. If that version is still there with other data, it is from another client, and the
+    /// attempts were not applied. With equal data, and with a later version, nothing tells them
+    /// apart: two clients that add 1 to the same number write the same bytes.
+    async fn decide(&self, read: &Read, data: &[u8], error: Error) -> Result<Written, AtomicError> {
+        let now = self.read().await.map_err(|error| error.with_outcome(Outcome::Unknown))?;
+        match now {
+            Some(now)
+                if now.stat.czxid == read.stat.czxid
+                    && is_next_version(read.stat.version, now.stat.version)
+                    && now.data != data =>
+            {
+                Ok(Written::Conflict)
+            }
+            _ => Err(error.with_outcome(Outcome::Unknown).into()),
+        }
+    }
+}
+
+/// Returns true if one change leads from one version to the other. New servers leave out version -1
+/// (ZOOKEEPER-4743).
+fn is_next_version(version: i32, next: i32) -> bool {
+    next == version.wrapping_add(1) || (version == -2 && next == 0)
+}
+
+impl From<NodeData> for Read {
+    fn from(NodeData { data, stat, .. }: NodeData) -> Self {
+        Self { data: data.unwrap_or_default(), stat }
+    }
+}

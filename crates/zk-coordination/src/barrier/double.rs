@@ -1,0 +1,142 @@
+//! Barrier of a group that begins and ends together: Curator's `DistributedDoubleBarrier`.
+
+use std::time::Duration;
+
+use zk_recipes::session::{Client, validate_path};
+
+use super::entered::Entered;
+use super::entering::Entering;
+use super::error::BarrierError;
+use crate::limits::MEMBERS_MAX;
+use crate::requests::within;
+
+/// A barrier that `n` members enter together and leave together: Curator's
+/// `DistributedDoubleBarrier`, on the same nodes.
+///
+/// Each call of [`enter`](Self::enter) is a member of its own, also on the same client. A barrier can
+/// be used again and again: each opening begins a new *generation*. The handle is cheap to clone.
+///
+/// # What it promises
+/// * **No early entry**: the barrier opens in one transaction, which checks that `n` members exist.
+///   A member enters when it has read that the barrier opened with it.
+/// * **Exactly `n`**: if there are more than `n` members, the `n` oldest ones enter. The others wait
+///   for the next generation, and count for it.
+/// * **Generations do not mix**: a new member waits until all members of the open generation have
+///   left or died. A slow member can neither open nor close a later generation.
+/// * [`Entered::leave`] returns when all `n` members have left or died.
+/// * **Nothing is left behind**: a member that times out, fails or is dropped deletes its node, and
+///   no watch remains. [`enter_timeout`](Self::enter_timeout) also finds out whether the barrier
+///   opened meanwhile; it has then entered.
+/// * A member whose session ends is no longer counted. Members that had entered are not told.
+///
+/// # With Curator in the group
+/// Members of both kinds count for each other, enter together, and leave together. But Curator has no
+/// generations. With one of its members in the group:
+///
+/// * Do not use a path again. A member of Curator's enters at once if it finds `ready`, and its
+///   `leave` also waits for members of the next generation.
+/// * If a member of Curator's arrives last, it counts first and opens the barrier in another request.
+///   A member that dies in between is still counted. A member of ours that times out in between is
+///   counted and gone.
+/// * A member of Curator's that times out leaves its node behind (CURATOR-318). A timeout of its
+///   `leave` deletes `ready`, which ends the `leave` of our members too.
+///
+/// # On the wire
+/// ```text
+/// <path>            a container; each generation increments its version
+/// <path>/<uuid>     a member, ephemeral
+/// <path>/ready      persistent; exists while the barrier is open
+/// ```
+///
+/// Every child but `ready` counts as a member. The data of `ready` is the `czxid` of the newest member
+/// that has entered. The transaction that opens the barrier checks the members, writes the
+/// data of the barrier's node unchanged, which increments its version, and creates `ready`. Clients
+/// need the permission to write the barrier's node.
+///
+/// # What it costs
+/// A member sends twelve requests to enter, in five round trips, and lists the members once. The last
+/// one to arrive sends one more for each member, and the transaction. To leave, a member sends a
+/// delete, lists the members some `ln(n)` times, and sets as many watches.
+///
+/// # What happens on loss
+/// Members wait until the session reconnects or ends. If the session ends, `enter` and `leave` fail,
+/// and the server deletes the member's node.
+///
+/// # Example
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_coordination::DoubleBarrier;
+/// use zk_coordination::session::Client;
+///
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let barrier = DoubleBarrier::new(&client, "/barriers/load-test", 5)?;
+/// let mut entered = barrier.enter().await?;
+/// println!("all five are ready: go");
+/// entered.leave().await?;
+/// println!("all five are done");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoubleBarrier {
+    pub(super) client: Client,
+    pub(super) path: String,
+    pub(super) members: usize,
+}
+
+impl DoubleBarrier {
+    /// Creates a handle for the barrier of `members` at `path`. Sends no request. All members must
+    /// use the same number.
+    ///
+    /// # Errors
+    /// [`BarrierError::MembersOutOfRange`], or an error if `path` is not a valid ZooKeeper path.
+    pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, BarrierError> {
+        validate_path(path)?;
+        let path = path.to_owned();
+        if !(1..=MEMBERS_MAX).contains(&members) {
+            return Err(BarrierError::MembersOutOfRange { path, members });
+        }
+        Ok(Self { client: client.clone(), path, members })
+    }
+
+    /// Returns the path of the barrier's node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Becomes a member, and waits until there are `n`.
+    ///
+    /// # Errors
+    /// Fails if the session ends, or if the server rejects a request;
+    /// [`BarrierError::NodeDeleted`]. The member's node is deleted.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the session deletes the member's node. The barrier may have opened
+    /// before; the member then counts as one that has left.
+    pub async fn enter(&self) -> Result<Entered, BarrierError> {
+        Entering::new(self).enter().await
+    }
+
+    /// As [`enter`](Self::enter), for at most `timeout`. Returns `None` after that time; the member's
+    /// node is then deleted, and the barrier had not opened with it.
+    ///
+    /// The delete is a transaction that fails if the barrier has opened meanwhile. In that case the
+    /// member has entered after all.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter). If the ensemble does not answer within
+    /// [`WITHDRAWAL_TIME`](crate::limits::WITHDRAWAL_TIME) after the timeout, the error is a timeout
+    /// with an unknown outcome: the barrier may have opened. The session deletes the node when it has
+    /// reconnected.
+    ///
+    /// # Cancel safety
+    /// As [`enter`](Self::enter).
+    pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>, BarrierError> {
+        let mut entering = Entering::new(self);
+        match within(&self.client, timeout, entering.enter()).await {
+            Some(entered) => entered.map(Some),
+            None => entering.withdraw_in_time().await,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! How a member enters a double barrier, and how it withdraws.
+//!
+//! A member creates its node only while there is no `ready`, and then lists the members. The newest
+//! member sees all the others that are alive, so at least one member sees `n` of them. That one opens
+//! the barrier. The others wait for `ready`, and need not list the members again.
+//!
+//! A node that is created too late for a generation is deleted again, under the condition that no
+//! later generation has opened with it.
+
+use std::pin::pin;
+
+use futures::TryFutureExt as _;
+use futures::future::{select, try_join};
+use zk_recipes::session::{
+    Client, CreateMode, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Stat, Watch, path,
+};
+
+use super::double::DoubleBarrier;
+use super::entered::{Entered, Member};
+use super::error::BarrierError;
+use super::generation::{READY, Ready, View, members, view, wait_for_end};
+use crate::limits::{
+    CONFLICT_PAUSE, CONFLICT_PAUSE_MAX, READS_CHUNK, RESTARTS_MAX, WITHDRAWAL_TIME,
+};
+use crate::requests::{Backoff, repeat, retry, unless, within};
+
+/// A member that has not entered. Dropping it deletes its node.
+#[derive(Debug)]
+pub(super) struct Entering<'a> {
+    barrier: &'a DoubleBarrier,
+    member: Option<Member>,
+}
+
+impl<'a> Entering<'a> {
+    pub(super) fn new(barrier: &'a DoubleBarrier) -> Self {
+        Self { barrier, member: None }
+    }
+
+    /// Waits until the barrier has opened with this member.
+    pub(super) async fn enter(&mut self) -> Result<Entered, BarrierError> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        let mut backoff = Backoff::new(client, CONFLICT_PAUSE, CONFLICT_PAUSE_MAX);
+        let mut restarts = 0;
+        loop {
+            let Some(member) = self.member.as_ref().map(|member| member.path().to_owned()) else {
+                restarts += 1;
+                if restarts > RESTARTS_MAX {
+                    return Err(BarrierError::NodeDeleted { path: path.clone() });
+                }
+                if self.wait_for_last_generation().await? {
+                    restarts = 0;
+                }
+                self.create().await?;
+                continue;
+            };
+            match self.look(&member).await? {
+                Look::Open(view) => return self.entered(view),
+                Look::TooLate(view) => self.withdraw(&member, view.version).await?,
+                Look::Deleted => self.forget(),
+                Look::Changed => {}
+                Look::Few { ready, own } => drop(select(pin!(ready), pin!(own)).await),
+                Look::Enough { view, members } => {
+                    if !self.open(&view, &members).await? {
+                        backoff.pause().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Withdraws after a timeout. Returns the member if the barrier has opened with it.
+    pub(super) async fn withdraw_in_time(&mut self) -> Result<Option<Entered>, BarrierError> {
+        let client = &self.barrier.client;
+        let withdrawn = within(client, WITHDRAWAL_TIME, self.withdraw_unless_open()).await;
+        withdrawn.unwrap_or_else(|| {
+            let error = Error::new(ErrorKind::TimedOut, Outcome::Unknown);
+            Err(error.on("enter", self.barrier.path.as_str()).into())
+        })
+    }
+
+    /// The `sync` shows what became of a request whose reply was lost.
+    async fn withdraw_unless_open(&mut self) -> Result<Option<Entered>, BarrierError> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        retry(client).run(|client| client.sync(path)).await?;
+        while let Some(member) = self.member.as_ref().map(|member| member.path().to_owned()) {
+            match self.seen(&member).await? {
+                None => self.member = None,
+                Some((stat, view)) if view.admits(&stat) => return self.entered(view).map(Some),
+                Some((_, view)) => self.withdraw(&member, view.version).await?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until the generation before is over, so that its `ready` is not taken for that of the
+    /// next one. Returns false if there was none.
+    async fn wait_for_last_generation(&self) -> Result<bool, Error> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        let mut has_waited = false;
+        loop {
+            let seen = retry(client).run(|client| view(client.clone(), path)).await?;
+            let Some(View { ready: Some(ready), .. }) = seen else { return Ok(has_waited) };
+            wait_for_end(client, path, ready.czxid).await?;
+            has_waited = true;
+        }
+    }
+
+    /// Creates the member's node, with a name that was never used before.
+    async fn create(&mut self) -> Result<(), Error> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        let own = path::child(path, &client.random_uuid());
+        // Before the request, so that a node is deleted if the reply is lost.
+        self.member = Some(Member::new(client, own.clone()));
+        loop {
+            let created = retry(client).create(&own, b"", CreateMode::Ephemeral).await;
+            if unless(ErrorCode::NO_NODE, created)?.is_some() {
+                return Ok(());
+            }
+            let create = || client.ensure_path(path, ParentMode::Containers);
+            repeat(client, create).await.reply?;
+        }
+    }
+
+    /// Finds out what to do next.
+    async fn look(&self, member: &str) -> Result<Look, Error> {
+        let client = &self.barrier.client;
+        let Some((stat, view)) = self.seen(member).await? else { return Ok(Look::Deleted) };
+        match &view.ready {
+            Some(_) if view.admits(&stat) => return Ok(Look::Open(view)),
+            Some(_) => return Ok(Look::TooLate(view)),
+            None => {}
+        }
+        let watch = |client: &Client| watch(client.clone(), &self.barrier.path, member);
+        let Some(Watched { is_ready, members, ready, own }) = retry(client).run(watch).await?
+        else {
+            return Ok(Look::Deleted);
+        };
+        Ok(match members.len() >= self.barrier.members {
+            _ if is_ready => Look::Changed,
+            true => Look::Enough { view, members },
+            false => Look::Few { ready, own },
+        })
+    }
+
+    /// Reads the member's node, and the barrier. Returns `None` if the node does not exist.
+    async fn seen(&self, member: &str) -> Result<Option<(Stat, View)>, Error> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        let look = |client: &Client| {
+            let view = view(client.clone(), path);
+            try_join(client.exists(member), view).map_ok(|(own, view)| own.zip(view))
+        };
+        retry(client).run(look).await
+    }
+
+    /// Opens the barrier with the oldest `n` members. Returns false if something has changed.
+    async fn open(&self, view: &View, members: &[String]) -> Result<bool, BarrierError> {
+        let DoubleBarrier { client, path, members: count } = self.barrier;
+        let Some(members) = self.by_age(members).await? else { return Ok(false) };
+        let Some(members) = members.get(..*count) else { return Ok(false) };
+        let newest = members.last().map_or(0, |(czxid, _)| *czxid);
+        let (ready, data) = (path::child(path, READY), Ready::data(newest));
+        let checks =
+            members.iter().fold(client.multi(), |multi, (_, name)| multi.check(name, None));
+        let opened = checks
+            .set_data(path, &view.data, Some(view.version))
+            .create(&ready, data.as_bytes(), CreateMode::Persistent)
+            .send()
+            .await;
+        let Err(error) = opened else { return Ok(true) };
+        match error.code() {
+            Some(ErrorCode::NO_NODE | ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Ok(false),
+            Some(_) => Err(error.into()),
+            // The next read shows whether it was applied.
+            None => match error.kind() {
+                ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut => Ok(false),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// Returns the members with their `czxid`, the oldest first, or `None` if one has gone.
+    async fn by_age(&self, members: &[String]) -> Result<Option<Vec<(i64, String)>>, Error> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        let mut aged = Vec::with_capacity(members.len());
+        for chunk in members.chunks(READS_CHUNK) {
+            let paths = chunk.iter().map(|name| path::child(path, name));
+            let asked: Vec<_> = paths.map(|path| (client.exists(&path), path)).collect();
+            for (stat, path) in asked {
+                match stat.await {
+                    Ok(Some(stat)) => aged.push((stat.czxid, path)),
+                    Ok(None) => return Ok(None),
+                    Err(error) if error.code().is_some() => return Err(error),
+                    // The next look waits for a connection, or fails.
+                    Err(_) => return Ok(None),
+                }
+            }
+        }
+        aged.sort_unstable();
+        Ok(Some(aged))
+    }
+
+    /// Deletes the member's node, unless a generation has opened since the barrier's node had this
+    /// version.
+    async fn withdraw(&mut self, member: &str, version: i32) -> Result<(), Error> {
+        let DoubleBarrier { client, path, .. } = self.barrier;
+        let delete = || client.multi().check(path, Some(version)).delete(member, None).send();
+        match repeat(client, delete).await.reply {
+            Ok(_) => self.forget(),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => self.forget(),
+            Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Forgets a node that does not exist any more.
+    fn forget(&mut self) {
+        if let Some(member) = self.member.take() {
+            member.set_deleted();
+        }
+    }
+
+    fn entered(&mut self, View { ready, .. }: View) -> Result<Entered, BarrierError> {
+        let deleted = || BarrierError::NodeDeleted { path: self.barrier.path.clone() };
+        let (Some(member), Some(ready)) = (self.member.take(), ready) else {
+            return Err(deleted());
+        };
+        Ok(Entered::new(self.barrier, member, ready.czxid))
+    }
+}
+
+/// State of the barrier, for a member that has not entered.
+enum Look {
+    /// The barrier has opened with it.
+    Open(View),
+    /// The barrier has opened without it.
+    TooLate(View),
+    /// Its node does not exist.
+    Deleted,
+    /// The barrier has opened in the meantime.
+    Changed,
+    /// There are fewer members than necessary. The watches are on `ready` and on its node.
+    Few { ready: Watch, own: Watch },
+    /// There are enough members.
+    Enough { view: View, members: Vec<String> },
+}
+
+impl View {
+    /// Returns true if the barrier has opened with the live member of this node.
+    fn admits(&self, member: &Stat) -> bool {
+        self.ready.as_ref().is_some_and(|ready| ready.admits(member.czxid))
+    }
+}
+
+/// The members of a barrier, with watches that wake a waiting member.
+struct Watched {
+    is_ready: bool,
+    members: Vec<String>,
+    ready: Watch,
+    own: Watch,
+}
+
+/// Sets the watches of a waiting member, and then lists the members. Returns `None` if the member's
+/// node does not exist.
+async fn watch(client: Client, barrier: &str, member: &str) -> Result<Option<Watched>, Error> {
+    let (ready, own, children) = {
+        let _one_write = client.batch();
+        let ready = client.exists_and_watch(&path::child(barrier, READY));
+        (ready, client.exists_and_watch(member), client.get_children(barrier))
+    };
+    let ((opened, ready), (own, own_watch)) = (ready.await?, own.await?);
+    let Some(children) = unless(ErrorCode::NO_NODE, children.await)? else { return Ok(None) };
+    let members = members(&children);
+    let is_ready = opened.is_some();
+    Ok(own.map(|_| Watched { is_ready, members, ready, own: own_watch }))
+}

@@ -1,0 +1,162 @@
+//! Barrier that one client sets and others wait for: Curator's `DistributedBarrier`.
+
+use std::time::Duration;
+
+use zk_recipes::session::{
+    Client, CreateMode, Error, ErrorCode, EventType, PathError, Stat, Watch, validate_path,
+};
+
+use super::error::BarrierError;
+use crate::requests::{create_parents, repeat, retry, unless, within};
+
+/// A barrier that all waiting processes pass at once when it is removed: Curator's
+/// `DistributedBarrier`, on the same node.
+///
+/// Any client may set and remove the barrier. The handle is cheap to clone.
+///
+/// # What it promises
+/// * [`wait`](Self::wait) returns only if the barrier was not set at some moment during the call. A
+///   barrier that was set before the call stops it, whichever server the client is connected to.
+/// * The removal wakes all waiters at once, over one event for each session.
+/// * A wait that times out or is dropped leaves no watch behind, on the client or on the server.
+/// * The barrier outlives the session that set it. It stays set until a client removes it.
+///
+/// # On the wire
+/// The barrier is set while its node exists. The node is persistent, without data, and its parents
+/// are containers. Curator ignores the data.
+///
+/// # What it costs
+/// [`set`](Self::set) and [`remove`](Self::remove) send one request. [`wait`](Self::wait) sends two
+/// in one write, `sync` and `exists` with a watch, and receives one event. If the barrier is not
+/// set, the session removes the watch with one request more.
+///
+/// # What happens on loss
+/// Waiters wait until the session reconnects or ends; the watch is set again after a reconnect. They
+/// fail when their session ends. `set` and `remove` are repeated after a lost reply, so that another
+/// client's `remove` or `set` during the call may come before or after it.
+///
+/// # Example
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_coordination::Barrier;
+/// use zk_coordination::session::Client;
+///
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let migration = Barrier::new(&client, "/barriers/migration")?;
+/// migration.set().await?; // workers that call `wait` stop
+/// println!("migrating");
+/// migration.remove().await?; // and go on
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Barrier {
+    client: Client,
+    path: String,
+}
+
+impl Barrier {
+    /// Creates a handle for the barrier at `path`. Sends no request.
+    ///
+    /// # Errors
+    /// Returns an error if `path` is not a valid ZooKeeper path.
+    pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
+        validate_path(path)?;
+        Ok(Self { client: client.clone(), path: path.to_owned() })
+    }
+
+    /// Returns the path of the node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Sets the barrier. Does nothing if it is set.
+    ///
+    /// # Errors
+    /// Returns the error of a request that a retry does not help.
+    ///
+    /// # Cancel safety
+    /// The barrier may or may not be set when the future is dropped, and parents may remain.
+    pub async fn set(&self) -> Result<(), BarrierError> {
+        let create = || self.client.create(&self.path, b"", CreateMode::Persistent);
+        let is_top = self.path.rfind('/') == Some(0);
+        loop {
+            let Err(error) = repeat(&self.client, create).await.reply else { return Ok(()) };
+            match error.code() {
+                Some(ErrorCode::NODE_EXISTS) => return Ok(()),
+                Some(ErrorCode::NO_NODE) if !is_top => {
+                    create_parents(&self.client, &self.path).await?;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Removes the barrier, and wakes all waiters. Does nothing if it is not set.
+    ///
+    /// # Errors
+    /// Returns the error of a request that a retry does not help, for example `NotEmpty` if the node
+    /// has children.
+    ///
+    /// # Cancel safety
+    /// The barrier may or may not be removed when the future is dropped.
+    pub async fn remove(&self) -> Result<(), BarrierError> {
+        let delete = || self.client.delete(&self.path, None);
+        unless(ErrorCode::NO_NODE, repeat(&self.client, delete).await.reply)?;
+        Ok(())
+    }
+
+    /// Returns true if the barrier is set. The server may lag behind other servers; see
+    /// [`Client::sync`].
+    ///
+    /// # Errors
+    /// Returns the error of a read that a retry does not help.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn is_set(&self) -> Result<bool, BarrierError> {
+        Ok(retry(&self.client).exists(&self.path).await?.is_some())
+    }
+
+    /// Waits until the barrier is not set.
+    ///
+    /// # Errors
+    /// Fails if the session ends, or if the server rejects a read.
+    ///
+    /// # Cancel safety
+    /// Dropping the future removes the watch.
+    pub async fn wait(&self) -> Result<(), BarrierError> {
+        let retry = retry(&self.client);
+        loop {
+            let (stat, watch) = retry.run(|client| look(client.clone(), &self.path)).await?;
+            if stat.is_none() || watch.await?.event_type == EventType::NODE_DELETED {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until the barrier is not set, for at most `timeout`. Returns false after that time. To
+    /// test the barrier without a wait, use [`is_set`](Self::is_set).
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Cancel safety
+    /// As [`wait`](Self::wait).
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, BarrierError> {
+        let waited = within(&self.client, timeout, self.wait()).await;
+        waited.map_or(Ok(false), |waited| waited.map(|()| true))
+    }
+}
+
+/// Reads the state of a barrier after a `sync`, so that a server that lags cannot hide a barrier that
+/// was set before.
+async fn look(client: Client, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+    let (synced, looked) = {
+        let _one_write = client.batch();
+        (client.sync(path), client.exists_and_watch(path))
+    };
+    synced.await?;
+    looked.await
+}

@@ -1,0 +1,124 @@
+//! Repeated requests, and the pauses between them.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use zk_recipes::session::{
+    Client, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Retry, RetryOn, RetryPolicy, path,
+};
+
+use crate::limits::{REPEAT_PAUSE, REPEAT_PAUSE_MAX, REPEATS_MAX};
+
+/// Returns a handle that repeats reads and requests that were not applied.
+pub(crate) fn retry(client: &Client) -> Retry {
+    let policy = RetryPolicy::exponential(REPEAT_PAUSE, REPEAT_PAUSE_MAX);
+    client.retry(policy.attempts(REPEATS_MAX))
+}
+
+/// Reply to a request that was repeated until a server answered it.
+pub(crate) struct Repeated<T> {
+    pub(crate) reply: Result<T, Error>,
+    /// The reply to an earlier attempt was lost, so that attempt may have been applied.
+    pub(crate) is_doubtful: bool,
+}
+
+/// Repeats a request until a server has answered it, also after a lost reply.
+///
+/// An error without an answer has [`Outcome::Unknown`] if any attempt may have been applied.
+pub(crate) async fn repeat<T, F>(client: &Client, mut request: impl FnMut() -> F) -> Repeated<T>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut backoff = Backoff::new(client, REPEAT_PAUSE, REPEAT_PAUSE_MAX);
+    let (mut is_doubtful, mut attempts) = (false, 0);
+    loop {
+        let error = match request().await {
+            Ok(reply) => return Repeated { reply: Ok(reply), is_doubtful },
+            Err(error) => error,
+        };
+        if !is_unanswered(&error) && error.retry_on() != RetryOn::SameSession {
+            let error = match error.code() {
+                None if is_doubtful => error.with_outcome(Outcome::Unknown),
+                _ => error,
+            };
+            return Repeated { reply: Err(error), is_doubtful };
+        }
+        is_doubtful |= error.outcome() == Outcome::Unknown;
+        attempts += 1;
+        if attempts >= REPEATS_MAX {
+            let outcome = if is_doubtful { Outcome::Unknown } else { Outcome::NotApplied };
+            return Repeated { reply: Err(error.with_outcome(outcome)), is_doubtful };
+        }
+        backoff.pause().await;
+    }
+}
+
+/// Returns true if the reply to a request was lost with its connection, or did not arrive in time.
+pub(crate) fn is_unanswered(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut)
+}
+
+/// Creates the missing parents of a node as containers, as Curator does.
+pub(crate) async fn create_parents(client: &Client, of: &str) -> Result<(), Error> {
+    let parent = path::parent(of).unwrap_or("/");
+    repeat(client, || client.ensure_path(parent, ParentMode::Containers)).await.reply
+}
+
+/// Returns `None` if the server answered with this code.
+pub(crate) fn unless<T>(code: ErrorCode, reply: Result<T, Error>) -> Result<Option<T>, Error> {
+    match reply {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) if error.code() == Some(code) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits for a future for at most `timeout`. Returns `None` after that time.
+pub(crate) async fn within<T>(
+    client: &Client,
+    timeout: Duration,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    match select(pin!(future), pin!(client.sleep(timeout))).await {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(((), _)) => None,
+    }
+}
+
+/// Random pauses that double up to a limit.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    client: Client,
+    first: Duration,
+    step: Duration,
+    cap: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new(client: &Client, first: Duration, cap: Duration) -> Self {
+        Self { client: client.clone(), first, step: first, cap }
+    }
+
+    /// Waits for a random time between half of the step and the whole step.
+    pub(crate) async fn pause(&mut self) {
+        let half = self.step / 2;
+        let pause = half + half.mul_f64(self.random_part());
+        self.step = (self.step * 2).min(self.cap);
+        // On the heap, because it is rare; this keeps the futures of callers small.
+        Box::pin(self.client.sleep(pause)).await;
+    }
+
+    /// Starts again with the first step.
+    pub(crate) fn reset(&mut self) {
+        self.step = self.first;
+    }
+
+    /// Returns a random number of at least 0 and less than 1.
+    fn random_part(&self) -> f64 {
+        let uuid = self.client.random_uuid();
+        let digits = uuid.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        f64::from(digits.unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
+    }
+}

@@ -1,0 +1,531 @@
+//! The double barrier: entering and leaving together, generations, timeouts and losses.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_coordination::limits::{MEMBERS_MAX, WITHDRAWAL_TIME};
+use zk_coordination::session::{Client, CreateMode, ErrorCode, Outcome, RetryOn};
+use zk_coordination::{BarrierError, DoubleBarrier, Entered};
+use zk_testing::server::NodeKind;
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::barrier::settle_watches;
+use crate::{T, client, polled, settle};
+
+type Entering = JoinHandle<Result<Entered, BarrierError>>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) fn barrier(client: &Client, members: usize) -> DoubleBarrier {
+    DoubleBarrier::new(client, "/b", members).unwrap()
+}
+
+fn entering(client: &Client, members: usize) -> Entering {
+    let barrier = barrier(client, members);
+    tokio::spawn(async move { barrier.enter().await })
+}
+
+async fn entered(entering: Entering) -> Entered {
+    entering.await.unwrap().unwrap()
+}
+
+fn leaving(mut entered: Entered) -> JoinHandle<Result<(), BarrierError>> {
+    tokio::spawn(async move { entered.leave().await })
+}
+
+pub(crate) fn children(server: &TestServer) -> Vec<String> {
+    server.with(|truth| {
+        let node = truth.tree().node("/b");
+        node.map(|node| node.children().map(str::to_owned).collect()).unwrap_or_default()
+    })
+}
+
+/// Expects that nothing is left of the barrier.
+async fn expect_empty(server: &TestServer) {
+    settle_watches().await;
+    assert_eq!(children(server), [""; 0]);
+    assert_eq!(server.with(|truth| truth.watches(0)), 0, "watches are left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_enter_and_leave_together() {
+    let server = TestServer::in_memory();
+    let mut waiting = Vec::new();
+    for seed in 0..5 {
+        assert!(waiting.iter().all(|entering: &Entering| !entering.is_finished()));
+        waiting.push(entering(&client(&server, seed).await, 5));
+        settle().await;
+    }
+    let mut members = Vec::new();
+    for entering in waiting {
+        members.push(entered(entering).await);
+    }
+    server.with(|truth| {
+        let kind = |path: &str| truth.tree().node(path).unwrap().kind();
+        assert_eq!((kind("/b"), kind("/b/ready")), (NodeKind::Container, NodeKind::Persistent));
+        assert!(matches!(kind(members[0].node()), NodeKind::Ephemeral(_)));
+    });
+    let mut waiting = Vec::new();
+    for member in members {
+        assert!(waiting.iter().all(|leaving: &JoinHandle<_>| !leaving.is_finished()));
+        waiting.push(leaving(member));
+        settle().await;
+    }
+    for leaving in waiting {
+        leaving.await.unwrap().unwrap();
+    }
+    expect_empty(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_of_many_costs_twelve_requests() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    one.create("/b", b"", CreateMode::Container).await.unwrap();
+    let before = one.stats().frames_sent;
+    let waiting = entering(&one, 2);
+    settle().await;
+    let last = entered(entering(&other, 2)).await;
+    let first = entered(waiting).await;
+    assert_eq!(one.stats().frames_sent - before, 12);
+    drop((first, last));
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn barrier_is_used_again_and_again() {
+    let server = TestServer::in_memory();
+    let mut playing = Vec::new();
+    for seed in 0..4 {
+        let client = client(&server, seed).await;
+        playing.push(tokio::spawn(async move {
+            for _ in 0..25 {
+                let mut entered = barrier(&client, 4).enter().await.unwrap();
+                entered.leave().await.unwrap();
+            }
+        }));
+    }
+    for playing in playing {
+        playing.await.unwrap();
+    }
+    let version = server.with(|truth| truth.tree().node("/b").unwrap().stat().version);
+    assert_eq!(version, 25, "each generation has a version of the node");
+    expect_empty(&server).await;
+}
+
+/// In CURATOR-318, the node stays, and the next members pass with too few.
+#[tokio::test(start_paused = true)]
+async fn timed_out_member_leaves_nothing_behind() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    assert!(barrier(&one, 2).enter_timeout(SECOND).await.unwrap().is_none());
+    assert_eq!(children(&server), [""; 0], "before the call returns");
+    expect_empty(&server).await;
+    let waiting = entering(&other, 2);
+    settle().await;
+    assert!(!waiting.is_finished(), "one member is not two");
+    let second = entered(entering(&one, 2)).await;
+    let first = entered(waiting).await;
+    drop((first, second));
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeout_after_the_opening_enters() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let late = {
+        let barrier = barrier(&one, 2);
+        tokio::spawn(async move { barrier.enter_timeout(SECOND).await })
+    };
+    settle().await;
+    server.on_notification().session(one.session_id()).never_answer();
+    let second = entered(entering(&other, 2)).await;
+    let first = late.await.unwrap().unwrap();
+    assert!(first.is_some(), "the barrier has opened with this member");
+    drop((first, second));
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeout_without_an_ensemble_is_unknown() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let late = {
+        let barrier = barrier(&one, 2);
+        tokio::spawn(async move { barrier.enter_timeout(SECOND).await })
+    };
+    settle().await;
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    // reason: virtual time, the timeout itself
+    tokio::time::sleep(SECOND + WITHDRAWAL_TIME).await;
+    let error = late.await.unwrap().unwrap_err();
+    let BarrierError::Client(cause) = &error else { panic!("{error}") };
+    assert_eq!((cause.outcome(), error.retry_on()), (Outcome::Unknown, RetryOn::SameSession));
+    server.accept_connects(0);
+    expect_empty(&server).await;
+}
+
+/// In CURATOR-233 and CURATOR-536, a leave that times out leaves the member in the barrier.
+#[tokio::test(start_paused = true)]
+async fn timed_out_leave_has_left_and_can_go_on() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let waiting = entering(&one, 2);
+    let mut second = entered(entering(&other, 2)).await;
+    let mut first = entered(waiting).await;
+    assert!(!first.leave_timeout(SECOND).await.unwrap());
+    assert_eq!(children(&server).len(), 2, "the other member, and `ready`");
+    let (left, last) = tokio::join!(first.leave(), second.leave_timeout(SECOND));
+    left.unwrap();
+    assert!(last.unwrap());
+    expect_empty(&server).await;
+}
+
+/// In GH-1290, any event of the session lets a member of Curator's pass.
+#[tokio::test(start_paused = true)]
+async fn reconnect_does_not_open_the_barrier() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let waiting = entering(&one, 2);
+    settle().await;
+    for _ in 0..3 {
+        server.connections().cut(Cut::Rst);
+        settle().await;
+    }
+    one.set_data("/b", b"an event", None).await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished());
+    let second = entered(entering(&client(&server, 2).await, 2)).await;
+    drop((entered(waiting).await, second));
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn surplus_member_waits_for_the_next_generation() {
+    let server = TestServer::in_memory();
+    let mut clients = Vec::new();
+    for seed in 0..4 {
+        clients.push(client(&server, seed).await);
+    }
+    let (one, two) = (entering(&clients[0], 2), entering(&clients[1], 2));
+    let (one, two) = (entered(one).await, entered(two).await);
+    let surplus = entering(&clients[2], 2);
+    settle().await;
+    assert!(!surplus.is_finished());
+    assert_eq!(children(&server).len(), 3, "it has no node yet");
+    let leaving = [leaving(one), leaving(two)];
+    for leaving in leaving {
+        leaving.await.unwrap().unwrap();
+    }
+    settle().await;
+    assert!(!surplus.is_finished());
+    let next = entered(entering(&clients[3], 2)).await;
+    drop((entered(surplus).await, next));
+    settle().await;
+}
+
+/// All are members before any of them can open the barrier.
+#[tokio::test(start_paused = true)]
+async fn exactly_n_of_many_members_enter_at_once() {
+    let server = TestServer::in_memory();
+    let stuck = server.on(Op::Multi).always().answer(ErrorCode::BAD_VERSION);
+    let mut waiting = Vec::new();
+    for seed in 0..7 {
+        waiting.push(entering(&client(&server, seed).await, 3));
+        settle().await;
+    }
+    assert_eq!(children(&server).len(), 7);
+    stuck.cancel();
+    tokio::time::sleep(SECOND).await; // reason: virtual time, for the pauses after conflicts
+    let done: Vec<bool> = waiting.iter().map(JoinHandle::is_finished).collect();
+    assert_eq!(done, [true, true, true, false, false, false, false], "the oldest members");
+    assert_eq!(children(&server).len(), 4, "the others have withdrawn");
+    let mut later = Vec::new();
+    for (n, waiting) in waiting.into_iter().enumerate() {
+        match n {
+            0..3 => drop(entered(waiting).await),
+            _ => later.push(waiting),
+        }
+    }
+    tokio::time::sleep(SECOND).await; // reason: virtual time, for the next generation
+    assert_eq!(later.iter().filter(|waiting| waiting.is_finished()).count(), 3);
+    later.iter().for_each(JoinHandle::abort);
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_member_is_not_counted() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let waiting = entering(&one, 2);
+    settle().await;
+    server.expire(one.session_id());
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.retry_on(), RetryOn::NewSession);
+    let waiting = entering(&two, 2);
+    settle().await;
+    assert!(!waiting.is_finished());
+    waiting.abort();
+    expect_empty(&server).await;
+}
+
+/// The session expires between the last member's reads and its transaction.
+#[tokio::test(start_paused = true)]
+async fn member_that_dies_at_the_opening_is_not_counted() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let waiting = entering(&one, 2);
+    settle().await;
+    let last_read = server.on(Op::Exists).session(two.session_id()).nth(5).delay(SECOND);
+    let last = entering(&two, 2);
+    settle().await;
+    assert_eq!(last_read.count(), 1);
+    server.expire(one.session_id());
+    waiting.await.unwrap().unwrap_err();
+    tokio::time::sleep(2 * SECOND).await; // reason: virtual time, longer than the delay
+    assert!(!last.is_finished(), "one member has opened a barrier of two");
+    assert_eq!(children(&server).len(), 1);
+    let third = entered(entering(&client(&server, 3).await, 2)).await;
+    drop((entered(last).await, third));
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_member_opens_after_a_lost_transaction() {
+    for is_applied in [true, false] {
+        let server = TestServer::in_memory();
+        let waiting = entering(&client(&server, 1).await, 2);
+        settle().await;
+        let fault = server.on(Op::Multi);
+        match is_applied {
+            true => fault.apply_then_drop_reply(),
+            false => fault.drop_before_applying(),
+        };
+        let last = entered(entering(&client(&server, 2).await, 2)).await;
+        let first = entered(waiting).await;
+        let leaving = [leaving(first), leaving(last)];
+        for leaving in leaving {
+            leaving.await.unwrap().unwrap();
+        }
+        expect_empty(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_member_comes_back_with_a_new_node() {
+    let server = TestServer::in_memory();
+    let (one, operator) = (client(&server, 1).await, client(&server, 9).await);
+    let waiting = entering(&one, 2);
+    settle().await;
+    let first = children(&server);
+    operator.delete(&format!("/b/{}", first[0]), None).await.unwrap();
+    settle().await;
+    assert_eq!(children(&server).len(), 1);
+    assert_ne!(children(&server), first);
+    let second = entered(entering(&client(&server, 2).await, 2)).await;
+    drop((entered(waiting).await, second));
+    settle().await;
+}
+
+/// The members have died, and nobody has deleted `ready`.
+#[tokio::test(start_paused = true)]
+async fn stale_ready_does_not_let_members_pass() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let (first, second) = (entering(&one, 2), entering(&two, 2));
+    let (first, second) = (entered(first).await, entered(second).await);
+    server.expire(one.session_id());
+    server.expire(two.session_id());
+    settle().await;
+    drop((first, second));
+    assert_eq!(children(&server), ["ready"]);
+    let (three, four) = (client(&server, 3).await, client(&server, 4).await);
+    let waiting = entering(&three, 2);
+    settle().await;
+    assert!(!waiting.is_finished());
+    let last = entered(entering(&four, 2)).await;
+    drop((entered(waiting).await, last));
+    settle().await;
+}
+
+/// The slow member has seen an empty barrier, and deletes `ready` only after the next opening.
+#[tokio::test(start_paused = true)]
+async fn slow_leave_does_not_close_the_next_generation() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let (three, four) = (client(&server, 3).await, client(&server, 4).await);
+    let (first, second) = (entering(&one, 2), entering(&two, 2));
+    let (first, second) = (entered(first).await, entered(second).await);
+    drop(first);
+    settle().await;
+    server.on(Op::Multi).session(two.session_id()).drop_before_applying();
+    server.refuse_connects(0);
+    let slow = leaving(second);
+    settle().await;
+    assert_eq!(children(&server), ["ready"]);
+    let next = [entering(&three, 2), entering(&four, 2)];
+    settle().await;
+    server.accept_connects(0);
+    slow.await.unwrap().unwrap();
+    assert_eq!(children(&server).len(), 3, "`ready` of the next generation is still there");
+    for next in next {
+        drop(entered(next).await);
+    }
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn operator_may_change_the_data_of_the_barrier() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let (first, second) = (entering(&one, 2), entering(&two, 2));
+    let (first, second) = (entered(first).await, entered(second).await);
+    one.set_data("/b", b"by an operator", None).await.unwrap();
+    let next = [entering(&one, 2), entering(&two, 2)];
+    let first = leaving(first);
+    settle().await;
+    assert!(!first.is_finished() && !next[0].is_finished());
+    one.set_data("/b", b"again", None).await.unwrap();
+    leaving(second).await.unwrap().unwrap();
+    first.await.unwrap().unwrap();
+    for next in next {
+        drop(entered(next).await);
+    }
+    assert_eq!(one.get_data("/b").await.unwrap().data.unwrap(), "again");
+}
+
+/// The barrier opens while the answer to the member that times out is on its way.
+#[tokio::test(start_paused = true)]
+async fn withdrawal_fails_if_the_barrier_has_opened() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let late = {
+        let barrier = barrier(&one, 2);
+        tokio::spawn(async move { barrier.enter_timeout(SECOND).await })
+    };
+    // The member has read the barrier at its start, after its create, and after the timeout.
+    let third = server.on(Op::GetData).session(one.session_id()).nth(5).delay(SECOND / 2);
+    tokio::time::sleep(SECOND + SECOND / 4).await; // reason: virtual time, in mid withdrawal
+    assert_eq!((third.count(), late.is_finished()), (1, false));
+    let second = entered(entering(&two, 2)).await;
+    let first = late.await.unwrap().unwrap();
+    assert!(first.is_some(), "the barrier has opened with this member");
+    drop((first, second));
+    settle().await;
+}
+
+/// Creates the node of a member as Curator does, or its `ready`.
+async fn create_as_curator(client: &Client, name: &str) {
+    let mode = if name == "ready" { CreateMode::Persistent } else { CreateMode::Ephemeral };
+    client.create(&format!("/b/{name}"), b"127.0.1.1", mode).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_enters_when_curator_opens_the_barrier() {
+    let server = TestServer::in_memory();
+    let (one, java) = (client(&server, 1).await, client(&server, 2).await);
+    let waiting = entering(&one, 3);
+    settle().await;
+    create_as_curator(&java, "java-1").await;
+    create_as_curator(&java, "java-2").await;
+    create_as_curator(&java, "ready").await;
+    let leaving = leaving(entered(waiting).await);
+    settle().await;
+    java.delete("/b/java-1", None).await.unwrap();
+    settle().await;
+    assert!(!leaving.is_finished());
+    java.delete("/b/java-2", None).await.unwrap();
+    leaving.await.unwrap().unwrap();
+    expect_empty(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_of_curator_are_counted() {
+    let server = TestServer::in_memory();
+    let (one, java) = (client(&server, 1).await, client(&server, 2).await);
+    java.create("/b", b"", CreateMode::Container).await.unwrap();
+    create_as_curator(&java, "java-1").await;
+    create_as_curator(&java, "java-2").await;
+    let last = entered(entering(&one, 3)).await;
+    assert!(children(&server).contains(&"ready".to_owned()));
+    let leaving = leaving(last);
+    settle().await;
+    assert!(!leaving.is_finished());
+    java.delete("/b/java-1", None).await.unwrap();
+    java.delete("/b/java-2", None).await.unwrap();
+    leaving.await.unwrap().unwrap();
+    expect_empty(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_member_leaves_nothing_behind() {
+    for op in [Op::Create2, Op::GetChildren2, Op::Exists, Op::GetData, Op::Multi] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        client.create("/b", b"", CreateMode::Container).await.unwrap();
+        let fault = server.on(op).always().answer(ErrorCode::NO_AUTH);
+        let BarrierError::Client(error) = barrier(&client, 1).enter().await.unwrap_err() else {
+            panic!("{op:?}");
+        };
+        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH), "{op:?}");
+        assert!(fault.count() <= 2, "{op:?}: it is not repeated");
+        expect_empty(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn number_of_members_is_checked() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    for members in [0, MEMBERS_MAX + 1] {
+        let error = DoubleBarrier::new(&client, "/b", members).unwrap_err();
+        assert_eq!(error, BarrierError::MembersOutOfRange { path: "/b".into(), members });
+    }
+    assert!(DoubleBarrier::new(&client, "b", 2).is_err());
+    let mut alone = barrier(&client, 1).enter().await.unwrap();
+    alone.leave().await.unwrap();
+    expect_empty(&server).await;
+}
+
+/// After each step, no node and no watch stays, and the next members enter.
+#[tokio::test(start_paused = true)]
+async fn dropped_member_leaves_nothing_behind() {
+    for trouble in [None, Some(Op::Create2), Some(Op::Multi), Some(Op::Delete)] {
+        for polls in 1.. {
+            let server = TestServer::in_memory();
+            let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+            let other = entering(&two, 2);
+            settle().await;
+            if let Some(op) = trouble {
+                server.on(op).session(one.session_id()).apply_then_drop_reply();
+            }
+            let round = async {
+                let mut entered = barrier(&one, 2).enter().await.unwrap();
+                drop(entered.leave_timeout(SECOND).await);
+            };
+            let done = polled(polls, round).await;
+            // reason: virtual time, in which the clean-up runs
+            tokio::time::sleep(T / 4).await;
+            if other.is_finished() {
+                drop(entered(other).await);
+            } else {
+                other.abort();
+            }
+            settle().await;
+            let next = [entering(&one, 2), entering(&two, 2)];
+            for next in next {
+                drop(entered(next).await);
+            }
+            settle_watches().await;
+            let left: Vec<String> = children(&server);
+            assert!(left.iter().all(|name| name == "ready"), "{trouble:?}, {polls}: {left:?}");
+            assert_eq!(server.with(|truth| truth.watches(0)), 0, "{trouble:?}, {polls} polls");
+            if done.is_some() {
+                assert!(polls > 5, "it has several steps");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Members that enter and leave at random, under random faults. An observer of the server's
+//! transactions judges them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use zk_coordination::session::{RetryOn, SessionManager};
+use zk_testing::server::Effect;
+use zk_testing::{Cut, Op, Settings, TestServer};
+
+use crate::double_barrier::{barrier, children};
+use crate::random::Random;
+use crate::{T, sessions};
+
+const MEMBERS: usize = 3;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One opening of the barrier.
+#[derive(Debug, Default)]
+struct Generation {
+    /// The members that were alive.
+    alive: BTreeSet<String>,
+    /// Number of members whose `enter` has returned.
+    entered: usize,
+    /// Members that have entered and not begun to leave, with the ids of their sessions.
+    inside: BTreeSet<(String, i64)>,
+}
+
+type Generations = Arc<Mutex<Vec<Generation>>>;
+
+/// Records the members at each opening.
+fn observe(server: &TestServer) -> Generations {
+    let generations = Generations::default();
+    let record = generations.clone();
+    server.with(|truth| {
+        truth.observe(move |tree, commit| {
+            if commit.effect == Effect::Created("/b/ready") {
+                let names = tree.node("/b").unwrap().children().filter(|name| *name != "ready");
+                let alive: BTreeSet<String> = names.map(|name| format!("/b/{name}")).collect();
+                assert!(alive.len() >= MEMBERS, "it opens with too few: {alive:?}");
+                record.lock().unwrap().push(Generation { alive, ..Generation::default() });
+            }
+        });
+    });
+    generations
+}
+
+/// Cuts connections and expires sessions now and then.
+fn add_faults(server: &TestServer, random: &mut Random) {
+    let mut chance = |most: u32| f64::from(random.below(most)) / 100.0;
+    for op in [Op::Create2, Op::Multi, Op::Delete, Op::GetChildren2, Op::Exists, Op::GetData] {
+        let fault = |chance| server.on(op).always().with_probability(chance).by(Cut::Rst);
+        fault(chance(5)).apply_then_drop_reply();
+        fault(chance(5)).drop_before_applying();
+        fault(chance(3)).delay(SECOND / 10);
+        fault(chance(2)).apply_then_expire_session();
+    }
+}
+
+/// Enters and leaves, until the end of the faults.
+async fn play(
+    server: TestServer,
+    sessions: SessionManager,
+    generations: Generations,
+    mut random: Random,
+) {
+    for _ in 0..30 {
+        let client = sessions.open_client().await.unwrap();
+        let (barrier, id) = (barrier(&client, MEMBERS), client.session_id());
+        let mut entered = match barrier.enter_timeout(random.ms(4_000)).await {
+            Ok(Some(entered)) => entered,
+            Ok(None) => continue,
+            Err(error) => {
+                assert_ne!(error.retry_on(), RetryOn::Never, "{error}");
+                continue;
+            }
+        };
+        let member = (entered.node().to_owned(), id);
+        let number = {
+            let mut generations = generations.lock().unwrap();
+            let number = generations.iter().position(|it| it.alive.contains(&member.0));
+            let number = number.expect("a member that was alive at an opening");
+            let generation = &mut generations[number];
+            generation.entered += 1;
+            assert!(generation.entered <= MEMBERS, "too many have entered: {generation:?}");
+            generation.inside.insert(member.clone());
+            number
+        };
+        tokio::time::sleep(random.ms(300)).await; // reason: virtual time, the work of the member
+        generations.lock().unwrap()[number].inside.remove(&member);
+        if random.below(8) == 0 {
+            continue; // it leaves without waiting
+        }
+        if let Ok(true) = entered.leave_timeout(random.ms(20_000)).await {
+            let mut inside = generations.lock().unwrap()[number].inside.clone();
+            inside.retain(|(_, id)| server.with(|truth| truth.is_alive(*id)));
+            assert!(inside.is_empty(), "others have not left: {inside:?}");
+        }
+    }
+}
+
+async fn play_at_random(seed: u64) {
+    let mut random = Random::new(seed);
+    let server = TestServer::in_memory_with(Settings::new().seed(seed));
+    let generations = observe(&server);
+    let mut playing = Vec::new();
+    for n in 0..MEMBERS as u64 + u64::from(random.below(3)) {
+        let sessions = sessions(&server, u128::from(seed << 8 | n)).await;
+        let random = Random::new(seed << 8 | n);
+        playing.push(tokio::spawn(play(server.clone(), sessions, generations.clone(), random)));
+    }
+    add_faults(&server, &mut random);
+    for playing in playing {
+        let played = playing.await;
+        assert!(played.is_ok(), "seed {seed}: {played:?}");
+    }
+    server.clear_faults();
+    // reason: virtual time, in which the sessions remove what is left
+    tokio::time::sleep(2 * T).await;
+    let left = children(&server);
+    assert!(left.iter().all(|name| name == "ready"), "seed {seed}: {left:?}");
+    assert!(generations.lock().unwrap().len() > 1, "seed {seed}: nobody has entered");
+    // The barrier can be used again.
+    let mut entering = Vec::new();
+    for n in 0..3 {
+        let sessions = sessions(&server, u128::from(seed << 8 | 0x80 | n)).await;
+        let barrier = barrier(&sessions.client(), MEMBERS);
+        entering
+            .push((sessions, tokio::spawn(async move { barrier.enter().await?.leave().await })));
+    }
+    for (_sessions, entering) in entering {
+        let left = tokio::time::timeout(T, entering).await;
+        left.unwrap_or_else(|_| panic!("seed {seed}: the barrier is stuck")).unwrap().unwrap();
+    }
+    assert!(children(&server).is_empty(), "seed {seed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_members_never_enter_early_or_leave_alone() {
+    for seed in 0..20 {
+        play_at_random(seed).await;
+    }
+}
