@@ -129,7 +129,7 @@ fn display(command: &Command) -> String {
 }
 
 /// The crates that other projects use.
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 8] = [
     "zk-proto",
     "zk-session-core",
     "zk-session",
@@ -137,6 +137,7 @@ const LIBRARIES: [&str; 7] = [
     "zk-recipes",
     "zk-testing",
     "zk-coordination",
+    "zk-discovery",
 ];
 
 /// The package of the command `zk`.

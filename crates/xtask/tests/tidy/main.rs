@@ -330,22 +330,24 @@ fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
 }
 
 /// Allowed dependencies of the product's crates on crates of the workspace. Other crates are unrestricted.
-const MAY_DEPEND_ON: [(&str, &[&str]); 7] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
     ("zk-proto", &[]),
     ("zk-session-core", &["zk-proto"]),
     ("zk-session", &["zk-proto", "zk-session-core"]),
     ("zk-tls", &["zk-session"]),
     ("zk-recipes", &["zk-session"]),
     ("zk-coordination", &["zk-recipes"]),
+    ("zk-discovery", &["zk-coordination"]),
     ("zk-testing", &["zk-proto", "zk-session"]),
 ];
 
 /// Crates with an additional development dependency. The tests of the recipes use the in-memory server in
 /// place of a real one, and the tests of that server drive the session core by bytes.
-const DEV_ONLY: [(&str, &str); 4] = [
+const DEV_ONLY: [(&str, &str); 5] = [
     ("zk-tls", "zk-testing"),
     ("zk-recipes", "zk-testing"),
     ("zk-coordination", "zk-testing"),
+    ("zk-discovery", "zk-testing"),
     ("zk-testing", "zk-session-core"),
 ];
 

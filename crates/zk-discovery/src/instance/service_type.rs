@@ -1,0 +1,53 @@
+//! Types of services, as in Curator.
+
+use std::fmt;
+
+/// Type of an instance: how long its node exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServiceType {
+    /// An ephemeral node `<base>/<name>/<id>`: the instance is gone when its session ends.
+    #[default]
+    Dynamic,
+    /// An ephemeral node to whose name the server appends a number, so several instances may have
+    /// one id.
+    ///
+    /// The name also has a random prefix, so that a lost reply leaves no second node. Curator
+    /// creates the node without it, and then may leave a second one. Readers go by the data.
+    DynamicSequential,
+    /// A persistent node `<base>/<name>/<id>`, which exists until it is unregistered.
+    Static,
+    /// The same as [`Static`](Self::Static).
+    Permanent,
+}
+
+impl ServiceType {
+    /// Returns Curator's name of the type.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dynamic => "DYNAMIC",
+            Self::DynamicSequential => "DYNAMIC_SEQUENTIAL",
+            Self::Static => "STATIC",
+            Self::Permanent => "PERMANENT",
+        }
+    }
+
+    /// Returns true if the server deletes the node when its session ends.
+    #[must_use]
+    pub fn is_dynamic(self) -> bool {
+        matches!(self, Self::Dynamic | Self::DynamicSequential)
+    }
+
+    /// Returns the type with Curator's name.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Dynamic, Self::DynamicSequential, Self::Static, Self::Permanent];
+        all.into_iter().find(|it| it.as_str() == name)
+    }
+}
+
+impl fmt::Display for ServiceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

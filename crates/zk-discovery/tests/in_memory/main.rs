@@ -1,0 +1,74 @@
+//! Tests of the discovery on the in-memory server, under paused time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy does not take for tests"
+)]
+
+mod curator_bugs;
+mod instance;
+mod provider;
+mod registration;
+mod service_cache;
+
+use std::time::Duration;
+
+use zk_discovery::session::{Client, Config, SessionManager};
+use zk_discovery::{Discovery, Registration, ServiceInstance};
+use zk_testing::TestServer;
+
+/// Session timeout of the clients.
+pub(crate) const T: Duration = Duration::from_secs(10);
+
+/// Path of the services.
+pub(crate) const BASE: &str = "/services";
+
+pub(crate) fn config(seed: u128) -> Config {
+    Config::new("server:1").unwrap().session_timeout(T).seed(seed)
+}
+
+pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
+    config(seed).connect_with(server.clone()).await.unwrap()
+}
+
+pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
+    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+}
+
+pub(crate) async fn discovery(server: &TestServer, seed: u128) -> Discovery {
+    Discovery::new(&sessions(server, seed).await, BASE).unwrap()
+}
+
+/// An instance of the service `web`.
+pub(crate) fn web(id: &str) -> ServiceInstance {
+    ServiceInstance::new("web").with_id(id).with_address("10.0.0.7").with_port(8080)
+}
+
+/// Registers an instance, and waits for it.
+pub(crate) async fn register(discovery: &Discovery, instance: ServiceInstance) -> Registration {
+    let registration = discovery.register(instance).unwrap();
+    registration.wait_until_registered(3 * T).await.unwrap();
+    registration
+}
+
+/// Returns the data of a node on the leader.
+pub(crate) fn data(server: &TestServer, path: &str) -> Option<String> {
+    server.with(|truth| {
+        let node = truth.tree().node(path)?;
+        Some(String::from_utf8(node.data().unwrap_or_default().to_vec()).unwrap())
+    })
+}
+
+/// Returns the instance that a node on the leader has.
+pub(crate) fn stored(server: &TestServer, path: &str) -> Option<ServiceInstance> {
+    data(server, path).map(|data| ServiceInstance::from_json(data.as_bytes()).unwrap())
+}
+
+/// Lets all tasks run until they wait for time to pass.
+///
+/// The paused clock advances by 50 ms.
+pub(crate) async fn settle() {
+    // reason: the paused clock advances when no task is ready
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}

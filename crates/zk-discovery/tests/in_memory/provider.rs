@@ -1,0 +1,177 @@
+//! Providers: strategies, filters, and instances that fail.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_discovery::limits::DOWN_TIME;
+use zk_discovery::{
+    Provider, ProviderStrategy, Random, Registration, RoundRobin, ServiceInstance, Sticky,
+};
+use zk_testing::TestServer;
+
+use crate::{discovery, register, settle, web};
+
+/// A provider of some instances.
+async fn provider_of(server: &TestServer, ids: &[&str]) -> (Provider, Vec<Registration>) {
+    let discovery = discovery(server, 1).await;
+    let mut registrations = Vec::new();
+    for id in ids {
+        registrations.push(register(&discovery, web(id)).await);
+    }
+    (discovery.provider("web").await.unwrap(), registrations)
+}
+
+fn choose(provider: &Provider) -> String {
+    provider.instance().map(|it| it.id().to_owned()).unwrap_or_default()
+}
+
+fn choices(provider: &Provider, count: usize) -> String {
+    (0..count).map(|_| choose(provider)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_robin_returns_the_instances_in_turn() {
+    let server = TestServer::in_memory();
+    let (provider, mut registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    assert_eq!(choices(&provider, 7), "abcabca");
+    registrations.pop().unwrap().unregister().await.unwrap();
+    settle().await;
+    let two = choices(&provider, 4);
+    assert!(two == "abab" || two == "baba", "{two}");
+    drop(registrations);
+    settle().await;
+    assert_eq!(provider.instance(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_choices_repeat_with_the_seed_and_are_even() {
+    let server = TestServer::in_memory();
+    let (provider, _registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let provider = provider.with_strategy(Random::with_seed(7));
+    let first = choices(&provider, 3_000);
+    let provider = provider.with_strategy(Random::with_seed(7));
+    assert_eq!(choices(&provider, 3_000), first);
+    let mut counts = BTreeMap::<char, usize>::new();
+    first.chars().for_each(|id| *counts.entry(id).or_default() += 1);
+    assert!(counts.len() == 3 && counts.values().all(|count| *count > 900), "{counts:?}");
+    assert_ne!(choices(&provider.with_strategy(Random::new()), 3_000), first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sticky_choice_lasts_until_the_instance_is_gone() {
+    let server = TestServer::in_memory();
+    let (provider, mut registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let provider = provider.with_strategy(Sticky::new(RoundRobin::new()));
+    assert_eq!(choices(&provider, 5), "aaaaa");
+    let a = registrations.remove(0);
+    a.update(a.instance().with_payload("busy")).await.unwrap();
+    settle().await;
+    assert_eq!(provider.instance().unwrap().payload(), "busy");
+    a.unregister().await.unwrap();
+    settle().await;
+    assert_eq!(choices(&provider, 3), "ccc");
+    let discovery = discovery(&server, 2).await;
+    let _a = register(&discovery, web("a")).await;
+    settle().await;
+    assert_eq!(choices(&provider, 3), "ccc");
+}
+
+#[test]
+fn strategies_return_none_without_instances() {
+    let strategies: [&dyn ProviderStrategy; 3] =
+        [&RoundRobin::new(), &Random::new(), &Sticky::new(Random::new())];
+    for strategy in strategies {
+        assert_eq!(strategy.choose(&[]), None, "{strategy:?}");
+    }
+}
+
+#[test]
+fn sticky_keeps_a_random_choice() {
+    let instances: Vec<_> = (0..100).map(|n| Arc::new(web(&n.to_string()))).collect();
+    let sticky = Sticky::new(Random::with_seed(1));
+    let first = sticky.choose(&instances).unwrap();
+    assert_eq!(sticky.choose(&instances), Some(first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn instance_is_down_after_two_errors_for_thirty_seconds() {
+    let server = TestServer::in_memory();
+    let (provider, _registrations) = provider_of(&server, &["a", "b"]).await;
+    let a = provider.instances()[0].clone();
+    provider.note_error(&a);
+    assert_eq!(provider.instances().len(), 2, "one error is an accident");
+    provider.note_error(&a);
+    assert_eq!(choices(&provider, 4), "bbbb");
+    // reason: virtual time, almost until the errors are old
+    tokio::time::sleep(DOWN_TIME - Duration::from_millis(1)).await;
+    assert_eq!(provider.instances().len(), 1);
+    // reason: virtual time, until the errors are old
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(provider.instances().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rare_errors_never_take_an_instance_down() {
+    let server = TestServer::in_memory();
+    let (provider, _registrations) = provider_of(&server, &["a"]).await;
+    let a = provider.instance().unwrap();
+    for _ in 0..10 {
+        provider.note_error(&a);
+        assert_eq!(provider.instances().len(), 1);
+        // reason: virtual time, after which the error is old
+        tokio::time::sleep(DOWN_TIME).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn down_limits_can_be_set() {
+    let server = TestServer::in_memory();
+    let (provider, _registrations) = provider_of(&server, &["a"]).await;
+    let provider = provider.with_down_after(3, Duration::from_secs(1));
+    let a = provider.instance().unwrap();
+    provider.note_error(&a);
+    provider.note_error(&a);
+    assert!(provider.instance().is_some());
+    provider.note_error(&a);
+    assert!(provider.instance().is_none());
+    // reason: virtual time, until the errors are old
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(provider.instance().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_outlast_an_update_but_not_a_restart() {
+    let server = TestServer::in_memory();
+    let (provider, mut registrations) = provider_of(&server, &["a"]).await;
+    let a = provider.instance().unwrap();
+    provider.note_error(&a);
+    provider.note_error(&a);
+    let registration = registrations.remove(0);
+    registration.update(registration.instance().with_payload(1)).await.unwrap();
+    settle().await;
+    assert!(provider.instance().is_none());
+    registration.unregister().await.unwrap();
+    let later = a.registration_time_utc() + 1;
+    let restarted = web("a").with_registration_time_utc(later);
+    let _restarted = register(&discovery(&server, 2).await, restarted).await;
+    settle().await;
+    assert!(provider.instance().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn disabled_and_filtered_instances_are_not_returned() {
+    let server = TestServer::in_memory();
+    let (provider, registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let is_not_c = |it: &ServiceInstance| it.id() != "c";
+    let provider = provider.with_filter(is_not_c).with_filter(|it| it.port() == Some(8080));
+    assert_eq!(choices(&provider, 4), "abab");
+    let a = &registrations[0];
+    a.update(a.instance().with_enabled(false)).await.unwrap();
+    settle().await;
+    assert_eq!(choices(&provider, 3), "bbb");
+    assert_eq!(provider.cache().instances().len(), 3);
+    a.update(a.instance().with_enabled(true)).await.unwrap();
+    settle().await;
+    assert_eq!(provider.instances().len(), 2);
+}

@@ -1,0 +1,288 @@
+//! Registrations: creation, updates, conflicts, loss and the end.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use zk_discovery::session::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Perms};
+use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::{BASE, T, client, data, discovery, register, sessions, settle, stored, web};
+
+const PATH: &str = "/services/web/a";
+
+#[tokio::test(start_paused = true)]
+async fn instance_is_registered_with_its_json() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let registration = register(&discovery, web("a")).await;
+    assert_eq!(registration.path(), PATH);
+    assert_eq!(data(&server, PATH).unwrap(), registration.instance().to_json());
+    let owner = server.with(|truth| truth.tree().node(PATH).unwrap().stat().ephemeral_owner);
+    assert_ne!(owner, 0);
+    let kind = |path: &str| server.with(|truth| truth.tree().node(path).unwrap().kind());
+    assert_eq!(kind("/services/web"), zk_testing::server::NodeKind::Container);
+    assert_eq!(kind(BASE), zk_testing::server::NodeKind::Container);
+    registration.unregister().await.unwrap();
+    assert_eq!(data(&server, PATH), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_type_has_its_kind_of_node() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    for service_type in [
+        ServiceType::Dynamic,
+        ServiceType::DynamicSequential,
+        ServiceType::Static,
+        ServiceType::Permanent,
+    ] {
+        let registration = register(&discovery, web("a").with_service_type(service_type)).await;
+        let NodeState::Present { path, stat } = registration.state().borrow().clone() else {
+            panic!()
+        };
+        assert_eq!(stat.ephemeral_owner != 0, service_type.is_dynamic(), "{service_type}");
+        assert_eq!(path == PATH, service_type != ServiceType::DynamicSequential, "{path}");
+        assert_eq!(stored(&server, &path).unwrap().service_type(), service_type);
+        registration.unregister().await.unwrap();
+        assert_eq!(data(&server, &path), None, "{service_type}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sequential_instances_may_have_one_id() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let instance = web("a").with_service_type(ServiceType::DynamicSequential);
+    let _first = register(&discovery, instance.clone()).await;
+    let _second = register(&discovery, instance).await;
+    assert_eq!(discovery.instances("web").await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn update_replaces_the_data() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let registration = register(&discovery, web("a")).await;
+    let new = registration.instance().with_port(9090).with_payload("busy");
+    registration.update(new.clone()).await.unwrap();
+    assert_eq!(stored(&server, PATH).unwrap(), new);
+    assert_eq!(registration.instance(), new);
+}
+
+#[tokio::test(start_paused = true)]
+async fn update_to_another_instance_is_an_error() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let registration = register(&discovery, web("a")).await;
+    let before = registration.instance();
+    for other in [
+        web("b"),
+        ServiceInstance::new("stock").with_id("a"),
+        web("a").with_service_type(ServiceType::Static),
+    ] {
+        let error = registration.update(other).await.unwrap_err();
+        assert!(matches!(error, DiscoveryError::OtherInstance { .. }), "{error}");
+    }
+    assert_eq!(registration.instance(), before);
+    assert_eq!(stored(&server, PATH).unwrap(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_names_and_ids_are_rejected() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    for name in ["", "/", "/web", "web/", "a//b", ".", "..", "a\0"] {
+        let error = discovery.register(ServiceInstance::new(name)).unwrap_err();
+        assert!(matches!(error, DiscoveryError::InvalidName { .. }), "{name:?}: {error}");
+        assert!(discovery.cache(name).await.is_err(), "{name:?}");
+    }
+    for id in ["", "/", "a/b", ".", "..", "a\0"] {
+        let error = discovery.register(web(id)).unwrap_err();
+        assert!(matches!(error, DiscoveryError::InvalidId { .. }), "{id:?}: {error}");
+    }
+    assert!(Discovery::new(&sessions(&server, 2).await, "services").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_may_have_several_levels_and_the_root_is_a_base() {
+    let server = TestServer::in_memory();
+    let discovery = Discovery::new(&sessions(&server, 1).await, "/").unwrap();
+    let instance = ServiceInstance::new("shop/web").with_id("a");
+    let _registered = register(&discovery, instance).await;
+    assert!(data(&server, "/shop/web/a").is_some());
+    assert_eq!(discovery.instances("shop/web").await.unwrap().len(), 1);
+}
+
+/// Curator deletes the node of the other process.
+#[tokio::test(start_paused = true)]
+async fn instance_of_another_process_is_a_conflict() {
+    let server = TestServer::in_memory();
+    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let first = register(&theirs, web("a").with_port(1)).await;
+    let second = ours.register(web("a").with_port(2)).unwrap();
+    let error = second.wait_until_registered(T).await.unwrap_err();
+    let DiscoveryError::NotRegistered { state: NodeState::Conflict { .. }, .. } = error else {
+        panic!("{error}")
+    };
+    let error = second.update(web("a").with_port(3)).await.unwrap_err();
+    assert!(matches!(error, DiscoveryError::NotRegistered { .. }), "{error}");
+    assert_eq!(stored(&server, PATH).unwrap().port(), Some(1));
+    first.unregister().await.unwrap();
+    second.wait_until_registered(T).await.unwrap();
+    assert_eq!(stored(&server, PATH).unwrap().port(), Some(3), "the latest update");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_registration_succeeds_once_it_is_permitted() {
+    let server = TestServer::in_memory();
+    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
+    operator.create(BASE, b"", CreateMode::Persistent).await.unwrap();
+    operator.set_acl(BASE, &[Acl::world(Perms::READ | Perms::ADMIN)], None).await.unwrap();
+    let registration = discovery.register(web("a")).unwrap();
+    let error = registration.wait_until_registered(T).await.unwrap_err();
+    let DiscoveryError::NotRegistered { state: NodeState::Refused { error }, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    operator.set_acl(BASE, OPEN_ACL_UNSAFE, None).await.unwrap();
+    registration.wait_until_registered(3 * T).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_session_registers_the_latest_update() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let registration = register(&discovery, web("a")).await;
+    for port in [1, 2, 3] {
+        let new = registration.instance().with_port(port);
+        registration.update(new.clone()).await.unwrap();
+        server.expire(sessions.client().session_id());
+        let mut state = registration.state();
+        state.wait_for(|state| !state.is_present()).await.unwrap();
+        registration.wait_until_registered(3 * T).await.unwrap();
+        assert_eq!(stored(&server, PATH).unwrap(), new);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_instance_is_registered_again() {
+    let server = TestServer::in_memory();
+    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
+    let registration = register(&discovery, web("a")).await;
+    operator.delete(PATH, None).await.unwrap();
+    settle().await;
+    registration.wait_until_registered(T).await.unwrap();
+    assert_eq!(stored(&server, PATH).unwrap(), registration.instance());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_registration_is_unregistered() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    drop(register(&discovery, web("a")).await);
+    settle().await;
+    assert_eq!(data(&server, PATH), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unregistered_instance_rejects_updates_and_waits() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let registration = register(&discovery, web("a")).await;
+    registration.unregister().await.unwrap();
+    registration.unregister().await.unwrap();
+    let updated = registration.update(web("a")).await.unwrap_err();
+    let waited = registration.wait_until_registered(T).await.unwrap_err();
+    for error in [updated, waited] {
+        let DiscoveryError::NotRegistered { state, .. } = error else { panic!("{error}") };
+        assert!(state.is_closed());
+    }
+    let again = register(&discovery, web("a")).await;
+    assert!(again.state().borrow().is_present());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_unregistration_is_an_error_in_each_call() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let registration = register(&discovery, web("a")).await;
+    server.on(Op::Delete).always().answer(ErrorCode::NO_AUTH);
+    for _ in 0..2 {
+        let error = registration.unregister().await.unwrap_err();
+        let DiscoveryError::NotUnregistered { error, .. } = error else { panic!("{error}") };
+        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_reply_leaves_one_registration() {
+    for op in [Op::Create2, Op::CreateContainer, Op::Exists, Op::SetData, Op::Delete, Op::Sync] {
+        for is_applied in [true, false] {
+            let server = TestServer::in_memory();
+            let discovery = discovery(&server, 1).await;
+            match is_applied {
+                true => server.on(op).apply_then_drop_reply(),
+                false => server.on(op).drop_before_applying(),
+            };
+            let registration = register(&discovery, web("a")).await;
+            let new = registration.instance().with_port(9090);
+            registration.update(new.clone()).await.unwrap();
+            assert_eq!(stored(&server, PATH).unwrap(), new, "{op:?}");
+            registration.unregister().await.unwrap();
+            assert_eq!(data(&server, PATH), None, "{op:?}");
+        }
+    }
+}
+
+/// Drops each future after each number of polls.
+#[tokio::test(start_paused = true)]
+async fn dropped_futures_leave_nothing_behind() {
+    for polls in 0..6 {
+        let server = TestServer::in_memory();
+        let discovery = discovery(&server, 1).await;
+        let registration = discovery.register(web("a")).unwrap();
+        poll_times(polls, registration.wait_until_registered(T)).await;
+        registration.wait_until_registered(T).await.unwrap();
+        let new = registration.instance().with_port(9090);
+        poll_times(polls, registration.update(new.clone())).await;
+        settle().await;
+        let expected = if polls == 0 { 8080 } else { 9090 };
+        assert_eq!(stored(&server, PATH).unwrap().port(), Some(expected), "{polls}");
+        poll_times(polls, registration.unregister()).await;
+        settle().await;
+        assert_eq!(data(&server, PATH).is_none(), polls > 0, "{polls}");
+        registration.unregister().await.unwrap();
+        assert_eq!(data(&server, PATH), None, "{polls}");
+    }
+}
+
+async fn poll_times<T>(polls: usize, future: impl Future<Output = T>) {
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn previous_session_option_replaces_the_old_instance() {
+    let server = TestServer::in_memory();
+    let old = sessions(&server, 1).await;
+    let registration = register(&Discovery::new(&old, BASE).unwrap(), web("a")).await;
+    let old_id = old.client().session_id();
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    std::mem::forget(registration); // the process is killed
+    server.accept_connects(0);
+    let restarted = discovery(&server, 2).await;
+    let instance = web("a").with_port(9090);
+    let registration =
+        restarted.register_with(instance, |node| node.previous_session(old_id)).unwrap();
+    registration.wait_until_registered(Duration::from_secs(1)).await.unwrap();
+    assert_eq!(stored(&server, PATH).unwrap().port(), Some(9090));
+}

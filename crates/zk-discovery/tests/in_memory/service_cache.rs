@@ -1,0 +1,134 @@
+//! Caches of services: contents, changes, rejected nodes.
+
+use zk_discovery::session::{Acl, CreateMode, Perms};
+use zk_discovery::{CacheStatus, Instances, Rejection};
+use zk_testing::{Cut, TestServer};
+
+use crate::{BASE, T, client, discovery, register, settle, web};
+
+fn ids(instances: &Instances) -> Vec<&str> {
+    instances.iter().map(|instance| instance.id()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_follows_registrations_and_updates() {
+    let server = TestServer::in_memory();
+    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let cache = ours.cache("web").await.unwrap();
+    let empty = cache.instances();
+    assert!(empty.is_empty() && empty.rejected().is_empty());
+    let b = register(&theirs, web("b")).await;
+    let one = cache.changed(&empty).await.unwrap();
+    assert_eq!(ids(&one), ["b"]);
+    let a = register(&theirs, web("a")).await;
+    let two = cache.changed(&one).await.unwrap();
+    assert_eq!(ids(&two), ["a", "b"]);
+    assert!(std::sync::Arc::ptr_eq(&two.as_slice()[1], &one.as_slice()[0]), "parsed once");
+    a.update(a.instance().with_payload("busy")).await.unwrap();
+    let updated = cache.changed(&two).await.unwrap();
+    assert_eq!(updated.get("a").unwrap().payload(), "busy");
+    b.unregister().await.unwrap();
+    assert_eq!(ids(&*cache.changed(&updated).await.unwrap()), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unchanged_cache_returns_the_same_instances() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let _a = register(&discovery, web("a")).await;
+    let cache = discovery.cache("web").await.unwrap();
+    let first = cache.instances();
+    assert!(std::sync::Arc::ptr_eq(&first, &cache.instances()));
+    let waited = tokio::time::timeout(10 * T, cache.changed(&first)).await;
+    assert!(waited.is_err(), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_waits_after_each_dropped_future() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let cache = discovery.cache("web").await.unwrap();
+    let empty = cache.instances();
+    for id in ["a", "b", "c"] {
+        let before = cache.instances();
+        assert!(tokio::time::timeout(T, cache.changed(&before)).await.is_err());
+        std::mem::forget(register(&discovery, web(id)).await);
+        settle().await;
+    }
+    assert_eq!(ids(&*cache.changed(&empty).await.unwrap()), ["a", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_without_permission_are_reported() {
+    let server = TestServer::in_memory();
+    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
+    let _a = register(&discovery, web("a")).await;
+    let secret = "/services/web/secret";
+    operator.create(secret, b"", CreateMode::Persistent).await.unwrap();
+    operator.set_acl(secret, &[Acl::world(Perms::ADMIN)], None).await.unwrap();
+    let instances = discovery.instances("web").await.unwrap();
+    assert_eq!(ids(&instances), ["a"]);
+    assert_eq!(instances.rejected(), [Rejection::Unreadable { path: secret.into() }]);
+    assert!(instances.rejected()[0].to_string().contains(secret));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_lists_the_services() {
+    let server = TestServer::in_memory();
+    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
+    assert_eq!(discovery.names().await.unwrap(), [""; 0]);
+    let _web = register(&discovery, web("a")).await;
+    operator.create("/services/empty", b"", CreateMode::Container).await.unwrap();
+    assert_eq!(discovery.names().await.unwrap(), ["empty", "web"]);
+    assert_eq!(discovery.base(), BASE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_waits_for_the_next_session() {
+    let server = TestServer::in_memory();
+    let sessions = crate::sessions(&server, 1).await;
+    let discovery = zk_discovery::Discovery::new(&sessions, BASE).unwrap();
+    let registration = register(&discovery, web("a")).await;
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    let names = {
+        let discovery = discovery.clone();
+        tokio::spawn(async move { discovery.names().await })
+    };
+    // reason: virtual time, in which the session expires
+    tokio::time::sleep(3 * T).await;
+    server.accept_connects(0);
+    assert_eq!(names.await.unwrap().unwrap(), ["web"]);
+    drop(registration);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_keeps_its_instances_during_an_outage() {
+    let server = TestServer::in_memory();
+    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let cache = ours.cache("web").await.unwrap();
+    let _a = register(&theirs, web("a")).await;
+    settle().await;
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    settle().await;
+    assert_eq!(ids(&cache.instances()), ["a"]);
+    assert_eq!(cache.cache().status(), CacheStatus::Stale);
+    server.accept_connects(0);
+    cache.cache().wait_until_synced().await.unwrap();
+    assert_eq!(ids(&cache.instances()), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_cache_is_an_error_of_changed() {
+    let server = TestServer::in_memory();
+    let sessions = crate::sessions(&server, 1).await;
+    let discovery = zk_discovery::Discovery::new(&sessions, BASE).unwrap();
+    let cache = discovery.cache("web").await.unwrap();
+    sessions.close().await;
+    for _ in 0..2 {
+        let error = cache.changed(&cache.instances()).await.unwrap_err();
+        assert!(matches!(error, zk_discovery::DiscoveryError::Cache(_)), "{error}");
+    }
+    assert!(discovery.names().await.is_err());
+}
