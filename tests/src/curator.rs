@@ -1,23 +1,17 @@
 //! Java's Curator as a peer process, controlled line by line.
 
 use std::collections::HashMap;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use xtask::zookeeper::Distribution;
+use xtask::zookeeper::{Distribution, Privilege, curator_jars};
 
 use crate::or_skip;
-
-/// The folder in which Debian installs the jars of Curator.
-const DEBIAN_JARS: &str = "/usr/share/java";
-const JARS: [&str; 4] =
-    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
 
 /// Longer than any test takes by accident.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -38,7 +32,8 @@ pub struct Curator {
 
 impl Curator {
     /// Starts the process. Without Java or Curator it prints the reason to standard error and
-    /// returns `None`. The jars are Debian's, or all jars in the folder `CURATOR_HOME`.
+    /// returns `None`. The jars are Debian's, which are installed if they are missing, or all jars in
+    /// the folder `CURATOR_HOME`.
     pub fn start(connect_string: &str) -> Option<Self> {
         Self::with_timeout(connect_string, SESSION_TIMEOUT)
     }
@@ -68,17 +63,12 @@ impl Curator {
         options: &[&str],
     ) -> Option<Self> {
         let distribution = or_skip(Distribution::find())?;
-        let jars = jars();
-        if let Some(missing) = jars.iter().find(|jar| !jar.exists()) {
-            eprintln!("SKIPPED: no Curator here (libcurator-recipes-java): {}", missing.display());
-            return None;
-        }
+        let jars = or_skip(curator_jars(Privilege::Own))?;
         // Java uses the first Curator in the class path. A folder of ZooKeeper's jars may also have
         // one.
         let mut class_path = OsString::new();
         for jar in jars {
-            // For a folder, Java loads every jar in it.
-            class_path.push(if jar.is_dir() { jar.join("*") } else { jar });
+            class_path.push(jar);
             class_path.push(":");
         }
         class_path.push(distribution.class_path());
@@ -167,13 +157,6 @@ impl Curator {
         assert_eq!(said[0], "ok", "{actor} {what}: {said:?}");
         said.remove(0);
         said
-    }
-}
-
-fn jars() -> Vec<PathBuf> {
-    match env::var_os("CURATOR_HOME") {
-        Some(home) => vec![PathBuf::from(home)],
-        None => JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar)).to_vec(),
     }
 }
 

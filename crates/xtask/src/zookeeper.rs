@@ -15,6 +15,7 @@
 //! visible, or fail after a deadline.
 
 mod address;
+mod curator;
 mod distribution;
 mod ensemble;
 mod error;
@@ -28,6 +29,7 @@ mod skip;
 mod standalone;
 mod watchdog;
 
+pub use curator::curator_jars;
 pub use distribution::Distribution;
 pub use ensemble::Ensemble;
 pub use error::{Error, ErrorKind};

@@ -6,7 +6,7 @@ pub(crate) mod kerberos;
 use std::process::Command;
 
 use super::{Failure, cargo, fuzz, step, timing};
-use crate::zookeeper::{Distribution, Error, Privilege, ensure_namespace_tools};
+use crate::zookeeper::{Distribution, Error, Privilege, curator_jars, ensure_namespace_tools};
 
 /// Runs the tests that `arguments` select, or all of them. Without ZooKeeper, the tests that need it are
 /// skipped.
@@ -46,6 +46,9 @@ fn set_up() -> Result<(), Error> {
     println!("==> {distribution}");
     if let Err(error) = ensure_namespace_tools(Privilege::Sudo) {
         println!("==> tests that cut links between servers will be skipped: {error}");
+    }
+    if let Err(error) = curator_jars(Privilege::Sudo) {
+        println!("==> tests beside Curator will be skipped: {error}");
     }
     Ok(())
 }

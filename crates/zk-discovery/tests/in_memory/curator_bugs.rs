@@ -22,10 +22,7 @@ async fn curator_146_update_is_kept_after_a_reconnect() {
         let new = registration.instance().with_port(9090);
         registration.update(new.clone()).await.unwrap();
         let session_id = sessions.client().session_id();
-        match is_expiry {
-            true => drop(server.expire(session_id)),
-            false => drop(server.connection_of(session_id).cut(Cut::Rst)),
-        }
+        lose(&server, session_id, is_expiry);
         // reason: virtual time, in which the instance is registered again
         tokio::time::sleep(T).await;
         registration.wait_until_registered(T).await.unwrap();
@@ -65,10 +62,7 @@ async fn curator_164_reconnect_does_not_undo_unregister() {
             let discovery = Discovery::new(&sessions, BASE).unwrap();
             let registration = register(&discovery, web("a")).await;
             server.on_any_request().always().delay(Duration::from_millis(10));
-            match is_expiry {
-                true => drop(server.expire(session_id)),
-                false => drop(server.connection_of(session_id).cut(Cut::Rst)),
-            }
+            lose(&server, session_id, is_expiry);
             // reason: virtual time, after which the instance is unregistered
             tokio::time::sleep(Duration::from_millis(after * 5)).await;
             registration.unregister().await.unwrap();
@@ -207,4 +201,13 @@ async fn broken_neighbour_is_skipped_and_reported() {
 
 fn ids(instances: &Instances) -> Vec<&str> {
     instances.iter().map(|instance| instance.id()).collect()
+}
+
+/// Expires a session, or cuts its connection.
+fn lose(server: &TestServer, session_id: i64, is_expiry: bool) {
+    if is_expiry {
+        server.expire(session_id);
+    } else {
+        server.connection_of(session_id).cut(Cut::Rst);
+    }
 }
