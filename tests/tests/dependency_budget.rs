@@ -42,8 +42,18 @@ fn tracing_adds_three_packages_and_only_if_enabled() {
 }
 
 #[test]
+fn discovery_adds_at_most_six_packages() {
+    let without = packages(&["zk-coordination"]);
+    let mut added = packages(&["zk-discovery"]);
+    added.retain(|name, _| !without.contains_key(name));
+    let names: Vec<_> = added.keys().collect();
+    assert!(added.contains_key("serde_json"), "{names:?}");
+    assert!(names.len() <= DISCOVERY_PACKAGES_MAX, "{} packages: {names:?}", names.len());
+}
+
+#[test]
 fn dependencies_contain_no_procedural_macro() {
-    for (name, line) in packages(&["zk-recipes", "zk-tls"]) {
+    for (name, line) in packages(&["zk-recipes", "zk-tls", "zk-discovery"]) {
         let looks_like_one = name.ends_with("-macros")
             || name.ends_with("-macro")
             || name.ends_with("-derive")
@@ -64,7 +74,15 @@ fn tokio_is_used_without_macros_and_full_features() {
 
 #[test]
 fn libraries_forbid_unsafe_code() {
-    for name in ["zk-proto", "zk-session-core", "zk-session", "zk-tls", "zk-recipes"] {
+    for name in [
+        "zk-proto",
+        "zk-session-core",
+        "zk-session",
+        "zk-tls",
+        "zk-recipes",
+        "zk-coordination",
+        "zk-discovery",
+    ] {
         let path = root().join(format!("crates/{name}/src/lib.rs"));
         let text = fs::read_to_string(&path).unwrap();
         let forbids = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
@@ -100,3 +118,5 @@ fn root() -> PathBuf {
 
 const PACKAGES_MAX: usize = 20;
 const TLS_PACKAGES_MAX: usize = 15;
+/// Our crate, and the JSON parser.
+const DISCOVERY_PACKAGES_MAX: usize = 6;

@@ -5,7 +5,8 @@ use std::fmt;
 use zk_coordination::session::{Abbreviated, Error, PathError};
 use zk_coordination::{CacheError, NodeState, PersistentNodeError};
 
-/// Error of a [`Discovery`](crate::Discovery), and of what it creates.
+/// Error of a [`Discovery`](crate::Discovery), a [`Registration`](crate::Registration) or a
+/// [`ServiceCache`](crate::ServiceCache).
 ///
 /// `Debug` prints the same line as `Display`, so that `main` may return this error.
 #[derive(Clone, PartialEq, Eq)]

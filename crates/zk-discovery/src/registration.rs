@@ -69,7 +69,7 @@ pub struct Registration {
     current: Mutex<Current>,
 }
 
-/// What is registered now.
+/// The instance with its latest update, and its node.
 struct Current {
     instance: ServiceInstance,
     /// `None` once the instance is to be unregistered.

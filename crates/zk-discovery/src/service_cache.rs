@@ -26,7 +26,8 @@ use crate::paths::service_path;
 /// The other promises are those of [`Cache`], which is available as [`cache`](Self::cache).
 ///
 /// # On the wire
-/// It reads the children of `<base>/<name>`, which need not exist, and writes nothing.
+/// It reads the children of `<base>/<name>`, which need not exist, and writes nothing. It needs
+/// ZooKeeper 3.6 or newer.
 ///
 /// # What it costs
 /// As a [`Cache`] of children: one watch, one request for each 64 instances at the start, and one
@@ -65,7 +66,7 @@ struct Latest {
     instances: Arc<Instances>,
 }
 
-/// Node with what its data means.
+/// Node with the instance that its data describes.
 #[derive(Clone)]
 struct ParsedNode {
     node: Arc<CachedNode>,
@@ -176,7 +177,7 @@ pub enum Rejection {
     Invalid {
         /// Path of the node.
         path: String,
-        /// What is wrong with the data.
+        /// The fault in the data.
         error: InstanceError,
     },
     /// The client may not read the node.

@@ -21,7 +21,7 @@ pub enum InstanceError {
         field: &'static str,
         /// Start of the value.
         value: String,
-        /// What is expected.
+        /// Description of an accepted value.
         expected: &'static str,
     },
     /// The braces of a [`UriSpec`](super::UriSpec) do not match.

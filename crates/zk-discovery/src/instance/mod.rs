@@ -15,8 +15,7 @@ pub use self::error::InstanceError;
 pub use self::service_type::ServiceType;
 pub use self::uri_spec::{UriPart, UriSpec};
 
-/// One instance of a service: where it listens, and what it tells about itself. Curator's
-/// `ServiceInstance`.
+/// One instance of a service, with its address and its payload: Curator's `ServiceInstance`.
 ///
 /// # On the wire
 /// A JSON object in UTF-8, as Curator's `JsonInstanceSerializer` writes it: `name`, `id`, `address`,
@@ -192,9 +191,11 @@ impl ServiceInstance {
         self.payload.as_deref()
     }
 
-    /// Returns the payload as a value. Null if there is none.
+    /// Returns the payload as a value. Null if there is none, or if it is nested deeper than 127
+    /// levels.
     ///
-    /// A number that does not fit into 64 bits is rounded; see [`payload_json`](Self::payload_json).
+    /// Each call parses the text. A number that does not fit into 64 bits is rounded; see
+    /// [`payload_json`](Self::payload_json).
     #[must_use]
     pub fn payload(&self) -> Value {
         let parse = |text: &str| serde_json::from_str(text).ok();

@@ -9,11 +9,11 @@ pub enum ServiceType {
     /// An ephemeral node `<base>/<name>/<id>`: the instance is gone when its session ends.
     #[default]
     Dynamic,
-    /// An ephemeral node to whose name the server appends a number, so several instances may have
-    /// one id.
+    /// An ephemeral sequential node: the server appends a number to its name. Several instances may
+    /// have one id.
     ///
     /// The name also has a random prefix, so that a lost reply leaves no second node. Curator
-    /// creates the node without it, and then may leave a second one. Readers go by the data.
+    /// creates the node without the prefix. Readers take the id from the data.
     DynamicSequential,
     /// A persistent node `<base>/<name>/<id>`, which exists until it is unregistered.
     Static,

@@ -6,11 +6,27 @@ use zk_discovery::{InstanceError, ServiceInstance, ServiceType, UriPart, UriSpec
 use crate::web;
 
 /// The smallest instance that Curator writes.
-const BARE: &str = r#"{"name":"web","id":"id-1","address":"10.0.0.7","port":null,"sslPort":null,"payload":null,"registrationTimeUTC":1700000000123,"serviceType":"DYNAMIC","uriSpec":null}"#;
+const BARE: &str = concat!(
+    r#"{"name":"web","id":"id-1","address":"10.0.0.7","port":null,"sslPort":null,"#,
+    r#""payload":null,"registrationTimeUTC":1700000000123,"serviceType":"DYNAMIC","#,
+    r#""uriSpec":null}"#,
+);
 
-const FULL: &str = r#"{"name":"we\"b\\ü\u0001/\n","id":"id-1","address":"10.0.0.7","port":8080,"sslPort":8443,"payload":"text","registrationTimeUTC":1700000000123,"serviceType":"PERMANENT","uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true},{"value":"/a","variable":false},{"value":"[","variable":true},{"value":"b","variable":false},{"value":"]","variable":true}]}}"#;
+const FULL: &str = concat!(
+    r#"{"name":"we\"b\\ü\u0001/\n","id":"id-1","address":"10.0.0.7","port":8080,"#,
+    r#""sslPort":8443,"payload":"text","registrationTimeUTC":1700000000123,"#,
+    r#""serviceType":"PERMANENT","uriSpec":{"parts":[{"value":"scheme","#,
+    r#""variable":true},{"value":"://","variable":false},{"value":"address","#,
+    r#""variable":true},{"value":":","variable":false},{"value":"port","#,
+    r#""variable":true},{"value":"/a","variable":false},{"value":"[","variable":true},"#,
+    r#"{"value":"b","variable":false},{"value":"]","variable":true}]}}"#,
+);
 
-const WITH_CLASS: &str = r#"{"name":"web","id":"id-1","address":"10.0.0.7","port":8080,"sslPort":null,"payload":{"@class":"Zone","zone":"eu","weight":7,"metadata":{"k":"v"}},"registrationTimeUTC":1700000000123,"serviceType":"STATIC","uriSpec":null}"#;
+const WITH_CLASS: &str = concat!(
+    r#"{"name":"web","id":"id-1","address":"10.0.0.7","port":8080,"sslPort":null,"#,
+    r#""payload":{"@class":"Zone","zone":"eu","weight":7,"metadata":{"k":"v"}},"#,
+    r#""registrationTimeUTC":1700000000123,"serviceType":"STATIC","uriSpec":null}"#,
+);
 
 fn read(text: &str) -> Result<ServiceInstance, InstanceError> {
     ServiceInstance::from_json(text.as_bytes())
