@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use zk_discovery::session::{Client, Config, CreateMode, SessionManager};
 use zk_discovery::{
-    Discovery, NodeState, Registration, ServiceCache, ServiceInstance, ServiceType, UriSpec,
+    Discovery, Instances, NodeState, Registration, ServiceCache, ServiceInstance, ServiceType,
+    UriSpec,
 };
 use zk_tests::{Curator, eventually, shared_zookeeper};
 
@@ -70,19 +71,18 @@ fn ours(id: &str) -> ServiceInstance {
         .with_uri_spec(UriSpec::parse("{scheme}://{address}:{port}").unwrap())
 }
 
-fn listed(cache: &ServiceCache) -> Vec<String> {
-    let instances = cache.instances();
+fn listed(instances: &Instances) -> Vec<String> {
     let zone = |it: &ServiceInstance| it.payload()["zone"].as_str().unwrap_or("-").to_owned();
     instances.iter().map(|it| format!("{}={}={}", it.id(), it.uri(), zone(it))).collect()
 }
 
 /// Waits until our cache has these instances.
 async fn expect_ours(cache: &ServiceCache, instances: &[&str]) {
-    while listed(cache) != instances {
-        let before = cache.instances();
-        let changed = tokio::time::timeout(LIMIT, cache.changed(&before)).await;
-        assert!(changed.is_ok(), "we see {:?}", listed(cache));
-        changed.unwrap().unwrap();
+    let mut found = cache.instances();
+    while listed(&found) != instances {
+        let changed = tokio::time::timeout(LIMIT, cache.changed(&found)).await;
+        found =
+            changed.unwrap_or_else(|_| panic!("we see {:?}, {cache:?}", listed(&found))).unwrap();
     }
 }
 

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// Curator. A single failed request is often an accident.
 pub const DOWN_ERRORS: u32 = 2;
 
+/// Largest number of errors that [`Provider::with_down_after`](crate::Provider::with_down_after)
+/// counts. The time of each one is kept, in 16 bytes.
+pub const DOWN_ERRORS_MAX: u32 = 1_000;
+
 /// Time in which the errors of an instance are counted, as in Curator. It is about as long as a
 /// service needs to restart.
 pub const DOWN_TIME: Duration = Duration::from_secs(30);

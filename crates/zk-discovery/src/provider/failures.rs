@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::instance::{Identity, ServiceInstance};
+use crate::limits::DOWN_ERRORS_MAX;
 
 /// Errors of instances. An instance is forgotten when its latest error is old.
 pub(super) struct Failures {
@@ -18,9 +19,9 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Zero errors count as one.
     pub(super) fn new(errors: u32, time: Duration) -> Self {
-        let errors_max = usize::try_from(errors.max(1)).unwrap_or(usize::MAX);
+        let errors = errors.clamp(1, DOWN_ERRORS_MAX);
+        let errors_max = usize::try_from(errors).unwrap_or(usize::MAX);
         Self { errors_max, time, noted: Mutex::default() }
     }
 

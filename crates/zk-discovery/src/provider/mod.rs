@@ -87,7 +87,8 @@ impl Provider {
     }
 
     /// Sets how many errors within which time mean that an instance is [down](Self::note_error). The
-    /// default is Curator's: [`DOWN_ERRORS`] within [`DOWN_TIME`].
+    /// default is Curator's: [`DOWN_ERRORS`] within [`DOWN_TIME`]. The number is at least 1, and at
+    /// most [`DOWN_ERRORS_MAX`](crate::limits::DOWN_ERRORS_MAX).
     #[must_use]
     pub fn with_down_after(self, errors: u32, time: Duration) -> Self {
         Self { failures: Failures::new(errors, time), ..self }

@@ -137,6 +137,24 @@ fn data_that_is_no_instance_is_rejected() {
 }
 
 #[test]
+fn damaged_json_is_rejected_or_read_consistently() {
+    let text = FULL.as_bytes();
+    let mut accepted = 0;
+    for at in 0..text.len() {
+        for replacement in [&b""[..], b"\"", b"{", b"}", b"0", b"\\", b"\xff", b"\0", b"null,"] {
+            let damaged = [&text[..at], replacement, &text[at + 1..]].concat();
+            let Ok(instance) = ServiceInstance::from_json(&damaged) else { continue };
+            accepted += 1;
+            let written = instance.to_json();
+            let again = ServiceInstance::from_json(written.as_bytes()).unwrap();
+            assert_eq!((again.to_json(), &again), (written, &instance));
+        }
+        assert!(ServiceInstance::from_json(&text[..at]).is_err());
+    }
+    assert!(accepted > 500, "{accepted}");
+}
+
+#[test]
 fn invalid_field_is_named_in_the_error() {
     for (field, value) in [
         ("name", "{}"),
