@@ -12,6 +12,8 @@ mod provider;
 mod registration;
 mod service_cache;
 
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use zk_discovery::session::{Client, Config, SessionManager};
@@ -71,4 +73,15 @@ pub(crate) fn stored(server: &TestServer, path: &str) -> Option<ServiceInstance>
 pub(crate) async fn settle() {
     // reason: the paused clock advances when no task is ready
     tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// Polls a future at most so many times, and drops it.
+pub(crate) async fn poll_times<T>(polls: usize, future: impl Future<Output = T>) {
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
 }

@@ -1,14 +1,14 @@
 //! Registrations: creation, updates, conflicts, loss and the end.
 
-use std::pin::pin;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use zk_discovery::session::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Perms};
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{BASE, T, client, data, discovery, register, sessions, settle, stored, web};
+use crate::{
+    BASE, T, client, data, discovery, poll_times, register, sessions, settle, stored, web,
+};
 
 const PATH: &str = "/services/web/a";
 
@@ -256,16 +256,6 @@ async fn dropped_futures_leave_nothing_behind() {
         assert_eq!(data(&server, PATH).is_none(), polls > 0, "{polls}");
         registration.unregister().await.unwrap();
         assert_eq!(data(&server, PATH), None, "{polls}");
-    }
-}
-
-async fn poll_times<T>(polls: usize, future: impl Future<Output = T>) {
-    let mut future = pin!(future);
-    for _ in 0..polls {
-        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return;
-        }
-        tokio::task::yield_now().await;
     }
 }
 

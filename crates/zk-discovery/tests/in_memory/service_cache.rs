@@ -4,7 +4,7 @@ use zk_discovery::session::{Acl, CreateMode, Perms};
 use zk_discovery::{CacheStatus, Instances, Rejection};
 use zk_testing::{Cut, TestServer};
 
-use crate::{BASE, T, client, discovery, register, settle, web};
+use crate::{BASE, T, client, discovery, poll_times, register, settle, web};
 
 fn ids(instances: &Instances) -> Vec<&str> {
     instances.iter().map(|instance| instance.id()).collect()
@@ -117,6 +117,29 @@ async fn cache_keeps_its_instances_during_an_outage() {
     server.accept_connects(0);
     cache.cache().wait_until_synced().await.unwrap();
     assert_eq!(ids(&cache.instances()), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_write_nothing_and_leave_no_watch() {
+    let server = TestServer::in_memory();
+    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    for is_registered in [false, true] {
+        let registration = match is_registered {
+            true => Some(register(&theirs, web("a")).await),
+            false => None,
+        };
+        let (zxid, watches) = server.with(|truth| (truth.zxid(), truth.watches(0)));
+        for polls in 0..12 {
+            poll_times(polls, ours.cache("web")).await;
+            poll_times(polls, ours.names()).await;
+            poll_times(polls, ours.provider("web")).await;
+            // reason: the session removes watches a moment after they are dropped
+            tokio::time::sleep(T / 10).await;
+            let after = server.with(|truth| (truth.zxid(), truth.watches(0)));
+            assert_eq!(after, (zxid, watches), "after {polls} polls");
+        }
+        drop(registration);
+    }
 }
 
 #[tokio::test(start_paused = true)]
