@@ -261,8 +261,8 @@ JAVA_HOME's, else the one on the PATH, else Debian's, installed likewise.
 ";
 
 const TEST_HELP: &str = "\
-Sets up what the tests need (ZooKeeper and the tools for network namespaces, installed with apt-get
-where that is possible) and runs every test, documentation examples included.
+Sets up what the tests need (ZooKeeper, Curator and the tools for network namespaces, installed with
+apt-get where that is possible) and runs every test, documentation examples included.
 
 Usage: cargo xtask test [ARG...]
        cargo xtask test kerberos [ARG...]

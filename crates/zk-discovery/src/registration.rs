@@ -33,7 +33,7 @@ use crate::paths::instance_path;
 /// parents are created as containers.
 ///
 /// # What it costs
-/// As a [`PersistentNode`]: two requests to register, two to update, three to unregister, and one
+/// As a [`PersistentNode`]: two requests to register, three to update, three to unregister, and one
 /// watch.
 ///
 /// # What happens on loss

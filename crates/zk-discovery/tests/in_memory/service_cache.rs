@@ -1,7 +1,7 @@
 //! Caches of services: contents, changes, rejected nodes.
 
 use zk_discovery::session::{Acl, CreateMode, Perms};
-use zk_discovery::{CacheStatus, Instances, Rejection};
+use zk_discovery::{CacheStatus, Discovery, Instances, Rejection};
 use zk_testing::{Cut, TestServer};
 
 use crate::{BASE, T, client, discovery, poll_times, register, settle, web};
@@ -87,7 +87,7 @@ async fn names_lists_the_services() {
 async fn names_waits_for_the_next_session() {
     let server = TestServer::in_memory();
     let sessions = crate::sessions(&server, 1).await;
-    let discovery = zk_discovery::Discovery::new(&sessions, BASE).unwrap();
+    let discovery = Discovery::new(&sessions, BASE).unwrap();
     let registration = register(&discovery, web("a")).await;
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
@@ -146,7 +146,7 @@ async fn readers_write_nothing_and_leave_no_watch() {
 async fn stopped_cache_is_an_error_of_changed() {
     let server = TestServer::in_memory();
     let sessions = crate::sessions(&server, 1).await;
-    let discovery = zk_discovery::Discovery::new(&sessions, BASE).unwrap();
+    let discovery = Discovery::new(&sessions, BASE).unwrap();
     let cache = discovery.cache("web").await.unwrap();
     sessions.close().await;
     for _ in 0..2 {
@@ -154,4 +154,41 @@ async fn stopped_cache_is_an_error_of_changed() {
         assert!(matches!(error, zk_discovery::DiscoveryError::Cache(_)), "{error}");
     }
     assert!(discovery.names().await.is_err());
+}
+
+/// The numbers are those of the documentation.
+#[tokio::test(start_paused = true)]
+async fn costs_are_as_documented() {
+    let server = TestServer::in_memory();
+    let sessions = crate::sessions(&server, 1).await;
+    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let _first = register(&discovery, web("first")).await; // creates the parents
+    let requests = || sessions.client().stats().frames_sent;
+
+    let before = requests();
+    let registration = register(&discovery, web("a")).await;
+    assert_eq!(requests() - before, 2);
+    registration.update(registration.instance().with_port(1)).await.unwrap();
+    assert_eq!(requests() - before, 5);
+    registration.unregister().await.unwrap();
+    assert_eq!(requests() - before, 8);
+
+    let theirs = crate::discovery(&server, 2).await;
+    let mut others = Vec::new();
+    for n in 0..127 {
+        others.push(register(&theirs, web(&n.to_string())).await);
+    }
+    let before = requests();
+    let provider = discovery.provider("web").await.unwrap();
+    let opened = requests() - before;
+    assert!((3..=8).contains(&opened), "{opened} requests for 128 instances");
+    for _ in 0..1_000 {
+        assert!(provider.instance().is_some());
+    }
+    assert_eq!(requests() - before, opened);
+    others[0].update(others[0].instance().with_port(1)).await.unwrap();
+    settle().await;
+    assert_eq!(requests() - before, opened + 1);
+    assert_eq!(discovery.names().await.unwrap(), ["web"]);
+    assert_eq!(requests() - before, opened + 2);
 }
