@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use zk_recipes::session::{OPEN_ACL_UNSAFE, RetryOn, SessionEnd, SessionManager};
 use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
-    Mutex, Recipe,
+    Mutex, Recipe, revoke,
 };
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
@@ -474,6 +474,22 @@ async fn two_candidates_of_one_process_lead_in_turn() {
     let (leads, waits) = if one.is_leader() { (one, two) } else { (two, one) };
     leads.resign().await.unwrap();
     leads_within(T / 100, &waits).await;
+}
+
+/// `CURATOR-171`: leaders do not support revocation.
+#[tokio::test(start_paused = true)]
+async fn leader_of_a_selector_resigns_on_a_revocation() {
+    let server = TestServer::in_memory();
+    let election = Election::selector(&sessions(&server, 1).await, "/e", "one").unwrap();
+    let candidacy = election.stand();
+    let held = leads_within(T, &candidacy).await;
+    let other = Election::selector(&sessions(&server, 2).await, "/e", "two").unwrap().stand();
+    settle().await;
+    assert!(revoke(&client(&server, 3).await, &held.nodes()[0]).await.unwrap());
+    held.revocation_requested().await.unwrap();
+    assert!(candidacy.is_leader(), "until it resigns");
+    candidacy.resign().await.unwrap();
+    leads_within(T / 100, &other).await;
 }
 
 #[tokio::test(start_paused = true)]
