@@ -9,6 +9,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -16,6 +17,8 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.ACLProvider;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -54,9 +57,9 @@ import org.apache.zookeeper.data.Stat;
  * revoke NODE                             ok
  * </pre>
  *
- * KIND is mutex, read, write, semaphore-mutex, semaphore or latch. A latch has the actor's name as
- * its id; to acquire it is to lead, and its participants are ids, the leader's first. What goes wrong
- * is answered {@code error <exception>}.
+ * KIND is mutex, read, write, semaphore-mutex, semaphore, latch or selector. A latch and a selector
+ * have the actor's name as their id; to acquire one is to lead, and its participants are ids, the
+ * leader's first. What goes wrong is answered {@code error <exception>}.
  */
 public final class CuratorPeer {
     private final CuratorFramework client;
@@ -246,6 +249,8 @@ public final class CuratorPeer {
                         Integer.parseInt(words[5]));
             case "latch":
                 return new Leadership(new LeaderLatch(client, path, words[0]));
+            case "selector":
+                return new Selection(client, path, words[0]);
             default:
                 throw new IllegalArgumentException(words[2]);
         }
@@ -345,18 +350,63 @@ public final class CuratorPeer {
         }
     }
 
+    /** Leads from the call of its listener until it is released. */
+    private static final class Selection extends LeaderSelectorListenerAdapter implements Holder {
+        private final LeaderSelector selector;
+        private final CountDownLatch leads = new CountDownLatch(1);
+        private final CountDownLatch resigns = new CountDownLatch(1);
+
+        Selection(CuratorFramework client, String path, String id) {
+            selector = new LeaderSelector(client, path, this);
+            selector.setId(id);
+        }
+
+        @Override
+        public void takeLeadership(CuratorFramework client) throws Exception {
+            leads.countDown();
+            resigns.await();
+        }
+
+        @Override
+        public List<String> acquire(long timeoutMs) throws Exception {
+            selector.start();
+            if (timeoutMs < 0) {
+                leads.await();
+                return List.of();
+            }
+            return leads.await(timeoutMs, TimeUnit.MILLISECONDS) ? List.of() : null;
+        }
+
+        @Override
+        public void release() throws Exception {
+            resigns.countDown();
+            // To close the selector earlier would interrupt the deletion of its node.
+            while (ids(selector.getParticipants()).contains(selector.getId())) {
+                Thread.sleep(1);
+            }
+            selector.close();
+        }
+    }
+
+    private static List<String> ids(Collection<Participant> participants) {
+        List<String> ids = new ArrayList<>();
+        for (Participant participant : participants) {
+            if (!participant.getId().isEmpty()) {
+                ids.add(participant.getId());
+            }
+        }
+        return ids;
+    }
+
     private Collection<String> participants(String kind, String path) throws Exception {
         if (kind.equals("latch")) {
-            List<String> ids = new ArrayList<>();
             try (LeaderLatch latch = new LeaderLatch(client, path)) {
                 latch.start();
-                for (Participant participant : latch.getParticipants()) {
-                    if (!participant.getId().isEmpty()) {
-                        ids.add(participant.getId());
-                    }
-                }
+                return ids(latch.getParticipants());
             }
-            return ids;
+        }
+        if (kind.equals("selector")) {
+            return ids(new LeaderSelector(client, path, new Selection(client, path, "")).getParticipants());
         }
         if (kind.equals("semaphore")) {
             return new InterProcessSemaphoreV2(client, path, 1).getParticipantNodes();

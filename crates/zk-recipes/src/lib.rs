@@ -12,6 +12,8 @@
 //! | `InterProcessSemaphoreMutex` | [`SemaphoreMutex`] |
 //! | `InterProcessMultiLock` | [`MultiLock`] |
 //! | `Revoker`, `Revocable` | [`revoke`], [`Guard::revocation_requested`] |
+//! | `LeaderLatch` | [`Election::new`], [`Election::stand`] |
+//! | `LeaderSelector` | [`Election::selector`], [`Election::lead`] |
 //!
 //! # What a lock promises, and what not
 //!
@@ -92,10 +94,12 @@ pub mod limits;
 mod contender_info;
 mod deadline;
 mod downgrade;
+mod election;
 mod end_state;
 mod error;
 mod fencing_token;
 mod guard;
+mod held_lock;
 mod holding;
 mod local_queue;
 mod lock;
@@ -117,13 +121,16 @@ mod semaphore_mutex;
 mod session_end;
 mod shared_count;
 mod shared_value;
+mod terms;
 mod ticket;
 mod trace;
 
 pub use contender_info::ContenderInfo;
+pub use election::{Candidacy, Candidate, Election, Leadership};
 pub use error::{LockError, LossReason};
 pub use fencing_token::FencingToken;
 pub use guard::Guard;
+pub use held_lock::HeldLock;
 pub use local_queue::LocalQueueLimits;
 pub use lock::{BoxFuture, Lock, LockGuard};
 pub use metrics::{HistogramSnapshot, LockMetrics, LockMetricsSnapshot};
@@ -134,12 +141,13 @@ pub use participants::Participant;
 pub use queue::position::QueuePosition;
 pub use recipe::Recipe;
 pub use revocation::{revocation, revoke};
-pub use run_whenever_held::{HeldLock, Interruption, run_whenever_held};
+pub use run_whenever_held::run_whenever_held;
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
 pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};
+pub use terms::Interruption;
 pub use ticket::Ticket;
 
 /// Keeps traits from being implemented outside of this crate, so that they can grow.

@@ -113,14 +113,18 @@ impl Mutex {
         Ok(Self { handle: LockHandle::new(client, Kind::mutex(path.to_owned())) })
     }
 
+    /// Creates a handle for a lock with these nodes.
+    pub(crate) fn of_kind(client: &Client, kind: Kind) -> Self {
+        Self { handle: LockHandle::new(client, kind) }
+    }
+
     /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
     ///
     /// All contenders must use the same text. It marks where the number begins; names without it
     /// are ordered as a whole.
     ///
-    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock is an election, in which Java services take
-    /// part with Curator's `LeaderLatch`: the holder leads, and the [data](Self::with_data) is the id
-    /// of a participant.
+    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock has the nodes of an
+    /// [`Election`](crate::Election): the holder leads, and the [data](Self::with_data) is its id.
     ///
     /// # Errors
     /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or

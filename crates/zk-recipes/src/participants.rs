@@ -74,6 +74,21 @@ pub(crate) async fn participants_of_side(
     listed(client, kind, |name| contains(name, &kind.lock_name)).await
 }
 
+/// Returns the contender at the head of the queue. Contenders that leave during the call are skipped.
+pub(crate) async fn first_participant(
+    client: &Client,
+    kind: &Kind,
+) -> Result<Option<Participant>, LockError> {
+    let Some(children) = list(client, &kind.path).await? else { return Ok(None) };
+    let rule = kind.rule();
+    for name in rule.sort(&children.names).iter().filter(|name| rule.is_contender(name)) {
+        if let Some(first) = participant(client, &kind.node(name), rule).await? {
+            return Ok(Some(first));
+        }
+    }
+    Ok(None)
+}
+
 async fn listed(
     client: &Client,
     kind: &Kind,

@@ -9,11 +9,15 @@ use zk_session::{Client, Config, SessionEnd, SessionEvent, SessionEvents};
 use crate::network::Network;
 use crate::plan::Recipe;
 use crate::process::Process;
-use crate::workload::{Seat, contend, requests, session};
+use crate::rng::Rng;
+use crate::workload::{Seat, contend, election, requests, session};
 use crate::world::World;
 
 /// Runs clients in a slot, one after the other, until the run drains.
 pub(crate) async fn run(world: Arc<World>, slot: usize) {
+    if world.plan.recipe == Recipe::Election {
+        return election::run(world, slot).await;
+    }
     let plan = world.plan.clients[slot].clone();
     let number = u64::try_from(slot).unwrap_or(0);
     for generation in 0_u64.. {
@@ -21,25 +25,11 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             return;
         }
         let mut rng = world.rng((number + 1) << 32 | generation);
-        let hosts = match plan.home {
-            Some(home) => format!("server-{home}:1"),
-            None => {
-                let hosts: Vec<_> =
-                    (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
-                hosts.join(",")
-            }
-        };
-        let Ok(config) = Config::new(&hosts) else { return };
-        let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
-        let network = Network {
-            world: Arc::clone(&world),
-            slot,
-            rng: std::sync::Mutex::new(rng.fork()),
-            newest: Arc::default(),
-        };
+        let Some(config) = config(&world, slot, generation) else { return };
+        let network = network(&world, slot, &mut rng);
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
         let config = config.allow_read_only(takes_read_only);
-        let (client, driver) = config.session_timeout(plan.asked).seed(seed).into_parts(network);
+        let (client, driver) = config.into_parts(network);
         let process = Process::new(rng.fork(), world.plan.jitter);
         world.oracle().reborn(slot);
         let driver = process.spawn(driver);
@@ -84,6 +74,27 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             (place.process, place.client) = (None, None);
         }
     }
+}
+
+/// Returns the settings of a client, with a seed of its own.
+pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Config> {
+    let plan = &world.plan.clients[slot];
+    let hosts = match plan.home {
+        Some(home) => format!("server-{home}:1"),
+        None => {
+            let hosts: Vec<_> =
+                (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
+            hosts.join(",")
+        }
+    };
+    let number = u64::try_from(slot).unwrap_or(0);
+    let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
+    Some(Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed))
+}
+
+pub(crate) fn network(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Network {
+    let rng = std::sync::Mutex::new(rng.fork());
+    Network { world: Arc::clone(world), slot, rng, newest: Arc::default() }
 }
 
 /// Returns the lock that the contenders of a client share, in a run with local queues.

@@ -202,7 +202,7 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             if let Some(process) = place.process.take() {
                 process.kill();
             }
-            place.client = None;
+            (place.client, place.sessions) = (None, None);
         }
         Timed::Elect => harm::elect_any(world, rng),
         Timed::KillServer => harm::kill(world, number, time, rng),

@@ -21,13 +21,22 @@ use crate::rng::Rng;
 use crate::world::World;
 use crate::zxids::{Frames, Newest, Seen};
 
-/// Connector of one client, for the hosts `server-0`, `server-1`, …
+/// Connector of one session, for the hosts `server-0`, `server-1`, …
 pub(crate) struct Network {
     pub(crate) world: Arc<World>,
     pub(crate) slot: usize,
     pub(crate) rng: std::sync::Mutex<Rng>,
-    /// The newest zxid that the client has read. All connections of the client share one session.
+    /// The newest zxid that the session has read, over all of its connections.
     pub(crate) newest: Arc<Newest>,
+}
+
+/// The connector of the client's next session.
+impl Clone for Network {
+    fn clone(&self) -> Self {
+        let rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
+        let (world, rng) = (Arc::clone(&self.world), std::sync::Mutex::new(rng));
+        Self { world, slot: self.slot, rng, newest: Arc::default() }
+    }
 }
 
 impl Connector for Network {

@@ -19,9 +19,11 @@
 //! | I14 | several locks are released in the reverse order of their acquisition |
 //! | I15 | a guard becomes invalid soon after an operator has deleted its node |
 //! | I16 | the leader expires no session earlier than the servers' rules allow |
+//! | I17 | a candidate of an election leads soon after all faults have ended |
 
 mod claims;
 mod deletions;
+mod elections;
 mod local_queues;
 mod permits;
 mod shared;
@@ -42,6 +44,7 @@ pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
 
 use self::claims::{Tokens, conflict};
 use self::deletions::Deletions;
+use self::elections::Elections;
 use self::local_queues::LocalQueues;
 use self::permits::Limits;
 use self::shared::Shared;
@@ -54,7 +57,7 @@ use crate::workload::holding::Holding;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I16, or `panic`.
+    /// The invariant: I1 to I17, or `panic`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,
@@ -97,6 +100,7 @@ pub(crate) struct Oracle {
     limits: Limits,
     local_queues: LocalQueues,
     shared: Shared,
+    elections: Elections,
     /// Lock nodes with a revocation request.
     asked_for: BTreeSet<String>,
     /// Lock nodes of attempts with several nodes, in the order of deletion.
@@ -178,6 +182,7 @@ impl Oracle {
             limits: Limits::default(),
             local_queues: LocalQueues::default(),
             shared: Shared::default(),
+            elections: Elections::default(),
             asked_for: BTreeSet::new(),
             deleted: BTreeMap::new(),
             history: History::default(),
@@ -415,6 +420,7 @@ impl Oracle {
             }
         }
         self.judge_if_orphaned(&held);
+        self.candidate_leads();
         self.guards.push(held);
         self.check();
     }

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) readers: f64,
     pub(crate) permits: Permits,
     pub(crate) local_queue: LocalQueuePlan,
+    /// Whether the nodes of an election are those of a mutex.
+    pub(crate) is_selector: bool,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) latency: Latency,
     /// Hand-offs before the faults end.
@@ -87,6 +89,8 @@ pub(crate) enum Recipe {
     Revocation,
     /// A mutex whose contenders of one process share a node.
     LocalQueue,
+    /// Candidates of an election, each with a manager of sessions.
+    Election,
 }
 
 /// Weight of each recipe. The mutex, on which the others rest, gets almost half of the seeds.
@@ -102,6 +106,9 @@ const RECIPES: [(Recipe, usize); 7] = [
 
 /// Probability that a mutex has a local queue.
 const LOCAL_QUEUES: f64 = 0.25;
+
+/// Probability that a mutex is the lock of an election.
+const ELECTIONS: f64 = 0.2;
 
 /// The permits of a semaphore.
 #[derive(Clone, Copy, Debug)]
@@ -257,8 +264,17 @@ impl Plan {
             Recipe::Mutex if locks && local.chance(LOCAL_QUEUES) => Recipe::LocalQueue,
             other => other,
         };
+        // Added later, too.
+        let mut elections = Rng::new(seed ^ 0x656c_6563_7469_6f6e);
+        let recipe = match recipe {
+            Recipe::Mutex if locks && !sessions && elections.chance(ELECTIONS) => Recipe::Election,
+            other => other,
+        };
         if recipe == Recipe::LocalQueue {
             clients.iter_mut().for_each(|client| client.contenders += 2);
+        }
+        if recipe == Recipe::Election {
+            clients.iter_mut().for_each(|client| client.contenders = 1);
         }
         if recipe == Recipe::MultiLock {
             // Each contender waits for a loss while it waits for the next lock. tokio wakes several
@@ -300,6 +316,7 @@ impl Plan {
                 passes: local.pick(&[0, 1, 3, 30]),
                 time: Duration::from_millis(local.pick(&[1, 10, 100, 10_000])),
             },
+            is_selector: elections.chance(0.5),
             clients,
             latency,
             handoffs: rng.between(50, 400),
@@ -355,6 +372,14 @@ impl Plan {
     pub(crate) fn patience(&self) -> Duration {
         let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);
         self.longest_timeout() * 6 + tick * (self.sync_limit + 10) + Duration::from_secs(60)
+    }
+
+    /// Returns the time within which a candidate must lead after the faults have ended. A process may
+    /// be frozen for three more timeouts, the session of the last leader may have to expire, and a
+    /// manager may pause for ten seconds before it opens the next session.
+    pub(crate) fn leaderless(&self) -> Duration {
+        let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);
+        self.longest_timeout() * 4 + tick * (self.sync_limit + 4) + Duration::from_secs(15)
     }
 }
 

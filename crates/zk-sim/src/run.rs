@@ -117,6 +117,9 @@ async fn course(world: Arc<World>) {
     expiries.abort();
     world.drain();
     faults::heal(&world, rules);
+    if world.plan.recipe == Recipe::Election {
+        world.oracle().must_lead_within(world.plan.leaderless());
+    }
     let patience = world.plan.patience();
     for client in clients {
         if timeout(patience, client).await.is_err() {
@@ -191,6 +194,7 @@ async fn close(world: &World, patience: Duration) {
     for slot in 0..world.slots() {
         let (client, drivers) = {
             let mut place = world.slot(slot);
+            place.sessions = None;
             (place.client.take(), std::mem::take(&mut place.drivers))
         };
         drop(client);

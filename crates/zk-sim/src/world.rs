@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use zk_session::Client;
+use zk_session::{Client, SessionManager};
 use zk_testing::{Settings, TestServer};
 
 use crate::oracle::Oracle;
@@ -28,6 +28,8 @@ pub(crate) struct World {
 pub(crate) struct Slot {
     pub(crate) process: Option<Arc<Process>>,
     pub(crate) client: Option<Client>,
+    /// The manager of the client's session, if it has one.
+    pub(crate) sessions: Option<SessionManager>,
     /// Drivers of this client and of earlier ones.
     pub(crate) drivers: Vec<JoinHandle<()>>,
 }

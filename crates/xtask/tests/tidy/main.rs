@@ -357,7 +357,13 @@ const IMPURE: [&str; 5] = ["Instant::now", "SystemTime", "tokio::", "std::thread
 const COLUMNS_MAX: usize = 110;
 const LINES_MAX: usize = 700;
 
-const LOCKS: [&str; 5] =
-    ["mutex.rs", "rwlock/mod.rs", "semaphore/mod.rs", "semaphore_mutex.rs", "multi_lock.rs"];
+const LOCKS: [&str; 6] = [
+    "mutex.rs",
+    "rwlock/mod.rs",
+    "semaphore/mod.rs",
+    "semaphore_mutex.rs",
+    "multi_lock.rs",
+    "election/mod.rs",
+];
 const LOCK_PAGE: [&str; 5] =
     ["What it promises", "On the wire", "What it costs", "What happens on loss", "Example"];

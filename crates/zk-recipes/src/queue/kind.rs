@@ -39,6 +39,11 @@ impl Kind {
         Self::new(path, LOCK, Admission::FirstForGood, Recipe::Mutex)
     }
 
+    /// Nodes of the candidates of an election.
+    pub(crate) fn candidate(path: String) -> Self {
+        Self::new(path, LATCH, Admission::FirstForGood, Recipe::Election)
+    }
+
     /// Nodes of the readers of a read-write lock.
     pub(crate) fn reader(path: String) -> Self {
         let kind = Self::new(path, READ, Admission::Behind(WRITE), Recipe::ReadWriteLock);

@@ -42,6 +42,8 @@ mod cancelled;
 mod closing;
 mod connection_loss;
 mod downgrade;
+mod election;
+mod election_reports;
 mod errors;
 mod foreign_nodes;
 mod guard;

@@ -1,12 +1,13 @@
 //! Locks, guards and their futures move between threads. The compiler checks these tests.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, SessionManager, WatchStream};
 use zk_recipes::{
-    Guard, Lock, LockError, LockGuard, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore,
-    SemaphoreGuard, SemaphoreMutex, SharedCount, SharedValue, Ticket, WriteGuard,
-    run_whenever_held,
+    Candidacy, Candidate, Election, Guard, HeldLock, Leadership, Lock, LockError, LockGuard,
+    MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SemaphoreMutex,
+    SharedCount, SharedValue, Ticket, WriteGuard, run_whenever_held,
 };
 
 fn is_send_and_sync<T: Send + Sync>() {}
@@ -18,6 +19,7 @@ fn locks_and_guards_are_send_and_sync() {
     is_send_and_sync::<(Mutex, RwLock, Semaphore, SemaphoreMutex, MultiLock, Box<dyn Lock>)>();
     is_send_and_sync::<(Guard, WriteGuard, SemaphoreGuard, MultiGuard, Box<dyn LockGuard>)>();
     is_send_and_sync::<(Owner, Ticket, SharedValue, SharedCount, LockError)>();
+    is_send_and_sync::<(Election, Candidacy, Candidate, Leadership, HeldLock)>();
 }
 
 /// The futures are created and never polled.
@@ -38,4 +40,20 @@ fn futures_of_locks_are_send() {
         ));
     }
     let _: fn(&Mutex, &Semaphore, Guard, &SessionManager) = check;
+}
+
+/// The futures are created and never polled.
+#[test]
+fn futures_of_elections_are_send() {
+    fn check(election: &Election, candidacy: Candidacy) {
+        is_send(
+            election
+                .lead(|_| std::future::ready(Ok::<_, LockError>(ControlFlow::Break(()))), |_| {}),
+        );
+        is_send(election.candidates());
+        is_send(election.leader());
+        is_send(candidacy.wait_to_lead());
+        is_send(candidacy.resign());
+    }
+    let _: fn(&Election, Candidacy) = check;
 }

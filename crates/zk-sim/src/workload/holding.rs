@@ -4,8 +4,8 @@ use std::fmt;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use zk_recipes::{
-    FencingToken, Guard, LockError, LossReason, MultiGuard, MultiLockError, SemaphoreGuard,
-    WriteGuard,
+    FencingToken, Guard, HeldLock, LockError, LossReason, MultiGuard, MultiLockError,
+    SemaphoreGuard, WriteGuard,
 };
 
 use crate::oracle::Token;
@@ -68,6 +68,33 @@ impl Holding for Guard {
 
     fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
         Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
+    }
+}
+
+/// A leadership, which the election holds and releases.
+impl Holding for HeldLock {
+    fn nodes(&self) -> Vec<String> {
+        Self::nodes(self)
+    }
+
+    fn is_held(&self) -> bool {
+        Self::is_held(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        self.token().map(|token| vec![numbers(token)])
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        Self::lost(self).boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        ready(Holding::tokens(self).map(drop)).boxed()
+    }
+
+    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
+        ready(Ok(())).boxed()
     }
 }
 

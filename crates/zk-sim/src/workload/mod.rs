@@ -1,6 +1,7 @@
 //! Workloads of clients. Each recipe has its file here.
 
 mod contender;
+pub(crate) mod election;
 pub(crate) mod holding;
 mod multi_lock;
 mod mutex;
@@ -67,6 +68,7 @@ pub(crate) async fn contend(mut seat: Seat) {
             Recipe::MultiLock => multi_lock::once(&mut seat).await,
             Recipe::Shared => shared::once(&mut seat).await,
             Recipe::Revocation => revocation::once(&mut seat).await,
+            Recipe::Election => return, // has a workload of its own
         };
         if is_over {
             return;
@@ -100,6 +102,7 @@ pub(crate) async fn exam(
             world.oracle().may_have(number, multi_lock::LOCKS);
             multi_lock::exam(client, plan, label).await?
         }
+        Recipe::Election => election::exam(client, plan, label).await?,
         Recipe::Shared => return shared::exam(world, client, &label).await.map(|()| None),
     };
     Ok(Some(guard))

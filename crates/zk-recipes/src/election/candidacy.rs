@@ -1,0 +1,282 @@
+//! A candidacy in the background: a task that stands for election over any number of sessions.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::future::{Either, select};
+use tokio::sync::{oneshot, watch};
+use zk_session::{Client, SessionManager};
+
+use crate::error::{LockError, LossReason};
+use crate::fencing_token::FencingToken;
+use crate::guard::Guard;
+use crate::held_lock::{HeldLock, ReleaseOnDrop};
+use crate::queue::contender::Contender;
+use crate::queue::kind::Kind;
+use crate::queue::waiter::Waiter;
+use crate::terms::{Interruption, pause_after};
+
+/// A candidacy that runs in the background, from [`Election::stand`](crate::Election::stand).
+///
+/// The candidate waits for its turn, leads, and stands again when it has lost the leadership, on the
+/// next session if the current one has ended. A leader leads until it resigns.
+///
+/// Dropping this handle resigns, without waiting for the server's confirmation. The node is deleted
+/// in the background, over reconnects. The handle keeps the sessions of its manager open.
+#[must_use = "dropping the candidacy resigns"]
+pub struct Candidacy {
+    /// Dropping it tells the task that the handle was dropped.
+    resign: oneshot::Sender<()>,
+    leadership: watch::Receiver<Leadership>,
+}
+
+/// State of a [`Candidacy`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Leadership {
+    /// The candidate does not lead. It waits for its turn, or for the next session.
+    Waiting {
+        /// The last interruption: a lost leadership or a failed attempt. `None` at first.
+        after: Option<Interruption>,
+    },
+    /// The candidate was elected. It leads while [`HeldLock::token`] succeeds.
+    Leading {
+        /// The fencing token of this term, larger than the tokens of all earlier leaders.
+        token: FencingToken,
+        /// The leadership. Its methods read the clock: they report the loss of the leadership also
+        /// in a copy that was made before.
+        held: HeldLock,
+    },
+    /// The candidate stands no longer. `Ok` if it has resigned, or if the runtime of its session was
+    /// shut down. Otherwise the result of [`Candidacy::resign`], or the first error for which a retry
+    /// cannot help.
+    Ended(Result<(), LockError>),
+}
+
+impl Leadership {
+    /// Returns true if the candidate provably leads now. The clock decides this, not the moment at
+    /// which this value was made.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.token().is_some()
+    }
+
+    /// Returns the fencing token if the candidate provably leads now.
+    #[must_use]
+    pub fn token(&self) -> Option<FencingToken> {
+        match self {
+            Self::Leading { held, .. } => held.token().ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the state without a leadership that is lost.
+    fn now(self) -> Self {
+        match self {
+            Self::Leading { token, held } => match held.token() {
+                Ok(_) => Self::Leading { token, held },
+                Err(error) => Self::Waiting { after: Some(lost(Some(token), error)) },
+            },
+            other => other,
+        }
+    }
+}
+
+impl Candidacy {
+    pub(super) fn begin(sessions: &SessionManager, kind: Arc<Kind>) -> Self {
+        let (resign, resigned) = oneshot::channel();
+        let (state, leadership) = watch::channel(Leadership::Waiting { after: None });
+        let standing = Standing { sessions: sessions.clone(), kind, state };
+        // Without a runtime the task is dropped, and the candidacy has ended.
+        drop(sessions.client().spawn_beside(standing.run(resigned)));
+        Self { resign, leadership }
+    }
+
+    /// Returns true if the candidate provably leads now. Sends no request.
+    ///
+    /// The call reads the clock. It returns false before any leader of the ensemble can expire the
+    /// session, whether or not the task of the candidacy has run since.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.leadership.borrow().is_leader()
+    }
+
+    /// Returns the state of the candidacy now. [`Leadership::Leading`] means that the candidate
+    /// provably leads. Sends no request.
+    #[must_use]
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.borrow().clone().now()
+    }
+
+    /// Subscribes to the states of the candidacy. A slow subscriber skips states, but not the last.
+    ///
+    /// A copy of [`Leadership::Leading`] does not change when the leadership is lost: ask it with
+    /// [`Leadership::is_leader`].
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// Waits until the candidate leads. Returns at once if it does.
+    ///
+    /// # Errors
+    /// The error with which the candidacy has ended; [`LockError::Lost`] if it has ended without one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing: the candidate still stands.
+    pub async fn wait_to_lead(&self) -> Result<HeldLock, LockError> {
+        let mut leadership = self.leadership.clone();
+        let is_decided = |it: &Leadership| it.is_leader() || matches!(it, Leadership::Ended(_));
+        match leadership.wait_for(is_decided).await.as_deref() {
+            Ok(Leadership::Leading { held, .. }) => Ok(held.clone()),
+            Ok(Leadership::Ended(Err(error))) => Err(error.clone()),
+            _ => Err(LockError::Lost(LossReason::Released)),
+        }
+    }
+
+    /// Resigns: the candidate leads and stands no longer. Waits until the server has confirmed the
+    /// deletion of its node. The node of a leadership that it has lost before is deleted in the
+    /// background.
+    ///
+    /// # Errors
+    /// * [`LockError::Lost`] if the candidate had been elected and did not provably lead at the call,
+    ///   or if the server found no node. In both cases another candidate may have led at the same
+    ///   time.
+    /// * The error of a failed request; the server then removes the node with the session.
+    /// * The error with which the candidacy had ended before.
+    ///
+    /// # Cancel safety
+    /// The call itself resigns. Dropping the future only ends the wait for the confirmation.
+    pub fn resign(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let Self { resign, mut leadership } = self;
+        // An error means that the candidacy has ended.
+        let _ = resign.send(());
+        async move {
+            match leadership.wait_for(|it| matches!(it, Leadership::Ended(_))).await.as_deref() {
+                Ok(Leadership::Ended(ended)) => ended.clone(),
+                // The task reports its end in every case.
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Candidacy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidacy").field("leadership", &self.leadership()).finish_non_exhaustive()
+    }
+}
+
+/// The task of a candidacy. Dropping it reports the end of the candidacy.
+struct Standing {
+    sessions: SessionManager,
+    kind: Arc<Kind>,
+    state: watch::Sender<Leadership>,
+}
+
+/// The result of a candidacy.
+type Ended = Result<(), LockError>;
+
+/// Ready when the candidate is to resign: `Ok` if the caller waits for the confirmation, an error if
+/// it has dropped the handle.
+type Resigned = oneshot::Receiver<()>;
+
+impl Standing {
+    async fn run(self, mut resigned: Resigned) {
+        let ended = self.stand(&mut resigned).await;
+        self.state.send_replace(Leadership::Ended(ended));
+    }
+
+    /// Stands and leads until the candidacy ends.
+    async fn stand(&self, resigned: &mut Resigned) -> Result<(), LockError> {
+        loop {
+            let client = match select(&mut *resigned, pin!(self.sessions.open_client())).await {
+                Either::Left(_) => return Ok(()),
+                Either::Right((client, _)) => client?,
+            };
+            let after = match self.queue(&client, resigned).await {
+                Ok(Continue(guard)) => self.lead(&client, guard, resigned).await,
+                Ok(Break(ended)) => Break(ended),
+                Err(error) => match select(&mut *resigned, pin!(pause_after(&client, error))).await
+                {
+                    Either::Left(_) => Break(Ok(())),
+                    Either::Right((after, _)) => Continue(after?),
+                },
+            };
+            match after {
+                Continue(after) => {
+                    self.state.send_replace(Leadership::Waiting { after: Some(after) });
+                }
+                Break(ended) => return ended,
+            }
+        }
+    }
+
+    /// Queues until the candidate is elected or resigns.
+    async fn queue(
+        &self,
+        client: &Client,
+        resigned: &mut Resigned,
+    ) -> Result<ControlFlow<Ended, Guard>, LockError> {
+        let mut waiter = Waiter::new(Contender::new(client, &self.kind));
+        let elected = match select(resigned, pin!(waiter.acquire())).await {
+            Either::Left((is_awaited, _)) => Break(is_awaited.is_ok()),
+            Either::Right((term, _)) => Continue(term?),
+        };
+        let mut contender = waiter.into_contender();
+        match elected {
+            Continue(term) => Guard::granted(contender, term, None).map(Continue),
+            Break(true) => Ok(Break(contender.leave_confirmed().await.map(drop))),
+            // Dropping the contender deletes its node.
+            Break(false) => Ok(Break(Ok(()))),
+        }
+    }
+
+    /// Leads until the leadership is lost or the candidate resigns.
+    async fn lead(
+        &self,
+        client: &Client,
+        guard: Guard,
+        resigned: &mut Resigned,
+    ) -> ControlFlow<Ended, Interruption> {
+        let token = match guard.token() {
+            Ok(token) => token,
+            Err(error) => return Continue(lost(None, error)),
+        };
+        let held = HeldLock::new(client, Box::new(guard));
+        let _released = ReleaseOnDrop(held.clone());
+        self.state.send_replace(Leadership::Leading { token, held: held.clone() });
+        match select(resigned, pin!(held.lost())).await {
+            Either::Right((reason, _)) => {
+                Continue(Interruption::Lost { token: Some(token), reason })
+            }
+            Either::Left((is_awaited, _)) => match held.take() {
+                Some(guard) if is_awaited.is_ok() => Break(guard.release_boxed().await),
+                _ => Break(Ok(())), // dropping the guard deletes its node
+            },
+        }
+    }
+}
+
+/// Why a lock is not held: a loss of the leadership, or a failed attempt.
+fn lost(token: Option<FencingToken>, error: LockError) -> Interruption {
+    match error {
+        LockError::Lost(reason) => Interruption::Lost { token, reason },
+        error => Interruption::NotAcquired(error),
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.state.send_if_modified(|state| match state {
+            Leadership::Ended(_) => false,
+            _ => {
+                *state = Leadership::Ended(Ok(()));
+                true
+            }
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! Terms of a lock over any number of sessions: a caller acquires it, works, and releases it, again
+//! and again.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::pin::pin;
+
+use futures::future::{Either, select};
+use zk_session::{Client, RetryOn, SessionManager};
+
+use crate::error::{LockError, LossReason};
+use crate::fencing_token::FencingToken;
+use crate::held_lock::{HeldLock, ReleaseOnDrop};
+use crate::limits::REQUEUE_PAUSE;
+use crate::lock::Lock;
+
+/// Runs `work` for each term in which the lock is held, until the work breaks with a result.
+///
+/// After a term that ends with [`Continue`] the lock is released, and the next term begins at the
+/// end of the queue. A term that ends with the loss of the lock is reported to `interrupted`.
+///
+/// # Errors
+/// * The error of the work, if the lock was still held at that time.
+/// * The first error of `lock` or of an acquisition for which a retry cannot help.
+pub(crate) async fn run_terms<L, E, F, T, W>(
+    sessions: &SessionManager,
+    lock: impl Fn(&Client) -> Result<L, E>,
+    mut work: impl FnMut(HeldLock) -> F,
+    mut interrupted: impl FnMut(Interruption),
+) -> Result<T, W>
+where
+    L: Lock,
+    E: Into<LockError>,
+    F: Future<Output = Result<ControlFlow<T>, W>>,
+    W: From<LockError>,
+{
+    loop {
+        let client = sessions.open_client().await.map_err(LockError::from)?;
+        let lock = lock(&client).map_err(Into::into)?;
+        let held = match lock.acquire_boxed().await {
+            Ok(held) => HeldLock::new(&client, held),
+            Err(error) => {
+                interrupted(pause_after(&client, error).await?);
+                continue;
+            }
+        };
+        let _released = ReleaseOnDrop(held.clone());
+        let token = held.token().ok();
+        let ended = match select(pin!(held.lost()), pin!(work(held.clone()))).await {
+            Either::Left((reason, _)) => Err(reason),
+            Either::Right((result, _)) => match (held.release().await, &result) {
+                (Err(reason), _) => Err(reason),
+                // The work may have failed for the same reason.
+                (Ok(Some(end)), Err(_)) => Err(LossReason::SessionEnded(end)),
+                (Ok(_), _) => Ok(result),
+            },
+        };
+        match ended {
+            Ok(Ok(Continue(()))) => {}
+            Ok(Ok(Break(result))) => return Ok(result),
+            Ok(Err(error)) => return Err(error),
+            Err(reason) => {
+                drop(held.take());
+                interrupted(Interruption::Lost { token, reason });
+            }
+        }
+    }
+}
+
+/// Waits before the next acquisition, and returns the interruption to report.
+///
+/// # Errors
+/// Returns the error if a retry cannot help.
+pub(crate) async fn pause_after(
+    client: &Client,
+    error: LockError,
+) -> Result<Interruption, LockError> {
+    if error.retry_on() == RetryOn::Never {
+        return Err(error);
+    }
+    // A session that is closing rejects every request at once.
+    drop(tokio::time::timeout(REQUEUE_PAUSE, client.wait_for_end()).await);
+    Ok(Interruption::NotAcquired(error))
+}
+
+/// The reason why the work was dropped or could not begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interruption {
+    /// The lock was lost.
+    Lost {
+        /// The token of the holder that lost it; `None` if it was lost before the work began.
+        token: Option<FencingToken>,
+        /// The reason of the loss.
+        reason: LossReason,
+    },
+    /// The lock could not be acquired. Another attempt follows.
+    NotAcquired(LockError),
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost { token: Some(token), reason } => {
+                write!(f, "the lock with token {token} was lost: {reason}")
+            }
+            Self::Lost { token: None, reason } => write!(f, "the lock was lost: {reason}"),
+            Self::NotAcquired(error) => write!(f, "the lock was not acquired: {error}"),
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! Elections: the order of the leaders, losses, resignations, and the list of candidates.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as Shared};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use zk_recipes::session::{OPEN_ACL_UNSAFE, RetryOn, SessionEnd, SessionManager};
+use zk_recipes::{
+    Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
+    Mutex, Recipe, revoke,
+};
+use zk_testing::{Cut, ErrorCode, Op, TestServer};
+
+use crate::{T, children, client, config, settle, settle_node_watches};
+
+pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
+    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+}
+
+/// Returns the handle of a candidate with a session of its own.
+pub(crate) async fn candidate(server: &TestServer, seed: u128) -> Election {
+    Election::new(&sessions(server, seed).await, "/e", format!("c{seed}")).unwrap()
+}
+
+/// Returns the ids of the candidates, the leader's first.
+async fn ids(election: &Election) -> Vec<String> {
+    election.candidates().await.unwrap().into_iter().map(|candidate| candidate.id).collect()
+}
+
+/// Waits, for at most `time` of virtual time, until the candidate leads.
+async fn leads_within(time: Duration, candidacy: &Candidacy) -> HeldLock {
+    tokio::time::timeout(time, candidacy.wait_to_lead()).await.unwrap().unwrap()
+}
+
+/// Work that leads until it is dropped.
+async fn for_ever(_: HeldLock) -> Result<ControlFlow<Infallible>, LockError> {
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidates_lead_in_order_and_are_listed() {
+    let server = TestServer::in_memory();
+    let observer = candidate(&server, 9).await;
+    assert!(observer.leader().await.unwrap().is_none() && ids(&observer).await.is_empty());
+    let mut candidacies = Vec::new();
+    for seed in 1..4 {
+        candidacies.push(candidate(&server, seed).await.stand());
+        settle().await;
+    }
+    assert_eq!(ids(&observer).await, ["c1", "c2", "c3"]);
+    let listed = observer.candidates().await.unwrap();
+    assert_eq!(listed.iter().map(|it| it.leads).collect::<Vec<_>>(), [true, false, false]);
+    for (number, name) in children(&server, "/e").iter().enumerate() {
+        assert!(name.starts_with("_c_"), "{name}");
+        assert!(name.ends_with(&format!("-latch-000000000{number}")), "{name}");
+    }
+
+    let mut last = None;
+    for (number, candidacy) in (1..).zip(candidacies) {
+        let held = leads_within(Duration::ZERO, &candidacy).await;
+        let leader = observer.leader().await.unwrap().unwrap();
+        assert_eq!((leader.id, leader.leads), (format!("c{number}"), true));
+        assert_eq!(held.nodes(), [leader.participant.path]);
+        assert_eq!(held.token().unwrap().get(), leader.participant.czxid);
+        assert!(last.replace(leader.participant.czxid) < Some(leader.participant.czxid));
+        candidacy.resign().await.unwrap();
+        assert!(!held.is_held());
+        settle().await;
+    }
+    assert!(observer.leader().await.unwrap().is_none() && ids(&observer).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn selector_and_mutex_exclude_each_other() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let election = Election::selector(&sessions, "/e", "one").unwrap();
+    assert_eq!((election.path(), election.id()), ("/e", "one"));
+    let candidacy = election.stand();
+    leads_within(T, &candidacy).await;
+    let names = children(&server, "/e");
+    assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
+    let mutex = Mutex::new(&client(&server, 2).await, "/e").unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert_eq!(mutex.participants().await.unwrap()[0].data, b"one");
+    candidacy.resign().await.unwrap();
+    let guard = mutex.try_acquire().await.unwrap().unwrap();
+
+    let candidacy = election.stand();
+    settle().await;
+    assert!(!candidacy.is_leader());
+    guard.release().await.unwrap();
+    leads_within(Duration::from_millis(1), &candidacy).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn latch_and_selector_refuse_the_path_of_the_other() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let elections = [
+        (Election::new(&sessions, "/e", "").unwrap(), Recipe::Election),
+        (Election::selector(&sessions, "/e", "").unwrap(), Recipe::Mutex),
+    ];
+    for ((first, recipe), (second, _)) in
+        [(&elections[0], &elections[1]), (&elections[1], &elections[0])]
+    {
+        let leads = first.stand();
+        leads_within(T, &leads).await;
+        let refused = second.stand().wait_to_lead().await.unwrap_err();
+        assert!(
+            matches!(&refused, LockError::ForeignNode { recipe: it, .. } if it == recipe),
+            "{refused}"
+        );
+        let refused = second.lead(for_ever, drop).await.unwrap_err();
+        assert_eq!(refused.retry_on(), RetryOn::Never, "{refused}");
+        let beside = second.clone().allow_foreign_nodes().stand();
+        leads_within(T, &beside).await;
+        beside.resign().await.unwrap();
+        leads.resign().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lead_returns_the_value_of_the_work_and_resigns() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let led = election.lead(
+        async |held| {
+            let data = server.with(|truth| {
+                let node = truth.tree().node(&held.nodes()[0]);
+                node.and_then(|node| node.data().map(<[u8]>::to_vec))
+            });
+            assert_eq!(data.as_deref(), Some(&b"c1"[..]));
+            Ok::<_, LockError>(Break(held))
+        },
+        |interruption| panic!("{interruption}"),
+    );
+    let held = led.await.unwrap();
+    assert!(!held.is_held() && children(&server, "/e").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn continued_terms_alternate_between_candidates() {
+    let server = TestServer::in_memory();
+    let (lead, mut led) = mpsc::unbounded_channel();
+    for seed in 1..4 {
+        let (election, lead) = (candidate(&server, seed).await, lead.clone());
+        tokio::spawn(async move {
+            let work = async |held: HeldLock| {
+                lead.send((seed, held.token()?)).unwrap();
+                settle().await;
+                Ok::<ControlFlow<Infallible>, LockError>(Continue(()))
+            };
+            election.lead(work, |interruption| panic!("{interruption}")).await
+        });
+        settle().await;
+    }
+    let mut terms = Vec::new();
+    for _ in 0..9 {
+        terms.push(led.recv().await.unwrap());
+        assert!(children(&server, "/e").len() <= 3);
+    }
+    let order: Vec<u128> = terms.iter().map(|(seed, _)| *seed).collect();
+    // The first candidate has led alone, until the others stood.
+    let order: Vec<u128> = order.into_iter().skip_while(|seed| *seed == 1).collect();
+    assert!(
+        order.windows(3).all(|it| it[0] != it[1] && it[1] != it[2] && it[0] != it[2]),
+        "{order:?}"
+    );
+    assert!(terms.is_sorted_by(|a, b| a.1 < b.1), "{terms:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_leads_again_on_the_next_session() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let (mut tokens, mut interruptions) = (Vec::new(), Vec::new());
+    let led = election.lead(
+        |held| {
+            tokens.push(held.token().unwrap());
+            let (number, server) = (tokens.len(), server.clone());
+            async move {
+                if number == 4 {
+                    return Ok::<_, LockError>(Break(()));
+                }
+                server.expire(held.client().session_id());
+                std::future::pending().await
+            }
+        },
+        |interruption| interruptions.push(interruption),
+    );
+    led.await.unwrap();
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    let reason = LossReason::SessionEnded(SessionEnd::Expired);
+    let lost = |token| Interruption::Lost { token: Some(token), reason };
+    assert_eq!(interruptions, tokens[..3].iter().copied().map(lost).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_dropped_before_another_candidate_leads() {
+    let server = TestServer::ensemble(3);
+    let follower =
+        zk_recipes::session::Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
+    let cut_off = SessionManager::connect_with(follower, server.clone()).await.unwrap();
+    let cut_off = Election::new(&cut_off, "/e", "cut off").unwrap();
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let dropped = SetOnDrop(Arc::clone(&is_dropped));
+    let _leading = tokio::spawn(async move {
+        let mut dropped = Some(dropped);
+        let work = |held| {
+            let dropped = dropped.take();
+            async move {
+                let led = for_ever(held).await;
+                drop(dropped);
+                led
+            }
+        };
+        cut_off.lead(work, drop).await
+    });
+    settle().await;
+    let other = candidate(&server, 2).await.stand();
+    settle().await;
+    assert!(!other.is_leader() && !is_dropped.load(Ordering::Relaxed));
+    server.cut_from_leader(1);
+    leads_within(3 * T, &other).await;
+    assert!(is_dropped.load(Ordering::Relaxed));
+}
+
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidacy_leads_again_after_each_kind_of_loss() {
+    let server = TestServer::in_memory();
+    let operator = client(&server, 2).await;
+    let candidacy = candidate(&server, 1).await.stand();
+    let mut tokens = Vec::new();
+    for round in 0..3 {
+        let held = leads_within(3 * T, &candidacy).await;
+        tokens.push(held.token().unwrap());
+        settle_node_watches().await;
+        match round {
+            0 => operator.delete(&held.nodes()[0], None).await.unwrap(),
+            1 => assert!(server.expire(held.client().session_id())),
+            _ => {
+                server.refuse_connects(0);
+                server.connections().cut(Cut::Rst);
+                // reason: virtual time, in which the lease and the session end
+                tokio::time::sleep(2 * T).await;
+                assert!(!candidacy.is_leader() && !held.is_held());
+                server.accept_connects(0);
+            }
+        }
+        settle().await;
+        assert!(!held.is_held());
+    }
+    tokens.push(leads_within(3 * T, &candidacy).await.token().unwrap());
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    candidacy.resign().await.unwrap();
+    assert!(children(&server, "/e").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriber_sees_the_course_of_a_candidacy() {
+    let server = TestServer::in_memory();
+    let candidacy = candidate(&server, 1).await.stand();
+    let mut states = candidacy.subscribe();
+    assert!(matches!(&*states.borrow(), Leadership::Waiting { after: None }));
+    states.changed().await.unwrap();
+    let leading = states.borrow_and_update().clone();
+    let Leadership::Leading { token, held } = &leading else { panic!("{leading:?}") };
+    assert_eq!(leading.token(), Some(*token));
+    server.expire(held.client().session_id());
+    states.changed().await.unwrap();
+    assert!(!leading.is_leader(), "the copy reads the clock");
+    let waiting = states.borrow_and_update().clone();
+    let Leadership::Waiting { after: Some(Interruption::Lost { token: lost, .. }) } = &waiting
+    else {
+        panic!("{waiting:?}")
+    };
+    assert_eq!(*lost, Some(*token));
+    states.changed().await.unwrap();
+    assert!(states.borrow_and_update().is_leader());
+    candidacy.resign().await.unwrap();
+    assert!(matches!(&*states.borrow_and_update(), Leadership::Ended(Ok(()))));
+    states.changed().await.unwrap_err();
+}
+
+/// Curator's `hasLeadership` is a flag that another thread changes later.
+#[tokio::test(start_paused = true)]
+async fn leadership_ends_by_the_clock_and_not_by_an_event() {
+    let server = TestServer::in_memory();
+    let candidacy = candidate(&server, 1).await.stand();
+    let held = leads_within(T, &candidacy).await;
+    server.stall(0);
+    let remaining = held.remaining();
+    assert!(remaining > T / 2);
+    // The clock moves, and no task of the client runs.
+    tokio::time::advance(remaining + Duration::from_millis(1)).await;
+    assert!(!candidacy.is_leader());
+    let state = candidacy.leadership();
+    assert!(matches!(state, Leadership::Waiting { after: Some(Interruption::Lost { .. }) }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn resigning_waits_for_the_deletion_of_the_node() {
+    for (waits, fault) in
+        [(false, None), (true, None), (false, Some(Op::Delete)), (true, Some(Op::Delete))]
+    {
+        let server = TestServer::in_memory();
+        let first = candidate(&server, 1).await.stand();
+        leads_within(T, &first).await;
+        let second = candidate(&server, 2).await.stand();
+        settle().await;
+        assert_eq!(children(&server, "/e").len(), 2);
+        let lost = fault.map(|op| server.on(op).apply_then_drop_reply());
+        let (resigns, stays) = if waits { (second, first) } else { (first, second) };
+        resigns.resign().await.unwrap();
+        assert_eq!(children(&server, "/e").len(), 1, "{waits} {fault:?}");
+        assert!(lost.is_none_or(|lost| lost.count() == 1));
+        leads_within(T / 10, &stays).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn resigning_during_the_creation_leaves_no_node() {
+    for is_lost in [false, true] {
+        let server = TestServer::in_memory();
+        let election = candidate(&server, 1).await;
+        election.stand().resign().await.unwrap();
+        settle().await;
+        let fault = server.on(Op::Create2);
+        let fault = if is_lost { fault.apply_then_drop_reply() } else { fault.delay(T / 10) };
+        let candidacy = election.stand();
+        while fault.count() == 0 {
+            tokio::task::yield_now().await;
+        }
+        candidacy.resign().await.unwrap();
+        assert!(children(&server, "/e").is_empty(), "confirmed");
+        // reason: virtual time, in which a late creation would be applied
+        tokio::time::sleep(T / 5).await;
+        assert!(children(&server, "/e").is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn resigning_reports_a_leadership_that_was_lost() {
+    let server = TestServer::in_memory();
+    let operator = client(&server, 2).await;
+    let candidacy = candidate(&server, 1).await.stand();
+    let held = leads_within(T, &candidacy).await;
+    // The node is deleted before the leader watches it.
+    operator.delete(&held.nodes()[0], None).await.unwrap();
+    let lost = candidacy.resign().await.unwrap_err();
+    assert_eq!(lost, LockError::Lost(LossReason::NodeDeleted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_candidacy_leaves_no_node() {
+    for waits in [false, true] {
+        for is_cut in [false, true] {
+            let server = TestServer::in_memory();
+            let first = candidate(&server, 1).await.stand();
+            leads_within(T, &first).await;
+            let second = candidate(&server, 2).await;
+            let states = (first.subscribe(), second.stand());
+            settle().await;
+            let (dropped, stays) = if waits { (states.1, first) } else { (first, states.1) };
+            let told = dropped.subscribe();
+            if is_cut {
+                server.refuse_connects(0);
+                server.connections().cut(Cut::Rst);
+            }
+            drop(dropped);
+            settle().await;
+            server.accept_connects(0);
+            // reason: virtual time, in which both clients reconnect
+            tokio::time::sleep(T / 4).await;
+            leads_within(Duration::ZERO, &stays).await;
+            assert_eq!(children(&server, "/e").len(), 1, "{waits} {is_cut}");
+            assert!(!told.borrow().is_leader());
+            assert!(matches!(&*told.borrow(), Leadership::Ended(Ok(()))));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidacy_ends_with_an_error_that_a_retry_cannot_fix() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let denied = server.on(Op::Create2).always().answer(ErrorCode::NO_AUTH);
+    let candidacy = election.stand();
+    let error = candidacy.wait_to_lead().await.unwrap_err();
+    let LockError::Client(cause) = &error else { panic!("{error}") };
+    assert_eq!(cause.code(), Some(ErrorCode::NO_AUTH));
+    assert!(matches!(candidacy.leadership(), Leadership::Ended(Err(it)) if it == error));
+    assert_eq!(candidacy.resign().await, Err(error.clone()));
+    let error = election.lead(for_ever, drop).await.unwrap_err();
+    assert!(matches!(&error, LockError::Client(it) if it.code() == cause.code()), "{error}");
+    assert!(denied.count() < 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidacy_ends_when_the_manager_is_closed() {
+    let server = TestServer::in_memory();
+    for leads in [true, false] {
+        let sessions = sessions(&server, 1).await;
+        let before = candidate(&server, 2).await.stand();
+        if leads {
+            before.resign().await.unwrap();
+        } else {
+            leads_within(T, &before).await;
+        }
+        let candidacy = Election::new(&sessions, "/e", "").unwrap().stand();
+        settle().await;
+        assert_eq!(candidacy.is_leader(), leads);
+        sessions.close().await;
+        let error = loop {
+            match candidacy.wait_to_lead().await {
+                Ok(held) => assert!(!held.is_held()),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
+    }
+}
+
+/// `CURATOR-358`: `getLeader` fails with `NoNode` if a candidate leaves during the call.
+#[tokio::test(start_paused = true)]
+async fn candidate_that_leaves_during_a_list_is_skipped() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let _first = election.stand();
+    settle().await;
+    let _second = candidate(&server, 2).await.stand();
+    settle().await;
+    let _gone = server.next_reply_to(Op::GetData).answer(ErrorCode::NO_NODE);
+    assert_eq!(ids(&election).await, ["c2"]);
+    let _gone = server.next_reply_to(Op::GetData).answer(ErrorCode::NO_NODE);
+    assert_eq!(election.leader().await.unwrap().unwrap().id, "c2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_apply_to_the_nodes_of_a_candidate() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let metrics = LockMetrics::new();
+    let election = Election::new(&sessions, "/deep/path/e", "").unwrap();
+    let election = election.with_acl(OPEN_ACL_UNSAFE).with_metrics(&metrics);
+    let candidacy = election.stand();
+    leads_within(T, &candidacy).await;
+    candidacy.resign().await.unwrap();
+    assert_eq!(metrics.snapshot().acquired, 1);
+    Election::new(&sessions, "no path", "").unwrap_err();
+    assert!(format!("{election:?} {:?}", election.stand()).contains("/deep/path/e"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_candidates_of_one_process_lead_in_turn() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let (one, two) = (election.stand(), election.stand());
+    settle().await;
+    assert_eq!(children(&server, "/e").len(), 2);
+    assert!(one.is_leader() != two.is_leader());
+    let (leads, waits) = if one.is_leader() { (one, two) } else { (two, one) };
+    leads.resign().await.unwrap();
+    leads_within(T / 100, &waits).await;
+}
+
+/// `CURATOR-171`: leaders do not support revocation.
+#[tokio::test(start_paused = true)]
+async fn leader_of_a_selector_resigns_on_a_revocation() {
+    let server = TestServer::in_memory();
+    let election = Election::selector(&sessions(&server, 1).await, "/e", "one").unwrap();
+    let candidacy = election.stand();
+    let held = leads_within(T, &candidacy).await;
+    let other = Election::selector(&sessions(&server, 2).await, "/e", "two").unwrap().stand();
+    settle().await;
+    assert!(revoke(&client(&server, 3).await, &held.nodes()[0]).await.unwrap());
+    held.revocation_requested().await.unwrap();
+    assert!(candidacy.is_leader(), "until it resigns");
+    candidacy.resign().await.unwrap();
+    leads_within(T / 100, &other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn transaction_of_a_former_leader_is_rejected() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let kept: Arc<Shared<Option<HeldLock>>> = Arc::default();
+    let led = election.lead(
+        async |held| {
+            *kept.lock().unwrap() = Some(held.clone());
+            held.multi().set_data("/e", b"1", None).send().await?;
+            Ok::<_, LockError>(Break(()))
+        },
+        drop,
+    );
+    led.await.unwrap();
+    let held = kept.lock().unwrap().take().unwrap();
+    let late = held.multi().set_data("/e", b"2", None).send().await.unwrap_err();
+    assert_eq!(late.code(), Some(ErrorCode::NO_NODE), "{late}");
+}

@@ -1,0 +1,349 @@
+//! Reports of Curator's `LeaderLatch` and `LeaderSelector`, as tests of our elections.
+//!
+//! Each test checks every 5 ms that at most one candidate leads, that a leader has a node of its own
+//! session, and that tokens grow.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zk_recipes::session::{Config, SessionManager};
+use zk_recipes::{Candidacy, Election, Leadership, LockError};
+use zk_testing::{Cut, Op, TestServer};
+
+use crate::election::{candidate, sessions};
+use crate::stepped::{Stepped, Steps};
+use crate::{T, children, config, settle};
+
+/// Candidates of one election, and the tokens of their leaders.
+struct Watched {
+    server: TestServer,
+    candidacies: Vec<Candidacy>,
+    /// The tokens of the leaders, in order.
+    tokens: Vec<i64>,
+}
+
+impl Watched {
+    fn new(server: &TestServer) -> Self {
+        Self { server: server.clone(), candidacies: Vec::new(), tokens: Vec::new() }
+    }
+
+    async fn add(&mut self, election: &Election) {
+        self.candidacies.push(election.stand());
+        self.run(Duration::from_millis(50)).await;
+    }
+
+    /// Lets virtual time pass and checks the candidates.
+    async fn run(&mut self, time: Duration) {
+        let step = Duration::from_millis(5);
+        for _ in 0..time.as_millis() / step.as_millis() {
+            // reason: virtual time; the checks must be frequent
+            tokio::time::sleep(step).await;
+            self.check();
+        }
+    }
+
+    fn check(&mut self) {
+        let states = self.candidacies.iter().map(Candidacy::leadership);
+        let leaders: Vec<Leadership> = states.filter(Leadership::is_leader).collect();
+        assert!(leaders.len() <= 1, "{leaders:?}");
+        let [Leadership::Leading { token, held }] = &leaders[..] else { return };
+        let (node, session_id) = (held.nodes().remove(0), held.client().session_id());
+        let owner = self.server.with(|truth| {
+            let stat = truth.tree().node(&node).expect("a leader without a node").stat();
+            (stat.czxid, stat.ephemeral_owner)
+        });
+        assert_eq!(owner, (token.get(), session_id));
+        if self.tokens.last() != Some(&token.get()) {
+            assert!(self.tokens.last() < Some(&token.get()), "{:?}, {token}", self.tokens);
+            self.tokens.push(token.get());
+        }
+    }
+
+    /// Returns the number of the leader. Runs until there is one, for at most `time`.
+    async fn leader_within(&mut self, time: Duration) -> usize {
+        let mut left = time.as_millis() / 5;
+        loop {
+            self.run(Duration::from_millis(5)).await;
+            if let Some(leader) = self.candidacies.iter().position(Candidacy::is_leader) {
+                return leader;
+            }
+            left = left.checked_sub(1).expect("nobody leads");
+        }
+    }
+}
+
+/// Returns the handle of a candidate that uses one server of an ensemble.
+async fn candidate_at(server: &TestServer, number: u128) -> Election {
+    let config = Config::new(&format!("server-{number}:1")).unwrap().session_timeout(T);
+    let sessions = SessionManager::connect_with(config.seed(number), server.clone()).await.unwrap();
+    Election::new(&sessions, "/e", format!("c{number}")).unwrap()
+}
+
+/// Returns the handle of a candidate that uses all three servers of an ensemble.
+async fn candidate_anywhere(server: &TestServer, seed: u128) -> Election {
+    let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap().session_timeout(T);
+    let sessions = SessionManager::connect_with(config.seed(seed), server.clone()).await.unwrap();
+    Election::new(&sessions, "/e", format!("c{seed}")).unwrap()
+}
+
+/// `CURATOR-444`: the servers cannot reach each other for a session timeout, and then two lead.
+#[tokio::test(start_paused = true)]
+async fn cut_between_the_servers_makes_no_two_leaders() {
+    for seconds in [3, 10, 25] {
+        let server = TestServer::ensemble(3);
+        let mut watched = Watched::new(&server);
+        for number in [1, 2, 0] {
+            watched.add(&candidate_at(&server, number).await).await;
+        }
+        assert_eq!(watched.leader_within(T).await, 0);
+        for cut in [1, 2] {
+            server.cut_from_leader(cut);
+        }
+        watched.run(Duration::from_secs(seconds)).await;
+        for cut in [1, 2] {
+            server.heal(cut);
+        }
+        watched.run(2 * T).await;
+        watched.leader_within(T).await;
+        let nodes = children(&server, "/e");
+        assert_eq!(nodes.len(), 3, "{nodes:?}");
+    }
+}
+
+/// `CURATOR-504`, `CURATOR-644`: each reconnect creates nodes, millions in the end.
+#[tokio::test(start_paused = true)]
+async fn reconnects_create_no_further_nodes() {
+    let server = TestServer::in_memory();
+    let mut watched = Watched::new(&server);
+    for seed in 1..5 {
+        watched.add(&candidate(&server, seed).await).await;
+    }
+    let nodes = children(&server, "/e");
+    let created = server.on(Op::Create2).always().delay(Duration::ZERO);
+    for pause in [1, 7, 20, 100, 500].repeat(4) {
+        server.connections().cut(Cut::Rst);
+        watched.run(Duration::from_millis(5 * pause)).await;
+    }
+    watched.run(T).await;
+    assert_eq!(created.count(), 0);
+    assert_eq!(children(&server, "/e"), nodes);
+    assert_eq!((watched.leader_within(T).await, watched.tokens.len()), (0, 1));
+}
+
+/// `CURATOR-620`: two reconnects in quick succession, and the candidate deletes its node after it has
+/// begun to lead.
+#[tokio::test(start_paused = true)]
+async fn quick_reconnects_do_not_delete_the_leaders_node() {
+    for reply in [Op::Create2, Op::GetChildren2, Op::Delete, Op::SetWatches] {
+        for pause_ms in [0, 1, 5, 30] {
+            let server = TestServer::in_memory();
+            let mut watched = Watched::new(&server);
+            watched.add(&candidate(&server, 1).await).await;
+            let _lost = server.on(reply).apply_then_drop_reply();
+            watched.add(&candidate(&server, 2).await).await;
+            for _ in 0..2 {
+                server.connections().cut(Cut::Rst);
+                watched.run(Duration::from_millis(5 * pause_ms)).await;
+            }
+            let leader = watched.leader_within(T).await;
+            watched.run(2 * T).await;
+            assert_eq!(watched.leader_within(T).await, leader);
+            watched.candidacies.remove(leader).resign().await.unwrap();
+            watched.leader_within(T).await;
+            assert_eq!(children(&server, "/e").len(), 1);
+        }
+    }
+}
+
+/// `CURATOR-645`: two candidates that wait for a leader which resigns reset each other for ever.
+#[tokio::test(start_paused = true)]
+async fn waiting_candidates_settle_when_the_leader_resigns() {
+    for is_cut in [false, true] {
+        let server = TestServer::in_memory();
+        let mut watched = Watched::new(&server);
+        for seed in 1..4 {
+            watched.add(&candidate(&server, seed).await).await;
+        }
+        let created = server.on(Op::Create2).always().delay(Duration::ZERO);
+        let resigned = watched.candidacies.remove(0).resign();
+        if is_cut {
+            server.connections().cut(Cut::Rst);
+        }
+        resigned.await.unwrap();
+        assert_eq!(watched.leader_within(T / 2).await, 0);
+        watched.run(T).await;
+        assert_eq!((created.count(), children(&server, "/e").len()), (0, 2));
+    }
+}
+
+/// `CURATOR-653`, `CURATOR-652`: the ensemble elects a new leader, all clients reconnect, and a
+/// candidate leads on with a node that it has deleted.
+#[tokio::test(start_paused = true)]
+async fn ensembles_election_makes_no_two_leaders() {
+    let server = TestServer::ensemble(3);
+    let mut watched = Watched::new(&server);
+    for seed in 1..4 {
+        watched.add(&candidate_anywhere(&server, seed).await).await;
+    }
+    for round in 0..6 {
+        let next = (server.leader() + 1) % 3;
+        match round % 2 {
+            0 => assert!(server.elect(next)),
+            _ => {
+                let isolated = server.leader();
+                assert!(server.isolate_leader(next));
+                watched.run(T).await;
+                server.heal(isolated);
+            }
+        }
+        watched.run(T / 2).await;
+        watched.leader_within(2 * T).await;
+    }
+    watched.run(2 * T).await;
+    assert_eq!(children(&server, "/e").len(), 3);
+}
+
+/// `CURATOR-696`: the client has given its session up and has a new one, and leads with the node of
+/// the old session until the server deletes it.
+#[tokio::test(start_paused = true)]
+async fn node_of_the_previous_session_does_not_lead() {
+    let server = TestServer::in_memory();
+    let mut watched = Watched::new(&server);
+    watched.add(&candidate(&server, 1).await).await;
+    watched.leader_within(T).await;
+    let old = children(&server, "/e");
+    server.kill(0);
+    watched.run(2 * T).await;
+    server.restart(0);
+    // The server has restarted the clocks of its sessions.
+    let old_is_there = || children(&server, "/e").contains(&old[0]);
+    assert!(old_is_there());
+    let mut stood_behind_it = false;
+    while old_is_there() {
+        watched.run(Duration::from_millis(5)).await;
+        let nodes = children(&server, "/e");
+        stood_behind_it |= nodes.contains(&old[0]) && nodes.len() == 2;
+        assert!(!old_is_there() || !watched.candidacies[0].is_leader());
+    }
+    assert!(stood_behind_it);
+    watched.leader_within(T / 10).await;
+    assert_eq!((watched.tokens.len(), children(&server, "/e").len()), (2, 1));
+}
+
+/// `CURATOR-498`: the late reply of an old creation replaces the path of the leader's node. The
+/// leader's node is deleted, and the leader leads on.
+#[tokio::test(start_paused = true)]
+async fn late_creation_does_not_replace_the_leaders_node() {
+    for is_expired in [false, true] {
+        let server = TestServer::in_memory();
+        let mut watched = Watched::new(&server);
+        watched.add(&candidate(&server, 1).await).await;
+        let late = match is_expired {
+            true => server.on(Op::Create2).apply_then_expire_session(),
+            false => server.on(Op::Create2).times(3).apply_then_drop_reply(),
+        };
+        watched.add(&candidate(&server, 2).await).await;
+        watched.run(2 * T).await;
+        assert!(late.count() > 0);
+        assert_eq!(watched.leader_within(T).await, 0);
+        watched.candidacies.remove(0).resign().await.unwrap();
+        watched.leader_within(T).await;
+        watched.run(2 * T).await;
+        assert_eq!(children(&server, "/e").len(), 1);
+    }
+}
+
+/// `CURATOR-62`: an interrupted `LeaderSelector` leaves its node, and nobody leads any more.
+///
+/// The candidate is cancelled after each part of each answer.
+#[tokio::test(start_paused = true)]
+async fn cancelled_candidate_blocks_nobody() {
+    for is_background in [false, true] {
+        let mut steps = 0;
+        while !is_cancelled_after(steps, is_background).await {
+            steps += 1;
+            assert!(steps < 200, "it never leads");
+        }
+        assert!(steps >= 2, "a first answer has two parts");
+    }
+}
+
+/// Returns true if the candidate leads after so many steps.
+async fn is_cancelled_after(steps: usize, is_background: bool) -> bool {
+    let server = TestServer::in_memory();
+    let gate = Steps::default();
+    let stepped = Stepped { server: server.clone(), steps: gate.clone() };
+    let sessions = SessionManager::connect_with(config(1), stepped).await.unwrap();
+    let election = Election::selector(&sessions, "/e", "cancelled").unwrap();
+    gate.allow(steps);
+    let leads = Arc::new(AtomicBool::new(false));
+    if is_background {
+        let candidacy = election.stand();
+        settle().await;
+        leads.store(candidacy.is_leader(), Ordering::Relaxed);
+    } else {
+        let work = |_| {
+            leads.store(true, Ordering::Relaxed);
+            std::future::pending::<Result<ControlFlow<()>, LockError>>()
+        };
+        let leading = tokio::time::timeout(Duration::from_millis(50), election.lead(work, drop));
+        assert!(leading.await.is_err());
+    }
+    gate.allow_all();
+    let other =
+        Election::selector(&self::sessions(&server, 2).await, "/e", "other").unwrap().stand();
+    tokio::time::timeout(T / 10, other.wait_to_lead()).await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(children(&server, "/e").len(), 1, "{steps} steps");
+    assert!(sessions.client().end_reason().is_none(), "by the session, and not by its end");
+    leads.load(Ordering::Relaxed)
+}
+
+/// `CURATOR-188`: the server that leads the ensemble fails, and nodes of candidates stay behind.
+#[tokio::test(start_paused = true)]
+async fn failed_server_leaves_no_dead_candidate_behind() {
+    let server = TestServer::ensemble(3);
+    let mut watched = Watched::new(&server);
+    let mut elections = Vec::new();
+    for seed in 1..4 {
+        elections.push(candidate_anywhere(&server, seed).await);
+        watched.add(&elections[elections.len() - 1]).await;
+    }
+    for _ in 0..3 {
+        let failed = server.leader();
+        server.kill(failed);
+        watched.run(T / 20).await;
+        assert!(server.elect((failed + 1) % 3));
+        watched.run(T / 2).await;
+        server.restart(failed);
+        let leader = watched.leader_within(2 * T).await;
+        watched.run(2 * T).await;
+        let nodes = children(&server, "/e");
+        let listed = elections[0].candidates().await.unwrap();
+        assert_eq!((nodes.len(), listed.len()), (3, 3), "{nodes:?}");
+        let first = elections[0].leader().await.unwrap().unwrap();
+        assert_eq!(first.id, elections[leader].id());
+        for it in listed {
+            assert!(server.with(|truth| truth.is_alive(it.participant.session_id)), "{it:?}");
+        }
+    }
+}
+
+/// The candidates of a process that dies lead no longer than their session.
+#[tokio::test(start_paused = true)]
+async fn next_candidate_leads_a_session_timeout_after_a_death() {
+    let server = TestServer::ensemble(3);
+    let mut watched = Watched::new(&server);
+    for number in [1, 2] {
+        watched.add(&candidate_at(&server, number).await).await;
+    }
+    assert_eq!(watched.leader_within(T).await, 0);
+    // The leader has no other server, so its process might as well be dead.
+    server.kill(1);
+    watched.run(T / 2).await;
+    assert!(watched.candidacies[0].is_leader(), "until its lease ends");
+    watched.run(T).await;
+    assert!(watched.candidacies[1].is_leader() && watched.tokens.len() == 2);
+}

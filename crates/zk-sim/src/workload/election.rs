@@ -1,0 +1,244 @@
+//! Candidates of an [`Election`]. Each client has a manager of sessions, and one candidate.
+
+use std::ops::ControlFlow::{Break, Continue};
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex as Shared, PoisonError};
+
+use tokio::time::{sleep, timeout};
+use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockError, Mutex};
+use zk_session::{Client, SessionChange, SessionManager};
+
+use super::contender::{Attempt, enter, judge, keep};
+use super::holding::Holding;
+use super::{Impatient, Seat};
+use crate::client::{config, network};
+use crate::oracle::{Claim, Share};
+use crate::plan::Plan;
+use crate::process::Process;
+use crate::rng::Rng;
+use crate::world::World;
+
+/// Runs candidates in a slot, one after the other, until the run drains. The last one leads once
+/// without faults.
+pub(crate) async fn run(world: Arc<World>, slot: usize) {
+    let number = u64::try_from(slot).unwrap_or(0);
+    for generation in 0_u64.. {
+        if world.is_draining() {
+            return;
+        }
+        let mut rng = world.rng((number + 1) << 32 | generation);
+        let Some(config) = config(&world, slot, generation) else { return };
+        let network = network(&world, slot, &mut rng);
+        world.oracle().reborn(slot);
+        let Ok(sessions) = SessionManager::connect_with(config, network).await else {
+            sleep(world.plan.tick).await;
+            continue;
+        };
+        let process = Process::new(rng.fork(), world.plan.jitter);
+        {
+            let mut place = world.slot(slot);
+            (place.process, place.client) = (Some(Arc::clone(&process)), Some(sessions.client()));
+            place.sessions = Some(sessions.clone());
+        }
+        let candidate = Candidate::new(&world, (slot, generation), &process, sessions.clone(), rng);
+        let Some(candidate) = candidate else { return };
+        let follows = tokio::spawn(follow(Arc::clone(&world), slot, sessions));
+        if process.spawn(candidate.run()).await.is_err_and(|error| error.is_panic()) {
+            world.oracle().violated("panic", format!("the candidate of client {slot} panicked"));
+        }
+        follows.abort();
+        if !world.is_draining() {
+            let mut place = world.slot(slot);
+            (place.process, place.client, place.sessions) = (None, None, None);
+        }
+    }
+}
+
+/// Keeps the slot's client that of the current session, for the faults that need it.
+async fn follow(world: Arc<World>, slot: usize, sessions: SessionManager) {
+    let mut changes = sessions.changes();
+    while let Some(change) = changes.next().await {
+        if let SessionChange::Opened { .. } = change {
+            world.oracle().reborn(slot);
+            let mut place = world.slot(slot);
+            if place.sessions.is_some() {
+                place.client = Some(sessions.client());
+            }
+        }
+    }
+}
+
+struct Candidate {
+    world: Arc<World>,
+    process: Arc<Process>,
+    slot: usize,
+    name: String,
+    sessions: SessionManager,
+    election: Election,
+    rng: Shared<Rng>,
+}
+
+impl Candidate {
+    fn new(
+        world: &Arc<World>,
+        (slot, generation): (usize, u64),
+        process: &Arc<Process>,
+        sessions: SessionManager,
+        rng: Rng,
+    ) -> Option<Self> {
+        let (path, name) = (world.plan.lock_path, format!("{slot}.c{generation}"));
+        // The id names no attempt, because it is that of all terms.
+        let election = match world.plan.is_selector {
+            true => Election::selector(&sessions, path, name.as_str()),
+            false => Election::new(&sessions, path, name.as_str()),
+        };
+        let (world, process) = (Arc::clone(world), Arc::clone(process));
+        let rng = Shared::new(rng);
+        Some(Self { world, process, slot, name, sessions, election: election.ok()?, rng })
+    }
+
+    fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the state of a contender in the session of `client`.
+    fn seat(&self, client: Client) -> Seat {
+        Seat {
+            world: Arc::clone(&self.world),
+            client,
+            process: Arc::clone(&self.process),
+            slot: self.slot,
+            shared_lock: None,
+            timeout: self.world.plan.clients[self.slot].timeout,
+            name: self.name.clone(),
+            rng: self.draw(Rng::fork),
+            // The election itself waits for the loss.
+            lost_is_watched: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    async fn run(self) {
+        while !self.world.is_draining() {
+            sleep(self.draw(|rng| rng.around(self.world.plan.think))).await;
+            match self.draw(|rng| rng.chance(0.5)) {
+                true => self.lead().await,
+                false => self.stand().await,
+            }
+        }
+        self.terms(1).await;
+    }
+
+    /// Leads for some terms. Sometimes the future is dropped before.
+    async fn lead(&self) {
+        let (terms, is_dropped, patience) =
+            self.draw(|rng| (rng.between(1, 4), rng.chance(0.2), rng.below(60)));
+        match is_dropped {
+            false => self.terms(terms).await,
+            true => {
+                let future: Pin<Box<_>> = Box::pin(self.terms(terms));
+                (Impatient { future: Some(future), patience }).await.unwrap_or_default();
+            }
+        }
+    }
+
+    async fn terms(&self, mut terms: u64) {
+        let work = |held: HeldLock| {
+            terms = terms.saturating_sub(1);
+            let is_last = terms == 0;
+            async move {
+                self.hold(held).await;
+                Ok::<_, LockError>(if is_last { Break(()) } else { Continue(()) })
+            }
+        };
+        let interrupted = |interruption| {
+            self.world.oracle().log(format_args!("{}: {interruption}", self.name));
+            if let Interruption::NotAcquired(error) = interruption {
+                self.judge("acquire", error);
+            }
+        };
+        if let Err(error) = self.election.lead(work, interrupted).await {
+            self.judge("acquire", error);
+        }
+    }
+
+    /// Stands in the background, and leads for some terms. A candidate that is not elected in time
+    /// resigns, except after the faults have ended: each candidate is elected then.
+    async fn stand(&self) {
+        let candidacy = self.election.stand();
+        for _ in 0..self.draw(|rng| rng.between(1, 3)) {
+            let longest = self.world.plan.hold.longest;
+            let patience = self.world.plan.clients[self.slot].timeout;
+            let patience = patience + self.draw(|rng| rng.millis(longest));
+            let elected = match timeout(patience, candidacy.wait_to_lead()).await {
+                Err(_) if self.world.is_draining() => candidacy.wait_to_lead().await,
+                Err(_) => break,
+                Ok(elected) => elected,
+            };
+            match elected {
+                Ok(held) => self.hold(held).await,
+                Err(error) => return self.judge("acquire", error),
+            }
+            if candidacy.is_leader() {
+                break; // another term begins only after a loss
+            }
+        }
+        self.resign(candidacy).await;
+    }
+
+    /// Resigns in one of several ways.
+    async fn resign(&self, candidacy: Candidacy) {
+        let (style, patience) = self.draw(|rng| (rng.below(4), rng.below(4)));
+        // The node of a lost leadership is deleted in the background.
+        let nodes = match candidacy.leadership() {
+            Leadership::Leading { held, .. } => held.nodes(),
+            _ => Vec::new(),
+        };
+        match style {
+            0 => drop(candidacy),
+            1 => {
+                let future = Some(Box::pin(candidacy.resign()));
+                drop((Impatient { future, patience }).await);
+            }
+            _ => match candidacy.resign().await {
+                Ok(()) => {
+                    let is_there =
+                        |it: &String| self.world.server.with(|truth| truth.tree().contains(it));
+                    if let Some(node) = nodes.into_iter().find(is_there) {
+                        let text = format!("{} has resigned, {node} is there", self.name);
+                        self.world.oracle().violated("I7", text);
+                    }
+                }
+                Err(error) => self.judge("release", error),
+            },
+        }
+    }
+
+    /// Works for one term.
+    async fn hold(&self, held: HeldLock) {
+        let mut seat = self.seat(held.client().clone());
+        let attempt = Attempt::begin(&seat);
+        // A leadership that is lost by now has no node.
+        let Some(node) = held.nodes().pop() else { return };
+        let claim = Claim::new(self.world.plan.lock_path, &node, Share::Alone);
+        let guard = enter(&seat, held, vec![claim], &attempt);
+        keep(&mut seat, &guard, attempt.number).await;
+    }
+
+    fn judge(&self, what: &str, error: LockError) {
+        judge(&self.seat(self.sessions.client()), what, error);
+    }
+}
+
+/// Acquires the lock of the election without a manager.
+pub(super) async fn exam(
+    client: &Client,
+    plan: &Plan,
+    label: String,
+) -> Result<Arc<dyn Holding>, LockError> {
+    let mut lock = Mutex::new(client, plan.lock_path)?;
+    if !plan.is_selector {
+        lock = lock.with_lock_name(Mutex::LEADER_LATCH)?;
+    }
+    Ok(Arc::new(lock.with_data(label).acquire().await?))
+}
