@@ -15,6 +15,7 @@ use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
 
 use crate::builder::TlsBuilder;
 use crate::failure::{explain, refused};
+use crate::identity::Identity;
 
 /// TLS over another connector, by default TCP.
 ///
@@ -58,7 +59,8 @@ impl Tls<Tcp> {
         TlsBuilder::new(provider)
     }
 
-    /// Returns a connector with a configuration of the application's own.
+    /// Returns a connector with a configuration of the application's own. TLS sessions are not
+    /// resumed.
     #[must_use]
     pub fn with_config(config: Arc<ClientConfig>) -> Self {
         let has_certificate = config.client_auth_cert_resolver.has_certs();
@@ -95,18 +97,20 @@ impl<C: Connector> Connector for Tls<C> {
         let connected: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(self.inner.connect(&plain));
         let name = self.name.clone().map_or_else(|| name_of(host), Ok);
-        let (configuration, has_certificate) = (self.configuration.clone(), self.has_certificate);
+        let configuration = self.configuration.clone();
+        let identity = Identity::new(self.has_certificate);
         async move {
             if is_plain {
                 return connected.await.map(TlsStream::plain);
             }
             let (name, config) = (name?, configuration.next().await?);
             let stream = connected.await?;
+            let config = Arc::new(identity.watch(&config));
             let limited = TlsConnector::from(config).connect_with(name, stream, |connection| {
                 connection.set_buffer_limit(Some(BUFFER_MAX));
             });
-            let stream = limited.await.map_err(|error| explain(error, has_certificate, true))?;
-            Ok(TlsStream { stream: Either::Tls(Box::new(stream)), has_certificate })
+            let stream = limited.await.map_err(|error| explain(error, &identity, true))?;
+            Ok(TlsStream { stream: Either::Tls(Box::new(stream)), identity })
         }
     }
 
@@ -146,7 +150,7 @@ impl<C: fmt::Debug> fmt::Debug for Tls<C> {
 /// Stream of a connection, with TLS or, for a host with `tcp://`, without.
 pub struct TlsStream<S> {
     stream: Either<S>,
-    has_certificate: bool,
+    identity: Identity,
 }
 
 enum Either<S> {
@@ -156,7 +160,7 @@ enum Either<S> {
 
 impl<S> TlsStream<S> {
     fn plain(stream: S) -> Self {
-        Self { stream: Either::Plain(stream), has_certificate: false }
+        Self { stream: Either::Plain(stream), identity: Identity::new(false) }
     }
 
     fn inner(&self) -> &S {
@@ -182,7 +186,7 @@ impl<S> TlsStream<S> {
     }
 
     fn explained<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        result.map_err(|error| explain(error, self.has_certificate, false))
+        result.map_err(|error| explain(error, &self.identity, false))
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 use zk_session::TlsFailure;
 
-/// Returns an error of a connection over TLS with its [`TlsFailure`] inside. `has_certificate` is
-/// true if the client presents one.
-pub(crate) fn explain(error: io::Error, has_certificate: bool, is_handshake: bool) -> io::Error {
+use crate::identity::Identity;
+
+/// Returns an error of a connection over TLS with its [`TlsFailure`] inside.
+pub(crate) fn explain(error: io::Error, identity: &Identity, is_handshake: bool) -> io::Error {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let failure = match cause {
-        Some(cause) => of(cause, has_certificate),
+        Some(cause) => of(cause, identity),
         // A server that does not speak TLS reads the greeting as a length, and closes.
         None if is_handshake && error.kind() == io::ErrorKind::UnexpectedEof => {
             TlsFailure::NotSpoken
@@ -26,11 +27,11 @@ pub(crate) fn refused(failure: TlsFailure) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, failure)
 }
 
-fn of(error: &Error, has_certificate: bool) -> TlsFailure {
+fn of(error: &Error, identity: &Identity) -> TlsFailure {
     match error {
         Error::InvalidCertificate(error) => of_certificate(error),
         Error::NoCertificatesPresented => TlsFailure::BadCertificate,
-        Error::AlertReceived(alert) => of_alert(*alert, has_certificate),
+        Error::AlertReceived(alert) => of_alert(*alert, identity),
         Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
         Error::InvalidMessage(_) => TlsFailure::NotSpoken,
         _ => TlsFailure::Other,
@@ -57,24 +58,29 @@ fn of_certificate(error: &CertificateError) -> TlsFailure {
 }
 
 /// The server rejects the client with an alert. Under TLS 1.3 it arrives with the first read.
-fn of_alert(alert: AlertDescription, has_certificate: bool) -> TlsFailure {
+fn of_alert(alert: AlertDescription, identity: &Identity) -> TlsFailure {
     match alert {
         AlertDescription::ProtocolVersion | AlertDescription::InsufficientSecurity => {
             TlsFailure::NothingInCommon
         }
         AlertDescription::CertificateRequired => TlsFailure::CertificateRequired,
         // Java sends `bad_certificate` for a missing one, and `handshake_failure` for most else.
-        AlertDescription::BadCertificate
+        // OpenSSL sends `handshake_failure` for a missing one under TLS 1.2. Only an agreed version
+        // and cipher suite lead to the request for a certificate.
+        AlertDescription::HandshakeFailure if !identity.is_requested() => {
+            TlsFailure::NothingInCommon
+        }
+        AlertDescription::HandshakeFailure
+        | AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
         | AlertDescription::CertificateExpired
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnknownCA
-        | AlertDescription::AccessDenied => match has_certificate {
+        | AlertDescription::AccessDenied => match identity.has_certificate {
             true => TlsFailure::CertificateRefused,
             false => TlsFailure::CertificateRequired,
         },
-        AlertDescription::HandshakeFailure => TlsFailure::NothingInCommon,
         _ => TlsFailure::Other,
     }
 }

@@ -39,6 +39,7 @@ mod certificates;
 mod connector;
 mod examination;
 mod failure;
+mod identity;
 mod verifier;
 
 pub use self::builder::TlsBuilder;
