@@ -165,8 +165,9 @@ async fn plain_tls_and_unified_ports_are_told_apart() {
     connect(&format!("tcp://{both},tls://{tls}"), trusting("ca.pem")).await.unwrap();
 
     let Some(plain) = zookeeper() else { return };
-    let missing = failure(connect(&plain.connect_string(), trusting("ca.pem")).await);
-    assert_eq!(missing, TlsFailure::NotSpoken);
+    let config = config(&plain.connect_string()).refused_timeout(Duration::ZERO);
+    let missing = failure(config.connect_with(trusting("ca.pem").build().unwrap()).await);
+    assert_eq!(missing, TlsFailure::ClosedByServer);
 }
 
 /// The server of the holder is cut off from the leader; see `follower_cut.rs`.

@@ -268,6 +268,7 @@ impl Error {
                     | TlsFailure::FileUnfit(_)
                     | TlsFailure::CertificateRequired
                     | TlsFailure::CertificateRefused => ErrorOrigin::Caller,
+                    TlsFailure::ClosedByServer => ErrorOrigin::Network,
                     _ => ErrorOrigin::Peer,
                 },
                 DisconnectReason::Sasl(failure) => match failure {
@@ -485,6 +486,10 @@ mod tests {
         assert_eq!(ended(SessionEnd::AuthFailed), RetryOn::Never);
         let refused = DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused);
         assert_eq!(on(ErrorKind::NoSession(refused)), RetryOn::NewSession);
+        let tls = |failure| on(ErrorKind::NoSession(DisconnectReason::Tls(failure)));
+        assert_eq!(tls(TlsFailure::ClosedByServer), RetryOn::NewSession);
+        assert_eq!(tls(TlsFailure::Other), RetryOn::NewSession);
+        assert_eq!(tls(TlsFailure::UnknownIssuer), RetryOn::Never);
     }
 
     #[test]

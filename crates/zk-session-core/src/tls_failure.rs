@@ -38,8 +38,19 @@ pub enum TlsFailure {
     NothingInCommon,
     /// The server did not answer in TLS.
     NotSpoken,
-    /// Anything else.
+    /// The server closed the connection during the handshake. A server that starts, stops or limits
+    /// handshakes does, as do a load balancer without servers and a plaintext port. The client tries
+    /// again.
+    ClosedByServer,
+    /// Anything else. The client tries again.
     Other,
+}
+
+impl TlsFailure {
+    /// Returns true if another attempt at the same server may succeed.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::ClosedByServer | Self::Other)
+    }
 }
 
 impl fmt::Display for TlsFailure {
@@ -88,9 +99,10 @@ impl fmt::Display for TlsFailure {
                 "client and server have no TLS version or cipher suite in common; the client \
                  offers TLS 1.2 and 1.3 with AEAD ciphers"
             }
-            Self::NotSpoken => {
-                "the server did not answer in TLS: this may be its plaintext port, or it limits \
-                 handshakes"
+            Self::NotSpoken => "the server did not answer in TLS: this may be its plaintext port",
+            Self::ClosedByServer => {
+                "the server closed the connection during the TLS handshake: it may not serve yet, \
+                 limit handshakes, or have a plaintext port here"
             }
             Self::Other => "TLS failed",
         })

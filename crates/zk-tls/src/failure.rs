@@ -13,9 +13,10 @@ pub(crate) fn explain(error: io::Error, identity: &Identity, is_handshake: bool)
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let failure = match cause {
         Some(cause) => of(cause, identity),
-        // A server that does not speak TLS reads the greeting as a length, and closes.
+        // A server that does not speak TLS reads the greeting as a length, and closes. So does a
+        // load balancer without servers, or a server that limits handshakes.
         None if is_handshake && error.kind() == io::ErrorKind::UnexpectedEof => {
-            TlsFailure::NotSpoken
+            TlsFailure::ClosedByServer
         }
         None => return error,
     };

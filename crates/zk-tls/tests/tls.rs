@@ -165,8 +165,10 @@ async fn client_certificate_is_an_identity_in_acls() {
 async fn plain_and_tls_ports_are_told_apart() {
     let server = TestServer::start().await.unwrap();
     let plain = server.connect_string();
-    let connected = connect(&plain, trusting("ca.pem")).await;
-    assert_eq!(failure(connected), TlsFailure::NotSpoken);
+    let config = Config::new(&plain).unwrap().refused_timeout(Duration::ZERO);
+    let connected = config.connect_with(trusting("ca.pem").build().unwrap()).await;
+    let expected = DisconnectReason::Tls(TlsFailure::ClosedByServer);
+    assert_eq!(*connected.unwrap_err().kind(), ErrorKind::NoSession(expected));
     let port = TlsPort::listen(&server, 0, &settings("server.pem")).await.unwrap();
     // A client without TLS.
     let config = Config::new(&port.address().to_string()).unwrap();
@@ -180,6 +182,21 @@ async fn plain_and_tls_ports_are_told_apart() {
     for _ in 0..4 {
         assert!(connect(&mixed, trusting("ca.pem")).await.is_ok());
     }
+}
+
+#[tokio::test]
+async fn first_connect_outlasts_servers_that_close_in_the_handshake() {
+    let (_server, port) = port(&settings("server.pem")).await;
+    port.break_handshakes();
+    let to = port.address().to_string();
+    let connecting = tokio::spawn(async move { connect(&to, trusting("ca.pem")).await });
+    let mut seen = || match port.broken_handshakes() >= 3 {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    };
+    eventually(&mut seen).await;
+    port.replace(&settings("server.pem")).unwrap();
+    connecting.await.unwrap().unwrap();
 }
 
 #[tokio::test]

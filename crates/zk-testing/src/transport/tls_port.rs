@@ -145,6 +145,8 @@ pub struct TlsPort {
 struct State {
     /// It greets the next connections; `None` to close them in mid handshake.
     greeter: Option<Greeter>,
+    /// Number of connections that were closed in mid handshake.
+    broken: usize,
     tasks: Vec<AbortHandle>,
 }
 
@@ -185,7 +187,7 @@ impl TlsPort {
         let greeter = Some(settings.greeter(server)?);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State { greeter, tasks: Vec::new() }));
+        let state = Arc::new(Mutex::new(State { greeter, broken: 0, tasks: Vec::new() }));
         let accepting = tokio::spawn(accept(listener, server.clone(), number, Arc::clone(&state)));
         lock(&state).tasks.push(accepting.abort_handle());
         Ok(Self { server: server.clone(), address, state })
@@ -209,6 +211,13 @@ impl TlsPort {
     /// Closes the next connections in mid handshake, until [`replace`](Self::replace).
     pub fn break_handshakes(&self) {
         lock(&self.state).greeter = None;
+    }
+
+    /// Returns the number of connections that [`break_handshakes`](Self::break_handshakes) has
+    /// closed so far.
+    #[must_use]
+    pub fn broken_handshakes(&self) -> usize {
+        lock(&self.state).broken
     }
 
     /// Closes all connections.
@@ -236,7 +245,11 @@ async fn accept(
     while let Ok((stream, _)) = listener.accept().await {
         // The call cannot fail on a fresh socket.
         let _ = stream.set_nodelay(true);
-        let greeter = lock(&state).greeter.clone();
+        let greeter = {
+            let mut state = lock(&state);
+            state.broken += usize::from(state.greeter.is_none());
+            state.greeter.clone()
+        };
         let serving = tokio::spawn(serve(stream, greeter, server.clone(), number));
         lock(&state).tasks.push(serving.abort_handle());
     }
