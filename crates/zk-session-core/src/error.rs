@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(on(ErrorKind::NoSession(refused)), RetryOn::NewSession);
         let tls = |failure| on(ErrorKind::NoSession(DisconnectReason::Tls(failure)));
         assert_eq!(tls(TlsFailure::ClosedByServer), RetryOn::NewSession);
-        assert_eq!(tls(TlsFailure::Other), RetryOn::NewSession);
+        assert_eq!(tls(TlsFailure::Other("x".into())), RetryOn::NewSession);
         assert_eq!(tls(TlsFailure::UnknownIssuer), RetryOn::Never);
     }
 

@@ -28,8 +28,8 @@ pub enum TlsFailure {
     Expired(Duration),
     /// The server's certificate is valid from a later time, by the client's clock.
     NotYetValid(Duration),
-    /// The server's certificate cannot be used, for example because it is revoked.
-    BadCertificate,
+    /// The server's certificate cannot be used, for this reason: for example, it is revoked.
+    BadCertificate(Arc<str>),
     /// The server requires a certificate of the client, and the client has none.
     CertificateRequired,
     /// The server refused the client's certificate.
@@ -42,14 +42,14 @@ pub enum TlsFailure {
     /// handshakes does, as do a load balancer without servers and a plaintext port. The client tries
     /// again.
     ClosedByServer,
-    /// Anything else. The client tries again.
-    Other,
+    /// Anything else, with its reason. The client tries again.
+    Other(Arc<str>),
 }
 
 impl TlsFailure {
     /// Returns true if another attempt at the same server may succeed.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Self::ClosedByServer | Self::Other)
+        matches!(self, Self::ClosedByServer | Self::Other(_))
     }
 }
 
@@ -86,7 +86,9 @@ impl fmt::Display for TlsFailure {
                     Span(*ahead)
                 );
             }
-            Self::BadCertificate => "the server's certificate cannot be used",
+            Self::BadCertificate(reason) => {
+                return write!(f, "the server's certificate cannot be used: {reason}");
+            }
             Self::CertificateRequired => {
                 "the server requires a certificate of the client (ssl.clientAuth=need), and none \
                  is configured"
@@ -104,7 +106,7 @@ impl fmt::Display for TlsFailure {
                 "the server closed the connection during the TLS handshake: it may not serve yet, \
                  limit handshakes, or have a plaintext port here"
             }
-            Self::Other => "TLS failed",
+            Self::Other(reason) => return write!(f, "TLS failed: {reason}"),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, OtherError};
 use zk_session::TlsFailure;
 
 use crate::identity::Identity;
@@ -31,15 +31,18 @@ pub(crate) fn refused(failure: TlsFailure) -> io::Error {
 fn of(error: &Error, identity: &Identity) -> TlsFailure {
     match error {
         Error::InvalidCertificate(error) => of_certificate(error),
-        Error::NoCertificatesPresented => TlsFailure::BadCertificate,
+        Error::NoCertificatesPresented => {
+            TlsFailure::BadCertificate("the server has sent none".into())
+        }
         Error::AlertReceived(alert) => of_alert(*alert, identity),
         Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
         Error::InvalidMessage(_) => TlsFailure::NotSpoken,
-        _ => TlsFailure::Other,
+        error => TlsFailure::Other(error.to_string().into()),
     }
 }
 
-fn of_certificate(error: &CertificateError) -> TlsFailure {
+/// Returns the failure for a server's certificate that rustls rejects.
+pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
     let span = |from: u64, to: u64| Duration::from_secs(to.saturating_sub(from));
     match error {
         CertificateError::UnknownIssuer => TlsFailure::UnknownIssuer,
@@ -54,7 +57,27 @@ fn of_certificate(error: &CertificateError) -> TlsFailure {
         CertificateError::NotValidYetContext { time, not_before } => {
             TlsFailure::NotYetValid(span(time.as_secs(), not_before.as_secs()))
         }
-        _ => TlsFailure::BadCertificate,
+        error => TlsFailure::BadCertificate(reason(error).into()),
+    }
+}
+
+/// Returns why a certificate cannot be used.
+fn reason(error: &CertificateError) -> String {
+    match error {
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not for servers; its extendedKeyUsage needs serverAuth".to_owned()
+        }
+        // These have only the name of a variant of webpki.
+        CertificateError::Other(OtherError(inner)) => match inner.to_string().as_str() {
+            "CaUsedAsEndEntity" => "it is the certificate of an authority (CA:TRUE); the server \
+                                    needs one of its own, which the authority issues"
+                .to_owned(),
+            "UnsupportedCertVersion" => "it is of X.509 version 1, which has no subjectAltName; \
+                                         issue one of version 3"
+                .to_owned(),
+            other => other.to_owned(),
+        },
+        error => error.to_string(),
     }
 }
 
@@ -82,6 +105,30 @@ fn of_alert(alert: AlertDescription, identity: &Identity) -> TlsFailure {
             true => TlsFailure::CertificateRefused,
             false => TlsFailure::CertificateRequired,
         },
-        _ => TlsFailure::Other,
+        alert => TlsFailure::Other(format!("the server sent the alert {alert:?}").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
+    use super::*;
+    use crate::Tls;
+
+    /// The server of zk-testing refuses the certificate.
+    #[test]
+    fn certificate_of_version_1_is_reported_as_such() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/");
+        let tls = Tls::builder().ca_file(format!("{folder}authority.pem"));
+        let own = CertificateDer::from_pem_file(format!("{folder}version-1.pem")).unwrap();
+        let verifier = tls.usual_verifier().unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let verified = verifier.verify_server_cert(&own, &[], &name, &[], UnixTime::now());
+        let Err(Error::InvalidCertificate(error)) = verified else { panic!("{verified:?}") };
+        let failure = of_certificate(&error).to_string();
+        assert!(failure.contains("X.509 version 1"), "{failure}");
     }
 }

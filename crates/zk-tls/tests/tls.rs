@@ -86,6 +86,20 @@ async fn server_certificates_are_checked() {
 }
 
 #[tokio::test]
+async fn unusable_certificate_is_reported_with_its_reason() {
+    for (certificate, expected) in [
+        ("authority.pem", "it is the certificate of an authority"),
+        ("for-clients.pem", "needs serverAuth"),
+    ] {
+        let (_server, port) = port(&settings(certificate)).await;
+        let connected = connect(&port.address().to_string(), trusting("authority.pem")).await;
+        let failure = failure(connected);
+        assert!(matches!(failure, TlsFailure::BadCertificate(_)), "{failure:?}");
+        assert!(failure.to_string().contains(expected), "{failure}");
+    }
+}
+
+#[tokio::test]
 async fn certificates_of_a_server_are_examined() {
     let examined = async |server: &str, ca: &str| {
         let (_server, port) = port(&settings(server).only_tls_1_3()).await;
@@ -304,6 +318,11 @@ async fn lying_peers_are_refused_with_their_own_words() {
         let to = liar(says).await.to_string();
         assert_eq!(failure(connect(&to, trusting("ca.pem")).await), expected);
     }
+    // The alert internal_error.
+    let to = liar(&[0x15, 3, 3, 0, 2, 2, 80]).await.to_string();
+    let config = Config::new(&to).unwrap().refused_timeout(Duration::ZERO);
+    let error = config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("the alert InternalError"), "{error}");
 }
 
 #[tokio::test]
