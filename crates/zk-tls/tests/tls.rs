@@ -114,9 +114,17 @@ async fn certificates_of_a_server_are_examined() {
     assert_eq!(until.as_secs(), SERVER_EXPIRES);
     // A session would refuse the others.
     assert_eq!(examined("misnamed.pem", "ca.pem").await.names, ["elsewhere.example"]);
-    for (server, ca) in [("expired.pem", "ca.pem"), ("server.pem", "other-ca.pem")] {
+    let unnamed = examined("unnamed.pem", "authority.pem").await;
+    assert!(unnamed.names.is_empty() && unnamed.valid_until.is_ok(), "{unnamed:?}");
+    for (server, ca, reason) in [
+        ("expired.pem", "ca.pem", "expired"),
+        ("server.pem", "other-ca.pem", "unknown authority"),
+        ("for-clients.pem", "authority.pem", "serverAuth"),
+    ] {
         let refused = examined(server, ca).await;
-        assert_eq!((refused.names.len(), refused.valid_until, refused.sent), (0, None, 1));
+        assert_eq!((refused.names.len(), refused.sent), (0, 1));
+        let failure = refused.valid_until.unwrap_err();
+        assert!(failure.to_string().contains(reason), "{failure}");
     }
     let closed = Host::new("127.0.0.2", 1);
     assert!(trusting("ca.pem").examine(&closed).await.is_err());
