@@ -208,6 +208,21 @@ fn unproven_server_changes_neither_session_nor_timeout() {
     world.finish();
 }
 
+/// `SECURITY.md` says so.
+#[test]
+fn unproven_server_can_end_an_established_session() {
+    let mut world = accepted();
+    authenticate(&mut world);
+    world.cut();
+    world.open();
+    world.respond(&acceptance(6000));
+    exchange(&mut world, b"", Some(b"who?"));
+    let frame = world.take(OpCode::Sasl);
+    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+    world.finish();
+}
+
 #[test]
 fn unproven_server_leaves_a_first_session_to_be_created() {
     let mut world = accepted();
