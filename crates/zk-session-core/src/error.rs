@@ -272,7 +272,9 @@ impl Error {
                     _ => ErrorOrigin::Peer,
                 },
                 DisconnectReason::Sasl(failure) => match failure {
-                    SaslFailure::NotOffered | SaslFailure::ClosedByServer => ErrorOrigin::Server,
+                    SaslFailure::NotOffered
+                    | SaslFailure::MechanismRefused
+                    | SaslFailure::ClosedByServer => ErrorOrigin::Server,
                     SaslFailure::NotPrepared(_) if !cause.is_lasting() => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
                     _ => ErrorOrigin::Peer,
