@@ -274,6 +274,7 @@ impl Error {
                 DisconnectReason::Sasl(failure) => match failure {
                     SaslFailure::NotOffered
                     | SaslFailure::MechanismRefused
+                    | SaslFailure::Refused(_)
                     | SaslFailure::ClosedByServer => ErrorOrigin::Server,
                     SaslFailure::NotPrepared(_) if !cause.is_lasting() => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,

@@ -20,6 +20,8 @@ pub enum SaslFailure {
     /// The server rejected the exchange before the client had sent a proof. It refuses the mechanism:
     /// for example, it expects Kerberos.
     MechanismRefused,
+    /// The server ended the exchange with this code, which is no rejection of the credentials.
+    Refused(ErrorCode),
     /// The server closed the connection after the client's proof. Servers before 3.5.9 and 3.6.0
     /// reject wrong credentials like this.
     ClosedByServer,
@@ -50,6 +52,7 @@ impl fmt::Display for SaslFailure {
                 "the server refuses this SASL mechanism, whatever the credentials; it may expect \
                  another one, such as GSSAPI (Kerberos) instead of DIGEST-MD5",
             ),
+            Self::Refused(code) => write!(f, "the server ended the SASL exchange: {code}"),
             Self::ClosedByServer => f.write_str(
                 "the server closed the connection during the SASL exchange, as servers before \
                  3.6 do for wrong credentials",

@@ -67,7 +67,7 @@ impl<H: Handles> Session<H> {
                 self.end(SessionEnd::AuthFailed);
                 return Ok(());
             }
-            code => return Err(DisconnectReason::Refused(code)),
+            code => return Err(DisconnectReason::Sasl(SaslFailure::Refused(code))),
         }
         let reply = SaslReply::decode(&mut Reader::new(&body, SaslReply::RECORD));
         let reply = reply.map_err(DisconnectReason::ProtocolError)?;

@@ -175,6 +175,18 @@ fn rejected_first_token_is_a_refused_mechanism() {
 }
 
 #[test]
+fn other_codes_in_the_exchange_are_reported_at_once() {
+    let mut world = accepted();
+    exchange(&mut world, b"", Some(b"who?"));
+    let frame = world.take(OpCode::Sasl);
+    world.answer(&frame, 0, ErrorCode::UNIMPLEMENTED, &());
+    let expected = SaslFailure::Refused(ErrorCode::UNIMPLEMENTED);
+    assert_eq!(world.cause(), DisconnectReason::Sasl(expected));
+    assert!(is_refused(&world));
+    world.finish();
+}
+
+#[test]
 fn close_after_the_proof_is_a_rejection_of_old_servers() {
     let mut world = accepted();
     world.cut();
