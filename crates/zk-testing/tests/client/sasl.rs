@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use zk_session::limits::SASL_CLOSES_MAX;
 use zk_session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
-    ErrorOrigin, Host, Perms, RetryOn, Sasl, SaslFailure, SaslPreparation, SessionEnd,
-    SessionEvent,
+    ErrorOrigin, Host, Perms, RetryOn, Sasl, SaslFailure, SaslPreparation, SessionChange,
+    SessionEnd, SessionEvent, SessionManager,
 };
-use zk_testing::{Cut, Op, SaslFault, Settings, TestServer};
+use zk_testing::{Cut, Fault, Op, SaslFault, Settings, TestServer};
 
 fn with_alice() -> Settings {
     Settings::new().sasl_user("alice", "sesame").sasl_user("bób", "p€")
@@ -82,6 +83,33 @@ async fn close_without_a_word_is_the_rejection_of_old_servers() {
     let _old = server.on(Op::Sasl).nth(2).drop_before_applying();
     let connected = connect(&server, "alice", "sesamE").await;
     assert!(is_refused(connected, SaslFailure::ClosedByServer));
+}
+
+/// A server that restarts between proof and answer looks like an old one that rejects the password.
+#[tokio::test(start_paused = true)]
+async fn manager_stops_after_closes_in_a_row() {
+    for (closes, is_last) in [(SASL_CLOSES_MAX - 1, false), (SASL_CLOSES_MAX, true)] {
+        let server = TestServer::in_memory_with(with_alice());
+        let config = config(1).sasl(DigestMd5::new("alice", "sesame"));
+        let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+        let mut changes = sessions.changes();
+        // Each connection has two tokens, of which the second one is the proof.
+        let closed: Vec<_> = (1..=u64::from(closes))
+            .map(|at| server.on(Op::Sasl).nth(2 * at).drop_before_applying())
+            .collect();
+        server.expire(sessions.client().session_id());
+        let mut failed = 0;
+        let stopped = loop {
+            match changes.next().await.unwrap() {
+                SessionChange::Opened { .. } => break false,
+                SessionChange::Stopped(_) => break true,
+                SessionChange::AttemptFailed { .. } => failed += 1,
+                _ => {}
+            }
+        };
+        assert_eq!(closed.iter().map(Fault::count).sum::<u64>(), u64::from(closes));
+        assert_eq!((stopped, failed), (is_last, SASL_CLOSES_MAX - 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,4 +242,5 @@ fn debug_shows_no_password() {
     let config = config(1).sasl(DigestMd5::new("alice", "sesame")).auth("digest", "a:opensesame");
     let shown = format!("{config:?} {config:#?}");
     assert!(shown.contains("alice") && !shown.contains("sesame"), "{shown}");
+
 }
