@@ -295,8 +295,11 @@ fn unusable_files_are_reported_by_build() {
 #[test]
 fn debug_prints_no_key() {
     let tls = trusting("ca.pem").client_certificate_pem(pem("client.pem"), pem("client.pem"));
-    let shown = format!("{tls:?} {:?}", tls.clone().build().unwrap());
+    let settings = settings("server.pem").need_client_certificate(pem("ca.pem"));
+    let shown = format!("{tls:?} {:?} {settings:?}", tls.clone().build().unwrap());
     assert!(!shown.contains("PRIVATE") && !shown.contains("MIG"), "{shown}");
+    // Bytes are printed as numbers: "-----BEGIN".
+    assert!(!shown.contains("45, 45, 45, 45, 45, 66"), "{shown}");
 }
 
 /// Starts a peer that sends these bytes to every connection, and closes it.

@@ -243,4 +243,6 @@ fn debug_shows_no_password() {
     let shown = format!("{config:?} {config:#?}");
     assert!(shown.contains("alice") && !shown.contains("sesame"), "{shown}");
 
+    let shown = format!("{:?}", with_alice());
+    assert!(shown.contains("alice") && !shown.contains("sesame"), "{shown}");
 }
