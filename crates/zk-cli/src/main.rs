@@ -109,6 +109,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         None => config.dedicated_thread(true),
     };
     let presented = args.security.presented(&credentials);
+    let advice = args.security.advice(&credentials);
     args.command.check_path()?;
     args.command.prepare()?;
     let tls = tls.map(security::connector).transpose()?;
@@ -128,7 +129,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     if let Some(log) = log {
         log.flush();
     }
-    ended.map_err(|failure| failure.with_presented(&presented))
+    ended.map_err(|failure| failure.with_presented(&presented, advice))
 }
 
 /// Returns the script with which a shell completes commands and options.

@@ -163,11 +163,15 @@ impl Security {
         let all: Vec<String> = known.chain(sasl).chain(cert).collect();
         match all.is_empty() {
             true => "without credentials; see --auth, --sasl and --cert in zk --help".to_owned(),
-            false => format!("presented: {}{}", all.join(", "), self.advice(credentials)),
+            false => format!("presented: {}", all.join(", ")),
         }
     }
 
-    fn advice(&self, credentials: &[Credential]) -> &'static str {
+    /// Returns what to do if the servers deny a request to what was presented.
+    pub(crate) fn advice(&self, credentials: &[Credential]) -> &'static str {
+        if credentials.is_empty() && self.sasl.is_none() && self.cert.is_none() {
+            return "";
+        }
         match credentials.iter().any(|credential| credential.scheme == "digest") {
             true => {
                 "; servers do not check the password of a digest, a wrong one is another identity"
@@ -262,7 +266,9 @@ mod tests {
         let credentials = security.credentials().unwrap();
         assert!(!format!("{credentials:?}").contains("sesame"), "{credentials:?}");
         let text = security.presented(&credentials);
-        assert!(text.starts_with("presented: digest as alice, token; servers do not"), "{text}");
+        assert_eq!(text, "presented: digest as alice, token");
+        assert!(security.advice(&credentials).contains("servers do not check"));
+        assert_eq!(Security::default().advice(&[]), "");
         for wrong in ["sesame", ":sesame", "digest:sesame"] {
             let failure = presenting(&[wrong]).credentials().unwrap_err();
             assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");

@@ -24,11 +24,7 @@ pub(super) async fn examine(
     report.tell(level, host, format!("{version}, {text}"))
 }
 
-fn judge(
-    names: &str,
-    until: Result<SystemTime, TlsFailure>,
-    now: SystemTime,
-) -> (Level, String) {
+fn judge(names: &str, until: Result<SystemTime, TlsFailure>, now: SystemTime) -> (Level, String) {
     let until = match until {
         Ok(_) if names.is_empty() => {
             let text = "a certificate without a name, which no session accepts; it needs a \
