@@ -266,6 +266,7 @@ impl Error {
                     TlsFailure::NotConfigured
                     | TlsFailure::FileUnreadable(_)
                     | TlsFailure::FileUnfit(_)
+                    | TlsFailure::NoServerName(_)
                     | TlsFailure::CertificateRequired
                     | TlsFailure::CertificateRefused => ErrorOrigin::Caller,
                     TlsFailure::ClosedByServer => ErrorOrigin::Network,

@@ -20,6 +20,8 @@ pub enum TlsFailure {
     /// A file, or a text, with certificates or a key has none that can be used. The text names the
     /// file.
     FileUnfit(Arc<str>),
+    /// This host cannot be in a certificate: it is neither a DNS name nor an address.
+    NoServerName(Arc<str>),
     /// The server's certificate is of an authority that the client does not trust.
     UnknownIssuer,
     /// The server's certificate is for other names or addresses.
@@ -64,6 +66,13 @@ impl fmt::Display for TlsFailure {
                 return write!(f, "a file with certificates or a key cannot be read: {failure}");
             }
             Self::FileUnfit(reason) => return f.write_str(reason),
+            Self::NoServerName(host) => {
+                return write!(
+                    f,
+                    "{host} is no DNS name or address, so no certificate can be for it; set the \
+                     name to expect (server_name, zk --tls-name)"
+                );
+            }
             Self::UnknownIssuer => {
                 "the server's certificate is of an unknown authority; trust the certificate of \
                  the authority that issued it"

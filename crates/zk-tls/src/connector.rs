@@ -133,7 +133,8 @@ fn name_of(host: &Host) -> io::Result<ServerName<'static>> {
     if let Ok(address) = without_zone.parse::<Ipv6Addr>() {
         return Ok(ServerName::from(IpAddr::V6(address)));
     }
-    ServerName::try_from(name.to_owned()).map_err(|_| refused(TlsFailure::WrongName))
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| refused(TlsFailure::NoServerName(name.into())))
 }
 
 /// Prints no key.

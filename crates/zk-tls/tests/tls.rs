@@ -147,6 +147,19 @@ async fn name_can_be_set_or_explicitly_skipped() {
 }
 
 #[tokio::test]
+async fn host_that_no_certificate_can_have_is_reported() {
+    let (_server, port) = port(&settings("server.pem")).await;
+    let to = |name: &str| format!("tls://{name}:{}", port.address().port());
+    for name in ["127.1", "zk_ü"] {
+        let failure = failure(connect(&to(name), trusting("ca.pem")).await);
+        assert_eq!(failure, TlsFailure::NoServerName(name.into()));
+        assert!(failure.to_string().contains("--tls-name"), "{failure}");
+    }
+    let named = trusting("ca.pem").server_name("localhost");
+    assert!(connect(&to("127.1"), named).await.is_ok());
+}
+
+#[tokio::test]
 async fn client_certificate_is_presented_required_or_refused() {
     for only in [TlsSettings::only_tls_1_2, TlsSettings::only_tls_1_3] {
         let need = only(settings("server.pem").need_client_certificate(pem("ca.pem")));
