@@ -67,7 +67,8 @@ impl DigestMd5 {
     /// Reads the password for each connection, so that it can change during the life of a session.
     ///
     /// The function may block: it runs on a thread for blocking calls. One newline at the end is not
-    /// part of the password, so that a file may end with one.
+    /// part of the password, so that a file may end with one. A password that is empty or not UTF-8
+    /// ends the attempt, and nothing of it is sent.
     #[must_use]
     pub fn reading(
         user: impl Into<String>,
@@ -91,10 +92,22 @@ impl Sasl for DigestMd5 {
                     without_newline(read.await.map_err(panicked)??)
                 }
             };
+            check(&password)?;
             let mechanism = DigestMd5Mechanism::new(&user, password, entropy());
             Ok::<Box<dyn SaslMechanism>, _>(Box::new(mechanism))
         })
     }
+}
+
+/// Refuses a password that no server can have: a rejection would end the session. An empty file is
+/// usually one that is being written.
+fn check(password: &[u8]) -> io::Result<()> {
+    let reason = match std::str::from_utf8(password) {
+        Ok("") => "the password is empty",
+        Ok(_) => return Ok(()),
+        Err(_) => "the password is not UTF-8",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidData, reason))
 }
 
 fn without_newline(mut password: Vec<u8>) -> Secret {
