@@ -39,7 +39,7 @@ pub(crate) struct Security {
 
     /// Connect over TLS, and trust the certificates that these authorities have issued.
     ///
-    /// The file is PEM. All servers are reached over TLS, except for those with tcp:// in the
+    /// The file is PEM, and no pipe. All servers are reached over TLS, except for those with tcp:// in the
     /// connect string.
     #[arg(long, global = true, env = "ZK_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
@@ -225,7 +225,14 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 
 /// A mistyped name is reported with the file, and at once.
 fn check(file: &Path) -> Result<(), Failure> {
-    fs::metadata(file).map(drop).map_err(|error| unreadable(file, &error))
+    let found = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(Failure::other(format!(
+            "{}: not a regular file, which is needed because each connection reads it again",
+            file.display()
+        ))),
+    }
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Failure {

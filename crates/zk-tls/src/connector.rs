@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::{fmt, io};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
@@ -16,6 +17,7 @@ use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
 use crate::builder::TlsBuilder;
 use crate::failure::{explain, refused};
 use crate::identity::Identity;
+use crate::limits::FILE_READS_MAX;
 
 /// TLS over another connector, by default TCP.
 ///
@@ -33,17 +35,31 @@ pub struct Tls<C = Tcp> {
 pub(crate) enum Configuration {
     Fixed(Arc<ClientConfig>),
     /// Reads the files of a configuration.
-    Read(Arc<dyn Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync>),
+    Read(Arc<Read>, Arc<Semaphore>),
 }
 
+type Read = dyn Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync;
+
 impl Configuration {
+    pub(crate) fn reading(
+        read: impl Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Read(Arc::new(read), Arc::new(Semaphore::new(FILE_READS_MAX)))
+    }
+
     /// Returns the configuration of the next connection. Files are read on a thread for blocking
     /// calls.
     async fn next(self) -> io::Result<Arc<ClientConfig>> {
         match self {
             Self::Fixed(config) => Ok(config),
-            Self::Read(read) => {
-                tokio::task::spawn_blocking(move || read()).await.map_err(io::Error::other)?
+            Self::Read(read, permits) => {
+                let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+                let reading = tokio::task::spawn_blocking(move || {
+                    let config = read();
+                    drop(permit);
+                    config
+                });
+                reading.await.map_err(io::Error::other)?
             }
         }
     }
@@ -245,5 +261,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
             Either::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Either::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use super::*;
+
+    /// One thread runs the reads in their order, so the last one is after all others.
+    #[test]
+    fn dropped_attempts_leave_few_reads_behind() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).build().unwrap();
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let configuration = Configuration::reading(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Err(io::ErrorKind::NotFound.into())
+        });
+        let (release, is_held) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            let held = tokio::task::spawn_blocking(move || is_held.recv());
+            for _ in 0..10 * FILE_READS_MAX {
+                let mut attempt = Box::pin(configuration.clone().next());
+                let _ = attempt.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+            drop(release);
+            assert!(held.await.unwrap().is_err());
+            assert!(configuration.next().await.is_err());
+        });
+        assert_eq!(reads.load(Ordering::SeqCst), FILE_READS_MAX + 1);
     }
 }

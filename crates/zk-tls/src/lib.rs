@@ -40,6 +40,7 @@ mod connector;
 mod examination;
 mod failure;
 mod identity;
+pub mod limits;
 mod verifier;
 
 pub use self::builder::TlsBuilder;

@@ -297,6 +297,7 @@ fn unusable_files_are_reported_by_build() {
     for unfit in [
         Tls::builder(),
         Tls::builder().ca_pem("nothing"),
+        Tls::builder().ca_file(env!("CARGO_MANIFEST_DIR")),
         trusting("ca.pem").client_certificate_files(file("client.pem"), file("ca.pem")),
         trusting("ca.pem").client_certificate_files(file("client.pem"), file("server.pem")),
         trusting("ca.pem").server_name("not a name"),

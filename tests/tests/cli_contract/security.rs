@@ -3,7 +3,7 @@
 use xtask::zookeeper::certificate;
 use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
 
-use crate::{expect_failure, expect_refused, zk};
+use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 const ALICE: &str = "digest:alice:sesame";
 
@@ -144,6 +144,19 @@ fn command_authenticates_by_sasl() {
     let wrong = alice.env("ZK_SASL_PASSWORD", "open").run(&["get", "/a"]);
     expect_failure(&wrong, 1, "the server rejected the credentials");
     expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+}
+
+#[test]
+fn pipe_is_refused_where_files_are_read_again() {
+    let zk = Zk::new("127.0.0.2:1");
+    let pipe = "/dev/fd/0"; // standard input, as a shell's <(...) is a descriptor
+    let by_pipe = zk.clone().option("--cacert", pipe);
+    for zk in [by_pipe, zk.option("--sasl", "alice").option("--sasl-password-file", pipe)] {
+        let mut command = zk.start(&["ls", "/"]);
+        command.end_input();
+        let ended = command.wait(LIMIT);
+        expect_failure(&ended, 1, "not a regular file");
+    }
 }
 
 #[test]
