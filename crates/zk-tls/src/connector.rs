@@ -130,6 +130,11 @@ impl<C: Connector> Connector for Tls<C> {
         }
     }
 
+    fn is_plain(&self, host: &Host) -> bool {
+        let inner = Host::new(host.name(), host.port());
+        host.transport() == Transport::Tcp && self.inner.is_plain(&inner)
+    }
+
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
         self.inner.local_address(stream.inner())
     }

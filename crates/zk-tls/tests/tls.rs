@@ -12,7 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use zk_session::{
-    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host, Perms,
+    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
+    PeerProtocol, Perms,
     RetryOn, SessionEvent, TlsFailure,
 };
 use zk_testing::{TestServer, TlsPort, TlsSettings};
@@ -212,6 +213,10 @@ async fn plain_and_tls_ports_are_told_apart() {
     let error = Config::new(&format!("tls://{plain}")).unwrap().connect().await.unwrap_err();
     let expected = DisconnectReason::Tls(TlsFailure::NotConfigured);
     assert_eq!(*error.kind(), ErrorKind::NoSession(expected));
+    // The same among hosts with TLS.
+    let error = connect(&format!("tcp://{}", port.address()), trusting("ca.pem")).await;
+    let expected = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
+    assert_eq!(*error.unwrap_err().kind(), ErrorKind::NoSession(expected));
     // Each server with its own transport.
     let mixed = format!("tcp://{plain},tls://{}", port.address());
     for _ in 0..4 {

@@ -57,11 +57,11 @@ pub trait Connector: Send + 'static {
         None
     }
 
-    /// Returns true if the bytes of a stream reach the server unchanged; false by default.
+    /// Returns true if the bytes of a stream to this host reach it unchanged; false by default.
     ///
     /// If so, and a server closes the connection without a reply, the client probes whether the
     /// server speaks TLS.
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, _host: &Host) -> bool {
         false
     }
 }
@@ -96,7 +96,7 @@ impl Connector for Tcp {
         }
     }
 
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, _host: &Host) -> bool {
         true
     }
 
