@@ -60,8 +60,15 @@ fn main() -> ExitCode {
                     drop(error.print());
                     ExitCode::from(USAGE)
                 }
-                _ => Failure::usage(usage_error::one_line(&error))
-                    .report(Output::new(usage_error::is_json())),
+                // Clap does not name the variable.
+                kind => {
+                    let empty = security::refuse_empty_variables();
+                    let failure = match empty {
+                        Err(failure) if kind == ErrorKind::InvalidValue => failure,
+                        _ => Failure::usage(usage_error::one_line(&error)),
+                    };
+                    failure.report(Output::new(usage_error::is_json()))
+                }
             };
         }
     };
@@ -89,6 +96,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     if let Command::Man(man) = args.command {
         return man::run(&man, output).map(|()| 0);
     }
+    security::refuse_empty_variables()?;
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {

@@ -59,6 +59,7 @@ pub(crate) struct Security {
     /// Authenticate as this user by SASL with DIGEST-MD5.
     ///
     /// The password is in the environment variable ZK_SASL_PASSWORD or, before that, in a file.
+    /// That variable without --sasl is refused.
     #[arg(long, global = true, env = "ZK_SASL_USER", value_name = "USER")]
     sasl: Option<String>,
 
@@ -97,6 +98,9 @@ impl Security {
             Some(user) => Ok(config.sasl(self.digest_md5(user)?)),
             None if self.sasl_password_file.is_some() => {
                 Err(usage("--sasl-password-file needs --sasl USER"))
+            }
+            None if std::env::var_os(SASL_PASSWORD).is_some() => {
+                Err(usage(&format!("{SASL_PASSWORD} needs --sasl USER")))
             }
             None => Ok(config),
         }
@@ -243,6 +247,16 @@ fn usage(message: &str) -> Failure {
     Failure::usage(message.to_owned())
 }
 
+/// Refuses a variable that is set and empty. A script sets one when it failed to read a secret, or
+/// when it means to leave the variable out.
+pub(crate) fn refuse_empty_variables() -> Result<(), Failure> {
+    let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    match VARIABLES.into_iter().find(is_empty) {
+        Some(name) => Err(usage(&format!("the environment variable {name} is empty; unset it"))),
+        None => Ok(()),
+    }
+}
+
 impl From<String> for SecretText {
     fn from(text: String) -> Self {
         Self(text)
@@ -256,6 +270,18 @@ impl fmt::Debug for SecretText {
 }
 
 const SASL_PASSWORD: &str = "ZK_SASL_PASSWORD";
+
+/// The variables for secured ensembles.
+const VARIABLES: [&str; 8] = [
+    "ZK_AUTH",
+    "ZK_AUTH_FILE",
+    "ZK_CACERT",
+    "ZK_CERT",
+    "ZK_KEY",
+    "ZK_SASL_USER",
+    SASL_PASSWORD,
+    "ZK_SASL_PASSWORD_FILE",
+];
 
 #[cfg(test)]
 mod tests {

@@ -13,8 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use zk_session::{
     Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
-    PeerProtocol, Perms,
-    RetryOn, SessionEvent, TlsFailure,
+    PeerProtocol, Perms, RetryOn, SessionEvent, TlsFailure,
 };
 use zk_testing::{TestServer, TlsPort, TlsSettings};
 use zk_tls::{Tls, TlsBuilder};

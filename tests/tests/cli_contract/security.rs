@@ -160,6 +160,18 @@ fn pipe_is_refused_where_files_are_read_again() {
 }
 
 #[test]
+fn empty_or_useless_variable_is_refused_by_name() {
+    let zk = Zk::new("127.0.0.2:1");
+    for name in ["ZK_AUTH", "ZK_CACERT", "ZK_SASL_USER", "ZK_SASL_PASSWORD"] {
+        let ended = zk.clone().env(name, "").run(&["ls", "/"]);
+        expect_failure(&ended, 64, &format!("variable {name} is empty"));
+    }
+    let ended = zk.env("ZK_SASL_PASSWORD", "sesame").run(&["ls", "/"]);
+    expect_failure(&ended, 64, "ZK_SASL_PASSWORD needs --sasl");
+    assert!(!ended.stderr.contains("sesame"), "{ended:?}");
+}
+
+#[test]
 fn unusable_options_are_refused_before_connecting() {
     expect_refused(&["ls", "/", "--auth", "sesame"], "SCHEME:CREDENTIAL");
     expect_refused(&["ls", "/", "--auth", "digest:alice"], "digest:USER:PASSWORD");
