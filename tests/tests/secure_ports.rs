@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use xtask::zookeeper::{Settings, Standalone, certificate};
+use xtask::zookeeper::{Settings, Standalone, certificate, ensure_openssl};
 use zk_recipes::session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
     PeerProtocol, Perms, SessionEvent, TlsFailure,
@@ -90,6 +92,42 @@ async fn certificate_is_an_identity_in_acls() {
     assert_eq!(refused, TlsFailure::CertificateRefused);
 }
 
+/// OpenSSL answers a missing certificate with the alert `handshake_failure` under TLS 1.2.
+#[tokio::test(flavor = "multi_thread")]
+async fn openssl_requires_or_refuses_a_client_certificate() {
+    let Some(openssl) = or_skip(ensure_openssl()) else { return };
+    for version in ["-tls1_2", "-tls1_3"] {
+        let mut command = Command::new(&openssl);
+        command.args(["s_server", version, "-accept", "127.0.0.1:0"]);
+        command.args(["-Verify", "1", "-verify_return_error"]);
+        for (option, file) in
+            [("-cert", "server.pem"), ("-key", "server.pem"), ("-CAfile", "ca.pem")]
+        {
+            command.arg(option).arg(certificate(file));
+        }
+        // It ends with its input.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = Ended(command.spawn().unwrap());
+        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+        let to = lines.find_map(|line| Some(line.unwrap().strip_prefix("ACCEPT ")?.to_owned()));
+        let to = to.unwrap();
+        let none = failure(connect(&to, trusting("ca.pem")).await);
+        assert_eq!(none, TlsFailure::CertificateRequired, "{version}");
+        let refused = failure(connect(&to, with_certificate("stranger.pem")).await);
+        assert_eq!(refused, TlsFailure::CertificateRefused, "{version}");
+    }
+}
+
+/// A program that is killed when it is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn server_that_wants_a_certificate_takes_clients_without() {
     let Some(server) = zookeeper_with(&serving("server.pem", "want")) else { return };
@@ -127,8 +165,9 @@ async fn plain_tls_and_unified_ports_are_told_apart() {
     connect(&format!("tcp://{both},tls://{tls}"), trusting("ca.pem")).await.unwrap();
 
     let Some(plain) = zookeeper() else { return };
-    let missing = failure(connect(&plain.connect_string(), trusting("ca.pem")).await);
-    assert_eq!(missing, TlsFailure::NotSpoken);
+    let config = config(&plain.connect_string()).refused_timeout(Duration::ZERO);
+    let missing = failure(config.connect_with(trusting("ca.pem").build().unwrap()).await);
+    assert_eq!(missing, TlsFailure::ClosedByServer);
 }
 
 /// The server of the holder is cut off from the leader; see `follower_cut.rs`.

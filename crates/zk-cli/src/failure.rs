@@ -116,10 +116,12 @@ impl Failure {
         self
     }
 
-    /// Adds to a rejection what was presented.
-    pub(crate) fn with_presented(mut self, presented: &str) -> Self {
+    /// Adds to a rejection what was presented, and the advice if the identities are insufficient.
+    pub(crate) fn with_presented(mut self, presented: &str, advice: &str) -> Self {
+        // Servers that reject the credentials answer nothing, `zk whoami` included.
+        let advice = if self.rejection == Some(ErrorCode::NO_AUTH) { advice } else { "" };
         if self.is_denied {
-            self.message.push_str(&format!(" ({presented})"));
+            self.message.push_str(&format!(" ({presented}{advice})"));
         }
         self
     }
@@ -211,8 +213,7 @@ impl From<Error> for Failure {
             ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired)
         );
         let is_denied = is_unknown || error.code() == Some(ErrorCode::NO_AUTH);
-        // This advice is meant for programs.
-        let mut message = error.to_string().replace("; open a new client", "");
+        let mut message = for_users(&error.to_string());
         if error.code() == Some(ErrorCode::INVALID_ACL) {
             message.push_str(
                 " (auth:: without credentials, or a scheme or an id that the server does not know)",
@@ -222,6 +223,13 @@ impl From<Error> for Failure {
         let may_be_applied = error.outcome() != Outcome::NotApplied;
         Self { code, message, starts_over, is_denied, rejection, may_be_applied }
     }
+}
+
+/// Replaces advice that is meant for programs.
+pub(crate) fn for_users(message: &str) -> String {
+    message
+        .replace("; open a new client", "")
+        .replace("use a connector of the crate zk-tls", "use --cacert FILE")
 }
 
 /// Returns true for the end of a session after which another one may be opened.
@@ -278,7 +286,33 @@ const LINE_MAX: usize = 2000;
 
 #[cfg(test)]
 mod tests {
+    use zk_recipes::session::{DisconnectReason, PeerProtocol, TlsFailure};
+
     use super::*;
+
+    #[test]
+    fn advice_names_the_options_of_the_command() {
+        for cause in [
+            DisconnectReason::NotZooKeeper(PeerProtocol::Tls),
+            DisconnectReason::Tls(TlsFailure::NotConfigured),
+        ] {
+            let message = for_users(&cause.to_string());
+            assert!(message.contains("use --cacert FILE"), "{message}");
+            assert!(!message.contains("crate"), "{message}");
+        }
+    }
+
+    #[test]
+    fn whoami_is_advised_only_where_it_works() {
+        let message = |kind: ErrorKind| {
+            let failure = Failure::from(Error::not_applied(kind));
+            failure.with_presented("presented: sasl as alice", "; zk whoami").message
+        };
+        let denied = message(ErrorKind::Server(ErrorCode::NO_AUTH));
+        assert!(denied.ends_with("(presented: sasl as alice; zk whoami)"), "{denied}");
+        let rejected = message(ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+        assert!(rejected.ends_with("(presented: sasl as alice)"), "{rejected}");
+    }
 
     #[test]
     fn message_is_escaped_and_cut_to_one_line() {

@@ -63,8 +63,15 @@ fn main() -> ExitCode {
                     drop(error.print());
                     ExitCode::from(USAGE)
                 }
-                _ => Failure::usage(usage_error::one_line(&error))
-                    .report(Output::new(usage_error::is_json())),
+                // Clap does not name the variable.
+                kind => {
+                    let empty = security::refuse_empty_variables();
+                    let failure = match empty {
+                        Err(failure) if kind == ErrorKind::InvalidValue => failure,
+                        _ => Failure::usage(usage_error::one_line(&error)),
+                    };
+                    failure.report(Output::new(usage_error::is_json()))
+                }
             };
         }
     };
@@ -92,6 +99,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     if let Command::Man(man) = args.command {
         return man::run(&man, output).map(|()| 0);
     }
+    security::refuse_empty_variables()?;
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
@@ -112,6 +120,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         None => config.dedicated_thread(true),
     };
     let presented = args.security.presented(&credentials);
+    let advice = args.security.advice(&credentials);
     args.command.check_path()?;
     args.command.prepare()?;
     let tls = tls.map(security::connector).transpose()?;
@@ -132,7 +141,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     if let Some(log) = log {
         log.flush();
     }
-    ended.map_err(|failure| failure.with_presented(&presented))
+    ended.map_err(|failure| failure.with_presented(&presented, advice))
 }
 
 /// Returns the script with which a shell completes commands and options.

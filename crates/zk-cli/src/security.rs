@@ -39,7 +39,7 @@ pub(crate) struct Security {
 
     /// Connect over TLS, and trust the certificates that these authorities have issued.
     ///
-    /// The file is PEM. All servers are reached over TLS, except for those with tcp:// in the
+    /// The file is PEM, and no pipe. All servers are reached over TLS, except for those with tcp:// in the
     /// connect string.
     #[arg(long, global = true, env = "ZK_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
@@ -59,6 +59,7 @@ pub(crate) struct Security {
     /// Authenticate as this user by SASL with DIGEST-MD5.
     ///
     /// The password is in the environment variable ZK_SASL_PASSWORD or, before that, in a file.
+    /// That variable without --sasl is refused.
     #[arg(long, global = true, env = "ZK_SASL_USER", value_name = "USER")]
     sasl: Option<String>,
 
@@ -97,6 +98,9 @@ impl Security {
             Some(user) => Ok(config.sasl(self.digest_md5(user)?)),
             None if self.sasl_password_file.is_some() => {
                 Err(usage("--sasl-password-file needs --sasl USER"))
+            }
+            None if std::env::var_os(SASL_PASSWORD).is_some() => {
+                Err(usage(&format!("{SASL_PASSWORD} needs --sasl USER")))
             }
             None => Ok(config),
         }
@@ -163,11 +167,15 @@ impl Security {
         let all: Vec<String> = known.chain(sasl).chain(cert).collect();
         match all.is_empty() {
             true => "without credentials; see --auth, --sasl and --cert in zk --help".to_owned(),
-            false => format!("presented: {}{}", all.join(", "), self.advice(credentials)),
+            false => format!("presented: {}", all.join(", ")),
         }
     }
 
-    fn advice(&self, credentials: &[Credential]) -> &'static str {
+    /// Returns what to do if the servers deny a request to what was presented.
+    pub(crate) fn advice(&self, credentials: &[Credential]) -> &'static str {
+        if credentials.is_empty() && self.sasl.is_none() && self.cert.is_none() {
+            return "";
+        }
         match credentials.iter().any(|credential| credential.scheme == "digest") {
             true => {
                 "; servers do not check the password of a digest, a wrong one is another identity"
@@ -221,7 +229,14 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 
 /// A mistyped name is reported with the file, and at once.
 fn check(file: &Path) -> Result<(), Failure> {
-    fs::metadata(file).map(drop).map_err(|error| unreadable(file, &error))
+    let found = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(Failure::other(format!(
+            "{}: not a regular file, which is needed because each connection reads it again",
+            file.display()
+        ))),
+    }
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
@@ -230,6 +245,16 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
 
 fn usage(message: &str) -> Failure {
     Failure::usage(message.to_owned())
+}
+
+/// Refuses a variable that is set and empty. A script sets one when it failed to read a secret, or
+/// when it means to leave the variable out.
+pub(crate) fn refuse_empty_variables() -> Result<(), Failure> {
+    let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    match VARIABLES.into_iter().find(is_empty) {
+        Some(name) => Err(usage(&format!("the environment variable {name} is empty; unset it"))),
+        None => Ok(()),
+    }
 }
 
 impl From<String> for SecretText {
@@ -245,6 +270,18 @@ impl fmt::Debug for SecretText {
 }
 
 const SASL_PASSWORD: &str = "ZK_SASL_PASSWORD";
+
+/// The variables for secured ensembles.
+const VARIABLES: [&str; 8] = [
+    "ZK_AUTH",
+    "ZK_AUTH_FILE",
+    "ZK_CACERT",
+    "ZK_CERT",
+    "ZK_KEY",
+    "ZK_SASL_USER",
+    SASL_PASSWORD,
+    "ZK_SASL_PASSWORD_FILE",
+];
 
 #[cfg(test)]
 mod tests {
@@ -262,7 +299,9 @@ mod tests {
         let credentials = security.credentials().unwrap();
         assert!(!format!("{credentials:?}").contains("sesame"), "{credentials:?}");
         let text = security.presented(&credentials);
-        assert!(text.starts_with("presented: digest as alice, token; servers do not"), "{text}");
+        assert_eq!(text, "presented: digest as alice, token");
+        assert!(security.advice(&credentials).contains("servers do not check"));
+        assert_eq!(Security::default().advice(&[]), "");
         for wrong in ["sesame", ":sesame", "digest:sesame"] {
             let failure = presenting(&[wrong]).credentials().unwrap_err();
             assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::LockSpec;
+use crate::failure::for_users;
 use crate::participants;
 use crate::sessions::clock;
 use crate::verbose_log::VerboseLog;
@@ -20,7 +21,7 @@ pub(crate) fn tell_session(log: &VerboseLog, client: &Client) {
     let (log, mut events) = (log.clone(), client.events());
     tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            log.print(event.to_string());
+            log.print(for_users(&event.to_string()));
         }
     });
 }

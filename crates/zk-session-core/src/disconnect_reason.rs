@@ -110,6 +110,7 @@ impl DisconnectReason {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Unreachable(kind) => *kind != io::ErrorKind::TimedOut,
+            Self::Tls(_) => true,
             _ => self.is_lasting(),
         }
     }
@@ -118,7 +119,8 @@ impl DisconnectReason {
     /// so would fail as well.
     pub(crate) fn is_lasting(&self) -> bool {
         match self {
-            Self::NotZooKeeper(_) | Self::Tls(_) => true,
+            Self::NotZooKeeper(_) => true,
+            Self::Tls(failure) => !failure.is_passing(),
             Self::Sasl(SaslFailure::NotPrepared(failure)) => !failure.is_passing(),
             Self::Sasl(_) => true,
             _ => false,

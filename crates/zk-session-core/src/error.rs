@@ -266,12 +266,17 @@ impl Error {
                     TlsFailure::NotConfigured
                     | TlsFailure::FileUnreadable(_)
                     | TlsFailure::FileUnfit(_)
+                    | TlsFailure::NoServerName(_)
                     | TlsFailure::CertificateRequired
                     | TlsFailure::CertificateRefused => ErrorOrigin::Caller,
+                    TlsFailure::ClosedByServer => ErrorOrigin::Network,
                     _ => ErrorOrigin::Peer,
                 },
                 DisconnectReason::Sasl(failure) => match failure {
-                    SaslFailure::NotOffered | SaslFailure::ClosedByServer => ErrorOrigin::Server,
+                    SaslFailure::NotOffered
+                    | SaslFailure::MechanismRefused
+                    | SaslFailure::Refused(_)
+                    | SaslFailure::ClosedByServer => ErrorOrigin::Server,
                     SaslFailure::NotPrepared(_) if !cause.is_lasting() => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
                     _ => ErrorOrigin::Peer,
@@ -485,6 +490,10 @@ mod tests {
         assert_eq!(ended(SessionEnd::AuthFailed), RetryOn::Never);
         let refused = DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused);
         assert_eq!(on(ErrorKind::NoSession(refused)), RetryOn::NewSession);
+        let tls = |failure| on(ErrorKind::NoSession(DisconnectReason::Tls(failure)));
+        assert_eq!(tls(TlsFailure::ClosedByServer), RetryOn::NewSession);
+        assert_eq!(tls(TlsFailure::Other("x".into())), RetryOn::NewSession);
+        assert_eq!(tls(TlsFailure::UnknownIssuer), RetryOn::Never);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub enum TlsFailure {
     /// A file, or a text, with certificates or a key has none that can be used. The text names the
     /// file.
     FileUnfit(Arc<str>),
+    /// This host cannot be in a certificate: it is neither a DNS name nor an address.
+    NoServerName(Arc<str>),
     /// The server's certificate is of an authority that the client does not trust.
     UnknownIssuer,
     /// The server's certificate is for other names or addresses.
@@ -28,8 +30,8 @@ pub enum TlsFailure {
     Expired(Duration),
     /// The server's certificate is valid from a later time, by the client's clock.
     NotYetValid(Duration),
-    /// The server's certificate cannot be used, for example because it is revoked.
-    BadCertificate,
+    /// The server's certificate cannot be used, for this reason: for example, it is revoked.
+    BadCertificate(Arc<str>),
     /// The server requires a certificate of the client, and the client has none.
     CertificateRequired,
     /// The server refused the client's certificate.
@@ -38,8 +40,19 @@ pub enum TlsFailure {
     NothingInCommon,
     /// The server did not answer in TLS.
     NotSpoken,
-    /// Anything else.
-    Other,
+    /// The server closed the connection during the handshake. A server that starts, stops or limits
+    /// handshakes does, as do a load balancer without servers and a plaintext port. The client tries
+    /// again.
+    ClosedByServer,
+    /// Anything else, with its reason. The client tries again.
+    Other(Arc<str>),
+}
+
+impl TlsFailure {
+    /// Returns true if another attempt at the same server may succeed.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::ClosedByServer | Self::Other(_))
+    }
 }
 
 impl fmt::Display for TlsFailure {
@@ -53,6 +66,13 @@ impl fmt::Display for TlsFailure {
                 return write!(f, "a file with certificates or a key cannot be read: {failure}");
             }
             Self::FileUnfit(reason) => return f.write_str(reason),
+            Self::NoServerName(host) => {
+                return write!(
+                    f,
+                    "{host} is no DNS name or address, so no certificate can be for it; set the \
+                     name to expect (server_name, zk --tls-name)"
+                );
+            }
             Self::UnknownIssuer => {
                 "the server's certificate is of an unknown authority; trust the certificate of \
                  the authority that issued it"
@@ -75,7 +95,9 @@ impl fmt::Display for TlsFailure {
                     Span(*ahead)
                 );
             }
-            Self::BadCertificate => "the server's certificate cannot be used",
+            Self::BadCertificate(reason) => {
+                return write!(f, "the server's certificate cannot be used: {reason}");
+            }
             Self::CertificateRequired => {
                 "the server requires a certificate of the client (ssl.clientAuth=need), and none \
                  is configured"
@@ -88,11 +110,12 @@ impl fmt::Display for TlsFailure {
                 "client and server have no TLS version or cipher suite in common; the client \
                  offers TLS 1.2 and 1.3 with AEAD ciphers"
             }
-            Self::NotSpoken => {
-                "the server did not answer in TLS: this may be its plaintext port, or it limits \
-                 handshakes"
+            Self::NotSpoken => "the server did not answer in TLS: this may be its plaintext port",
+            Self::ClosedByServer => {
+                "the server closed the connection during the TLS handshake: it may not serve yet, \
+                 limit handshakes, or have a plaintext port here"
             }
-            Self::Other => "TLS failed",
+            Self::Other(reason) => return write!(f, "TLS failed: {reason}"),
         })
     }
 }

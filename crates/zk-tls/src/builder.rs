@@ -19,7 +19,7 @@ use crate::verifier::Lenient;
 /// Settings of a [`Tls`] connector.
 ///
 /// Files are read again for each connection, so that certificates can be replaced without a new
-/// session. A connection for which a file cannot be read or is incomplete fails, and the session
+/// session. They must be regular files, no pipes. A connection for which a file cannot be read or is incomplete fails, and the session
 /// tries again: replace files by renaming.
 #[derive(Clone)]
 #[must_use = "a builder does nothing before `build`"]
@@ -116,7 +116,7 @@ impl TlsBuilder {
             name.map_err(|_| unfit("the name to expect is neither a name nor an address"))?;
         let has_certificate = self.client.is_some();
         self.configure()?;
-        let configuration = Configuration::Read(Arc::new(move || self.configure()));
+        let configuration = Configuration::reading(move || self.configure());
         Ok(Tls::new(configuration, name, has_certificate))
     }
 

@@ -30,11 +30,20 @@ impl Source {
     fn read(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::File(path) => fs::read(path).map_err(|error| {
-                let named = format!("{}: {error}", path.display());
-                let error = io::Error::new(error.kind(), named);
-                refused(TlsFailure::FileUnreadable(error.into()))
-            }),
+            Self::File(path) => {
+                let unreadable = |error: io::Error| {
+                    let named = format!("{}: {error}", path.display());
+                    let error = io::Error::new(error.kind(), named);
+                    refused(TlsFailure::FileUnreadable(error.into()))
+                };
+                // A pipe has its text once, and each connection reads the file again.
+                if !fs::metadata(path).map_err(unreadable)?.is_file() {
+                    return Err(self.unfit(
+                        "not a regular file, which is needed because each connection reads it again",
+                    ));
+                }
+                fs::read(path).map_err(unreadable)
+            }
         }
     }
 }

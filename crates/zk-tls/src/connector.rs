@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::{fmt, io};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
@@ -15,6 +16,8 @@ use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
 
 use crate::builder::TlsBuilder;
 use crate::failure::{explain, refused};
+use crate::identity::Identity;
+use crate::limits::FILE_READS_MAX;
 
 /// TLS over another connector, by default TCP.
 ///
@@ -32,17 +35,31 @@ pub struct Tls<C = Tcp> {
 pub(crate) enum Configuration {
     Fixed(Arc<ClientConfig>),
     /// Reads the files of a configuration.
-    Read(Arc<dyn Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync>),
+    Read(Arc<Read>, Arc<Semaphore>),
 }
 
+type Read = dyn Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync;
+
 impl Configuration {
+    pub(crate) fn reading(
+        read: impl Fn() -> io::Result<Arc<ClientConfig>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Read(Arc::new(read), Arc::new(Semaphore::new(FILE_READS_MAX)))
+    }
+
     /// Returns the configuration of the next connection. Files are read on a thread for blocking
     /// calls.
     async fn next(self) -> io::Result<Arc<ClientConfig>> {
         match self {
             Self::Fixed(config) => Ok(config),
-            Self::Read(read) => {
-                tokio::task::spawn_blocking(move || read()).await.map_err(io::Error::other)?
+            Self::Read(read, permits) => {
+                let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+                let reading = tokio::task::spawn_blocking(move || {
+                    let config = read();
+                    drop(permit);
+                    config
+                });
+                reading.await.map_err(io::Error::other)?
             }
         }
     }
@@ -58,7 +75,8 @@ impl Tls<Tcp> {
         TlsBuilder::new(provider)
     }
 
-    /// Returns a connector with a configuration of the application's own.
+    /// Returns a connector with a configuration of the application's own. TLS sessions are not
+    /// resumed.
     #[must_use]
     pub fn with_config(config: Arc<ClientConfig>) -> Self {
         let has_certificate = config.client_auth_cert_resolver.has_certs();
@@ -95,19 +113,26 @@ impl<C: Connector> Connector for Tls<C> {
         let connected: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(self.inner.connect(&plain));
         let name = self.name.clone().map_or_else(|| name_of(host), Ok);
-        let (configuration, has_certificate) = (self.configuration.clone(), self.has_certificate);
+        let configuration = self.configuration.clone();
+        let identity = Identity::new(self.has_certificate);
         async move {
             if is_plain {
                 return connected.await.map(TlsStream::plain);
             }
             let (name, config) = (name?, configuration.next().await?);
             let stream = connected.await?;
+            let config = Arc::new(identity.watch(&config));
             let limited = TlsConnector::from(config).connect_with(name, stream, |connection| {
                 connection.set_buffer_limit(Some(BUFFER_MAX));
             });
-            let stream = limited.await.map_err(|error| explain(error, has_certificate, true))?;
-            Ok(TlsStream { stream: Either::Tls(Box::new(stream)), has_certificate })
+            let stream = limited.await.map_err(|error| explain(error, &identity, true))?;
+            Ok(TlsStream { stream: Either::Tls(Box::new(stream)), identity })
         }
+    }
+
+    fn is_plain(&self, host: &Host) -> bool {
+        let inner = Host::new(host.name(), host.port());
+        host.transport() == Transport::Tcp && self.inner.is_plain(&inner)
     }
 
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
@@ -129,7 +154,8 @@ fn name_of(host: &Host) -> io::Result<ServerName<'static>> {
     if let Ok(address) = without_zone.parse::<Ipv6Addr>() {
         return Ok(ServerName::from(IpAddr::V6(address)));
     }
-    ServerName::try_from(name.to_owned()).map_err(|_| refused(TlsFailure::WrongName))
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| refused(TlsFailure::NoServerName(name.into())))
 }
 
 /// Prints no key.
@@ -146,7 +172,7 @@ impl<C: fmt::Debug> fmt::Debug for Tls<C> {
 /// Stream of a connection, with TLS or, for a host with `tcp://`, without.
 pub struct TlsStream<S> {
     stream: Either<S>,
-    has_certificate: bool,
+    identity: Identity,
 }
 
 enum Either<S> {
@@ -156,7 +182,7 @@ enum Either<S> {
 
 impl<S> TlsStream<S> {
     fn plain(stream: S) -> Self {
-        Self { stream: Either::Plain(stream), has_certificate: false }
+        Self { stream: Either::Plain(stream), identity: Identity::new(false) }
     }
 
     fn inner(&self) -> &S {
@@ -182,7 +208,7 @@ impl<S> TlsStream<S> {
     }
 
     fn explained<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        result.map_err(|error| explain(error, self.has_certificate, false))
+        result.map_err(|error| explain(error, &self.identity, false))
     }
 }
 
@@ -240,5 +266,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
             Either::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Either::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use super::*;
+
+    /// One thread runs the reads in their order, so the last one is after all others.
+    #[test]
+    fn dropped_attempts_leave_few_reads_behind() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).build().unwrap();
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let configuration = Configuration::reading(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Err(io::ErrorKind::NotFound.into())
+        });
+        let (release, is_held) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            let held = tokio::task::spawn_blocking(move || is_held.recv());
+            for _ in 0..10 * FILE_READS_MAX {
+                let mut attempt = Box::pin(configuration.clone().next());
+                let _ = attempt.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+            drop(release);
+            assert!(held.await.unwrap().is_err());
+            assert!(configuration.next().await.is_err());
+        });
+        assert_eq!(reads.load(Ordering::SeqCst), FILE_READS_MAX + 1);
     }
 }

@@ -8,20 +8,21 @@ use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::ServerCertVerifier;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{CertificateError, Error, ProtocolVersion};
-use zk_session::{Connector, Host};
+use zk_session::{Connector, Host, TlsFailure};
 
 use crate::builder::TlsBuilder;
+use crate::failure::of_certificate;
 
 /// The certificates that a server sends; see [`TlsBuilder::examine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerCertificates {
-    /// Names and addresses for which the server's own certificate is valid. Empty if no trusted
-    /// authority has issued it.
+    /// Names and addresses for which the server's own certificate is valid. Empty if it has none, or
+    /// if it cannot be used. No session accepts a certificate without names.
     pub names: Vec<String>,
-    /// End of the time in which the whole chain is valid. `None` if it is not valid now, or if no
-    /// trusted authority has issued it.
-    pub valid_until: Option<SystemTime>,
+    /// End of the time in which the whole chain is valid, or why it cannot be used now. The names
+    /// are not compared with those of the server.
+    pub valid_until: Result<SystemTime, TlsFailure>,
     /// Number of certificates, the server's own among them.
     pub sent: usize,
     /// Whether the connection has TLS 1.3. Otherwise it has TLS 1.2.
@@ -69,20 +70,8 @@ fn names(verifier: &Arc<WebPkiServerVerifier>, chain: &[CertificateDer<'_>]) -> 
 fn valid_until(
     verifier: &Arc<WebPkiServerVerifier>,
     chain: &[CertificateDer<'_>],
-) -> Option<SystemTime> {
-    let is_valid = |verified: Result<(), Error>| {
-        matches!(
-            verified,
-            Ok(())
-                | Err(Error::InvalidCertificate(
-                    CertificateError::NotValidForName
-                        | CertificateError::NotValidForNameContext { .. }
-                ))
-        )
-    };
-    if !is_valid(verify(verifier, chain, UnixTime::now())) {
-        return None;
-    }
+) -> Result<SystemTime, TlsFailure> {
+    validity(verify(verifier, chain, UnixTime::now()))?;
     let mut time = UnixTime::since_unix_epoch(Duration::from_secs(END_OF_TIME));
     // Each round but the last finds one expired certificate.
     for _ in 0..=chain.len() {
@@ -91,12 +80,24 @@ fn valid_until(
                 not_after, ..
             })) => time = not_after,
             verified => {
-                let end = UNIX_EPOCH + Duration::from_secs(time.as_secs());
-                return is_valid(verified).then_some(end);
+                validity(verified)?;
+                break;
             }
         }
     }
-    None
+    Ok(UNIX_EPOCH + Duration::from_secs(time.as_secs()))
+}
+
+/// Ignores that the name is another one, which is checked last.
+fn validity(verified: Result<(), Error>) -> Result<(), TlsFailure> {
+    match verified {
+        Ok(())
+        | Err(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => Ok(()),
+        Err(Error::InvalidCertificate(error)) => Err(of_certificate(&error)),
+        Err(error) => Err(TlsFailure::BadCertificate(error.to_string().into())),
+    }
 }
 
 /// Checks the chain, for a name that no certificate has (RFC 2606): the name is checked last.

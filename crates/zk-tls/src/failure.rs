@@ -3,18 +3,20 @@
 use std::io;
 use std::time::Duration;
 
-use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, OtherError};
 use zk_session::TlsFailure;
 
-/// Returns an error of a connection over TLS with its [`TlsFailure`] inside. `has_certificate` is
-/// true if the client presents one.
-pub(crate) fn explain(error: io::Error, has_certificate: bool, is_handshake: bool) -> io::Error {
+use crate::identity::Identity;
+
+/// Returns an error of a connection over TLS with its [`TlsFailure`] inside.
+pub(crate) fn explain(error: io::Error, identity: &Identity, is_handshake: bool) -> io::Error {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let failure = match cause {
-        Some(cause) => of(cause, has_certificate),
-        // A server that does not speak TLS reads the greeting as a length, and closes.
+        Some(cause) => of(cause, identity),
+        // A server that does not speak TLS reads the greeting as a length, and closes. So does a
+        // load balancer without servers, or a server that limits handshakes.
         None if is_handshake && error.kind() == io::ErrorKind::UnexpectedEof => {
-            TlsFailure::NotSpoken
+            TlsFailure::ClosedByServer
         }
         None => return error,
     };
@@ -26,18 +28,21 @@ pub(crate) fn refused(failure: TlsFailure) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, failure)
 }
 
-fn of(error: &Error, has_certificate: bool) -> TlsFailure {
+fn of(error: &Error, identity: &Identity) -> TlsFailure {
     match error {
         Error::InvalidCertificate(error) => of_certificate(error),
-        Error::NoCertificatesPresented => TlsFailure::BadCertificate,
-        Error::AlertReceived(alert) => of_alert(*alert, has_certificate),
+        Error::NoCertificatesPresented => {
+            TlsFailure::BadCertificate("the server has sent none".into())
+        }
+        Error::AlertReceived(alert) => of_alert(*alert, identity),
         Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
         Error::InvalidMessage(_) => TlsFailure::NotSpoken,
-        _ => TlsFailure::Other,
+        error => TlsFailure::Other(error.to_string().into()),
     }
 }
 
-fn of_certificate(error: &CertificateError) -> TlsFailure {
+/// Returns the failure for a server's certificate that rustls rejects.
+pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
     let span = |from: u64, to: u64| Duration::from_secs(to.saturating_sub(from));
     match error {
         CertificateError::UnknownIssuer => TlsFailure::UnknownIssuer,
@@ -52,29 +57,78 @@ fn of_certificate(error: &CertificateError) -> TlsFailure {
         CertificateError::NotValidYetContext { time, not_before } => {
             TlsFailure::NotYetValid(span(time.as_secs(), not_before.as_secs()))
         }
-        _ => TlsFailure::BadCertificate,
+        error => TlsFailure::BadCertificate(reason(error).into()),
+    }
+}
+
+/// Returns why a certificate cannot be used.
+fn reason(error: &CertificateError) -> String {
+    match error {
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not for servers; its extendedKeyUsage needs serverAuth".to_owned()
+        }
+        // These have only the name of a variant of webpki.
+        CertificateError::Other(OtherError(inner)) => match inner.to_string().as_str() {
+            "CaUsedAsEndEntity" => "it is the certificate of an authority (CA:TRUE); the server \
+                                    needs one of its own, which the authority issues"
+                .to_owned(),
+            "UnsupportedCertVersion" => "it is of X.509 version 1, which has no subjectAltName; \
+                                         issue one of version 3"
+                .to_owned(),
+            other => other.to_owned(),
+        },
+        error => error.to_string(),
     }
 }
 
 /// The server rejects the client with an alert. Under TLS 1.3 it arrives with the first read.
-fn of_alert(alert: AlertDescription, has_certificate: bool) -> TlsFailure {
+fn of_alert(alert: AlertDescription, identity: &Identity) -> TlsFailure {
     match alert {
         AlertDescription::ProtocolVersion | AlertDescription::InsufficientSecurity => {
             TlsFailure::NothingInCommon
         }
         AlertDescription::CertificateRequired => TlsFailure::CertificateRequired,
         // Java sends `bad_certificate` for a missing one, and `handshake_failure` for most else.
-        AlertDescription::BadCertificate
+        // OpenSSL sends `handshake_failure` for a missing one under TLS 1.2. Only an agreed version
+        // and cipher suite lead to the request for a certificate.
+        AlertDescription::HandshakeFailure if !identity.is_requested() => {
+            TlsFailure::NothingInCommon
+        }
+        AlertDescription::HandshakeFailure
+        | AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
         | AlertDescription::CertificateExpired
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnknownCA
-        | AlertDescription::AccessDenied => match has_certificate {
+        | AlertDescription::AccessDenied => match identity.has_certificate {
             true => TlsFailure::CertificateRefused,
             false => TlsFailure::CertificateRequired,
         },
-        AlertDescription::HandshakeFailure => TlsFailure::NothingInCommon,
-        _ => TlsFailure::Other,
+        alert => TlsFailure::Other(format!("the server sent the alert {alert:?}").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
+    use super::*;
+    use crate::Tls;
+
+    /// The server of zk-testing refuses the certificate.
+    #[test]
+    fn certificate_of_version_1_is_reported_as_such() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/");
+        let tls = Tls::builder().ca_file(format!("{folder}authority.pem"));
+        let own = CertificateDer::from_pem_file(format!("{folder}version-1.pem")).unwrap();
+        let verifier = tls.usual_verifier().unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let verified = verifier.verify_server_cert(&own, &[], &name, &[], UnixTime::now());
+        let Err(Error::InvalidCertificate(error)) = verified else { panic!("{verified:?}") };
+        let failure = of_certificate(&error).to_string();
+        assert!(failure.contains("X.509 version 1"), "{failure}");
     }
 }

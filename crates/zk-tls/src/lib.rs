@@ -39,6 +39,8 @@ mod certificates;
 mod connector;
 mod examination;
 mod failure;
+mod identity;
+pub mod limits;
 mod verifier;
 
 pub use self::builder::TlsBuilder;

@@ -12,8 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use zk_session::{
-    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host, Perms,
-    RetryOn, SessionEvent, TlsFailure,
+    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
+    PeerProtocol, Perms, RetryOn, SessionEvent, TlsFailure,
 };
 use zk_testing::{TestServer, TlsPort, TlsSettings};
 use zk_tls::{Tls, TlsBuilder};
@@ -86,6 +86,20 @@ async fn server_certificates_are_checked() {
 }
 
 #[tokio::test]
+async fn unusable_certificate_is_reported_with_its_reason() {
+    for (certificate, expected) in [
+        ("authority.pem", "it is the certificate of an authority"),
+        ("for-clients.pem", "needs serverAuth"),
+    ] {
+        let (_server, port) = port(&settings(certificate)).await;
+        let connected = connect(&port.address().to_string(), trusting("authority.pem")).await;
+        let failure = failure(connected);
+        assert!(matches!(failure, TlsFailure::BadCertificate(_)), "{failure:?}");
+        assert!(failure.to_string().contains(expected), "{failure}");
+    }
+}
+
+#[tokio::test]
 async fn certificates_of_a_server_are_examined() {
     let examined = async |server: &str, ca: &str| {
         let (_server, port) = port(&settings(server).only_tls_1_3()).await;
@@ -100,9 +114,17 @@ async fn certificates_of_a_server_are_examined() {
     assert_eq!(until.as_secs(), SERVER_EXPIRES);
     // A session would refuse the others.
     assert_eq!(examined("misnamed.pem", "ca.pem").await.names, ["elsewhere.example"]);
-    for (server, ca) in [("expired.pem", "ca.pem"), ("server.pem", "other-ca.pem")] {
+    let unnamed = examined("unnamed.pem", "authority.pem").await;
+    assert!(unnamed.names.is_empty() && unnamed.valid_until.is_ok(), "{unnamed:?}");
+    for (server, ca, reason) in [
+        ("expired.pem", "ca.pem", "expired"),
+        ("server.pem", "other-ca.pem", "unknown authority"),
+        ("for-clients.pem", "authority.pem", "serverAuth"),
+    ] {
         let refused = examined(server, ca).await;
-        assert_eq!((refused.names.len(), refused.valid_until, refused.sent), (0, None, 1));
+        assert_eq!((refused.names.len(), refused.sent), (0, 1));
+        let failure = refused.valid_until.unwrap_err();
+        assert!(failure.to_string().contains(reason), "{failure}");
     }
     let closed = Host::new("127.0.0.2", 1);
     assert!(trusting("ca.pem").examine(&closed).await.is_err());
@@ -122,6 +144,19 @@ async fn name_can_be_set_or_explicitly_skipped() {
     let other = trusting("other-ca.pem").dangerous_skip_name_check();
     assert_eq!(failure(connect(&to, other).await), TlsFailure::UnknownIssuer);
     assert!(connect(&to, Tls::builder().dangerous_skip_all_checks()).await.is_ok());
+}
+
+#[tokio::test]
+async fn host_that_no_certificate_can_have_is_reported() {
+    let (_server, port) = port(&settings("server.pem")).await;
+    let to = |name: &str| format!("tls://{name}:{}", port.address().port());
+    for name in ["127.1", "zk_ü"] {
+        let failure = failure(connect(&to(name), trusting("ca.pem")).await);
+        assert_eq!(failure, TlsFailure::NoServerName(name.into()));
+        assert!(failure.to_string().contains("--tls-name"), "{failure}");
+    }
+    let named = trusting("ca.pem").server_name("localhost");
+    assert!(connect(&to("127.1"), named).await.is_ok());
 }
 
 #[tokio::test]
@@ -165,8 +200,10 @@ async fn client_certificate_is_an_identity_in_acls() {
 async fn plain_and_tls_ports_are_told_apart() {
     let server = TestServer::start().await.unwrap();
     let plain = server.connect_string();
-    let connected = connect(&plain, trusting("ca.pem")).await;
-    assert_eq!(failure(connected), TlsFailure::NotSpoken);
+    let config = Config::new(&plain).unwrap().refused_timeout(Duration::ZERO);
+    let connected = config.connect_with(trusting("ca.pem").build().unwrap()).await;
+    let expected = DisconnectReason::Tls(TlsFailure::ClosedByServer);
+    assert_eq!(*connected.unwrap_err().kind(), ErrorKind::NoSession(expected));
     let port = TlsPort::listen(&server, 0, &settings("server.pem")).await.unwrap();
     // A client without TLS.
     let config = Config::new(&port.address().to_string()).unwrap();
@@ -175,11 +212,30 @@ async fn plain_and_tls_ports_are_told_apart() {
     let error = Config::new(&format!("tls://{plain}")).unwrap().connect().await.unwrap_err();
     let expected = DisconnectReason::Tls(TlsFailure::NotConfigured);
     assert_eq!(*error.kind(), ErrorKind::NoSession(expected));
+    // The same among hosts with TLS.
+    let error = connect(&format!("tcp://{}", port.address()), trusting("ca.pem")).await;
+    let expected = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
+    assert_eq!(*error.unwrap_err().kind(), ErrorKind::NoSession(expected));
     // Each server with its own transport.
     let mixed = format!("tcp://{plain},tls://{}", port.address());
     for _ in 0..4 {
         assert!(connect(&mixed, trusting("ca.pem")).await.is_ok());
     }
+}
+
+#[tokio::test]
+async fn first_connect_outlasts_servers_that_close_in_the_handshake() {
+    let (_server, port) = port(&settings("server.pem")).await;
+    port.break_handshakes();
+    let to = port.address().to_string();
+    let connecting = tokio::spawn(async move { connect(&to, trusting("ca.pem")).await });
+    let mut seen = || match port.broken_handshakes() >= 3 {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    };
+    eventually(&mut seen).await;
+    port.replace(&settings("server.pem")).unwrap();
+    connecting.await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -245,6 +301,7 @@ fn unusable_files_are_reported_by_build() {
     for unfit in [
         Tls::builder(),
         Tls::builder().ca_pem("nothing"),
+        Tls::builder().ca_file(env!("CARGO_MANIFEST_DIR")),
         trusting("ca.pem").client_certificate_files(file("client.pem"), file("ca.pem")),
         trusting("ca.pem").client_certificate_files(file("client.pem"), file("server.pem")),
         trusting("ca.pem").server_name("not a name"),
@@ -256,8 +313,11 @@ fn unusable_files_are_reported_by_build() {
 #[test]
 fn debug_prints_no_key() {
     let tls = trusting("ca.pem").client_certificate_pem(pem("client.pem"), pem("client.pem"));
-    let shown = format!("{tls:?} {:?}", tls.clone().build().unwrap());
+    let settings = settings("server.pem").need_client_certificate(pem("ca.pem"));
+    let shown = format!("{tls:?} {:?} {settings:?}", tls.clone().build().unwrap());
     assert!(!shown.contains("PRIVATE") && !shown.contains("MIG"), "{shown}");
+    // Bytes are printed as numbers: "-----BEGIN".
+    assert!(!shown.contains("45, 45, 45, 45, 45, 66"), "{shown}");
 }
 
 /// Starts a peer that sends these bytes to every connection, and closes it.
@@ -287,6 +347,11 @@ async fn lying_peers_are_refused_with_their_own_words() {
         let to = liar(says).await.to_string();
         assert_eq!(failure(connect(&to, trusting("ca.pem")).await), expected);
     }
+    // The alert internal_error.
+    let to = liar(&[0x15, 3, 3, 0, 2, 2, 80]).await.to_string();
+    let config = Config::new(&to).unwrap().refused_timeout(Duration::ZERO);
+    let error = config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("the alert InternalError"), "{error}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use xtask::zookeeper::certificate;
 use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
 
-use crate::{expect_failure, expect_refused, zk};
+use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 const ALICE: &str = "digest:alice:sesame";
 
@@ -120,7 +120,7 @@ fn command_speaks_tls_with_a_certificate() {
     expect_failure(&stranger.run(&["ls", "/"]), 69, "authority");
     let examined = stranger.option("--cert", &file("client.pem")).run(&["doctor"]);
     assert_eq!(examined.code(), Some(69), "{examined:?}");
-    assert!(examined.stdout.contains("expired or not issued by --cacert"), "{examined:?}");
+    assert!(examined.stdout.contains("of an unknown authority"), "{examined:?}");
 }
 
 #[test]
@@ -144,6 +144,31 @@ fn command_authenticates_by_sasl() {
     let wrong = alice.env("ZK_SASL_PASSWORD", "open").run(&["get", "/a"]);
     expect_failure(&wrong, 1, "the server rejected the credentials");
     expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+}
+
+#[test]
+fn pipe_is_refused_where_files_are_read_again() {
+    let zk = Zk::new("127.0.0.2:1");
+    let pipe = "/dev/fd/0"; // standard input, as a shell's <(...) is a descriptor
+    let by_pipe = zk.clone().option("--cacert", pipe);
+    for zk in [by_pipe, zk.option("--sasl", "alice").option("--sasl-password-file", pipe)] {
+        let mut command = zk.start(&["ls", "/"]);
+        command.end_input();
+        let ended = command.wait(LIMIT);
+        expect_failure(&ended, 1, "not a regular file");
+    }
+}
+
+#[test]
+fn empty_or_useless_variable_is_refused_by_name() {
+    let zk = Zk::new("127.0.0.2:1");
+    for name in ["ZK_AUTH", "ZK_CACERT", "ZK_SASL_USER", "ZK_SASL_PASSWORD"] {
+        let ended = zk.clone().env(name, "").run(&["ls", "/"]);
+        expect_failure(&ended, 64, &format!("variable {name} is empty"));
+    }
+    let ended = zk.env("ZK_SASL_PASSWORD", "sesame").run(&["ls", "/"]);
+    expect_failure(&ended, 64, "ZK_SASL_PASSWORD needs --sasl");
+    assert!(!ended.stderr.contains("sesame"), "{ended:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use tokio::time::timeout;
-use zk_recipes::session::Host;
+use zk_recipes::session::{Host, TlsFailure};
 use zk_tls::TlsBuilder;
 
 use super::{CONNECT_LIMIT, Level, Report, wall_clock};
@@ -24,10 +24,15 @@ pub(super) async fn examine(
     report.tell(level, host, format!("{version}, {text}"))
 }
 
-fn judge(names: &str, until: Option<SystemTime>, now: SystemTime) -> (Level, String) {
-    let Some(until) = until else {
-        let text = "a certificate that is expired or not issued by --cacert";
-        return (Level::Error, text.to_owned());
+fn judge(names: &str, until: Result<SystemTime, TlsFailure>, now: SystemTime) -> (Level, String) {
+    let until = match until {
+        Ok(_) if names.is_empty() => {
+            let text = "a certificate without a name, which no session accepts; it needs a \
+                        subjectAltName";
+            return (Level::Error, text.to_owned());
+        }
+        Ok(until) => until,
+        Err(failure) => return (Level::Error, failure.to_string()),
     };
     let left = until.duration_since(now).unwrap_or_default();
     let days = left.as_secs() / DAY.as_secs();
@@ -47,10 +52,18 @@ mod tests {
     #[test]
     fn certificate_that_expires_soon_is_a_warning() {
         let now = SystemTime::UNIX_EPOCH + 1_000 * DAY;
-        let level = |days: u32| judge("zk1", Some(now + days * DAY), now).0;
+        let level = |days: u32| judge("zk1", Ok(now + days * DAY), now).0;
         assert_eq!([31, 29, 0].map(level), [Level::Ok, Level::Warning, Level::Warning]);
-        assert_eq!(judge("", None, now).0, Level::Error);
-        let (_, text) = judge("zk1", Some(now + 40 * DAY), now);
+        let (_, text) = judge("zk1", Ok(now + 40 * DAY), now);
         assert_eq!(text, "a certificate for zk1; its chain expires in 40 days");
+    }
+
+    #[test]
+    fn certificate_that_cannot_be_used_is_an_error() {
+        let now = SystemTime::UNIX_EPOCH;
+        let (level, text) = judge("", Ok(now + 40 * DAY), now);
+        assert!(level == Level::Error && text.contains("without a name"), "{text}");
+        let (level, text) = judge("", Err(TlsFailure::UnknownIssuer), now);
+        assert!(level == Level::Error && text.contains("unknown authority"), "{text}");
     }
 }

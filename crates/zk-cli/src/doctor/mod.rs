@@ -14,7 +14,7 @@ use zk_recipes::session::{
 };
 use zk_tls::TlsBuilder;
 
-use crate::failure::{Failure, UNREACHABLE};
+use crate::failure::{Failure, UNREACHABLE, for_users};
 use crate::output::{Output, data_text};
 use crate::security::connector;
 
@@ -127,7 +127,7 @@ async fn examine(
         Err(error) => {
             let text = match words::is_serving(door, host).await {
                 Some(false) => "it runs and serves nobody: the ensemble has no majority".to_owned(),
-                _ => error.to_string(),
+                _ => for_users(&error.to_string()),
             };
             report.tell(Level::Error, host, text)?;
             return Ok(None);

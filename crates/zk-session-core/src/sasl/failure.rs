@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use proto::ErrorCode;
+
 use crate::IoFailure;
 
 /// Reason why a SASL exchange failed, other than a rejection by the server, which is
@@ -15,6 +17,11 @@ pub enum SaslFailure {
     /// No SASL is configured at the server, or its FIPS mode rules out DIGEST-MD5 (ZOOKEEPER-5043),
     /// or it lets clients in that have failed (`allowSaslFailedClients`).
     NotOffered,
+    /// The server rejected the exchange before the client had sent a proof. It refuses the mechanism:
+    /// for example, it expects Kerberos.
+    MechanismRefused,
+    /// The server ended the exchange with this code, which is no rejection of the credentials.
+    Refused(ErrorCode),
     /// The server closed the connection after the client's proof. Servers before 3.5.9 and 3.6.0
     /// reject wrong credentials like this.
     ClosedByServer,
@@ -41,6 +48,11 @@ impl fmt::Display for SaslFailure {
                 "the server does no SASL: none is configured there or, for DIGEST-MD5, its FIPS \
                  mode rules it out; nothing was sent without authentication",
             ),
+            Self::MechanismRefused => f.write_str(
+                "the server refuses this SASL mechanism, whatever the credentials; it may expect \
+                 another one, such as GSSAPI (Kerberos) instead of DIGEST-MD5",
+            ),
+            Self::Refused(code) => write!(f, "the server ended the SASL exchange: {code}"),
             Self::ClosedByServer => f.write_str(
                 "the server closed the connection during the SASL exchange, as servers before \
                  3.6 do for wrong credentials",

@@ -11,7 +11,7 @@ use proto::{Decode, ErrorCode, Reader, ReplyHeader, SaslReply};
 
 use super::Session;
 use crate::connection::Granted;
-use crate::{DisconnectReason, Handles, SessionEnd};
+use crate::{DisconnectReason, Handles, SaslFailure, SessionEnd};
 
 impl<H: Handles> Session<H> {
     /// Begins the exchange after a successful handshake, if the connection has one.
@@ -58,12 +58,16 @@ impl<H: Handles> Session<H> {
         }
         match header.err {
             code if code.is_ok() => {}
-            // Where SASL is required, the code of a failed exchange is the second one.
+            // Where SASL is required, the code of a failed exchange is the second one. The first
+            // token of DIGEST-MD5 is empty: the server cannot have rejected the credentials.
             ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+                if !self.sasl.has_proven() {
+                    return Err(DisconnectReason::Sasl(SaslFailure::MechanismRefused));
+                }
                 self.end(SessionEnd::AuthFailed);
                 return Ok(());
             }
-            code => return Err(DisconnectReason::Refused(code)),
+            code => return Err(DisconnectReason::Sasl(SaslFailure::Refused(code))),
         }
         let reply = SaslReply::decode(&mut Reader::new(&body, SaslReply::RECORD));
         let reply = reply.map_err(DisconnectReason::ProtocolError)?;

@@ -57,6 +57,10 @@ fn exchange(world: &mut World, token: &[u8], reply: Option<&'static [u8]>) {
     world.answer(&frame, 0, ErrorCode::OK, &reply);
 }
 
+fn is_refused(world: &World) -> bool {
+    world.log.iter().any(|(_, seen)| format!("{seen:?}").starts_with("Refused"))
+}
+
 fn authenticate(world: &mut World) {
     exchange(world, b"", Some(b"who?"));
     exchange(world, b"alice", Some(b"server"));
@@ -128,8 +132,7 @@ fn missing_token_in_mid_exchange_is_never_success() {
         exchange(&mut world, if after == 0 { b"" } else { b"alice" }, None);
         assert!(!world.session.is_connected());
         assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::NotOffered));
-        let refused = world.log.iter().any(|(_, seen)| format!("{seen:?}").contains("Refused"));
-        assert!(refused, "a first connect fails at once");
+        assert!(is_refused(&world), "a first connect fails at once");
         world.finish();
     }
 }
@@ -156,6 +159,31 @@ fn rejection_ends_the_session() {
         assert_eq!(world.failure(waiting).0, ended(SessionEnd::AuthFailed));
         world.finish();
     }
+}
+
+#[test]
+fn rejected_first_token_is_a_refused_mechanism() {
+    for code in [ErrorCode::AUTH_FAILED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
+        let mut world = accepted();
+        let frame = world.take(OpCode::Sasl);
+        world.answer(&frame, 0, code, &());
+        assert_eq!(world.session.end_reason(), None);
+        assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::MechanismRefused));
+        assert!(is_refused(&world), "a first connect fails at once");
+        world.finish();
+    }
+}
+
+#[test]
+fn other_codes_in_the_exchange_are_reported_at_once() {
+    let mut world = accepted();
+    exchange(&mut world, b"", Some(b"who?"));
+    let frame = world.take(OpCode::Sasl);
+    world.answer(&frame, 0, ErrorCode::UNIMPLEMENTED, &());
+    let expected = SaslFailure::Refused(ErrorCode::UNIMPLEMENTED);
+    assert_eq!(world.cause(), DisconnectReason::Sasl(expected));
+    assert!(is_refused(&world));
+    world.finish();
 }
 
 #[test]
@@ -205,6 +233,21 @@ fn unproven_server_changes_neither_session_nor_timeout() {
     world.respond(&acceptance(6000));
     authenticate(&mut world);
     assert!(world.session.is_connected());
+    world.finish();
+}
+
+/// `SECURITY.md` says so.
+#[test]
+fn unproven_server_can_end_an_established_session() {
+    let mut world = accepted();
+    authenticate(&mut world);
+    world.cut();
+    world.open();
+    world.respond(&acceptance(6000));
+    exchange(&mut world, b"", Some(b"who?"));
+    let frame = world.take(OpCode::Sasl);
+    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
     world.finish();
 }
 

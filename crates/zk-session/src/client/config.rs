@@ -106,8 +106,9 @@ impl Config {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) tries while every server refuses the connection, or
-    /// its name cannot be resolved.
+    /// Sets how long [`connect`](Self::connect) tries while every server refuses the connection, its
+    /// name cannot be resolved, or it [closes the connection in the TLS
+    /// handshake](crate::TlsFailure::ClosedByServer).
     ///
     /// The default is the [`connect_timeout`](Self::connect_timeout), for services that start at
     /// the same time as their ensemble. With zero, each server is tried once. Interactive tools may

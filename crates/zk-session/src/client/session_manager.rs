@@ -12,7 +12,7 @@ use zk_session_core::{DisconnectReason, Error, ErrorKind, SaslFailure, SessionEn
 
 use super::{Client, Config, RetryPolicy};
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
-use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
+use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, SASL_CLOSES_MAX};
 
 /// Holds the current session, and opens the next session when the current one has expired.
 ///
@@ -389,6 +389,7 @@ impl<C: Connector + Clone> Opener<C> {
             tokio::time::sleep(pause.unwrap_or(NEXT_SESSION_PAUSE_MAX)).await;
         }
         let mut attempts = 0;
+        let mut sasl_closes = 0;
         loop {
             let left =
                 policy.bound().map_or(TIMEOUT_MAX, |bound| bound.saturating_sub(now() - begun));
@@ -400,11 +401,14 @@ impl<C: Connector + Clone> Opener<C> {
                 Err(error) => error,
             };
             attempts += 1;
+            let is_sasl_close = matches!(
+                error.kind(),
+                ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer))
+            );
+            sasl_closes = if is_sasl_close { sasl_closes + 1 } else { 0 };
             let is_refused = match error.kind() {
                 ErrorKind::SessionEnded(end) => !end.is_loss(),
-                // Old servers reject credentials like that.
-                ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer)) => true,
-                _ => false,
+                _ => sasl_closes >= SASL_CLOSES_MAX,
             };
             let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
             let Some(pause) = pause else { return Err(error) };

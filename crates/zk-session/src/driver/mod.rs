@@ -151,7 +151,7 @@ impl<C: Connector> Driver<C> {
                     self.probe = Some((host, Box::pin(answer)));
                     link_changed = true;
                 }
-                Output::ProbeTls(_) if !self.link.connector().is_plain() => {}
+                Output::ProbeTls(host) if !self.link.connector().is_plain(&host) => {}
                 Output::ProbeTls(host) => {
                     let connects = [0; 2].map(|_| self.link.connector().connect(&host));
                     let is_only = probe::is_tls_only(connects);

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use proto::digest_md5::Secret;
+use tokio::sync::Semaphore;
 use zk_session_core::{DigestMd5Mechanism, Host, SaslMechanism};
 
 use crate::entropy::entropy;
+use crate::limits::PASSWORD_READS_MAX;
 
 /// Prepares the SASL mechanism of each connection.
 ///
@@ -53,7 +55,7 @@ pub struct DigestMd5 {
 #[derive(Clone)]
 enum Password {
     Fixed(Secret),
-    Read(Arc<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>),
+    Read(Arc<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>, Arc<Semaphore>),
 }
 
 impl DigestMd5 {
@@ -67,13 +69,15 @@ impl DigestMd5 {
     /// Reads the password for each connection, so that it can change during the life of a session.
     ///
     /// The function may block: it runs on a thread for blocking calls. One newline at the end is not
-    /// part of the password, so that a file may end with one.
+    /// part of the password, so that a file may end with one. A password that is empty or not UTF-8
+    /// ends the attempt, and nothing of it is sent.
     #[must_use]
     pub fn reading(
         user: impl Into<String>,
         read: impl Fn() -> io::Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        Self { user: user.into(), password: Password::Read(Arc::new(read)) }
+        let permits = Arc::new(Semaphore::new(PASSWORD_READS_MAX));
+        Self { user: user.into(), password: Password::Read(Arc::new(read), permits) }
     }
 }
 
@@ -83,18 +87,35 @@ impl Sasl for DigestMd5 {
         Box::pin(async move {
             let password = match password {
                 Password::Fixed(password) => password,
-                Password::Read(read) => {
-                    let read = tokio::task::spawn_blocking(move || read());
+                Password::Read(read, permits) => {
+                    let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+                    let read = tokio::task::spawn_blocking(move || {
+                        let password = read();
+                        drop(permit);
+                        password
+                    });
                     // The message of a panic may contain the password.
                     let panicked =
                         |_| io::Error::other("the function that reads the password panicked");
                     without_newline(read.await.map_err(panicked)??)
                 }
             };
+            check(&password)?;
             let mechanism = DigestMd5Mechanism::new(&user, password, entropy());
             Ok::<Box<dyn SaslMechanism>, _>(Box::new(mechanism))
         })
     }
+}
+
+/// Refuses a password that no server can have: a rejection would end the session. An empty file is
+/// usually one that is being written.
+fn check(password: &[u8]) -> io::Result<()> {
+    let reason = match std::str::from_utf8(password) {
+        Ok("") => "the password is empty",
+        Ok(_) => return Ok(()),
+        Err(_) => "the password is not UTF-8",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidData, reason))
 }
 
 fn without_newline(mut password: Vec<u8>) -> Secret {
@@ -111,5 +132,38 @@ fn without_newline(mut password: Vec<u8>) -> Secret {
 impl fmt::Debug for DigestMd5 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DigestMd5").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// One thread runs the reads in their order, so the last one is after all others.
+    #[test]
+    fn dropped_attempts_leave_few_reads_behind() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).build().unwrap();
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let sasl = DigestMd5::reading("alice", move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(b"sesame".to_vec())
+        });
+        let (release, is_held) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            let held = tokio::task::spawn_blocking(move || is_held.recv());
+            for _ in 0..10 * PASSWORD_READS_MAX {
+                let mut attempt = sasl.prepare(&Host::new("zk", 1), None);
+                let _ = attempt.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+            drop(release);
+            assert!(held.await.unwrap().is_err());
+            sasl.prepare(&Host::new("zk", 1), None).await.unwrap();
+        });
+        assert_eq!(reads.load(Ordering::SeqCst), PASSWORD_READS_MAX + 1);
     }
 }

@@ -26,8 +26,8 @@ use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 /// ZooKeeper's handshake, for example TLS, is a connector that wraps another connector. Inside the
 /// same future, and so under the same time limit, it awaits the inner stream, does its handshake,
 /// and verifies the name of the [`Host`]. It returns the wrapped stream. The crate `zk-tls` has one.
-/// An error with a [`TlsFailure`] inside ends a first connect after one attempt at each server. The
-/// driver flushes a stream with a buffer after every write.
+/// An error with a [`TlsFailure`] inside ends a first connect after one attempt at each server,
+/// unless another attempt may succeed (`ClosedByServer`, `Other`). The driver flushes a stream with a buffer after every write.
 ///
 /// SASL comes between ZooKeeper's handshake and the first request, and is not part of a connector:
 /// see [`Config::sasl`](crate::Config::sasl).
@@ -57,11 +57,11 @@ pub trait Connector: Send + 'static {
         None
     }
 
-    /// Returns true if the bytes of a stream reach the server unchanged; false by default.
+    /// Returns true if the bytes of a stream to this host reach it unchanged; false by default.
     ///
     /// If so, and a server closes the connection without a reply, the client probes whether the
     /// server speaks TLS.
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, _host: &Host) -> bool {
         false
     }
 }
@@ -96,7 +96,7 @@ impl Connector for Tcp {
         }
     }
 
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, _host: &Host) -> bool {
         true
     }
 

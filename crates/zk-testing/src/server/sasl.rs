@@ -106,7 +106,7 @@ fn step(settings: &Settings, connection: &mut Connection, number: u64, token: &[
 /// Checks the client's response. Returns `None` if it proves nothing.
 fn check(settings: &Settings, nonce: &str, token: &[u8]) -> Option<Step> {
     let response = Response::parse(token).ok()?;
-    let password = settings.sasl_users.get(&response.user)?;
+    let password = &settings.sasl_users.get(&response.user)?.0;
     let exchange = Exchange {
         user: &response.user,
         password: password.as_bytes(),

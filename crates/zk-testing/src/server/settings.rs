@@ -1,6 +1,7 @@
 //! Settings of a server or an ensemble.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use super::sasl::SaslFault;
@@ -22,7 +23,7 @@ pub struct Settings {
     pub(crate) enforce_quota: bool,
     pub(crate) super_digest: Option<String>,
     /// Passwords of the users of SASL.
-    pub(crate) sasl_users: BTreeMap<String, String>,
+    pub(crate) sasl_users: BTreeMap<String, Password>,
     pub(crate) sasl_fault: Option<SaslFault>,
     /// Whether the scheme `x509` exists: if a port asks clients for certificates.
     pub(crate) has_x509: bool,
@@ -36,6 +37,16 @@ pub struct Settings {
     pub(crate) seed: u64,
     pub(crate) local_sessions: bool,
     pub(crate) ipv6_acls: bool,
+}
+
+/// Password of a user of SASL, which `Debug` does not print.
+#[derive(Clone)]
+pub(crate) struct Password(pub(crate) String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hidden")
+    }
 }
 
 /// Settings that one server of an ensemble can override.
@@ -176,7 +187,7 @@ impl Settings {
     /// user's identity is `sasl:<user>`. Without a user, the servers offer no SASL.
     #[must_use]
     pub fn sasl_user(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.sasl_users.insert(user.into(), password.into());
+        self.sasl_users.insert(user.into(), Password(password.into()));
         self
     }
 

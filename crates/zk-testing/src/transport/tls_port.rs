@@ -1,8 +1,8 @@
 //! Ports over which the servers are reachable with TLS.
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ use super::TestServer;
 use crate::server::Ensemble;
 
 /// Certificates of a [`TlsPort`], in PEM, and its demands on clients.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct TlsSettings {
     certificate: Vec<u8>,
     client_ca: Option<Vec<u8>>,
@@ -119,6 +119,17 @@ impl TlsSettings {
     }
 }
 
+/// Prints no key.
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings")
+            .field("has_client_ca", &self.client_ca.is_some())
+            .field("needs_client", &self.needs_client)
+            .field("subjects", &self.subjects.iter().map(|(_, it)| it).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A port of 127.0.0.1 over which one server is reachable with TLS. Dropping it closes the port and
 /// all its connections.
 ///
@@ -145,6 +156,8 @@ pub struct TlsPort {
 struct State {
     /// It greets the next connections; `None` to close them in mid handshake.
     greeter: Option<Greeter>,
+    /// Number of connections that were closed in mid handshake.
+    broken: usize,
     tasks: Vec<AbortHandle>,
 }
 
@@ -166,8 +179,8 @@ impl Greeter {
     }
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State").field("tasks", &self.tasks.len()).finish_non_exhaustive()
     }
 }
@@ -185,7 +198,7 @@ impl TlsPort {
         let greeter = Some(settings.greeter(server)?);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State { greeter, tasks: Vec::new() }));
+        let state = Arc::new(Mutex::new(State { greeter, broken: 0, tasks: Vec::new() }));
         let accepting = tokio::spawn(accept(listener, server.clone(), number, Arc::clone(&state)));
         lock(&state).tasks.push(accepting.abort_handle());
         Ok(Self { server: server.clone(), address, state })
@@ -209,6 +222,13 @@ impl TlsPort {
     /// Closes the next connections in mid handshake, until [`replace`](Self::replace).
     pub fn break_handshakes(&self) {
         lock(&self.state).greeter = None;
+    }
+
+    /// Returns the number of connections that [`break_handshakes`](Self::break_handshakes) has
+    /// closed so far.
+    #[must_use]
+    pub fn broken_handshakes(&self) -> usize {
+        lock(&self.state).broken
     }
 
     /// Closes all connections.
@@ -236,7 +256,11 @@ async fn accept(
     while let Ok((stream, _)) = listener.accept().await {
         // The call cannot fail on a fresh socket.
         let _ = stream.set_nodelay(true);
-        let greeter = lock(&state).greeter.clone();
+        let greeter = {
+            let mut state = lock(&state);
+            state.broken += usize::from(state.greeter.is_none());
+            state.greeter.clone()
+        };
         let serving = tokio::spawn(serve(stream, greeter, server.clone(), number));
         lock(&state).tasks.push(serving.abort_handle());
     }
