@@ -40,7 +40,7 @@ impl Named {
 impl Connector for Named {
     type Stream = Counted;
 
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, _host: &Host) -> bool {
         true
     }
 
