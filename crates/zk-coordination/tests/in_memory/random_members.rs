@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures::FutureExt;
 use zk_coordination::limits::BACKOFF_MAX;
@@ -15,29 +14,12 @@ use zk_coordination::{Group, GroupMember, NodeState};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
 
-use crate::{T, settle};
+use crate::{Random, T, settle};
 
 const GROUP: &str = "/g";
 const SERVERS: usize = 3;
 const PROCESSES: usize = 5;
 const STEPS: u32 = 60;
-
-/// Pseudo-random numbers that repeat with the same seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((z ^ (z >> 31)) % u64::from(end)).unwrap()
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(u32::try_from(from.len()).unwrap()) as usize]
-    }
-}
 
 struct Process {
     id: String,
@@ -133,16 +115,20 @@ async fn fault(
     let number = rng.below(u32::try_from(processes.len()).unwrap()) as usize;
     let id = processes[number].session_id();
     match rng.below(12) {
-        0 | 1 => server.connection_of(id).cut(*rng.pick(&[Cut::Rst, Cut::Fin, Cut::Silence])),
+        0 | 1 => {
+            server.connection_of(id).cut(*rng.pick(&[Cut::Rst, Cut::Fin, Cut::Silence]).unwrap())
+        }
         2 => drop(server.expire(id)),
         3 | 4 => drop(operator.delete(&processes[number].path(), None).await),
         5 => drop(operator.set_data(&processes[number].path(), b"overwritten", None).await),
         6 => {
-            let op = *rng.pick(&[Op::Create2, Op::Exists, Op::Multi, Op::SetData, Op::GetData]);
+            let op =
+                *rng.pick(&[Op::Create2, Op::Exists, Op::Multi, Op::SetData, Op::GetData]).unwrap();
             drop(server.on(op).session(id).apply_then_drop_reply());
         }
         7 => {
-            let op = *rng.pick(&[Op::Create2, Op::Exists, Op::GetChildren2, Op::SetWatches]);
+            let op =
+                *rng.pick(&[Op::Create2, Op::Exists, Op::GetChildren2, Op::SetWatches]).unwrap();
             drop(server.on(op).session(id).drop_before_applying());
         }
         8 => drop(server.on(Op::Create2).times(2).answer(ErrorCode::NO_AUTH)),
@@ -164,8 +150,7 @@ async fn fault(
             drop(process.member.set_payload(process.payload.clone()));
         }
     }
-    let pause = Duration::from_millis(u64::from(rng.below(3_000)));
-    tokio::time::sleep(pause).await; // reason: virtual time between two faults
+    tokio::time::sleep(rng.ms(3_000)).await; // reason: virtual time between two faults
 }
 
 /// Waits until every process has had a connection for a while.
@@ -227,7 +212,7 @@ async fn members_equal_live_processes_after_random_faults() {
         for number in 0..PROCESSES {
             processes.push(Process::start(&server, number, seed).await);
         }
-        let mut rng = Random(seed);
+        let mut rng = Random::new(seed);
         for step in 0..STEPS {
             fault(&server, &mut processes, &operator, &mut rng).await;
             processes.iter_mut().for_each(Process::note_sessions);
