@@ -86,16 +86,13 @@ struct Remaining {
 /// `ready` is read last, so the list and the version are from before the end of the generation. No
 /// member of a later generation is in the list.
 async fn remaining(client: Client, barrier: &str, ready: i64) -> Result<Option<Remaining>, Error> {
-    let (children, node, now) = {
+    let (children, now) = {
         let _one_write = client.batch();
-        let (children, node) = (client.get_children(barrier), client.exists(barrier));
-        (children, node, client.exists(&path::child(barrier, READY)))
+        (client.get_children(barrier), client.exists(&path::child(barrier, READY)))
     };
     let children = unless(ErrorCode::NO_NODE, children.await)?;
-    let (Some(children), Some(node), Some(now)) = (children, node.await?, now.await?) else {
-        return Ok(None);
-    };
-    let remaining = Remaining { members: members(&children), version: node.version };
+    let (Some(children), Some(now)) = (children, now.await?) else { return Ok(None) };
+    let remaining = Remaining { members: members(&children), version: children.stat.version };
     Ok(Some(remaining).filter(|_| now.czxid == ready))
 }
 

@@ -92,6 +92,37 @@ async fn member_of_many_costs_twelve_requests() {
     settle().await;
 }
 
+/// A waiter lists the members again only when the first one by name has left.
+#[tokio::test(start_paused = true)]
+async fn leave_of_many_members_takes_few_requests() {
+    const MEMBERS: usize = 64;
+    let server = TestServer::in_memory();
+    let mut clients = Vec::new();
+    for n in 0..MEMBERS as u128 {
+        // Seeds that are far apart, for names in any order.
+        clients.push(client(&server, n.wrapping_mul(u128::MAX / 0x9e37_79b9)).await);
+    }
+    let waiting: Vec<Entering> = clients.iter().map(|client| entering(client, MEMBERS)).collect();
+    let mut members = Vec::new();
+    for waiting in waiting {
+        members.push(entered(waiting).await);
+    }
+    settle_watches().await;
+    let sent = || clients.iter().map(|client| client.stats().frames_sent).sum::<u64>();
+    let before = sent();
+    let mut waiting = Vec::new();
+    for member in members {
+        waiting.push(leaving(member));
+        settle().await;
+    }
+    for leaving in waiting {
+        leaving.await.unwrap().unwrap();
+    }
+    let each = (sent() - before) / MEMBERS as u64;
+    assert!(each < 30, "{each} requests for each member");
+    expect_empty(&server).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn barrier_is_used_again_and_again() {
     let server = TestServer::in_memory();
