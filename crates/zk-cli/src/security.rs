@@ -171,7 +171,7 @@ impl Security {
         }
     }
 
-    /// Returns what to do if the servers deny a request to what was presented.
+    /// Returns the advice for a request that the servers deny to the presented identities.
     pub(crate) fn advice(&self, credentials: &[Credential]) -> &'static str {
         if credentials.is_empty() && self.sasl.is_none() && self.cert.is_none() {
             return "";

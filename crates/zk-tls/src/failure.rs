@@ -13,8 +13,8 @@ pub(crate) fn explain(error: io::Error, identity: &Identity, is_handshake: bool)
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let failure = match cause {
         Some(cause) => of(cause, identity),
-        // A server that does not speak TLS reads the greeting as a length, and closes. So does a
-        // load balancer without servers, or a server that limits handshakes.
+        // A server that does not speak TLS reads the greeting as a length, and closes. A load
+        // balancer without servers, and a server that limits handshakes, close as well.
         None if is_handshake && error.kind() == io::ErrorKind::UnexpectedEof => {
             TlsFailure::ClosedByServer
         }

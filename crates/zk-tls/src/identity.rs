@@ -7,7 +7,7 @@ use tokio_rustls::rustls::client::ResolvesClientCert;
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{ClientConfig, SignatureScheme};
 
-/// What the client presents in one handshake, and what the server demands.
+/// Certificate of the client in one handshake, and whether the server has requested it.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) has_certificate: bool,

@@ -6,16 +6,23 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::task::Poll;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zk_session::{
-    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
-    PeerProtocol, Perms, RetryOn, SessionEvent, TlsFailure,
+    Acl, Client, Config, Connector, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind,
+    Host, PeerProtocol, Perms, RetryOn, SessionEvent, TlsFailure,
 };
-use zk_testing::{TestServer, TlsPort, TlsSettings};
+use zk_testing::{Settings, TestServer, TlsPort, TlsSettings};
 use zk_tls::{Tls, TlsBuilder};
 
 fn file(name: &str) -> PathBuf {
@@ -281,6 +288,90 @@ async fn ca_file_is_read_for_each_connection() {
     fs::remove_file(&ca).unwrap();
     let error = config.connect_with(tls).await;
     assert_missing(&failure(error), ca.to_str().unwrap());
+}
+
+#[tokio::test]
+async fn live_session_presents_a_replaced_client_certificate() {
+    let need = settings("server.pem").need_client_certificate(pem("ca.pem"));
+    let (_server, port) = port(&need).await;
+    let folder = Folder::new();
+    let own = folder.0.join("own.pem");
+    fs::write(&own, pem("client.pem")).unwrap();
+    let tls = trusting("ca.pem").client_certificate_files(&own, &own);
+    let client = connect(&port.address().to_string(), tls).await.unwrap();
+    let session_id = client.session_id();
+    let mut events = client.events();
+
+    fs::write(&own, pem("stranger.pem")).unwrap();
+    port.cut_all();
+    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    let mut seen = || match client.last_disconnect() {
+        Some(DisconnectReason::Tls(TlsFailure::CertificateRefused)) => Poll::Ready(()),
+        _ => Poll::Pending,
+    };
+    eventually(&mut seen).await;
+    fs::write(&own, pem("client.pem")).unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    assert_eq!(client.session_id(), session_id);
+}
+
+#[tokio::test]
+async fn read_only_session_finds_a_writable_server_over_tls() {
+    let server = TestServer::in_memory_with(Settings::new().servers(3));
+    let settings = settings("server.pem");
+    let read_only = TlsPort::listen(&server, 1, &settings).await.unwrap();
+    let writable = TlsPort::listen(&server, 2, &settings).await.unwrap();
+    server.make_read_only(1);
+    let config = Config::new(&read_only.address().to_string()).unwrap().allow_read_only(true);
+    let tls = trusting("ca.pem").build().unwrap();
+    let client = config.connect_with(tls).await.unwrap();
+    assert!(client.is_read_only());
+    let mut events = client.events();
+    let both = format!("{},{}", read_only.address(), writable.address());
+    client.update_servers(&both).unwrap();
+    while !matches!(events.next().await, Some(SessionEvent::Connected { .. })) {}
+    assert!(!client.is_read_only());
+    client.set_data("/", b"x", None).await.unwrap();
+}
+
+/// A ping overtakes everything but the bytes that the stream has accepted.
+#[tokio::test]
+async fn stalled_stream_accepts_few_bytes() {
+    let (near, far) = tokio::io::duplex(4096);
+    let tls = trusting("ca.pem").build().unwrap().over(Piped(Mutex::new(Some(near))));
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let chain = CertificateDer::pem_slice_iter(&pem("server.pem")).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(&pem("server.pem")).unwrap();
+    let config = builder.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let host = Host::new("127.0.0.1", 1);
+    let (client, server) = tokio::join!(tls.connect(&host), acceptor.accept(far));
+    let (mut client, _server) = (client.unwrap(), server.unwrap());
+
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut accepted = 0;
+    while let Poll::Ready(len) = Pin::new(&mut client).poll_write(&mut cx, &[0; 1024]) {
+        accepted += len.unwrap();
+        assert!(accepted <= 32 * 1024, "{accepted} bytes");
+    }
+    assert!(accepted > 0);
+}
+
+/// Connector of one connection in memory.
+struct Piped(Mutex<Option<DuplexStream>>);
+
+impl Connector for Piped {
+    type Stream = DuplexStream;
+
+    fn connect(
+        &self,
+        _host: &Host,
+    ) -> impl Future<Output = io::Result<DuplexStream>> + Send + 'static {
+        let stream = self.0.lock().unwrap().take();
+        async move { stream.ok_or_else(|| io::ErrorKind::NotFound.into()) }
+    }
 }
 
 /// Checks that the failure names a file that does not exist.

@@ -83,11 +83,12 @@ fn locks_create_their_nodes_with_the_list() {
     let Some(zk) = zk("lock-lists") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
     let list = ["--acl", "auth::cdrwa"];
-    let locks: [(&str, &[&str]); 4] = [
+    let locks: [(&str, &[&str]); 5] = [
         ("/mutex", &["lock", "/mutex"]),
         ("/rw", &["lock", "/rw", "--write"]),
         ("/semaphore", &["semaphore", "/semaphore", "--permits", "1"]),
         ("/multi", &["multilock", "/multi"]),
+        ("/election", &["elect", "/election"]),
     ];
     for (path, lock) in locks {
         alice.ok(&[lock, &list, &["--", "true"]].concat());
@@ -95,6 +96,18 @@ fn locks_create_their_nodes_with_the_list() {
         assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
         let denied = zk.run(&[lock, &["--", "true"]].concat());
         expect_failure(&denied, 1, "without credentials");
+    }
+}
+
+#[test]
+fn transaction_creates_its_nodes_with_the_list() {
+    let Some(zk) = zk("txn-lists") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    alice.ok(&["txn", "--acl", "auth::cdrwa", "create /a x", "create /a/b y"]);
+    for path in ["/a", "/a/b"] {
+        let printed = alice.ok(&["getacl", path]);
+        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+        expect_failure(&zk.run(&["get", path]), 1, "NoAuth");
     }
 }
 
