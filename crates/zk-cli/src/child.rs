@@ -14,8 +14,8 @@ use tokio::process::{ChildStdin, Command};
 
 use crate::failure::Failure;
 
-/// Time in which the command may end after SIGTERM, before it gets SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Interval of the check whether all processes of the command have ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -82,11 +82,13 @@ impl Child {
         let _already_gone = self.send(Some(signal));
     }
 
-    /// Ends the command and all processes it has started: by SIGTERM, and after [`GRACE`] by
-    /// SIGKILL.
-    pub(crate) async fn end(&mut self) {
-        self.signal(Signal::SIGTERM);
-        drop(tokio::time::timeout(GRACE, self.all_gone()).await);
+    /// Ends the command and all processes it has started: by SIGTERM, and after `grace` by SIGKILL.
+    /// Without a grace, there is no SIGTERM.
+    pub(crate) async fn end(&mut self, grace: Duration) {
+        if !grace.is_zero() {
+            self.signal(Signal::SIGTERM);
+            drop(tokio::time::timeout(grace, self.all_gone()).await);
+        }
         self.signal(Signal::SIGKILL);
         drop(self.process.wait().await);
     }

@@ -29,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) revocable: bool,
     /// Whether a loss is followed by another acquisition.
     pub(crate) stands_again: bool,
+    /// Time from SIGTERM to SIGKILL for a command that outlasts its lock.
+    pub(crate) kill_after: Duration,
     pub(crate) command: Vec<OsString>,
 }
 
@@ -223,11 +225,11 @@ async fn hold(
             // it is polled first.
             biased;
             reason = &mut lost => {
-                child.end().await;
+                child.end(task.kill_after).await;
                 return Err(Failure::lost(reason));
             }
             () = &mut asked_for => {
-                child.end().await;
+                child.end(task.kill_after).await;
                 return Err(Failure::revoked());
             }
             code = child.wait() => return code,

@@ -9,6 +9,7 @@ use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 use crate::acl::NewNodeAcl;
 use crate::acquired_lock::{ForeignNodes, LockSpec, NodeOptions};
 use crate::args::seconds;
+use crate::child::GRACE;
 use crate::failure::Failure;
 use crate::lock::Task;
 
@@ -20,10 +21,10 @@ number larger than that of every holder before: give it along with every write t
 protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
 
 When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
-the exit status is 74. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
+the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
 lock is released. Signals reach all that the command has started, for it is a process group of its
 own; on a terminal, where it could not read from it then, only the command itself. If zk itself is
-killed (SIGKILL), the command runs on without the lock.
+killed (SIGKILL) or stopped (SIGSTOP), the command runs on without the lock.
 
 Examples:
   zk lock /locks/backup -- ./backup.sh
@@ -83,10 +84,12 @@ pub(crate) struct Lock {
 #[command(after_help = "\
 Candidates lead in the order in which they stood, one at a time. The command runs while this candidate
 leads. When the leadership is lost, the command gets SIGTERM, then SIGKILL after 5 s, and the candidate
-stands again, unless SIGINT, SIGTERM or SIGQUIT has arrived. When the command ends by itself, the next
-candidate leads, and the exit status is that of the command, or 74 if the leadership was lost before
-its release. It is 69 if no first session can be opened; later the candidate waits without a limit for
-the ensemble. The environment and the signals of the command are those of zk lock; see zk lock --help.
+stands again, unless SIGINT, SIGTERM or SIGQUIT has arrived. The next candidate may lead before that
+SIGKILL; see --kill-after. When the command ends by itself, the next candidate leads, and the exit
+status is that of the command, or 74 if the leadership was lost before its release. It is 69 if no first
+session can be opened; later the candidate waits without a limit for the ensemble. The environment and
+the signals of the command are those of zk lock; see zk lock --help. A candidate that does not lead ends
+at each of these signals, also at SIGHUP.
 
 zk participants lists the leader and the other candidates. Java services use the same nodes with
 LeaderLatch. There --name is the id of a participant.
@@ -121,6 +124,15 @@ pub(crate) struct Company {
     /// with this option they can be held at the same time.
     #[arg(long)]
     pub(crate) allow_foreign_nodes: bool,
+
+    /// Time from SIGTERM to SIGKILL when the lock is lost; 5 by default, 0 for SIGKILL at once.
+    ///
+    /// The next holder may run in this time. SIGTERM comes a twelfth of the session timeout
+    /// before the ensemble can give the lock away: with a shorter time here, no command
+    /// runs beside the next holder's, unless its machine or zk was paused or its node was
+    /// deleted.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) kill_after: Option<Duration>,
 }
 
 /// The `semaphore` command.
@@ -214,6 +226,10 @@ pub(crate) struct Multilock {
 }
 
 impl Company {
+    fn kill_after(&self) -> Duration {
+        self.kill_after.unwrap_or(GRACE)
+    }
+
     fn with(self, acl: NewNodeAcl) -> NodeOptions {
         let foreign = match self.allow_foreign_nodes {
             true => ForeignNodes::Allowed,
@@ -227,9 +243,11 @@ impl From<Elect> for Task {
     fn from(elect: Elect) -> Self {
         let Elect { path, company, acl, command } = elect;
         let id = company.name.clone();
+        let kill_after = company.kill_after();
         let nodes = NodeOptions { data: id, ..company.with(acl) };
         let wanted = LockSpec::Leadership(path);
-        Self { wanted, nodes, timeout: None, revocable: false, stands_again: true, command }
+        let (timeout, revocable) = (None, false);
+        Self { wanted, nodes, timeout, revocable, stands_again: true, kill_after, command }
     }
 }
 
@@ -243,8 +261,9 @@ impl From<Lock> for Task {
             (_, _, true) => LockSpec::SemaphoreMutex(path),
             (false, false, false) => LockSpec::Mutex(path),
         };
+        let kill_after = company.kill_after();
         let nodes = company.with(acl);
-        Self { wanted, nodes, timeout, revocable, stands_again: false, command }
+        Self { wanted, nodes, timeout, revocable, stands_again: false, kill_after, command }
     }
 }
 
@@ -258,8 +277,10 @@ impl TryFrom<Semaphore> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::Permits { path, max, take };
+        let kill_after = company.kill_after();
         let nodes = company.with(acl);
-        Ok(Self { wanted, nodes, timeout, revocable: false, stands_again: false, command })
+        let (revocable, stands_again) = (false, false);
+        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, command })
     }
 }
 
@@ -275,7 +296,9 @@ impl TryFrom<Multilock> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::All(paths);
+        let kill_after = company.kill_after();
         let nodes = company.with(acl);
-        Ok(Self { wanted, nodes, timeout, revocable: false, stands_again: false, command })
+        let (revocable, stands_again) = (false, false);
+        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, command })
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zk_recipes::Mutex;
 use zk_recipes::session::{
     Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat,
 };
@@ -15,6 +16,16 @@ use crate::progress::Progress;
 use crate::subtree::{READS_AT_ONCE, sorted_paths};
 
 pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
+    // Java's LeaderLatch watches the data of the candidate ahead once, and would wait forever behind it.
+    if node.rsplit('/').next().is_some_and(|name| name.contains(Mutex::LEADER_LATCH)) {
+        let why = "a candidate of an election has no way to release it on request; end its process";
+        return Err(Failure::other(format!("{node}: {why}")));
+    }
+    // The request replaces the data of the node. Only the ephemeral nodes of holders are meant for it.
+    if client.exists(node).await?.is_some_and(|stat| !stat.is_ephemeral()) {
+        let why = "not a holder's node, which is ephemeral; zk participants lists those of a lock";
+        return Err(Failure::other(format!("{node}: {why}")));
+    }
     match zk_recipes::revoke(client, node).await? {
         true => Ok(()),
         false => Err(Failure::other(format!("{node}: nobody holds it, there is no such node"))),

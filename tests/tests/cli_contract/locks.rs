@@ -131,6 +131,24 @@ fn revocable_holder_releases_on_revocation() {
     assert_eq!(nobody.stderr, format!("zk: {node}: nobody holds it, there is no such node\n"));
 }
 
+/// A request replaces the data of the node.
+#[test]
+fn revoke_refuses_nodes_without_a_holder_that_reacts() {
+    let Some(zk) = zk("revoke-refused") else { return };
+    zk.ok(&["create", "/svc", "data"]);
+    expect_failure(&zk.run(&["revoke", "/svc"]), 1, "not a holder's node");
+    assert_eq!(zk.ok(&["get", "/svc"]), "data");
+
+    let mut leader = zk.start(&["elect", "/e", "--", "sh", "-c", "echo leads; cat >/dev/null"]);
+    poll(LIMIT, || (leader.stdout() == "leads\n").then_some(())).expect("nobody leads");
+    let node = format!("/e/{}", zk.ok(&["ls", "/e"]).trim());
+    let before = zk.ok(&["get", &node]);
+    expect_failure(&zk.run(&["revoke", &node]), 1, "a candidate of an election");
+    assert_eq!(zk.ok(&["get", &node]), before);
+    leader.end_input();
+    assert_eq!(leader.wait(LIMIT).code(), Some(0));
+}
+
 #[test]
 fn holder_without_revocable_option_keeps_the_lock() {
     let Some(zk) = zk("not-revocable") else { return };

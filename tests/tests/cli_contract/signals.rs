@@ -59,6 +59,17 @@ fn command_that_survives_signal_keeps_the_lock() {
     assert_eq!(zk.ok(&["ls", "/l"]), "");
 }
 
+#[test]
+fn zero_grace_kills_the_command_when_the_lock_is_lost() {
+    let Some(zk) = zk("no-grace") else { return };
+    let script = "trap 'echo told' TERM; echo ready; while :; do sleep 0.05; done";
+    let holder = zk.start(&["lock", "/l", "--kill-after", "0", "--", "sh", "-c", script]);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    zk.ok(&["delete", &format!("/l/{}", zk.ok(&["ls", "/l"]).trim())]);
+    let ended = holder.wait(LIMIT);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(74), "ready\n"), "{ended:?}");
+}
+
 /// `timeout`, `docker stop` and similar tools signal only `zk`.
 #[test]
 fn signal_reaches_child_processes_of_command() {

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 use zk_recipes::session::{ErrorCode, EventType, Retry};
 
-use crate::child::Child;
+use crate::child::{Child, GRACE};
 use crate::failure::Failure;
 use crate::output::{Output, data_json, data_text};
 
@@ -88,7 +88,7 @@ impl Reaction<'_> {
                 status = child.wait() => break status,
                 () = &mut feed, if !is_fed => is_fed = true,
                 () = self.ending.wanted.notified() => {
-                    child.end().await;
+                    child.end(GRACE).await;
                     break Ok(0);
                 }
             }
