@@ -19,8 +19,8 @@ use crate::verifier::Lenient;
 /// Settings of a [`Tls`] connector.
 ///
 /// Files are read again for each connection, so that certificates can be replaced without a new
-/// session. They must be regular files, no pipes. A connection for which a file cannot be read or is incomplete fails, and the session
-/// tries again: replace files by renaming.
+/// session. They must be regular files, no pipes. A connection for which a file cannot be read or is
+/// incomplete fails, and the session tries again: replace files by renaming.
 #[derive(Clone)]
 #[must_use = "a builder does nothing before `build`"]
 pub struct TlsBuilder {

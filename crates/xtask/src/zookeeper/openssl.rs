@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::{Error, Privilege, install};
 use crate::process::find_program;
 
-/// Finds the program `openssl`, or installs it if the rights of this process suffice. Debian's Java depends on it.
+/// Finds the program `openssl`, or installs it if the rights of this process suffice. Debian's Java
+/// depends on it.
 ///
 /// # Errors
 /// The program is missing, and cannot be installed.

@@ -27,7 +27,8 @@ use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 /// same future, and so under the same time limit, it awaits the inner stream, does its handshake,
 /// and verifies the name of the [`Host`]. It returns the wrapped stream. The crate `zk-tls` has one.
 /// An error with a [`TlsFailure`] inside ends a first connect after one attempt at each server,
-/// unless another attempt may succeed (`ClosedByServer`, `Other`). The driver flushes a stream with a buffer after every write.
+/// unless another attempt may succeed (`ClosedByServer`, `Other`). The driver flushes a stream with
+/// a buffer after every write.
 ///
 /// SASL comes between ZooKeeper's handshake and the first request, and is not part of a connector:
 /// see [`Config::sasl`](crate::Config::sasl).
