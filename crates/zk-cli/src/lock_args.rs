@@ -21,10 +21,11 @@ number larger than that of every holder before: give it along with every write t
 protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
 
 When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
-the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, and the
-lock is released. Signals reach all that the command has started, for it is a process group of its
-own; on a terminal, where it could not read from it then, only the command itself. If zk itself is
-killed (SIGKILL) or stopped (SIGSTOP), the command runs on without the lock.
+the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM,
+SIGHUP and SIGQUIT are passed on to the command, and the lock is released. Signals reach all that the
+command has started, for it is a process group of its own; on a terminal, where it could not read from
+it then, only the command itself. If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the command
+runs on without the lock.
 
 Examples:
   zk lock /locks/backup -- ./backup.sh
