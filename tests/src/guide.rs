@@ -9,6 +9,9 @@ struct LocksYouCanTrust;
 #[doc = include_str!("../../docs/migrating-from-curator.md")]
 struct MigratingFromCurator;
 
+#[doc = include_str!("../../docs/beside-locks.md")]
+struct BesideLocks;
+
 #[doc = include_str!("../../docs/running-it.md")]
 struct RunningIt;
 
