@@ -33,6 +33,7 @@ use crate::watch::WatchArgs;
     name = "zk",
     version,
     max_term_width = 100,
+    next_help_heading = "Common options",
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "\
