@@ -22,3 +22,7 @@ pub const RETRY_FIRST: Duration = Duration::from_millis(50);
 
 /// Longest pause before a request is repeated: short against a session timeout.
 pub const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// Characters of a parser's message about JSON that are kept. A service keeps one for each node that
+/// it cannot read.
+pub const MESSAGE_LEN_MAX: usize = 160;

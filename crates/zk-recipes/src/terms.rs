@@ -79,8 +79,9 @@ pub(crate) async fn pause_after(
     if error.retry_on() == RetryOn::Never {
         return Err(error);
     }
-    // A session that is closing rejects every request at once.
-    drop(tokio::time::timeout(REQUEUE_PAUSE, client.wait_for_end()).await);
+    // A session that is closing rejects every request at once. The timer is the client's, because the
+    // caller's thread may have no runtime.
+    drop(select(pin!(client.sleep(REQUEUE_PAUSE)), pin!(client.wait_for_end())).await);
     Ok(Interruption::NotAcquired(error))
 }
 

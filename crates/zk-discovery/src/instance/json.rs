@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::limits::MESSAGE_LEN_MAX;
+
 use super::{InstanceError, ServiceInstance, ServiceType, UriPart, UriSpec};
 
 /// Fields of an object by their names, each as its text. Of equal names, the last one counts.
@@ -151,6 +153,13 @@ fn null() -> String {
     "null".into()
 }
 
+/// Returns the error with a message of limited length: for a value of a wrong type, it has the whole
+/// value.
 fn invalid(error: serde_json::Error) -> InstanceError {
-    InstanceError::Json { message: error.to_string() }
+    let mut message = error.to_string();
+    if message.chars().count() > MESSAGE_LEN_MAX {
+        let end = format!("… at line {} column {}", error.line(), error.column());
+        message = message.chars().take(MESSAGE_LEN_MAX).chain(end.chars()).collect();
+    }
+    InstanceError::Json { message }
 }

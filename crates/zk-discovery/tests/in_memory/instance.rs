@@ -175,6 +175,8 @@ fn invalid_field_is_named_in_the_error() {
     }
     let long = read(&format!("{{\"port\":\"{}\"}}", "x".repeat(100_000))).unwrap_err();
     assert!(long.to_string().len() < 200);
+    let text = read(&format!("\"{}\"", "x".repeat(100_000))).unwrap_err().to_string();
+    assert!(text.len() < 300 && text.contains("column"), "{text}");
 }
 
 #[test]

@@ -8,8 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use zk_recipes::session::ErrorCode;
-use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore};
+use zk_recipes::session::{ErrorCode, SessionManager};
+use zk_recipes::{
+    Guard, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore, run_whenever_held,
+};
 use zk_testing::{Op, Settings, TestServer};
 
 use crate::{children, client, config};
@@ -75,6 +77,29 @@ async fn guard_reports_its_state_on_a_thread_outside_the_runtime() {
         drop(guard);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_runs_outside_the_runtime_after_an_expiry_in_the_queue() {
+    let server = TestServer::in_memory();
+    let other = client(&server, 2).await;
+    let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
+    let sessions = SessionManager::connect_with(config(1), server.clone()).await.unwrap();
+    let first = sessions.client().session_id();
+    let working = tokio::spawn(on_thread(move || {
+        block_on(run_whenever_held(
+            &sessions,
+            |client| Mutex::new(client, "/lock"),
+            async |held| Ok::<_, LockError>(held.client().session_id()),
+            |_| {},
+        ))
+    }));
+    while children(&server, "/lock").len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    server.expire(first);
+    held.release().await.unwrap();
+    assert_ne!(in_time(working).await.unwrap().unwrap(), first);
 }
 
 /// Every timer runs on the runtime of the session's driver.
