@@ -81,7 +81,7 @@ pub(crate) async fn pause_after(
     }
     // A session that is closing rejects every request at once. The timer is the client's, because the
     // caller's thread may have no runtime.
-    drop(select(pin!(client.sleep(REQUEUE_PAUSE)), pin!(client.wait_for_end())).await);
+    select(pin!(client.sleep(REQUEUE_PAUSE)), pin!(client.wait_for_end())).await;
     Ok(Interruption::NotAcquired(error))
 }
 

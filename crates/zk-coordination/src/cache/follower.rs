@@ -12,6 +12,7 @@
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::select;
@@ -56,7 +57,8 @@ impl Follower {
         let stops = StopOnDrop(Arc::clone(&self.shared));
         let error = loop {
             let client = match self.sessions.open_client().await {
-                Ok(client) => client,
+                // No caller waits for its replies, so the request timeout does not apply.
+                Ok(client) => client.with_timeout(Duration::MAX),
                 Err(error) => break error.into(),
             };
             if let Err(error) = self.follow(&client).await {
@@ -118,7 +120,7 @@ impl Follower {
         }
     }
 
-    /// Lets the server of a new session catch up, if the cache has nodes. A read-only server, or one
+    /// Lets the server of a new session catch up, if the cache has read nodes. A read-only server, or one
     /// with local sessions, may lag behind the server that the last session has read from, and the
     /// cache must not go back in time.
     async fn catch_up(
@@ -127,7 +129,7 @@ impl Follower {
         watch: Result<WatchStream, Error>,
     ) -> Result<WatchStream, Error> {
         let watch = watch?;
-        if !self.shared.snapshot().is_empty() {
+        if self.shared.snapshot().zxid() > 0 {
             client.sync(&self.scope.root).await?;
         }
         Ok(watch)

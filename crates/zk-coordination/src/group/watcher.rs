@@ -149,6 +149,7 @@ impl<'a> View<'a> {
                 }
                 Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
                     self.members.remove(&name);
+                    self.watched.remove(&name); // the next list leads to another read
                     self.rejection = Some(error);
                 }
                 Err(error) => return Err(error),

@@ -242,7 +242,11 @@ impl NodeTask {
                 (Some(sessions), ErrorKind::SessionEnded(end)) if end.is_loss() => {
                     self.client = open_client(sessions).await?;
                 }
-                _ if is_passing(&error) || error.code() == Some(ErrorCode::BAD_VERSION) => {
+                // A client at its limits sends the deletion later.
+                _ if is_passing(&error)
+                    || matches!(error.kind(), ErrorKind::LimitReached(_))
+                    || error.code() == Some(ErrorCode::BAD_VERSION) =>
+                {
                     failures += 1;
                     let pause = pause(&self.client, self.node.path(), failures);
                     self.client.sleep(pause).await;
