@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use xtask::zookeeper::certificate;
 
-/// What is below the protocol.
+/// The connection below ZooKeeper's protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Plain,

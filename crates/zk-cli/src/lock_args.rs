@@ -129,9 +129,9 @@ pub(crate) struct Company {
     /// Time from SIGTERM to SIGKILL when the lock is lost; 5 by default, 0 for SIGKILL at once.
     ///
     /// The next holder may run in this time. SIGTERM comes a twelfth of the session timeout
-    /// before the ensemble can give the lock away: with a shorter time here, no command
-    /// runs beside the next holder's, unless its machine or zk was paused or its node was
-    /// deleted.
+    /// before the ensemble can give the lock away. With a shorter time here, the command
+    /// ends before the next holder begins. Two exceptions: a pause of zk or its machine,
+    /// and a node that somebody deletes.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) kill_after: Option<Duration>,
 }

@@ -6,15 +6,13 @@ use std::time::Duration;
 use zk_recipes::session::{Client, Error, ErrorKind, RetryOn};
 
 use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX};
+use crate::requests::is_unanswered;
 
 /// Returns true if the session repairs the cause of the error: it reconnects, or a server is
 /// temporarily unable to serve. The caller can do nothing about it.
 pub(crate) fn is_passing(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut => true,
-        ErrorKind::LimitReached(_) => false,
-        _ => error.retry_on() == RetryOn::SameSession,
-    }
+    let is_limited = matches!(error.kind(), ErrorKind::LimitReached(_));
+    is_unanswered(error) || !is_limited && error.retry_on() == RetryOn::SameSession
 }
 
 /// Returns true if the session has ended.

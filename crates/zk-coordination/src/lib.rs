@@ -20,6 +20,7 @@
 pub mod limits;
 
 mod atomic;
+mod background;
 mod backoff;
 mod barrier;
 mod cache;

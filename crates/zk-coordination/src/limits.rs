@@ -14,7 +14,7 @@ pub const CACHE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// counts, pointers, and the overhead of the allocator.
 pub const NODE_BYTES: usize = 256;
 
-/// Default limit on the reads of a cache that are in flight. More do not make a load faster, and
+/// Reads of one recipe in flight at once, and the default of a cache. More do not make a load faster, and
 /// delay the other requests of the session.
 pub const READS_IN_FLIGHT: usize = 256;
 
@@ -72,10 +72,6 @@ pub const TTL_REFRESH_MIN: Duration = Duration::from_millis(10);
 /// are more if several sessions in a row ended before the server answered.
 pub const EARLIER_SESSIONS_MAX: usize = 16;
 
-/// Reads of members in flight at once. They hide the round trip, and another request of the same
-/// session waits behind at most this many.
-pub const MEMBER_READS_MAX: usize = 256;
-
 /// How often a request is repeated, as far as a repetition does no harm. A request without a
 /// connection waits, so each failure is a lost connection, a timeout or a throttled request. With
 /// the pauses, this many take half a minute.
@@ -98,10 +94,6 @@ pub const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 /// The longest pause after a conflict: 64 clients, each with a change of four milliseconds, then get
 /// their turns.
 pub const CONFLICT_PAUSE_MAX: Duration = Duration::from_millis(256);
-
-/// Number of requests sent at once to read the state of many nodes, well below
-/// [`REQUESTS_MAX`](zk_recipes::session::limits::REQUESTS_MAX).
-pub const READS_CHUNK: usize = 256;
 
 /// Maximum number of members of a double barrier. One transaction checks that all of them exist, and
 /// must not be larger than a server accepts, with paths of up to 900 bytes.

@@ -11,7 +11,7 @@ use zk_recipes::session::{
 use super::error::AtomicError;
 use super::node::{Read, Written};
 use super::number::{AtomicNumber, Number};
-use crate::limits::READS_CHUNK;
+use crate::limits::READS_IN_FLIGHT;
 use crate::requests::{is_unanswered, repeat, retry, unless};
 
 /// # Additions by the id of an operation
@@ -119,7 +119,7 @@ impl<N: Number> AtomicNumber<N> {
         let names = listed.names.names().filter(|name| name.starts_with(PREFIX));
         let markers: Vec<String> = names.map(|name| path::child(&node.path, &name)).collect();
         let mut deleted = 0;
-        for markers in markers.chunks(READS_CHUNK) {
+        for markers in markers.chunks(READS_IN_FLIGHT) {
             let stats: Vec<_> = markers.iter().map(|marker| node.client.exists(marker)).collect();
             for (marker, stat) in markers.iter().zip(stats) {
                 let is_old = |ctime| ctime <= newest;

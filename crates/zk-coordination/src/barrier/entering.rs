@@ -20,9 +20,9 @@ use super::entered::{Entered, Member};
 use super::error::BarrierError;
 use super::generation::{READY, Ready, View, members, view, wait_for_end};
 use crate::limits::{
-    CONFLICT_PAUSE, CONFLICT_PAUSE_MAX, READS_CHUNK, RESTARTS_MAX, WITHDRAWAL_TIME,
+    CONFLICT_PAUSE, CONFLICT_PAUSE_MAX, READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME,
 };
-use crate::requests::{Backoff, repeat, retry, unless, within};
+use crate::requests::{Backoff, is_unanswered, repeat, retry, unless, within};
 
 /// A member that has not entered. Dropping it deletes its node.
 #[derive(Debug)]
@@ -169,12 +169,9 @@ impl<'a> Entering<'a> {
         let Err(error) = opened else { return Ok(true) };
         match error.code() {
             Some(ErrorCode::NO_NODE | ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Ok(false),
-            Some(_) => Err(error.into()),
             // The next read shows whether it was applied.
-            None => match error.kind() {
-                ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut => Ok(false),
-                _ => Err(error.into()),
-            },
+            None if is_unanswered(&error) => Ok(false),
+            _ => Err(error.into()),
         }
     }
 
@@ -182,7 +179,7 @@ impl<'a> Entering<'a> {
     async fn by_age(&self, members: &[String]) -> Result<Option<Vec<(i64, String)>>, Error> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let mut aged = Vec::with_capacity(members.len());
-        for chunk in members.chunks(READS_CHUNK) {
+        for chunk in members.chunks(READS_IN_FLIGHT) {
             let paths = chunk.iter().map(|name| path::child(path, name));
             let asked: Vec<_> = paths.map(|path| (client.exists(&path), path)).collect();
             for (stat, path) in asked {

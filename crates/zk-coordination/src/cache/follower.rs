@@ -12,7 +12,6 @@
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::select;
@@ -27,6 +26,7 @@ use super::reads::{Read, Reads, What, is_due_to_several};
 use super::request::Answer;
 use super::scope::Scope;
 use super::shared::Shared;
+use crate::background::open_client;
 use crate::limits::CACHE_RETRY_PAUSE;
 
 #[derive(Debug)]
@@ -56,9 +56,8 @@ impl Follower {
     pub(super) async fn run(mut self) {
         let stops = StopOnDrop(Arc::clone(&self.shared));
         let error = loop {
-            let client = match self.sessions.open_client().await {
-                // No caller waits for its replies, so the request timeout does not apply.
-                Ok(client) => client.with_timeout(Duration::MAX),
+            let client = match open_client(&self.sessions).await {
+                Ok(client) => client,
                 Err(error) => break error.into(),
             };
             if let Err(error) = self.follow(&client).await {

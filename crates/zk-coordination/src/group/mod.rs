@@ -34,7 +34,7 @@ pub use self::members::{Member, Members};
 /// # What it costs
 /// One list and one read of each member at the start. Afterwards, a joined or left member costs one
 /// list, and a new or changed member costs one read. There is one watch on the group, and one on
-/// each member. At most [`MEMBER_READS_MAX`](crate::limits::MEMBER_READS_MAX) reads are in flight.
+/// each member. At most [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
 ///
 /// # What happens on loss
 /// * The connection is lost: the members stay as they are. The session sets the watches again.

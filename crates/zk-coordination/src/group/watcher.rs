@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::{Pin, pin};
-use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select};
 use futures::stream::{FuturesUnordered, StreamExt, iter};
@@ -13,8 +12,9 @@ use zk_recipes::session::{
 };
 
 use super::members::{Member, Members};
+use crate::background::open_client;
 use crate::backoff::{is_passing, is_session_end, pause};
-use crate::limits::MEMBER_READS_MAX;
+use crate::limits::READS_IN_FLIGHT;
 
 /// Follows the members of one group, over any number of sessions.
 pub(super) struct Watcher {
@@ -29,9 +29,8 @@ impl Watcher {
 
     pub(super) async fn run(self, sessions: SessionManager) {
         loop {
-            match sessions.open_client().await {
-                // No caller waits for the replies, so the request timeout does not apply.
-                Ok(client) => self.follow_session(&client.with_timeout(Duration::MAX)).await,
+            match open_client(&sessions).await {
+                Ok(client) => self.follow_session(&client).await,
                 Err(error) => return self.fail(error),
             }
         }
@@ -135,7 +134,7 @@ impl<'a> View<'a> {
             let read = client.get_data_and_watch(&child(path, &name));
             async move { (name, read.await) }
         });
-        let mut reads = pin!(reads.buffer_unordered(MEMBER_READS_MAX));
+        let mut reads = pin!(reads.buffer_unordered(READS_IN_FLIGHT));
         while let Some((name, read)) = reads.next().await {
             match read {
                 Ok((node, watch)) => {

@@ -2,7 +2,6 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
@@ -16,6 +15,7 @@ use super::own_node::{NumberedData, OwnNode, Owner, Write};
 use super::published::{Progress, Published};
 use super::renewal::Renewal;
 use super::state::NodeState;
+use crate::background::open_client;
 use crate::backoff::{is_passing, is_session_end, pause};
 use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE, UNWATCHED_PAUSE};
 
@@ -269,12 +269,6 @@ enum Event {
     Deleted,
     Changed,
     RenewalDue,
-}
-
-/// Returns the client of the current or the next session. No caller waits for its replies, so the
-/// request timeout of the sessions does not apply.
-async fn open_client(sessions: &SessionManager) -> Result<Client, Error> {
-    Ok(sessions.open_client().await?.with_timeout(Duration::MAX))
 }
 
 /// Waits for a change of the node; without a watch, until the node has to be read again.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_coordination::limits::MEMBER_READS_MAX;
+use zk_coordination::limits::READS_IN_FLIGHT;
 use zk_coordination::session::{CreateMode, OPEN_ACL_UNSAFE, SessionManager};
 use zk_coordination::{Group, GroupError, GroupMember, NodeState};
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
@@ -255,7 +255,7 @@ async fn too_many_members_to_watch_are_an_error() {
     let server = TestServer::in_memory();
     let others = client(&server, 2).await;
     others.create("/g", b"", CreateMode::Persistent).await.unwrap();
-    for n in 0..2 * MEMBER_READS_MAX {
+    for n in 0..2 * READS_IN_FLIGHT {
         others.create(&format!("/g/{n}"), b"", CreateMode::Ephemeral).await.unwrap();
     }
     let config = config(1).watches_max(5);

@@ -14,7 +14,8 @@ use zk_coordination::{Group, GroupMember, NodeState};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
 
-use crate::{Random, T, settle};
+use crate::random::Random;
+use crate::{T, settle};
 
 const GROUP: &str = "/g";
 const SERVERS: usize = 3;

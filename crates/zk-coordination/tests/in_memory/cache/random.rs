@@ -10,7 +10,8 @@ use zk_testing::server::Version;
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use super::{Replay, assert_is_tree};
-use crate::{Random, T, config, settle};
+use crate::random::Random;
+use crate::{T, config, settle};
 
 const ROOT: &str = "/r";
 
