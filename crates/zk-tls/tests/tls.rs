@@ -11,13 +11,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use zk_proto::{PASSWORD_LEN, xid};
+use zk_session::limits::INFLIGHT_BYTES_MAX;
 use zk_session::{
     Acl, Client, Config, Connector, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind,
     Host, PeerProtocol, Perms, RetryOn, SessionEvent, TlsFailure,
@@ -337,15 +339,7 @@ async fn read_only_session_finds_a_writable_server_over_tls() {
 /// A ping overtakes everything but the bytes that the stream has accepted.
 #[tokio::test]
 async fn stalled_stream_accepts_few_bytes() {
-    let (near, far) = tokio::io::duplex(4096);
-    let tls = trusting("ca.pem").build().unwrap().over(Piped(Mutex::new(Some(near))));
-    let provider = Arc::new(ring::default_provider());
-    let builder =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let chain = CertificateDer::pem_slice_iter(&pem("server.pem")).map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_slice(&pem("server.pem")).unwrap();
-    let config = builder.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let (tls, acceptor, far) = piped();
     let host = Host::new("127.0.0.1", 1);
     let (client, server) = tokio::join!(tls.connect(&host), acceptor.accept(far));
     let (mut client, _server) = (client.unwrap(), server.unwrap());
@@ -357,6 +351,71 @@ async fn stalled_stream_accepts_few_bytes() {
         assert!(accepted <= 32 * 1024, "{accepted} bytes");
     }
     assert!(accepted > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ping_overtakes_bulk_data_over_tls() {
+    const WRITE: usize = 50_000;
+    const WRITES: usize = 200;
+    let (tls, acceptor, far) = piped();
+    let server = async {
+        let mut stream = acceptor.accept(far).await.unwrap();
+        next_frame(&mut stream).await;
+        stream.write_all(&accepted_session()).await.unwrap();
+        stream
+    };
+    let config = Config::new("127.0.0.1").unwrap().session_timeout(Duration::from_secs(10));
+    let (client, mut server) = tokio::join!(config.connect_with(tls), server);
+    let client = client.unwrap();
+    for _ in 0..WRITES {
+        let client = client.clone();
+        tokio::spawn(async move { client.set_data("/bulk", &[7; WRITE], None).await });
+    }
+    // The server reads nothing until the client has had to ping.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+
+    let mut before_the_ping = 0;
+    loop {
+        let frame = next_frame(&mut server).await;
+        if frame.starts_with(&xid::PING.to_be_bytes()) {
+            break;
+        }
+        before_the_ping += frame.len();
+        assert!(before_the_ping < INFLIGHT_BYTES_MAX + 2 * WRITE, "{before_the_ping} bytes");
+    }
+    assert!(before_the_ping > WRITE, "the ping overtook nothing");
+}
+
+/// Returns a connector of one connection in memory, and the far end with the server's part of TLS.
+fn piped() -> (Tls<Piped>, TlsAcceptor, DuplexStream) {
+    let (near, far) = tokio::io::duplex(4096);
+    let tls = trusting("ca.pem").build().unwrap().over(Piped(Mutex::new(Some(near))));
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let chain = CertificateDer::pem_slice_iter(&pem("server.pem")).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(&pem("server.pem")).unwrap();
+    let config = builder.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    (tls, TlsAcceptor::from(Arc::new(config)), far)
+}
+
+async fn next_frame(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let len = stream.read_u32().await.unwrap();
+    let mut frame = vec![0; len.try_into().unwrap()];
+    stream.read_exact(&mut frame).await.unwrap();
+    frame
+}
+
+/// Answer of a server that opens a session with a timeout of 10 s.
+fn accepted_session() -> Vec<u8> {
+    let (protocol, timeout_ms, id, password) = (0_i32, 10_000_i32, 1_i64, [0; PASSWORD_LEN]);
+    let mut record = [protocol.to_be_bytes(), timeout_ms.to_be_bytes()].concat();
+    record.extend(id.to_be_bytes());
+    record.extend(16_i32.to_be_bytes());
+    record.extend(password);
+    record.push(0); // not read-only
+    let len = u32::try_from(record.len()).unwrap();
+    [len.to_be_bytes().to_vec(), record].concat()
 }
 
 /// Connector of one connection in memory.
