@@ -38,7 +38,7 @@ where
             Ok(reply) => return Repeated { reply: Ok(reply), is_doubtful },
             Err(error) => error,
         };
-        if !is_unanswered(&error) && error.retry_on() != RetryOn::SameSession {
+        if !is_transient(&error) {
             let error = match error.code() {
                 None if is_doubtful => error.with_outcome(Outcome::Unknown),
                 _ => error,
@@ -58,6 +58,12 @@ where
 /// Returns true if the reply to a request was lost with its connection, or did not arrive in time.
 pub(crate) fn is_unanswered(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut)
+}
+
+/// Returns true if a repetition on the same session may succeed. The failed attempt may have been
+/// applied.
+pub(crate) fn is_transient(error: &Error) -> bool {
+    is_unanswered(error) || error.retry_on() == RetryOn::SameSession
 }
 
 /// Creates the missing parents of a node as containers, as Curator does.

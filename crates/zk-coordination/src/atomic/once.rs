@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, MultiOutcome, NodeData, Outcome, RetryOn, path,
-    validate_path,
+    Client, CreateMode, Error, ErrorCode, MultiOutcome, NodeData, Outcome, path, validate_path,
 };
 
 use super::error::AtomicError;
 use super::node::{Read, Written};
 use super::number::{AtomicNumber, Number};
 use crate::limits::READS_IN_FLIGHT;
-use crate::requests::{is_unanswered, repeat, retry, unless};
+use crate::requests::{is_transient, repeat, retry, unless};
 
 /// # Additions by the id of an operation
 ///
@@ -84,9 +83,7 @@ impl<N: Number> AtomicNumber<N> {
             match self.write_once(&read, &marker, delta, next).await {
                 Ok(Written::Done) => return Ok(next),
                 Ok(Written::Conflict) => contention.conflict().await?,
-                Err(AtomicError::Client(error))
-                    if is_unanswered(&error) || error.retry_on() == RetryOn::SameSession =>
-                {
+                Err(AtomicError::Client(error)) if is_transient(&error) => {
                     is_doubtful = error.outcome() == Outcome::Unknown;
                     contention.conflict().await.map_err(|_| error)?;
                 }
@@ -127,7 +124,7 @@ impl<N: Number> AtomicNumber<N> {
                     Ok(Some(stat)) if is_old(stat.ctime_ms) => {}
                     // A read that failed leaves its marker to the next call.
                     Ok(_) => continue,
-                    Err(error) if is_unanswered(&error) => continue,
+                    Err(error) if is_transient(&error) => continue,
                     Err(error) => return Err(error.into()),
                 }
                 // Markers are never written again, so a repeated delete does no harm.

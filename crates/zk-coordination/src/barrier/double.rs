@@ -43,20 +43,26 @@ use crate::requests::within;
 ///
 /// # On the wire
 /// ```text
-/// <path>            a container; each generation increments its version
-/// <path>/<uuid>     a member, ephemeral
-/// <path>/ready      persistent; exists while the barrier is open
+/// <path>                 a container; each generation increments its version
+/// <path>/<uuid>          a member, ephemeral
+/// <path>/ready           persistent; exists while the barrier is open
+/// <path>/closing-<uuid>  ephemeral; exists for a moment before `ready` is deleted
 /// ```
 ///
-/// Every child but `ready` counts as a member. The data of `ready` is the `czxid` of the newest member
+/// Every child but `ready` and `closing-<uuid>` counts as a member. The data of `ready` is the `czxid` of the newest member
 /// that has entered. The transaction that opens the barrier checks the members, writes the
 /// data of the barrier's node unchanged, which increments its version, and creates `ready`. Clients
 /// need the permission to write the barrier's node.
 ///
+/// `ready` is deleted in one transaction, which checks the version of the barrier's node, and deletes
+/// the `closing` node of the same client. The `closing` node keeps the servers from replacing the
+/// container. So a late or repeated request never deletes the `ready` of a later generation.
+///
 /// # What it costs
 /// A member sends twelve requests to enter, in five round trips, and lists the members once. The last
 /// one to arrive sends one more for each member, and the transaction. To leave, a member sends a
-/// delete, lists the members some `ln(n)` times, and sets as many watches.
+/// delete, lists the members some `ln(n)` times, and sets as many watches. Members that find no other
+/// one send four to five requests to delete `ready`.
 ///
 /// # What happens on loss
 /// Members wait until the session reconnects or ends. If the session ends, `enter` and `leave` fail,
@@ -119,7 +125,8 @@ impl DoubleBarrier {
     }
 
     /// As [`enter`](Self::enter), for at most `timeout`. Returns `None` after that time; the member's
-    /// node is then deleted, and the barrier had not opened with it.
+    /// node is then deleted, and the barrier had not opened with it. A member that still waits for the
+    /// end of the last generation has no node, and needs no answer.
     ///
     /// The delete is a transaction that fails if the barrier has opened meanwhile. In that case the
     /// member has entered after all.

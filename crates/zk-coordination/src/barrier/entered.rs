@@ -1,55 +1,12 @@
-//! Members of a double barrier: their nodes, and the handle of a member that has entered.
+//! A member that has entered a double barrier.
 
 use std::time::Duration;
-
-use zk_recipes::session::{Client, Error};
 
 use super::double::DoubleBarrier;
 use super::error::BarrierError;
 use super::generation::wait_for_end;
+use super::own_node::OwnNode;
 use crate::requests::within;
-
-/// A member's node. Dropping it deletes the node.
-#[derive(Debug)]
-pub(super) struct Member {
-    client: Client,
-    path: String,
-    is_deleted: bool,
-}
-
-impl Member {
-    /// Prepares the node of a member, which the caller creates.
-    pub(super) fn new(client: &Client, path: String) -> Self {
-        Self { client: client.clone(), path, is_deleted: false }
-    }
-
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Records that the node does not exist any more.
-    pub(super) fn set_deleted(mut self) {
-        self.is_deleted = true;
-    }
-
-    /// Deletes the node, guaranteed.
-    async fn delete(&mut self) -> Result<(), Error> {
-        if !self.is_deleted {
-            let deleting = self.client.delete_guaranteed(&self.path);
-            self.is_deleted = true;
-            deleting.await?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        if !self.is_deleted {
-            drop(self.client.delete_guaranteed(&self.path));
-        }
-    }
-}
 
 /// A member that has entered a [`DoubleBarrier`].
 ///
@@ -58,13 +15,13 @@ impl Drop for Member {
 #[must_use = "a member that is dropped leaves the barrier"]
 pub struct Entered {
     barrier: DoubleBarrier,
-    member: Member,
+    member: OwnNode,
     /// The `czxid` of the `ready` of its generation.
     ready: i64,
 }
 
 impl Entered {
-    pub(super) fn new(barrier: &DoubleBarrier, member: Member, ready: i64) -> Self {
+    pub(super) fn new(barrier: &DoubleBarrier, member: OwnNode, ready: i64) -> Self {
         Self { barrier: barrier.clone(), member, ready }
     }
 

@@ -16,19 +16,20 @@ use zk_recipes::session::{
 };
 
 use super::double::DoubleBarrier;
-use super::entered::{Entered, Member};
+use super::entered::Entered;
 use super::error::BarrierError;
 use super::generation::{READY, Ready, View, members, view, wait_for_end};
+use super::own_node::OwnNode;
 use crate::limits::{
     CONFLICT_PAUSE, CONFLICT_PAUSE_MAX, READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME,
 };
-use crate::requests::{Backoff, is_unanswered, repeat, retry, unless, within};
+use crate::requests::{Backoff, is_transient, repeat, retry, unless, within};
 
 /// A member that has not entered. Dropping it deletes its node.
 #[derive(Debug)]
 pub(super) struct Entering<'a> {
     barrier: &'a DoubleBarrier,
-    member: Option<Member>,
+    member: Option<OwnNode>,
 }
 
 impl<'a> Entering<'a> {
@@ -38,6 +39,21 @@ impl<'a> Entering<'a> {
 
     /// Waits until the barrier has opened with this member.
     pub(super) async fn enter(&mut self) -> Result<Entered, BarrierError> {
+        let entered = self.wait_for_opening().await;
+        entered.map_err(|error| self.with_outcome(error))
+    }
+
+    /// Sets the outcome of the entry, instead of that of the failed request. Without a node, no barrier
+    /// has opened with this member. With one, it may have.
+    fn with_outcome(&self, error: BarrierError) -> BarrierError {
+        let outcome = if self.member.is_some() { Outcome::Unknown } else { Outcome::NotApplied };
+        match error {
+            BarrierError::Client(error) => BarrierError::Client(error.with_outcome(outcome)),
+            error => error,
+        }
+    }
+
+    async fn wait_for_opening(&mut self) -> Result<Entered, BarrierError> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let mut backoff = Backoff::new(client, CONFLICT_PAUSE, CONFLICT_PAUSE_MAX);
         let mut restarts = 0;
@@ -70,12 +86,16 @@ impl<'a> Entering<'a> {
 
     /// Withdraws after a timeout. Returns the member if the barrier has opened with it.
     pub(super) async fn withdraw_in_time(&mut self) -> Result<Option<Entered>, BarrierError> {
+        if self.member.is_none() {
+            return Ok(None);
+        }
         let client = &self.barrier.client;
         let withdrawn = within(client, WITHDRAWAL_TIME, self.withdraw_unless_open()).await;
-        withdrawn.unwrap_or_else(|| {
-            let error = Error::new(ErrorKind::TimedOut, Outcome::Unknown);
+        let withdrawn = withdrawn.unwrap_or_else(|| {
+            let error = Error::not_applied(ErrorKind::TimedOut);
             Err(error.on("enter", self.barrier.path.as_str()).into())
-        })
+        });
+        withdrawn.map_err(|error| self.with_outcome(error))
     }
 
     /// The `sync` shows what became of a request whose reply was lost.
@@ -110,11 +130,18 @@ impl<'a> Entering<'a> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let own = path::child(path, &client.random_uuid());
         // Before the request, so that a node is deleted if the reply is lost.
-        self.member = Some(Member::new(client, own.clone()));
+        self.member = Some(OwnNode::new(client, own.clone()));
         loop {
             let created = retry(client).create(&own, b"", CreateMode::Ephemeral).await;
-            if unless(ErrorCode::NO_NODE, created)?.is_some() {
-                return Ok(());
+            match unless(ErrorCode::NO_NODE, created) {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => {}
+                Err(error) => {
+                    if error.outcome() == Outcome::NotApplied {
+                        self.forget();
+                    }
+                    return Err(error);
+                }
             }
             let create = || client.ensure_path(path, ParentMode::Containers);
             repeat(client, create).await.reply?;
@@ -169,8 +196,8 @@ impl<'a> Entering<'a> {
         let Err(error) = opened else { return Ok(true) };
         match error.code() {
             Some(ErrorCode::NO_NODE | ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Ok(false),
-            // The next read shows whether it was applied.
-            None if is_unanswered(&error) => Ok(false),
+            // The next look shows whether it was applied.
+            _ if is_transient(&error) => Ok(false),
             _ => Err(error.into()),
         }
     }
@@ -186,9 +213,8 @@ impl<'a> Entering<'a> {
                 match stat.await {
                     Ok(Some(stat)) => aged.push((stat.czxid, path)),
                     Ok(None) => return Ok(None),
-                    Err(error) if error.code().is_some() => return Err(error),
-                    // The next look waits for a connection, or fails.
-                    Err(_) => return Ok(None),
+                    Err(error) if is_transient(&error) => return Ok(None),
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -212,7 +238,7 @@ impl<'a> Entering<'a> {
 
     /// Forgets a node that does not exist any more.
     fn forget(&mut self) {
-        if let Some(member) = self.member.take() {
+        if let Some(mut member) = self.member.take() {
             member.set_deleted();
         }
     }

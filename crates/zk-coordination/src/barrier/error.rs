@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_recipes::session::{self, ErrorKind, RetryOn};
+use zk_recipes::session::{self, ErrorKind, Outcome, RetryOn};
 
 use crate::limits::MEMBERS_MAX;
 
@@ -14,8 +14,8 @@ use crate::limits::MEMBERS_MAX;
 pub enum BarrierError {
     /// A request failed, and a retry on this session does not help.
     ///
-    /// If a member cannot enter a double barrier, its node is deleted. With an unknown outcome, the
-    /// barrier may have opened before, and counted the member.
+    /// If a member cannot enter a double barrier, its node is deleted. The outcome of the error is that
+    /// of the entry: if it is unknown, the barrier may have opened before, and counted the member.
     Client(session::Error),
     /// The number of members of a double barrier is 0 or larger than
     /// [`MEMBERS_MAX`].
@@ -41,7 +41,7 @@ impl BarrierError {
             Self::Client(error) => match error.kind() {
                 ErrorKind::SessionEnded(end) if end.is_loss() => RetryOn::NewSession,
                 ErrorKind::TimedOut | ErrorKind::ConnectionLost(_) => RetryOn::SameSession,
-                _ => error.retry_on(),
+                _ => error.clone().with_outcome(Outcome::NotApplied).retry_on(),
             },
             Self::NodeDeleted { .. } => RetryOn::SameSession,
             Self::MembersOutOfRange { .. } => RetryOn::Never,

@@ -3,12 +3,17 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use zk_recipes::session::{Children, Client, Error, ErrorCode, NodeData, path};
+use futures::future::select;
+use zk_recipes::session::{Children, Client, CreateMode, Error, ErrorCode, NodeData, Watch, path};
 
+use super::own_node::OwnNode;
 use crate::requests::{repeat, retry, unless};
 
 /// Name of the node that exists while a barrier is open.
 pub(super) const READY: &str = "ready";
+
+/// Beginning of the names of the nodes that [`close`] creates.
+const CLOSER: &str = "closing-";
 
 /// The node `ready`. Its `czxid` identifies the generation.
 #[derive(Clone, Debug)]
@@ -46,30 +51,29 @@ const PREFIX: &str = "newest member 0x";
 
 /// Returns the names of the members among a barrier's children.
 pub(super) fn members(children: &Children) -> Vec<String> {
-    let names = children.names.names().filter(|name| name != READY);
+    let names = children.names.names().filter(|name| name != READY && !name.starts_with(CLOSER));
     names.map(Cow::into_owned).collect()
 }
 
 /// Waits until all members of the generation with this `ready` have left the barrier, and deletes
 /// `ready`.
 ///
-/// It watches one member at a time, the first one by name, and lists the members again when that one
-/// has gone. Each waiter so lists them some `ln(n)` times, and not once for each member.
+/// It watches `ready`, and of the members one at a time, the first one by name. When that one has gone,
+/// it lists the members again. Each waiter so lists them some `ln(n)` times, and not once for each
+/// member. Curator deletes `ready` while members are inside if a `leave` times out. The members that
+/// remain then belong to the next generation, and only the watch on `ready` ends the wait.
 pub(super) async fn wait_for_end(client: &Client, barrier: &str, ready: i64) -> Result<(), Error> {
     let retry = retry(client);
     loop {
         let remaining = retry.run(|client| remaining(client.clone(), barrier, ready)).await?;
-        let Some(Remaining { members, version }) = remaining else { return Ok(()) };
+        let Some(Remaining { members, end }) = remaining else { return Ok(()) };
         let Some(first) = members.iter().min() else {
-            match delete_ready(client, barrier, version).await? {
-                true => return Ok(()),
-                false => continue,
-            }
+            return close(client, barrier, ready).await;
         };
         let first = path::child(barrier, first);
         let (stat, watch) = retry.run(|client| client.exists_and_watch(&first)).await?;
         if stat.is_some() {
-            drop(watch.await?);
+            select(watch, end).await.factor_first().0?;
         }
     }
 }
@@ -77,33 +81,71 @@ pub(super) async fn wait_for_end(client: &Client, barrier: &str, ready: i64) -> 
 /// Remaining members of a generation.
 struct Remaining {
     members: Vec<String>,
-    /// A version of the barrier's node in this generation.
-    version: i32,
+    /// The watch on `ready`.
+    end: Watch,
 }
 
 /// Lists the members of a generation. Returns `None` if it is over: its `ready` does not exist.
 ///
-/// `ready` is read last, so the list and the version are from before the end of the generation. No
-/// member of a later generation is in the list.
+/// `ready` is read last, so the list is from before the end of the generation. No member of a later
+/// generation is in the list.
 async fn remaining(client: Client, barrier: &str, ready: i64) -> Result<Option<Remaining>, Error> {
     let (children, now) = {
         let _one_write = client.batch();
-        (client.get_children(barrier), client.exists(&path::child(barrier, READY)))
+        (client.get_children(barrier), client.exists_and_watch(&path::child(barrier, READY)))
     };
     let children = unless(ErrorCode::NO_NODE, children.await)?;
-    let (Some(children), Some(now)) = (children, now.await?) else { return Ok(None) };
-    let remaining = Remaining { members: members(&children), version: children.stat.version };
+    let (now, end) = now.await?;
+    let (Some(children), Some(now)) = (children, now) else { return Ok(None) };
+    let remaining = Remaining { members: members(&children), end };
     Ok(Some(remaining).filter(|_| now.czxid == ready))
 }
 
-/// Deletes `ready`, unless the barrier's node has another version: a later generation has opened, or
-/// a client has changed the data. Returns false then.
-async fn delete_ready(client: &Client, barrier: &str, version: i32) -> Result<bool, Error> {
-    let ready = path::child(barrier, READY);
-    let delete = || client.multi().check(barrier, Some(version)).delete(&ready, None).send();
-    let deleted = repeat(client, delete).await.reply;
-    let deleted = unless(ErrorCode::BAD_VERSION, unless(ErrorCode::NO_NODE, deleted))?;
-    Ok(deleted.is_some())
+/// Deletes the `ready` of a generation without members, and no other one.
+///
+/// No request can be conditional on a `czxid`. A condition on the version of the barrier's node is not
+/// enough. The servers may delete the empty container, and the next one has the same versions again.
+/// So the transaction also deletes an ephemeral node that this call has created below the barrier,
+/// with a name that was never used before:
+///
+/// 1. The container is not deleted while the node exists. So the version is one of the container that
+///    the call has read, and no generation has opened in between.
+/// 2. The transaction is applied at most once, because its node then no longer exists. So it can be
+///    repeated after a lost reply, and a delayed one does no harm.
+///
+/// Members do not count these nodes. Those of Curator do, so they may wait for one, but not for long.
+async fn close(client: &Client, barrier: &str, ready: i64) -> Result<(), Error> {
+    let (own, ready_path) = ([CLOSER, &client.random_uuid()].concat(), path::child(barrier, READY));
+    let own = path::child(barrier, &own);
+    // Before the request, so that a node is deleted if the reply is lost.
+    let mut closer = OwnNode::new(client, own.clone());
+    let created = retry(client).create(&own, b"", CreateMode::Ephemeral).await;
+    if unless(ErrorCode::NO_NODE, created)?.is_none() {
+        closer.set_deleted(); // with the container
+        return Ok(());
+    }
+    loop {
+        let seen = retry(client).run(|client| view(client.clone(), barrier)).await?;
+        let is_open = |view: &View| view.ready.as_ref().is_some_and(|now| now.czxid == ready);
+        let Some(View { version, .. }) = seen.filter(is_open) else {
+            return closer.delete().await;
+        };
+        let delete = || {
+            let conditions = client.multi().check(barrier, Some(version));
+            conditions.delete(&own, None).delete(&ready_path, None).send()
+        };
+        match repeat(client, delete).await.reply {
+            Ok(_) => {
+                closer.set_deleted();
+                return Ok(());
+            }
+            // Another client has closed the barrier, or an earlier attempt.
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return closer.delete().await,
+            // A client has changed the data of the barrier's node.
+            Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The barrier's node, and `ready`.

@@ -12,6 +12,7 @@ mod atomic_once;
 mod barrier;
 mod cache;
 mod double_barrier;
+mod double_barrier_end;
 mod double_barrier_faults;
 mod group;
 mod persistent_node;
