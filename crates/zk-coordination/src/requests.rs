@@ -1,4 +1,4 @@
-//! Repeated requests, and the pauses between them.
+//! Repeated requests, and the errors after which a repetition may succeed.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,6 +9,7 @@ use zk_recipes::session::{
     Client, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Retry, RetryOn, RetryPolicy, path,
 };
 
+use crate::backoff::Backoff;
 use crate::limits::{REPEAT_PAUSE, REPEAT_PAUSE_MAX, REPEATS_MAX};
 
 /// Returns a handle that repeats reads and requests that were not applied.
@@ -31,7 +32,7 @@ pub(crate) async fn repeat<T, F>(client: &Client, mut request: impl FnMut() -> F
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut backoff = Backoff::new(client, REPEAT_PAUSE, REPEAT_PAUSE_MAX);
+    let mut backoff = Backoff::of_requests(client);
     let (mut is_doubtful, mut attempts) = (false, 0);
     loop {
         let error = match request().await {
@@ -56,7 +57,7 @@ where
 }
 
 /// Returns true if the reply to a request was lost with its connection, or did not arrive in time.
-pub(crate) fn is_unanswered(error: &Error) -> bool {
+fn is_unanswered(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut)
 }
 
@@ -64,6 +65,17 @@ pub(crate) fn is_unanswered(error: &Error) -> bool {
 /// applied.
 pub(crate) fn is_transient(error: &Error) -> bool {
     is_unanswered(error) || error.retry_on() == RetryOn::SameSession
+}
+
+/// Returns true if the session repairs the cause of the error: it reconnects, or a server is
+/// temporarily unable to serve. The caller can do nothing about it.
+pub(crate) fn is_passing(error: &Error) -> bool {
+    is_transient(error) && !matches!(error.kind(), ErrorKind::LimitReached(_))
+}
+
+/// Returns true if the session has ended.
+pub(crate) fn is_session_end(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::SessionEnded(_))
 }
 
 /// Creates the missing parents of a node as containers, as Curator does.
@@ -90,41 +102,5 @@ pub(crate) async fn within<T>(
     match select(pin!(future), pin!(client.sleep(timeout))).await {
         Either::Left((done, _)) => Some(done),
         Either::Right(((), _)) => None,
-    }
-}
-
-/// Random pauses that double up to a limit.
-#[derive(Debug)]
-pub(crate) struct Backoff {
-    client: Client,
-    first: Duration,
-    step: Duration,
-    cap: Duration,
-}
-
-impl Backoff {
-    pub(crate) fn new(client: &Client, first: Duration, cap: Duration) -> Self {
-        Self { client: client.clone(), first, step: first, cap }
-    }
-
-    /// Waits for a random time between half of the step and the whole step.
-    pub(crate) async fn pause(&mut self) {
-        let half = self.step / 2;
-        let pause = half + half.mul_f64(self.random_part());
-        self.step = (self.step * 2).min(self.cap);
-        // On the heap, because it is rare; this keeps the futures of callers small.
-        Box::pin(self.client.sleep(pause)).await;
-    }
-
-    /// Starts again with the first step.
-    pub(crate) fn reset(&mut self) {
-        self.step = self.first;
-    }
-
-    /// Returns a random number of at least 0 and less than 1.
-    fn random_part(&self) -> f64 {
-        let uuid = self.client.random_uuid();
-        let digits = uuid.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        f64::from(digits.unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
     }
 }

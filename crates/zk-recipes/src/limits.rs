@@ -26,9 +26,9 @@ pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 /// trip, short against a session timeout.
 pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a guard reads its node if it cannot watch it because its session is at a limit. The
-/// guard detects a deletion later than with a watch. A thousand such guards cost a thousand reads a
-/// second.
+/// How often a guard, or a persistent node of `zk-coordination`, reads its node if it cannot watch it
+/// because its session is at a limit. It detects a deletion later than with a watch. A thousand such
+/// nodes cost a thousand reads a second.
 pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often in a row a request may time out on a working connection before the operation fails.

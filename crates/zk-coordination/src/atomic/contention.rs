@@ -4,8 +4,8 @@ use zk_recipes::session::Client;
 use zk_recipes::{Guard, Mutex};
 
 use super::error::AtomicError;
-use crate::limits::{CONFLICT_PAUSE, CONFLICT_PAUSE_MAX, CONFLICTS_MAX};
-use crate::requests::Backoff;
+use crate::backoff::Backoff;
+use crate::limits::CONFLICTS_MAX;
 
 /// When a change acquires a lock before it goes on.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Contention<'a> {
 
 impl<'a> Contention<'a> {
     pub(super) fn new(client: &Client, path: &'a str, promotion: Option<&'a Promotion>) -> Self {
-        let backoff = Backoff::new(client, CONFLICT_PAUSE, CONFLICT_PAUSE_MAX);
+        let backoff = Backoff::of_conflicts(client);
         Self { path, promotion, conflicts: 0, backoff, guard: None }
     }
 

@@ -13,8 +13,9 @@ use zk_recipes::session::{
 
 use super::members::{Member, Members};
 use crate::background::open_client;
-use crate::backoff::{is_passing, is_session_end, pause};
+use crate::backoff::Backoff;
 use crate::limits::READS_IN_FLIGHT;
+use crate::requests::{is_passing, is_session_end};
 
 /// Follows the members of one group, over any number of sessions.
 pub(super) struct Watcher {
@@ -38,29 +39,27 @@ impl Watcher {
 
     /// Follows the members until the session has ended.
     async fn follow_session(&self, client: &Client) {
-        let mut failures = 0;
+        let mut backoff = Backoff::of_tasks(client);
         loop {
-            let error = self.follow(client, &mut failures).await;
+            let error = self.follow(client, &mut backoff).await;
             if is_session_end(&error) {
                 return;
             }
-            failures += 1;
-            let pause = pause(client, &self.path, failures);
             if !is_passing(&error) {
                 self.fail(error);
             }
-            select(pin!(client.sleep(pause)), pin!(client.wait_for_end())).await;
+            select(pin!(backoff.pause()), pin!(client.wait_for_end())).await;
         }
     }
 
     /// Follows the members until a request fails, and returns its error.
-    async fn follow(&self, client: &Client, failures: &mut u32) -> Error {
+    async fn follow(&self, client: &Client, backoff: &mut Backoff) -> Error {
         let mut view = View::new(client, &self.path);
         loop {
             if let Err(error) = view.update().await {
                 return error;
             }
-            *failures = 0;
+            backoff.reset();
             let View { members, rejection, .. } = &view;
             self.published.send_if_modified(|it| it.replace(members, rejection.clone()));
             if let Err(error) = view.changed().await {

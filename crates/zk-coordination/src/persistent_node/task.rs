@@ -6,6 +6,7 @@ use std::pin::pin;
 use bytes::Bytes;
 use futures::future::{Either, select};
 use tokio::sync::watch;
+use zk_recipes::limits::UNWATCHED_PAUSE;
 use zk_recipes::session::{
     Client, Error, ErrorCode, ErrorKind, EventType, SessionManager, Stat, Watch,
 };
@@ -16,8 +17,9 @@ use super::published::{Progress, Published};
 use super::renewal::Renewal;
 use super::state::NodeState;
 use crate::background::open_client;
-use crate::backoff::{is_passing, is_session_end, pause};
-use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE, UNWATCHED_PAUSE};
+use crate::backoff::Backoff;
+use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE};
+use crate::requests::{is_passing, is_session_end};
 
 /// The wishes of the handle. Their channel is closed when the handle is dropped.
 #[derive(Debug)]
@@ -108,10 +110,12 @@ impl NodeTask {
         let client = self.client.clone();
         self.is_missing = true;
         let mut unsettled = 0; // attempts since the last settled one
+        let mut backoff = Backoff::of_tasks(&client);
         loop {
             let outcome = match self.attempt(&client).await {
                 Ok(Some(settled)) => {
                     unsettled = 0;
+                    backoff.reset();
                     self.settle(&client, settled).await
                 }
                 Ok(None) => {
@@ -133,7 +137,7 @@ impl NodeTask {
                 _ => {}
             }
             if is_failure || unsettled > 0 {
-                self.back_off(&client, unsettled.max(1)).await;
+                self.back_off(&client, &mut backoff).await;
             }
         }
     }
@@ -226,8 +230,8 @@ impl NodeTask {
     }
 
     /// Waits for the pause, the end of the session, or newer data.
-    async fn back_off(&mut self, client: &Client, failures: u32) {
-        let pause = pin!(client.sleep(pause(client, self.node.path(), failures)));
+    async fn back_off(&mut self, client: &Client, backoff: &mut Backoff) {
+        let pause = pin!(backoff.pause());
         let ended = pin!(client.wait_for_end());
         let replaced = pin!(self.wanted.changed());
         select(pause, select(ended, replaced)).await;
@@ -235,21 +239,20 @@ impl NodeTask {
 
     /// Deletes the node. Without a session manager, the end of the session ends the attempts.
     async fn remove(&mut self, sessions: Option<&SessionManager>) -> Result<(), Error> {
-        let mut failures = 0;
+        let mut backoff = Backoff::of_tasks(&self.client);
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };
             match (sessions, error.kind()) {
                 (Some(sessions), ErrorKind::SessionEnded(end)) if end.is_loss() => {
                     self.client = open_client(sessions).await?;
+                    backoff = Backoff::of_tasks(&self.client);
                 }
                 // A client at its limits sends the deletion later.
                 _ if is_passing(&error)
                     || matches!(error.kind(), ErrorKind::LimitReached(_))
                     || error.code() == Some(ErrorCode::BAD_VERSION) =>
                 {
-                    failures += 1;
-                    let pause = pause(&self.client, self.node.path(), failures);
-                    self.client.sleep(pause).await;
+                    backoff.pause().await;
                 }
                 _ => return Err(error),
             }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_coordination::limits::{BACKOFF_MAX, RESTORE_PAUSE, UNWATCHED_PAUSE};
+use zk_coordination::limits::{BACKOFF_MAX, RESTORE_PAUSE};
 use zk_coordination::session::{
     Client, CreateMode, ErrorKind, RetryOn, SessionManager, path::parent,
 };
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
+use zk_recipes::limits::UNWATCHED_PAUSE;
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
 use crate::{T, client, config, sessions, settle};
