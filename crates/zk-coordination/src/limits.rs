@@ -40,15 +40,11 @@ pub const VALUE_CHANGES_KEPT: usize = 16;
 /// pointer for each other chunk. With 100,000 nodes both take about a microsecond.
 pub const CHUNK_LEN_MAX: usize = 256;
 
-/// Pause of a cache after a failed request: long against a round trip, short against a session
-/// timeout.
-pub const CACHE_RETRY_PAUSE: Duration = Duration::from_millis(100);
-
-/// First pause after a failed attempt. It doubles with each further failure. It is long against a
+/// First pause of a background task after a failed attempt. It doubles with each further failure. It is long against a
 /// round trip, and short against a session timeout.
 pub const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 
-/// Longest pause between two attempts. An operator who corrects an access control list waits at
+/// Longest pause of a background task between two attempts. An operator who corrects an access control list waits at
 /// most this long. A thousand rejected nodes cost a hundred requests a second.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -59,10 +55,6 @@ pub const ROUNDS_AT_ONCE: u32 = 4;
 /// Pause before [`keep_data`](crate::PersistentNodeBuilder::keep_data) restores overwritten data.
 /// Two processes that both restore their own data change the node ten times a second.
 pub const RESTORE_PAUSE: Duration = Duration::from_millis(100);
-
-/// How often a node is read if it cannot be watched because the session has too many watches. A
-/// thousand such nodes cost a thousand reads a second.
-pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Shortest pause between two refreshes of a node with a time to live. A shorter time to live than
 /// twice this pause lets the node expire.
@@ -77,7 +69,7 @@ pub const EARLIER_SESSIONS_MAX: usize = 16;
 /// the pauses, this many take half a minute.
 pub const REPEATS_MAX: u32 = 64;
 
-/// The first pause before a request is repeated. It doubles each time, up to [`REPEAT_PAUSE_MAX`].
+/// The first pause before a request is repeated, also by a cache. It doubles each time, up to [`REPEAT_PAUSE_MAX`].
 pub const REPEAT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest pause before a request is repeated: short against a session timeout.

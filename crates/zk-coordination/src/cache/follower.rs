@@ -27,7 +27,7 @@ use super::request::Answer;
 use super::scope::Scope;
 use super::shared::Shared;
 use crate::background::open_client;
-use crate::limits::CACHE_RETRY_PAUSE;
+use crate::backoff::Backoff;
 
 #[derive(Debug)]
 pub(super) struct Follower {
@@ -76,11 +76,15 @@ impl Follower {
         let mut events = client.events();
         let Some(mut watch) = self.watch(client).await? else { return Ok(()) };
         self.walk();
+        let mut backoff = Backoff::of_requests(client);
         loop {
             self.reads.send(client);
             let flow = match next_input(&mut self.reads, &mut watch, &mut events).await {
-                Input::Answers(Ok(answers)) => self.handle_answers(&mut watch, answers)?,
-                Input::Answers(Err(error)) => self.recover(client, error).await?,
+                Input::Answers(Ok(answers)) => {
+                    backoff.reset();
+                    self.handle_answers(&mut watch, answers)?
+                }
+                Input::Answers(Err(error)) => self.recover(client, error, &mut backoff).await?,
                 Input::Watch(item) => self.handle_event(item),
                 Input::Session(None) => Flow::Break(()),
                 Input::Session(Some(_)) => {
@@ -97,6 +101,7 @@ impl Follower {
 
     /// Sets the watch. Returns `None` if the session has ended.
     async fn watch(&self, client: &Client) -> Result<Option<WatchStream>, CacheError> {
+        let mut backoff = Backoff::of_requests(client);
         loop {
             let set = match self.scope.depth {
                 Some(0) => client.watch(&self.scope.root),
@@ -112,7 +117,7 @@ impl Follower {
                 return Err(CacheError::Unsupported { path: self.scope.root.to_string() });
             }
             match error.retry_on() {
-                RetryOn::SameSession => client.sleep(CACHE_RETRY_PAUSE).await,
+                RetryOn::SameSession => backoff.pause().await,
                 RetryOn::NewSession => return Ok(None),
                 RetryOn::Never => return Err(error.into()),
             }
@@ -202,7 +207,12 @@ impl Follower {
     ///
     /// # Errors
     /// Returns the error if the request would fail again.
-    async fn recover(&mut self, client: &Client, error: Error) -> Result<Flow, CacheError> {
+    async fn recover(
+        &mut self,
+        client: &Client,
+        error: Error,
+        backoff: &mut Backoff,
+    ) -> Result<Flow, CacheError> {
         let helps = is_due_to_several(&error) && self.reads.send_singly();
         match error.retry_on() {
             _ if helps => {}
@@ -212,7 +222,7 @@ impl Follower {
         }
         self.check_connection(client);
         self.reads.requeue();
-        client.sleep(CACHE_RETRY_PAUSE).await;
+        backoff.pause().await;
         Ok(Flow::Continue(()))
     }
 
