@@ -60,44 +60,64 @@ impl ValueNode {
     /// Replaces the value with the result of `next`, and starts again after each conflict. Returns
     /// `None`, and changes nothing, if `next` does.
     ///
+    /// The server may lag, so `next` decides again after a `sync` before nothing is changed. A conflict
+    /// shows that the server has caught up.
     pub(super) async fn change(
         &self,
         missing: Missing,
         mut next: impl FnMut(&Bytes) -> Result<Option<Bytes>, AtomicError>,
     ) -> Result<Option<Bytes>, AtomicError> {
         let mut contention = self.contention();
+        let mut has_caught_up = false;
         loop {
-            let Some(read) = self.read().await? else {
-                if missing == Missing::IsNoValue || next(&self.zero)?.is_none() {
-                    return Ok(None);
-                }
-                self.create_zero().await?;
-                continue;
+            let read = self.read().await?;
+            let data = match &read {
+                None if missing == Missing::IsNoValue => None,
+                None => next(&self.zero)?,
+                Some(read) => next(&read.data)?,
             };
-            let Some(data) = next(&read.data)? else { return Ok(None) };
-            match self.write(&read, &data).await? {
-                Written::Done => return Ok(Some(data)),
-                Written::Conflict => contention.conflict().await?,
+            match (read, data) {
+                (_, None) if has_caught_up => return Ok(None),
+                (_, None) => {
+                    retry(&self.client).run(|client| client.sync(&self.path)).await?;
+                    has_caught_up = true;
+                }
+                (None, Some(_)) => self.create_zero().await?,
+                (Some(read), Some(data)) => match self.write(&read, &data).await? {
+                    Written::Done => return Ok(Some(data)),
+                    Written::Conflict => {
+                        has_caught_up = true;
+                        contention.conflict().await?;
+                    }
+                },
             }
         }
     }
 
     /// Creates the node with the value of a missing one. Repeating it does no harm, so a lost reply
-    /// needs no evidence. The change itself follows in a second request.
+    /// needs no evidence. The change itself follows in a second request, so after an error it is not
+    /// applied.
     pub(super) async fn create_zero(&self) -> Result<(), Error> {
         let create = || self.client.create(&self.path, &self.zero, CreateMode::Persistent);
         match repeat(&self.client, create).await.reply {
             Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
-            Err(error) => self.create_parents_if_missing(error).await,
+            Err(error) => {
+                let error = error.with_outcome(Outcome::NotApplied);
+                self.create_parents_if_missing(error).await
+            }
             Ok(_) => Ok(()),
         }
     }
 
-    /// Creates the parents if they caused the error; otherwise returns the error.
+    /// Creates the parents if they caused the error; otherwise returns the error. If the parents cannot
+    /// be created, the value is not changed.
     pub(super) async fn create_parents_if_missing(&self, error: Error) -> Result<(), Error> {
         let is_top = self.path.rfind('/') == Some(0);
         match error.code() {
-            Some(ErrorCode::NO_NODE) if !is_top => create_parents(&self.client, &self.path).await,
+            Some(ErrorCode::NO_NODE) if !is_top => {
+                let created = create_parents(&self.client, &self.path).await;
+                created.map_err(|error| error.with_outcome(Outcome::NotApplied))
+            }
             _ => Err(error), // for example because the chroot is missing
         }
     }

@@ -41,7 +41,8 @@ pub type AtomicInteger = AtomicNumber<i32>;
 ///
 /// # What it costs
 /// An addition sends two requests, a read and a write with the version that was read, in two round
-/// trips. A conflict costs two more. The first addition to a missing node sends one more request, and
+/// trips. A conflict costs two more, and so does a result that changes nothing, which the client
+/// verifies after a `sync`. The first addition to a missing node sends one more request, and
 /// one for each missing parent.
 ///
 /// # What happens on loss

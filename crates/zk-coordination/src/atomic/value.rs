@@ -31,7 +31,8 @@ use crate::requests::{Repeated, repeat, retry, unless};
 ///
 /// # What it costs
 /// A change sends two requests, a read and a write with the version that was read, in two round
-/// trips. A conflict costs two more. The first change of a missing node sends one more request, and
+/// trips. A conflict costs two more, and so does a result that changes nothing, which the client
+/// verifies after a `sync`. The first change of a missing node sends one more request, and
 /// one for each missing parent.
 ///
 /// # What happens on loss

@@ -6,7 +6,7 @@ use zk_coordination::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, Atom
 use zk_testing::server::NodeKind;
 use zk_testing::{Fault, Op, TestServer};
 
-use crate::{T, client, settle};
+use crate::{T, client, client_of_three, settle};
 
 /// Returns the data of a node at the leader.
 pub(crate) fn data(server: &TestServer, path: &str) -> Option<Vec<u8>> {
@@ -244,6 +244,40 @@ async fn addition_that_was_never_sent_is_not_applied() {
     settle().await;
     let error = AtomicLong::new(&client, "/c").unwrap().increment().await.unwrap_err();
     assert_eq!((error.outcome(), error.retry_on()), (Outcome::NotApplied, RetryOn::NewSession));
+}
+
+/// The lost request creates the node with 0, and the addition would have followed.
+#[tokio::test(start_paused = true)]
+async fn addition_is_not_applied_if_the_create_is_lost() {
+    for id in [None, Some("a")] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        server.on(Op::Create2).apply_then_drop_reply();
+        server.refuse_connects(0);
+        let counter = AtomicLong::new(&client, "/c").unwrap();
+        let error = match id {
+            None => counter.increment().await.unwrap_err(),
+            Some(id) => counter.add_once(id, 1).await.unwrap_err(),
+        };
+        assert_eq!((error.outcome(), error.retry_on()), (Outcome::NotApplied, RetryOn::NewSession));
+        assert_eq!(number(&server, "/c"), 0);
+    }
+}
+
+/// Another client has told this one that the value is set.
+#[tokio::test(start_paused = true)]
+async fn comparison_does_not_fail_on_a_lagging_server() {
+    let server = TestServer::ensemble(3);
+    let setter = AtomicLong::new(&client(&server, 1).await, "/c").unwrap();
+    server.lag(1, T / 100);
+    server.lag(2, T / 100);
+    for seed in 2..8 {
+        let number = i64::try_from(seed).unwrap();
+        let comparing = AtomicLong::new(&client_of_three(&server, seed).await, "/c").unwrap();
+        setter.set(number).await.unwrap();
+        assert!(comparing.compare_and_set(number, -number).await.unwrap(), "seed {seed}");
+    }
+    settle().await;
 }
 
 #[tokio::test(start_paused = true)]
