@@ -40,12 +40,12 @@ pub const VALUE_CHANGES_KEPT: usize = 16;
 /// pointer for each other chunk. With 100,000 nodes both take about a microsecond.
 pub const CHUNK_LEN_MAX: usize = 256;
 
-/// First pause of a background task after a failed attempt. It doubles with each further failure. It is long against a
-/// round trip, and short against a session timeout.
+/// First pause of a background task after a failed attempt. It doubles with each further failure.
+/// It is long against a round trip, and short against a session timeout.
 pub const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 
-/// Longest pause of a background task between two attempts. An operator who corrects an access control list waits at
-/// most this long. A thousand rejected nodes cost a hundred requests a second.
+/// Longest pause of a background task between two attempts. An operator who corrects an access
+/// control list waits at most this long. A thousand rejected nodes cost a hundred requests a second.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Rounds of one attempt to bring a node into its wanted state. Other clients that change the node
@@ -69,7 +69,8 @@ pub const EARLIER_SESSIONS_MAX: usize = 16;
 /// the pauses, this many take half a minute.
 pub const REPEATS_MAX: u32 = 64;
 
-/// The first pause before a request is repeated, also by a cache. It doubles each time, up to [`REPEAT_PAUSE_MAX`].
+/// The first pause before a request is repeated, also by a cache. It doubles each time, up to
+/// [`REPEAT_PAUSE_MAX`].
 pub const REPEAT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest pause before a request is repeated: short against a session timeout.

@@ -49,10 +49,10 @@ use crate::requests::within;
 /// <path>/closing-<uuid>  ephemeral; exists for a moment before `ready` is deleted
 /// ```
 ///
-/// Every child but `ready` and `closing-<uuid>` counts as a member. The data of `ready` is the `czxid` of the newest member
-/// that has entered. The transaction that opens the barrier checks the members, writes the
-/// data of the barrier's node unchanged, which increments its version, and creates `ready`. Clients
-/// need the permission to write the barrier's node.
+/// Every child but `ready` and `closing-<uuid>` counts as a member. The data of `ready` is the
+/// `czxid` of the newest member that has entered. The transaction that opens the barrier checks the
+/// members, writes the data of the barrier's node unchanged, which increments its version, and creates
+/// `ready`. Clients need the permission to write the barrier's node.
 ///
 /// `ready` is deleted in one transaction, which checks the version of the barrier's node, and deletes
 /// the `closing` node of the same client. The `closing` node keeps the servers from replacing the
