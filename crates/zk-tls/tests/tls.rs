@@ -18,7 +18,6 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use zk_proto::{PASSWORD_LEN, xid};
 use zk_session::limits::INFLIGHT_BYTES_MAX;
 use zk_session::{
     Acl, Client, Config, Connector, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind,
@@ -357,6 +356,8 @@ async fn stalled_stream_accepts_few_bytes() {
 async fn ping_overtakes_bulk_data_over_tls() {
     const WRITE: usize = 50_000;
     const WRITES: usize = 200;
+    /// The xid of every ping.
+    const PING: i32 = -2;
     let (tls, acceptor, far) = piped();
     let server = async {
         let mut stream = acceptor.accept(far).await.unwrap();
@@ -372,12 +373,12 @@ async fn ping_overtakes_bulk_data_over_tls() {
         tokio::spawn(async move { client.set_data("/bulk", &[7; WRITE], None).await });
     }
     // The server reads nothing until the client has had to ping.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await; // reason: virtual time
 
     let mut before_the_ping = 0;
     loop {
         let frame = next_frame(&mut server).await;
-        if frame.starts_with(&xid::PING.to_be_bytes()) {
+        if frame.starts_with(&PING.to_be_bytes()) {
             break;
         }
         before_the_ping += frame.len();
@@ -408,7 +409,7 @@ async fn next_frame(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
 
 /// Answer of a server that opens a session with a timeout of 10 s.
 fn accepted_session() -> Vec<u8> {
-    let (protocol, timeout_ms, id, password) = (0_i32, 10_000_i32, 1_i64, [0; PASSWORD_LEN]);
+    let (protocol, timeout_ms, id, password) = (0_i32, 10_000_i32, 1_i64, [0; 16]);
     let mut record = [protocol.to_be_bytes(), timeout_ms.to_be_bytes()].concat();
     record.extend(id.to_be_bytes());
     record.extend(16_i32.to_be_bytes());
