@@ -12,7 +12,8 @@ use std::pin::pin;
 use futures::TryFutureExt as _;
 use futures::future::{select, try_join};
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Stat, Watch, path,
+    Client, CreateMode, Error, ErrorCode, ErrorKind, Outcome, ParentMode, RetryOn, Stat, Watch,
+    path,
 };
 
 use super::double::DoubleBarrier;
@@ -171,6 +172,7 @@ impl<'a> Entering<'a> {
             Some(ErrorCode::NO_NODE | ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Ok(false),
             // The next read shows whether it was applied.
             None if is_unanswered(&error) => Ok(false),
+            _ if error.retry_on() == RetryOn::SameSession => Ok(false), // a throttled request
             _ => Err(error.into()),
         }
     }
@@ -186,7 +188,11 @@ impl<'a> Entering<'a> {
                 match stat.await {
                     Ok(Some(stat)) => aged.push((stat.czxid, path)),
                     Ok(None) => return Ok(None),
-                    Err(error) if error.code().is_some() => return Err(error),
+                    Err(error)
+                        if error.code().is_some() && error.retry_on() != RetryOn::SameSession =>
+                    {
+                        return Err(error);
+                    }
                     // The next look waits for a connection, or fails.
                     Err(_) => return Ok(None),
                 }
