@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::oracle::Violation;
 use crate::run::{Outcome, run};
+use crate::suite::Suite;
 
 /// One seed in this many is run twice, to check that both runs take the same course.
 const REPEAT_EVERY: u64 = 50;
@@ -16,6 +17,8 @@ const REPEAT_EVERY: u64 = 50;
 /// A range of seeds to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
+    /// The recipes.
+    pub suite: Suite,
     /// The first seed.
     pub first: u64,
     /// The number of seeds.
@@ -33,7 +36,7 @@ pub struct Summary {
     pub repeated: u64,
     /// Requests of the session workload.
     pub requests: u64,
-    /// Locks granted, and successful operations on shared values.
+    /// Locks granted, and successful operations of the other recipes.
     pub handoffs: u64,
     /// Hand-offs of seeds without the session workload, and the time that those seeds were on a
     /// core.
@@ -67,7 +70,7 @@ impl Campaign {
                     break;
                 }
                 let before = on_core();
-                let ran = run_checked(self.first.wrapping_add(number), number);
+                let ran = run_checked(self.suite, self.first.wrapping_add(number), number);
                 own.add(ran, on_core().saturating_sub(before));
                 if own.failure.is_some() {
                     failed.store(true, Ordering::Relaxed);
@@ -88,11 +91,11 @@ impl Campaign {
 }
 
 /// Runs a seed. One seed in [`REPEAT_EVERY`] is run twice.
-fn run_checked(seed: u64, number: u64) -> (Outcome, bool) {
-    let mut outcome = run(seed);
+fn run_checked(suite: Suite, seed: u64, number: u64) -> (Outcome, bool) {
+    let mut outcome = run(suite, seed);
     let again = number.is_multiple_of(REPEAT_EVERY);
     if again && outcome.violation.is_none() {
-        let second = run(seed);
+        let second = run(suite, seed);
         if second.hash != outcome.hash {
             let lines = outcome.trace.lines().zip(second.trace.lines());
             let differ = lines.enumerate().find(|(_, (one, other))| one != other);

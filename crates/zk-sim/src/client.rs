@@ -10,13 +10,17 @@ use crate::network::Network;
 use crate::plan::Recipe;
 use crate::process::Process;
 use crate::rng::Rng;
-use crate::workload::{Seat, contend, election, requests, session};
+use crate::workload::{Seat, contend, election, follower, registration, requests, session};
 use crate::world::World;
 
 /// Runs clients in a slot, one after the other, until the run drains.
 pub(crate) async fn run(world: Arc<World>, slot: usize) {
-    if world.plan.recipe == Recipe::Election {
-        return election::run(world, slot).await;
+    if world.plan.recipe.is_managed(slot.is_multiple_of(3)) {
+        return match world.plan.recipe {
+            Recipe::Election => election::run(world, slot).await,
+            Recipe::Registration => registration::run(world, slot).await,
+            _ => follower::run(world, slot).await,
+        };
     }
     let plan = world.plan.clients[slot].clone();
     let number = u64::try_from(slot).unwrap_or(0);
@@ -94,7 +98,7 @@ pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Conf
 
 pub(crate) fn network(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Network {
     let rng = std::sync::Mutex::new(rng.fork());
-    Network { world: Arc::clone(world), slot, rng, newest: Arc::default() }
+    Network { world: Arc::clone(world), slot, process: None, rng, newest: Arc::default() }
 }
 
 /// Returns the lock that the contenders of a client share, in a run with local queues.

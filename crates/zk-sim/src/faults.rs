@@ -220,7 +220,7 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
     }
 }
 
-fn expire(world: &World, session: i64) {
+pub(crate) fn expire(world: &World, session: i64) {
     world.oracle().force(session);
     world.oracle().fault("expire", format_args!("{session:#x}"));
     world.server.expire(session);
@@ -248,6 +248,7 @@ pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option
     let network = Network {
         world: Arc::clone(world),
         slot,
+        process: None,
         rng: std::sync::Mutex::new(rng.fork()),
         newest: Arc::default(),
     };

@@ -8,9 +8,11 @@
 //! Two runs of a seed produce identical traces.
 //!
 //! ```
-//! let outcome = zk_sim::run(1);
+//! use zk_sim::{Suite, run};
+//!
+//! let outcome = run(Suite::Locks, 1);
 //! assert_eq!(outcome.violation, None);
-//! assert_eq!(zk_sim::run(1).hash, outcome.hash);
+//! assert_eq!(run(Suite::Locks, 1).hash, outcome.hash);
 //! ```
 
 #![forbid(unsafe_code)]
@@ -20,6 +22,7 @@ mod bound;
 mod campaign;
 mod client;
 mod clock;
+mod coordination;
 mod faults;
 mod harm;
 mod history;
@@ -31,6 +34,7 @@ mod process;
 mod rng;
 mod run;
 mod servers;
+mod suite;
 mod trace;
 mod trail;
 mod workload;
@@ -39,3 +43,4 @@ mod zxids;
 
 pub use campaign::{Campaign, Summary};
 pub use run::{Outcome, run};
+pub use suite::Suite;

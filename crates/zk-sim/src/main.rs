@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use zk_sim::args::{HELP, Request};
-use zk_sim::{Campaign, Outcome};
+use zk_sim::{Campaign, Outcome, Suite};
 
 /// Lines of a trace that are printed when a campaign fails.
 const TAIL_LINES: usize = 60;
@@ -21,14 +21,14 @@ fn main() -> ExitCode {
             print!("{HELP}");
             true
         }
-        Request::Seeds { first, count } => seeds(first, count),
-        Request::Replay { seed } => replay(seed),
+        Request::Seeds { suite, first, count } => seeds(suite, first, count),
+        Request::Replay { suite, seed } => replay(suite, seed),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn seeds(first: u64, count: u64) -> bool {
-    let summary = Campaign { first, count, threads: threads() }.run();
+fn seeds(suite: Suite, first: u64, count: u64) -> bool {
+    let summary = Campaign { suite, first, count, threads: threads() }.run();
     println!("{summary}");
     match summary.failure {
         None => true,
@@ -38,14 +38,14 @@ fn seeds(first: u64, count: u64) -> bool {
                 println!("{line}");
             }
             verdict(&outcome);
-            println!("seed {0}; replay: cargo xtask sim --seed {0}", outcome.seed);
+            println!("seed {0}; replay: cargo xtask sim{suite} --seed {0}", outcome.seed);
             false
         }
     }
 }
 
-fn replay(seed: u64) -> bool {
-    let outcome = zk_sim::run(seed);
+fn replay(suite: Suite, seed: u64) -> bool {
+    let outcome = zk_sim::run(suite, seed);
     print!("{}", outcome.trace);
     verdict(&outcome)
 }

@@ -17,6 +17,7 @@ use zk_testing::MemoryStream;
 use crate::bound::Exchange;
 use crate::clock::now;
 use crate::plan::Latency;
+use crate::process::Process;
 use crate::rng::Rng;
 use crate::world::World;
 use crate::zxids::{Frames, Newest, Seen};
@@ -25,6 +26,9 @@ use crate::zxids::{Frames, Newest, Seen};
 pub(crate) struct Network {
     pub(crate) world: Arc<World>,
     pub(crate) slot: usize,
+    /// The process of the client, if its driver runs outside of it. When it is killed, nothing more is
+    /// sent or received.
+    pub(crate) process: Option<Arc<Process>>,
     pub(crate) rng: std::sync::Mutex<Rng>,
     /// The newest zxid that the session has read, over all of its connections.
     pub(crate) newest: Arc<Newest>,
@@ -35,7 +39,8 @@ impl Clone for Network {
     fn clone(&self) -> Self {
         let rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
         let (world, rng) = (Arc::clone(&self.world), std::sync::Mutex::new(rng));
-        Self { world, slot: self.slot, rng, newest: Arc::default() }
+        let process = self.process.clone();
+        Self { world, slot: self.slot, process, rng, newest: Arc::default() }
     }
 }
 
@@ -47,16 +52,28 @@ impl Connector for Network {
         let (world, newest) = (Arc::clone(&self.world), Arc::clone(&self.newest));
         let slot = self.slot;
         let mut rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
-        world.oracle().connects(self.slot);
+        let process = self.process.clone();
+        if !is_killed(process.as_deref()) {
+            world.oracle().connects(slot);
+        }
         async move {
+            if is_killed(process.as_deref()) {
+                return std::future::pending().await;
+            }
             let wait = latency(&world, &mut rng);
             if !wait.is_zero() {
                 sleep(wait).await;
             }
             let stream = world.server.stream(number.unwrap_or(0))?;
-            Ok(Wire::new(stream, world, rng, newest, slot))
+            let mut wire = Wire::new(stream, world, rng, newest, slot);
+            wire.process = process;
+            Ok(wire)
         }
     }
+}
+
+fn is_killed(process: Option<&Process>) -> bool {
+    process.is_some_and(Process::is_killed)
 }
 
 /// Draws the one-way delay of bytes. A draining run has no slow connections.
@@ -80,6 +97,7 @@ pub(crate) struct Wire {
     frames: Frames,
     newest: Arc<Newest>,
     slot: usize,
+    process: Option<Arc<Process>>,
     exchange: Exchange,
 }
 
@@ -107,6 +125,7 @@ impl Wire {
             frames: Frames::default(),
             newest,
             slot,
+            process: None,
             exchange: Exchange::new(now()),
         }
     }
@@ -158,6 +177,9 @@ impl AsyncRead for Wire {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if is_killed(this.process.as_deref()) {
+            return Poll::Pending;
+        }
         loop {
             this.pump(cx);
             let due = this.incoming.front().is_some_and(|(due, _)| *due <= now());
@@ -182,6 +204,7 @@ impl AsyncRead for Wire {
                                 if let Some(timeout) = this.world.plan.shortest_timeout(this.slot) {
                                     this.exchange.accepted(session, timeout, &mut oracle.bounds);
                                 }
+                                oracle.session_accepted(this.slot, session);
                             }
                             Seen::Reply(xid, is_ok) => {
                                 this.exchange.reply(now(), (xid, is_ok), &mut oracle.bounds);
@@ -210,6 +233,9 @@ impl AsyncWrite for Wire {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        if is_killed(this.process.as_deref()) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
         this.exchange.send(now(), bytes, &mut this.world.oracle().bounds);
         let latency = latency(&this.world, &mut this.rng);
         if latency.is_zero()
@@ -253,7 +279,9 @@ impl Drop for Wire {
     /// sessions.
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        let outgoing = match self.rng.chance(self.world.plan.latency.linger) {
+        let outgoing = match !is_killed(self.process.as_deref())
+            && self.rng.chance(self.world.plan.latency.linger)
+        {
             true => std::mem::take(&mut self.outgoing),
             false => VecDeque::new(),
         };

@@ -20,12 +20,21 @@
 //! | I15 | a guard becomes invalid soon after an operator has deleted its node |
 //! | I16 | the leader expires no session earlier than the servers' rules allow |
 //! | I17 | a candidate of an election leads soon after all faults have ended |
+//! | I18 | an addition to a counter counts as it is reported, and once for each id |
+//! | I19 | a member's node belongs to its process, has its data, and has no gap that it could avoid |
+//! | I20 | a cache reports states that existed, in order, and becomes equal to the leader's tree |
+//! | I21 | the members of a double barrier enter together and leave together |
 
+mod barriers;
+mod caches;
 mod claims;
+mod coordination;
+mod counters;
 mod deletions;
 mod elections;
 mod local_queues;
 mod permits;
+mod registrations;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,16 +46,24 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_testing::server::{Commit, Effect, Tree};
 
+pub(crate) use self::barriers::BARRIER_PATH;
+pub(crate) use self::caches::{Replay, TREE_ROOT};
 pub(crate) use self::claims::{Claim, Share, Token};
+pub(crate) use self::counters::{Added, Addition, COUNTER_PATH};
 pub(crate) use self::deletions::Orphan;
 pub(crate) use self::permits::LIMIT_PATH;
+pub(crate) use self::registrations::GROUP_PATH;
 pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
 
+use self::barriers::Barriers;
+use self::caches::Caches;
 use self::claims::{Tokens, conflict};
+use self::counters::Counters;
 use self::deletions::Deletions;
 use self::elections::Elections;
 use self::local_queues::LocalQueues;
 use self::permits::Limits;
+use self::registrations::Registrations;
 use self::shared::Shared;
 use crate::bound::Bounds;
 use crate::clock::now;
@@ -57,7 +74,7 @@ use crate::workload::holding::Holding;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I17, or `panic`.
+    /// The invariant: I1 to I21, or `panic`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,
@@ -101,6 +118,10 @@ pub(crate) struct Oracle {
     local_queues: LocalQueues,
     shared: Shared,
     elections: Elections,
+    counters: Counters,
+    registrations: Registrations,
+    caches: Caches,
+    barriers: Barriers,
     /// Lock nodes with a revocation request.
     asked_for: BTreeSet<String>,
     /// Lock nodes of attempts with several nodes, in the order of deletion.
@@ -183,6 +204,10 @@ impl Oracle {
             local_queues: LocalQueues::default(),
             shared: Shared::default(),
             elections: Elections::default(),
+            counters: Counters::default(),
+            registrations: Registrations::default(),
+            caches: Caches::default(),
+            barriers: Barriers::default(),
             asked_for: BTreeSet::new(),
             deleted: BTreeMap::new(),
             history: History::default(),
@@ -249,6 +274,7 @@ impl Oracle {
             }
             _ => {}
         }
+        self.committed_beside_locks(tree, commit);
         self.check();
     }
 
@@ -566,13 +592,6 @@ impl Oracle {
         self.operated.contains(node) || self.forced.contains_key(&session)
     }
 
-    /// Picks a lock node for an operator to delete.
-    pub(crate) fn operate(&mut self, choice: usize) -> Option<String> {
-        let path = self.nodes.keys().nth(choice % self.nodes.len().max(1))?.clone();
-        self.operate_on(&path);
-        Some(path)
-    }
-
     pub(crate) fn any_operated(&self) -> bool {
         !self.operated.is_empty()
     }
@@ -627,17 +646,6 @@ impl Oracle {
     /// Records that a new client replaces the old one. Its connects count from zero.
     pub(crate) fn reborn(&mut self, slot: usize) {
         self.connects.remove(&slot);
-    }
-
-    pub(crate) fn has_nodes(&self) -> bool {
-        !self.nodes.is_empty()
-    }
-
-    /// Lists unfinished attempts and remaining nodes, for a message.
-    pub(crate) fn leftovers(&self) -> String {
-        let nodes: Vec<&String> = self.nodes.keys().collect();
-        let attempts: Vec<&String> = self.attempts.values().collect();
-        format!("attempts {attempts:?}, nodes {nodes:?}")
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 use zk_testing::server::{Action, Target};
 use zk_testing::{Cut, ErrorCode, Op, Version};
 
+use crate::coordination::CoordinationPlan;
 use crate::rng::Rng;
 use crate::servers::{ServerPlan, longest_flush_lag, longest_granted};
+use crate::suite::Suite;
 
 /// The plan of one seed.
 #[derive(Clone, Debug)]
@@ -60,6 +62,7 @@ pub(crate) struct Plan {
     pub(crate) locks: bool,
     pub(crate) sessions: bool,
     pub(crate) session: SessionPlan,
+    pub(crate) coordination: CoordinationPlan,
 }
 
 /// Parameters of the session workload.
@@ -91,6 +94,25 @@ pub(crate) enum Recipe {
     LocalQueue,
     /// Candidates of an election, each with a manager of sessions.
     Election,
+    /// Additions to one counter.
+    Counter,
+    /// Members of a group, each with a manager of sessions.
+    Registration,
+    /// Caches of a tree that other clients change.
+    Cache,
+    DoubleBarrier,
+}
+
+impl Recipe {
+    /// Returns true if each client has a manager of sessions. `is_first` tells whether its slot is the
+    /// first of three.
+    pub(crate) fn is_managed(self, is_first: bool) -> bool {
+        match self {
+            Self::Election | Self::Registration => true,
+            Self::Cache => is_first,
+            _ => false,
+        }
+    }
 }
 
 /// Weight of each recipe. The mutex, on which the others rest, gets almost half of the seeds.
@@ -228,8 +250,11 @@ const OPS: [Op; 9] = [
     Op::Multi,
 ];
 
+/// Further requests of the recipes of `zk-coordination`.
+const COORDINATION_OPS: [Op; 3] = [Op::SetData, Op::MultiRead, Op::AddWatch];
+
 impl Plan {
-    pub(crate) fn draw(seed: u64) -> Self {
+    pub(crate) fn draw(suite: Suite, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let rng = &mut rng;
         let servers = rng.pick(&[1, 3, 3]);
@@ -270,6 +295,16 @@ impl Plan {
             Recipe::Mutex if locks && !sessions && elections.chance(ELECTIONS) => Recipe::Election,
             other => other,
         };
+        let coordination = CoordinationPlan::draw(seed, clients.len());
+        let (locks, sessions, recipe) = match suite {
+            Suite::Locks => (locks, sessions, recipe),
+            Suite::Coordination => (true, false, coordination.recipe),
+        };
+        if suite == Suite::Coordination {
+            // A cache without a client that changes its tree would have nothing to do.
+            clients.extend((clients.len() == 1).then(|| clients[0].clone()));
+            clients.iter_mut().for_each(|client| client.contenders = 1);
+        }
         if recipe == Recipe::LocalQueue {
             clients.iter_mut().for_each(|client| client.contenders += 2);
         }
@@ -330,7 +365,16 @@ impl Plan {
             },
             jitter: rng.pick(&[0.0, 0.05, 0.3]),
             requests_every: rng.pick(&[None, Some(20), Some(200)]).map(Duration::from_millis),
-            rules: rules(rng, tick),
+            rules: [
+                rules(rng, tick, &OPS),
+                match suite {
+                    Suite::Locks => Vec::new(),
+                    Suite::Coordination => {
+                        rules(&mut Rng::new(seed ^ 0x636f_6f72_6f70), tick, &COORDINATION_OPS)
+                    }
+                },
+            ]
+            .concat(),
             timed: [timed(rng, &TIMED), timed(&mut apart, &TIMED_APART)].concat(),
             timed_every: Duration::from_millis(rng.pick(&[30, 100, 300, 1_000, 5_000, 60_000])),
             expire_after_create: rng.pick(&[0.0, 0.0, 0.005, 0.03]),
@@ -345,6 +389,7 @@ impl Plan {
                 read_only: rng.pick(&[0.0, 0.5, 1.0]),
                 requests: rng.between(50, 300),
             },
+            coordination,
         }
     }
 
@@ -396,13 +441,13 @@ fn recipe(rng: &mut Rng) -> Recipe {
     rng.pick(&all)
 }
 
-fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
+fn rules(rng: &mut Rng, tick: Duration, ops: &[Op]) -> Vec<(Target, Action, f64)> {
     let intensity = rng.pick(&[0.0, 0.001, 0.01, 0.03, 0.1]);
     if intensity == 0.0 {
         return Vec::new();
     }
     let mut rules = Vec::new();
-    let targets = OPS.into_iter().map(Target::Op);
+    let targets = ops.iter().copied().map(Target::Op);
     for target in targets.chain([Target::Notification, Target::Connect]) {
         for _ in 0..rng.below(3) {
             let how = rng.pick(&[Cut::Fin, Cut::Fin, Cut::Rst, Cut::Silence]);
@@ -422,7 +467,11 @@ fn rules(rng: &mut Rng, tick: Duration) -> Vec<(Target, Action, f64)> {
                 // The event is the last message from this server. The client may then reconnect to
                 // a server that lags.
                 _ if target == Target::Notification => Action::CutReply { after: usize::MAX, how },
-                _ if matches!(target, Target::Op(Op::Create2 | Op::Delete | Op::Multi)) => {
+                _ if matches!(
+                    target,
+                    Target::Op(Op::Create2 | Op::Delete | Op::Multi | Op::SetData)
+                ) =>
+                {
                     Action::Answer(ErrorCode::THROTTLED_OP)
                 }
                 _ => Action::Coalesce,

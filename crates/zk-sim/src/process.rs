@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::rng::Rng;
 pub(crate) struct Process {
     state: Mutex<State>,
     jitter: f64,
+    is_killed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Process {
     pub(crate) fn new(rng: Rng, jitter: f64) -> Arc<Self> {
         let state =
             Mutex::new(State { frozen_until: None, rng, tasks: Vec::new(), polls: (now(), 0) });
-        Arc::new(Self { state, jitter })
+        Arc::new(Self { state, jitter, is_killed: AtomicBool::new(false) })
     }
 
     pub(crate) fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
@@ -63,9 +65,19 @@ impl Process {
     /// Ends the process, as by SIGKILL. All tasks are dropped, the driver first, so that nothing
     /// more is sent to any server.
     pub(crate) fn kill(&self) {
+        self.cut_off();
         for task in std::mem::take(&mut self.lock().tasks) {
             task.abort();
         }
+    }
+
+    /// Ends all connections of a process with a manager of sessions, without a close. Its tasks go on.
+    pub(crate) fn cut_off(&self) {
+        self.is_killed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -15,7 +15,8 @@ use crate::faults::{self, Rules};
 use crate::oracle::Violation;
 use crate::orphans;
 use crate::plan::{Plan, Recipe};
-use crate::workload::{self, semaphore};
+use crate::suite::Suite;
+use crate::workload::{self, double_barrier, registration, semaphore};
 use crate::world::World;
 
 /// Result of one seed.
@@ -33,7 +34,7 @@ pub struct Outcome {
     pub is_locks_only: bool,
     /// Requests of the session workload.
     pub requests: u64,
-    /// Locks granted, and successful operations on shared values.
+    /// Locks granted, and successful operations of the other recipes.
     pub handoffs: u64,
     /// Time that passed on the virtual clock.
     pub virtual_time: Duration,
@@ -47,13 +48,13 @@ pub struct Outcome {
 ///
 /// Panics if the runtime cannot be built.
 #[must_use]
-pub fn run(seed: u64) -> Outcome {
+pub fn run(suite: Suite, seed: u64) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap_or_else(|error| panic!("no runtime: {error}"));
-    runtime.block_on(simulate(Plan::draw(seed)))
+    runtime.block_on(simulate(Plan::draw(suite, seed)))
 }
 
 async fn simulate(plan: Plan) -> Outcome {
@@ -110,11 +111,14 @@ async fn course(world: Arc<World>) {
     }
     let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
     tokio::spawn(orphans::judge_all(Arc::clone(&world)));
+    let overwrites = (world.plan.recipe == Recipe::Registration)
+        .then(|| tokio::spawn(registration::overwrite(Arc::clone(&world), world.rng(5))));
     let expiries = tokio::spawn(faults::expire_owners(Arc::clone(&world), world.rng(2)));
     let longest = (world.plan.longest_timeout() * 15).clamp(LONGEST / 20, LONGEST);
     let _ = timeout(longest, world.target().notified()).await;
     strikes.abort();
     expiries.abort();
+    overwrites.inspect(JoinHandle::abort);
     world.drain();
     faults::heal(&world, rules);
     if world.plan.recipe == Recipe::Election {
@@ -130,6 +134,9 @@ async fn course(world: Arc<World>) {
     if !becomes(patience, || !world.oracle().has_nodes()).await {
         let left = world.oracle().leftovers();
         return world.oracle().violated("I5", format!("left behind after {patience:?}: {left}"));
+    }
+    if world.plan.recipe == Recipe::DoubleBarrier {
+        double_barrier::exam(&world, patience).await;
     }
     // Every client acquires the lock. One of them keeps it, because a renewal of its lease takes
     // time to show.

@@ -49,6 +49,7 @@ impl World {
         let asked = (!plan.locks).then_some(plan.session.requests);
         let mut oracle = Oracle::new(plan.lock_path, plan.handoffs, asked);
         oracle.limit_passes(plan.local_queue.passes, plan.local_queue.time);
+        oracle.set_barrier_size(plan.coordination.members);
         if !plan.permits.shared {
             oracle.fix_limit(plan.permits.most);
         }

@@ -9,7 +9,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Runs the seeds that every change must pass without a failure.
 pub(crate) fn check() -> Result<(), Failure> {
-    run(&["--seeds".to_owned(), CI_SEEDS.to_owned()])
+    run(&["--seeds", CI_SEEDS].map(str::to_owned))?;
+    run(&["--coordination", "--seeds", CI_COORDINATION_SEEDS].map(str::to_owned))
 }
 
 const CI_SEEDS: &str = "5000";
+const CI_COORDINATION_SEEDS: &str = "2000";

@@ -78,6 +78,16 @@ async fn members_enter_and_leave_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn barrier_opens_after_throttled_requests() {
+    let server = TestServer::in_memory();
+    let waiting = entering(&client(&server, 0).await, 2);
+    settle().await;
+    server.on(Op::Multi).answer(ErrorCode::THROTTLED_OP);
+    let second = entering(&client(&server, 1).await, 2);
+    drop((entered(waiting).await, entered(second).await));
+}
+
+#[tokio::test(start_paused = true)]
 async fn member_of_many_costs_twelve_requests() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);

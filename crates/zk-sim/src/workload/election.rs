@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex as Shared, PoisonError};
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockError, Mutex};
-use zk_session::{Client, SessionChange, SessionManager};
+use zk_session::{Client, SessionManager};
 
 use super::contender::{Attempt, enter, judge, keep};
 use super::holding::Holding;
+use super::managed::{self, Managed};
 use super::{Impatient, Seat};
-use crate::client::{config, network};
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -22,51 +22,15 @@ use crate::world::World;
 /// Runs candidates in a slot, one after the other, until the run drains. The last one leads once
 /// without faults.
 pub(crate) async fn run(world: Arc<World>, slot: usize) {
-    let number = u64::try_from(slot).unwrap_or(0);
-    for generation in 0_u64.. {
-        if world.is_draining() {
-            return;
-        }
-        let mut rng = world.rng((number + 1) << 32 | generation);
-        let Some(config) = config(&world, slot, generation) else { return };
-        let network = network(&world, slot, &mut rng);
-        world.oracle().reborn(slot);
-        let Ok(sessions) = SessionManager::connect_with(config, network).await else {
-            sleep(world.plan.tick).await;
-            continue;
-        };
-        let process = Process::new(rng.fork(), world.plan.jitter);
-        {
-            let mut place = world.slot(slot);
-            (place.process, place.client) = (Some(Arc::clone(&process)), Some(sessions.client()));
-            place.sessions = Some(sessions.clone());
-        }
-        let candidate = Candidate::new(&world, (slot, generation), &process, sessions.clone(), rng);
-        let Some(candidate) = candidate else { return };
-        let follows = tokio::spawn(follow(Arc::clone(&world), slot, sessions));
-        if process.spawn(candidate.run()).await.is_err_and(|error| error.is_panic()) {
-            world.oracle().violated("panic", format!("the candidate of client {slot} panicked"));
-        }
-        follows.abort();
-        if !world.is_draining() {
-            let mut place = world.slot(slot);
-            (place.process, place.client, place.sessions) = (None, None, None);
-        }
-    }
-}
-
-/// Keeps the slot's client that of the current session, for the faults that need it.
-async fn follow(world: Arc<World>, slot: usize, sessions: SessionManager) {
-    let mut changes = sessions.changes();
-    while let Some(change) = changes.next().await {
-        if let SessionChange::Opened { .. } = change {
-            world.oracle().reborn(slot);
-            let mut place = world.slot(slot);
-            if place.sessions.is_some() {
-                place.client = Some(sessions.client());
+    managed::run(world, slot, |managed| {
+        let candidate = Candidate::new(managed);
+        async move {
+            if let Some(candidate) = candidate {
+                candidate.run().await;
             }
         }
-    }
+    })
+    .await;
 }
 
 struct Candidate {
@@ -80,20 +44,14 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn new(
-        world: &Arc<World>,
-        (slot, generation): (usize, u64),
-        process: &Arc<Process>,
-        sessions: SessionManager,
-        rng: Rng,
-    ) -> Option<Self> {
+    fn new(managed: Managed) -> Option<Self> {
+        let Managed { world, process, slot, generation, sessions, rng, .. } = managed;
         let (path, name) = (world.plan.lock_path, format!("{slot}.c{generation}"));
         // The id names no attempt, because it is that of all terms.
         let election = match world.plan.is_selector {
             true => Election::selector(&sessions, path, name.as_str()),
             false => Election::new(&sessions, path, name.as_str()),
         };
-        let (world, process) = (Arc::clone(world), Arc::clone(process));
         let rng = Shared::new(rng);
         Some(Self { world, process, slot, name, sessions, election: election.ok()?, rng })
     }

@@ -1,10 +1,15 @@
 //! Workloads of clients. Each recipe has its file here.
 
 mod contender;
+mod counter;
+pub(crate) mod double_barrier;
 pub(crate) mod election;
+pub(crate) mod follower;
 pub(crate) mod holding;
+mod managed;
 mod multi_lock;
 mod mutex;
+pub(crate) mod registration;
 pub(crate) mod requests;
 mod revocation;
 mod rwlock;
@@ -12,6 +17,7 @@ pub(crate) mod semaphore;
 mod semaphore_mutex;
 pub(crate) mod session;
 mod shared;
+mod tree_writer;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -60,6 +66,16 @@ pub(crate) async fn contend(mut seat: Seat) {
         if seat.rng.chance(seat.world.plan.quiet) {
             contender::be_quiet(&mut seat).await;
         }
+        // The oracle tells some operations by their sessions.
+        let needs_session =
+            matches!(seat.world.plan.recipe, Recipe::Counter | Recipe::DoubleBarrier);
+        if needs_session && seat.client.session_id() == 0 {
+            contender::rest(&mut seat).await;
+            if seat.client.end_reason().is_some() {
+                return;
+            }
+            continue;
+        }
         let is_over = match seat.world.plan.recipe {
             Recipe::Mutex | Recipe::LocalQueue => mutex::once(&mut seat).await,
             Recipe::RwLock => rwlock::once(&mut seat).await,
@@ -68,7 +84,10 @@ pub(crate) async fn contend(mut seat: Seat) {
             Recipe::MultiLock => multi_lock::once(&mut seat).await,
             Recipe::Shared => shared::once(&mut seat).await,
             Recipe::Revocation => revocation::once(&mut seat).await,
-            Recipe::Election => return, // has a workload of its own
+            Recipe::Counter => counter::once(&mut seat).await,
+            Recipe::DoubleBarrier => double_barrier::once(&mut seat).await,
+            Recipe::Cache => tree_writer::once(&mut seat).await,
+            Recipe::Election | Recipe::Registration => return, // have workloads of their own
         };
         if is_over {
             return;
@@ -103,6 +122,9 @@ pub(crate) async fn exam(
             multi_lock::exam(client, plan, label).await?
         }
         Recipe::Election => election::exam(client, plan, label).await?,
+        Recipe::Counter => return counter::exam(world, client, &label).await.map(|()| None),
+        // Their processes, or all clients together, are examined before.
+        Recipe::Registration | Recipe::Cache | Recipe::DoubleBarrier => return Ok(None),
         Recipe::Shared => return shared::exam(world, client, &label).await.map(|()| None),
     };
     Ok(Some(guard))

@@ -9,8 +9,8 @@ use crate::tasks::{Failure, display};
 /// Tests or simulation that must find a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finder {
-    /// Seeds of the simulation, from 0.
-    Sim { seeds: u32 },
+    /// Seeds of the simulation, from 0: of locks, or of the recipes of `zk-coordination`.
+    Sim { is_coordination: bool, seeds: u32 },
     /// `cargo test` with these arguments and environment variables.
     Test { variables: Vec<(String, String)>, arguments: Vec<String> },
 }
@@ -24,16 +24,23 @@ pub(super) enum Verdict {
 }
 
 impl Finder {
-    /// Parses `sim [--seeds N]` or `[NAME=VALUE...] test ARG...`. The last argument is a test's name.
+    /// Parses `sim [--coordination] [--seeds N]` or `[NAME=VALUE...] test ARG...`. The last argument is a
+    /// test's name.
     pub(super) fn parse(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let count = words.iter().take_while(|word| word.contains('=')).count();
         let (variables, command) = words.split_at(count);
-        let invalid = || format!("`{line}` is neither `sim [--seeds N]` nor `test ARG...`");
+        let invalid =
+            || format!("`{line}` is neither `sim [--coordination] [--seeds N]` nor `test ARG...`");
         match command {
-            ["sim"] if count == 0 => Ok(Self::Sim { seeds: SEEDS }),
-            ["sim", "--seeds", seeds] if count == 0 => {
-                Ok(Self::Sim { seeds: seeds.parse().map_err(|_| invalid())? })
+            ["sim", options @ ..] if count == 0 => {
+                let is_coordination = options.first() == Some(&"--coordination");
+                let seeds = match &options[usize::from(is_coordination)..] {
+                    [] => SEEDS,
+                    ["--seeds", seeds] => seeds.parse().map_err(|_| invalid())?,
+                    _ => return Err(invalid()),
+                };
+                Ok(Self::Sim { is_coordination, seeds })
             }
             ["test", arguments @ ..] if !arguments.is_empty() => Ok(Self::Test {
                 variables: variables
@@ -49,7 +56,7 @@ impl Finder {
 
     /// Sets the number of seeds, if this is a simulation and there is a number.
     pub(super) fn set_seeds(&mut self, number: Option<u32>) {
-        if let (Self::Sim { seeds }, Some(number)) = (self, number) {
+        if let (Self::Sim { seeds, .. }, Some(number)) = (self, number) {
             *seeds = number;
         }
     }
@@ -58,7 +65,9 @@ impl Finder {
     /// runs many.
     pub(super) fn without_fault(&self) -> Self {
         match self {
-            Self::Sim { .. } => Self::Sim { seeds: SEEDS_WITHOUT_FAULT },
+            &Self::Sim { is_coordination, .. } => {
+                Self::Sim { is_coordination, seeds: SEEDS_WITHOUT_FAULT }
+            }
             Self::Test { .. } => self.clone(),
         }
     }
@@ -78,9 +87,10 @@ impl Finder {
     /// If the copy does not build, has no such test, or if the simulation ends without a violation.
     pub(super) fn run(&self, copy: &WorkspaceCopy) -> Result<Verdict, Failure> {
         let (build, mut run) = match self {
-            Self::Sim { seeds } => {
+            Self::Sim { is_coordination, seeds } => {
                 let build = ["build", "--package", "zk-sim", "--profile", SIM_PROFILE];
                 let mut run = copy.limited(&copy.sim_program(), SECONDS_MAX);
+                run.args(is_coordination.then_some("--coordination"));
                 run.args(["--seeds", &seeds.to_string()]);
                 (copy.cargo(&build), run)
             }
@@ -152,7 +162,10 @@ impl Finder {
 impl fmt::Display for Finder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sim { seeds } => write!(f, "sim --seeds {seeds}"),
+            Self::Sim { is_coordination: false, seeds } => write!(f, "sim --seeds {seeds}"),
+            Self::Sim { is_coordination: true, seeds } => {
+                write!(f, "sim --coordination --seeds {seeds}")
+            }
             Self::Test { variables, arguments } => {
                 variables.iter().try_for_each(|(name, value)| write!(f, "{name}={value} "))?;
                 write!(f, "test {}", arguments.join(" "))
@@ -184,17 +197,29 @@ mod tests {
 
     #[test]
     fn valid_finders_parse_and_print() {
-        for line in ["sim --seeds 20", "test -p zk-proto --lib x", "A=1 test -p zk-proto x::y"] {
+        let sims = ["sim --seeds 20", "sim --coordination --seeds 20"];
+        for line in
+            sims.into_iter().chain(["test -p zk-proto --lib x", "A=1 test -p zk-proto x::y"])
+        {
             assert_eq!(Finder::parse(line).unwrap().to_string(), line);
         }
-        assert_eq!(Finder::parse("sim").unwrap(), Finder::Sim { seeds: SEEDS });
+        let default = Finder::Sim { is_coordination: false, seeds: SEEDS };
+        assert_eq!(Finder::parse("sim").unwrap(), default);
         let finder = Finder::parse("test -p zk-recipes --test in_memory guard::x").unwrap();
         assert_eq!(finder.test_name(), Some("x"));
     }
 
     #[test]
     fn invalid_finders_are_rejected() {
-        for line in ["", "test", "sim --seeds", "sim --seeds many", "A=1 sim", "run x"] {
+        for line in [
+            "",
+            "test",
+            "sim --seeds",
+            "sim --seeds many",
+            "sim --coordination x",
+            "A=1 sim",
+            "run x",
+        ] {
             assert!(Finder::parse(line).is_err(), "{line}");
         }
     }

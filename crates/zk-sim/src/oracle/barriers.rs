@@ -1,0 +1,209 @@
+//! Checks of a double barrier: all members of a generation enter together and leave together, and a
+//! member that does not enter leaves nothing behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zk_testing::server::{Commit, Effect, Tree};
+
+use super::Oracle;
+
+/// Path of the barrier's node.
+pub(crate) const BARRIER_PATH: &str = "/barriers/load";
+const BELOW: &str = "/barriers/load/";
+const READY: &str = "ready";
+/// Beginning of the names of nodes that are no members: those of clients that delete `ready`.
+const CLOSER: &str = "closing-";
+
+/// The nodes and the generations of the barrier.
+#[derive(Debug, Default)]
+pub(crate) struct Barriers {
+    /// Number of members that enter together.
+    size: usize,
+    /// Members at the leader, with their `czxid` and session.
+    members: BTreeMap<String, (i64, i64)>,
+    /// The members of each generation, the last one first. The first one is open if `is_open`.
+    generations: Vec<Vec<String>>,
+    is_open: bool,
+    /// Members that an operator has deleted. If the barrier had opened before, they missed it.
+    operated: BTreeSet<String>,
+    /// All members that a session has created.
+    created: BTreeMap<i64, Vec<String>>,
+}
+
+/// Point in time at which a session begins to enter: the number of members that it had created.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    session: i64,
+    count: usize,
+}
+
+impl Barriers {
+    pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
+        let Commit { zxid, session_id: session, effect } = commit;
+        match effect {
+            Effect::SessionClosed => self.members.retain(|_, (_, owner)| *owner != session),
+            Effect::Created(path) => match path.strip_prefix(BELOW) {
+                Some(READY) => return self.opened(),
+                Some(name) if name.starts_with(CLOSER) => {}
+                Some(_) => {
+                    let owner = tree.node(path).map_or(0, |node| node.stat().ephemeral_owner);
+                    self.members.insert(path.to_owned(), (zxid, owner));
+                    self.created.entry(owner).or_default().push(path.to_owned());
+                }
+                None => {}
+            },
+            Effect::Deleted(path) => match path.strip_prefix(BELOW) {
+                Some(READY) => {
+                    self.is_open = false;
+                    let left = self.left_of(0);
+                    if !left.is_empty() {
+                        return Err(format!("closed by {session:#x} before {left:?} have left"));
+                    }
+                }
+                Some(_) => {
+                    let owner = self.members.remove(path).map(|(_, owner)| owner);
+                    if owner.is_some_and(|owner| owner != session) {
+                        self.operated.insert(path.to_owned());
+                    }
+                }
+                None => {}
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn opened(&mut self) -> Result<(), String> {
+        let mut by_age: Vec<(i64, &String)> =
+            self.members.iter().map(|(path, (czxid, _))| (*czxid, path)).collect();
+        by_age.sort_unstable();
+        let count = by_age.len();
+        let oldest = by_age.into_iter().take(self.size);
+        let oldest: Vec<String> = oldest.map(|(_, path)| path.clone()).collect();
+        // A repeated create may bring back the name of a node that an operator has deleted.
+        let had = |it: &String| self.generation_of(it).is_some() && !self.operated.contains(it);
+        let before = oldest.iter().find(|it| had(it));
+        let result = match (count < self.size, before) {
+            (true, _) => Err(format!("opened with {count} members of {}", self.size)),
+            (_, Some(before)) => Err(format!("opened again with {before}")),
+            _ => Ok(()),
+        };
+        self.generations.insert(0, oldest);
+        self.is_open = true;
+        result
+    }
+
+    /// Returns the members of a generation that have neither left nor died.
+    fn left_of(&self, generation: usize) -> Vec<&String> {
+        let members = self.generations.get(generation).into_iter().flatten();
+        members.filter(|path| self.members.contains_key(*path)).collect()
+    }
+
+    fn generation_of(&self, node: &str) -> Option<usize> {
+        self.generations.iter().position(|members| members.iter().any(|it| it == node))
+    }
+
+    fn entered(&self, node: &str) -> Result<(), String> {
+        match self.generation_of(node) {
+            Some(_) => Ok(()),
+            None => Err(format!("{node} entered, and the barrier never opened with it")),
+        }
+    }
+
+    fn left(&self, node: &str) -> Result<(), String> {
+        let generation = self.generation_of(node);
+        let left = generation.map(|number| self.left_of(number)).unwrap_or_default();
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{node} left before {left:?}")),
+        }
+    }
+
+    fn begin(&self, session: i64) -> Begun {
+        Begun { session, count: self.created.get(&session).map_or(0, Vec::len) }
+    }
+
+    /// Checks a timeout: no node of the member is left, and the barrier did not open with it.
+    fn timed_out(&self, begun: Begun) -> Result<(), String> {
+        let created = self.created.get(&begun.session).and_then(|all| all.get(begun.count..));
+        for node in created.unwrap_or_default() {
+            if self.members.contains_key(node) {
+                return Err(format!("{node} is there after the timeout"));
+            }
+            if self.generation_of(node).is_some() && !self.operated.contains(node) {
+                return Err(format!("the barrier opened with {node}, which timed out"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.members.keys()
+    }
+}
+
+impl Oracle {
+    /// Sets the number of members that enter the barrier together.
+    pub(crate) fn set_barrier_size(&mut self, size: usize) {
+        self.barriers.size = size;
+    }
+
+    pub(crate) fn member_begins(&self, session: i64) -> Begun {
+        self.barriers.begin(session)
+    }
+
+    pub(crate) fn member_entered(&mut self, node: &str) {
+        self.log(format_args!("{node} entered"));
+        let entered = self.barriers.entered(node);
+        self.must("I21", entered);
+    }
+
+    pub(crate) fn member_left(&mut self, node: &str) {
+        self.log(format_args!("{node} left with all others"));
+        let left = self.barriers.left(node);
+        self.must("I21", left);
+    }
+
+    pub(crate) fn member_timed_out(&mut self, begun: Begun) {
+        self.log(format_args!("a member of {:#x} timed out", begun.session));
+        let timed_out = self.barriers.timed_out(begun);
+        self.must("I21", timed_out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn barriers(size: usize, members: &[(&str, i64)]) -> Barriers {
+        let mut barriers = Barriers { size, ..Barriers::default() };
+        for (name, czxid) in members {
+            barriers.members.insert((*name).to_owned(), (*czxid, 7));
+            barriers.created.entry(7).or_default().push((*name).to_owned());
+        }
+        barriers
+    }
+
+    #[test]
+    fn only_the_oldest_members_enter_and_leave_together() {
+        let mut barriers = barriers(2, &[("c", 1), ("a", 2), ("b", 3)]);
+        assert!(barriers.opened().is_ok());
+        assert!(barriers.entered("c").is_ok() && barriers.entered("a").is_ok());
+        assert!(barriers.entered("b").is_err());
+        assert!(barriers.left("a").is_err());
+        barriers.members.retain(|name, _| name == "b");
+        assert!(barriers.left("a").is_ok());
+        assert!(barriers.opened().is_err(), "one member of two");
+    }
+
+    #[test]
+    fn timed_out_member_must_leave_nothing() {
+        let mut barriers = barriers(1, &[("a", 1)]);
+        let begun = barriers.begin(7);
+        assert!(barriers.timed_out(begun).is_ok());
+        assert!(barriers.timed_out(Begun { session: 7, count: 0 }).is_err());
+        assert!(barriers.opened().is_ok());
+        barriers.members.clear();
+        assert!(barriers.timed_out(Begun { session: 7, count: 0 }).is_err());
+    }
+}

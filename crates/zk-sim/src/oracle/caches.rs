@@ -1,0 +1,195 @@
+//! Checks of a cache: every state that it reports has existed, each node only moves forward, and the
+//! changes lead from one snapshot to the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zk_coordination::{CachedNode, Change, Snapshot};
+use zk_testing::server::{Commit, Effect, Tree};
+
+use super::Oracle;
+
+/// Root of the tree that caches follow.
+pub(crate) const TREE_ROOT: &str = "/tree";
+const BELOW: &str = "/tree/";
+
+/// State of a node: its `czxid`, its `mzxid`, and its data.
+type State = (i64, i64, Vec<u8>);
+
+/// The history of the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Caches {
+    /// All states of each node.
+    states: BTreeMap<String, BTreeSet<State>>,
+    /// The nodes that were deleted, with the `czxid` of each.
+    deleted: BTreeSet<(String, i64)>,
+    /// The nodes at the leader: `czxid` and session.
+    nodes: BTreeMap<String, (i64, i64)>,
+}
+
+/// A copy of the tree, made from the changes of a cache.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    nodes: BTreeMap<String, State>,
+    /// The largest `mzxid` seen of each path, also over sessions of the cache.
+    newest: BTreeMap<String, i64>,
+}
+
+impl Caches {
+    pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) {
+        let Commit { session_id: session, effect, .. } = commit;
+        let is_ours = |path: &str| path == TREE_ROOT || path.starts_with(BELOW);
+        match effect {
+            Effect::Created(path) | Effect::Changed(path) if is_ours(path) => {
+                let Some(node) = tree.node(path) else { return };
+                // A transaction may delete a node and create it again.
+                let stat = node.stat();
+                let new = (stat.czxid, stat.ephemeral_owner);
+                if let Some((czxid, _)) = self.nodes.insert(path.to_owned(), new)
+                    && czxid != stat.czxid
+                {
+                    self.deleted.insert((path.to_owned(), czxid));
+                }
+                let state = (stat.czxid, stat.mzxid, node.data().unwrap_or_default().to_vec());
+                self.states.entry(path.to_owned()).or_default().insert(state);
+            }
+            Effect::Deleted(path) if is_ours(path) => {
+                if let Some((czxid, _)) = self.nodes.remove(path) {
+                    self.deleted.insert((path.to_owned(), czxid));
+                }
+            }
+            Effect::SessionClosed => {
+                let dead = self.nodes.extract_if(.., |_, (_, owner)| *owner == session);
+                self.deleted.extend(dead.map(|(path, (czxid, _))| (path, czxid)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that a node has had this state.
+    fn existed(&self, node: &CachedNode) -> Result<(), String> {
+        let state = state_of(node);
+        match self.states.get(node.path()).is_some_and(|states| states.contains(&state)) {
+            true => Ok(()),
+            false => Err(format!("{} was never {state:?}", node.path())),
+        }
+    }
+
+    fn was_deleted(&self, path: &str, czxid: i64) -> Result<(), String> {
+        match self.deleted.contains(&(path.to_owned(), czxid)) {
+            true => Ok(()),
+            false => Err(format!("{path} of {czxid:#x} was not deleted")),
+        }
+    }
+
+    /// Checks a change, and applies it to the replayed tree.
+    fn changed(&self, replay: &mut Replay, change: &Change) -> Result<(), String> {
+        let parent = |path: &str| path.rfind('/').map(|at| path[..at].to_owned());
+        match change {
+            Change::Created { new } => {
+                self.existed(new)?;
+                let parent = parent(new.path()).filter(|_| new.path() != TREE_ROOT);
+                if let Some(parent) = parent.filter(|it| !replay.nodes.contains_key(it)) {
+                    return Err(format!("{} was created without {parent}", new.path()));
+                }
+                match replay.put(new)? {
+                    Some(old) => Err(format!("{} was created upon {old:?}", new.path())),
+                    None => Ok(()),
+                }
+            }
+            Change::DataChanged { old, new } => {
+                self.existed(new)?;
+                if old.stat().czxid != new.stat().czxid {
+                    return Err(format!("{} is another node than before", new.path()));
+                }
+                match replay.put(new)? {
+                    Some(before) if before == state_of(old) => Ok(()),
+                    before => Err(format!("{} was changed upon {before:?}", new.path())),
+                }
+            }
+            Change::Deleted { path, old } => {
+                let before = replay.nodes.remove(&**path);
+                if before != old.as_deref().map(state_of) {
+                    return Err(format!("{path} was deleted: {old:?}, upon {before:?}"));
+                }
+                let below = format!("{path}/");
+                if let Some(child) = replay.nodes.keys().find(|it| it.starts_with(&below)) {
+                    return Err(format!("{path} was deleted before {child}"));
+                }
+                before.map_or(Ok(()), |(czxid, ..)| self.was_deleted(path, czxid))
+            }
+            Change::Unreadable { path, .. } => Err(format!("{path} is readable")),
+            Change::Stopped(error) => Err(format!("the cache stopped: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the state of the leader's tree, to a depth.
+    fn expected(tree: &Tree, depth: Option<usize>) -> BTreeMap<String, State> {
+        let is_in_scope = |path: &str| match path.strip_prefix(TREE_ROOT) {
+            Some("") => true,
+            Some(below) if below.starts_with('/') => {
+                depth.is_none_or(|depth| below.matches('/').count() <= depth)
+            }
+            _ => false,
+        };
+        let nodes = tree.iter().filter(|(path, _)| is_in_scope(path));
+        let state = |(path, node): (&str, &zk_testing::server::Node)| {
+            let data = node.data().unwrap_or_default().to_vec();
+            (path.to_owned(), (node.stat().czxid, node.stat().mzxid, data))
+        };
+        nodes.map(state).collect()
+    }
+}
+
+impl Replay {
+    /// Starts from a snapshot. It must not be older than what was replayed before.
+    fn restart(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        self.nodes.clear();
+        snapshot.iter().try_for_each(|node| self.put(node).map(drop))
+    }
+
+    /// Stores a node. Returns the one before.
+    fn put(&mut self, node: &CachedNode) -> Result<Option<State>, String> {
+        let state = state_of(node);
+        let newest = self.newest.entry(node.path().to_owned()).or_default();
+        if state.1 < *newest {
+            return Err(format!("{} went back from {newest:#x} to {state:?}", node.path()));
+        }
+        *newest = state.1;
+        Ok(self.nodes.insert(node.path().to_owned(), state))
+    }
+
+    /// Compares the replayed tree with a snapshot that has the same changes.
+    pub(crate) fn equals(&self, snapshot: &Snapshot) -> Result<(), String> {
+        let nodes: BTreeMap<String, State> =
+            snapshot.iter().map(|node| (node.path().to_owned(), state_of(node))).collect();
+        match nodes == self.nodes {
+            true => Ok(()),
+            false => Err(format!("the changes lead to {:?}, and not to {nodes:?}", self.nodes)),
+        }
+    }
+
+    /// Returns true if the replayed tree is that of the leader.
+    pub(crate) fn is_current(&self, tree: &Tree, depth: Option<usize>) -> bool {
+        self.nodes == Caches::expected(tree, depth)
+    }
+}
+
+fn state_of(node: &CachedNode) -> State {
+    (node.stat().czxid, node.stat().mzxid, node.data().to_vec())
+}
+
+impl Oracle {
+    pub(crate) fn cache_restarts(&mut self, replay: &mut Replay, snapshot: &Snapshot) {
+        let existed = snapshot.iter().try_for_each(|node| self.caches.existed(node));
+        self.must("I20", existed);
+        let restarted = replay.restart(snapshot);
+        self.must("I20", restarted);
+    }
+
+    pub(crate) fn cache_changed(&mut self, replay: &mut Replay, change: &Change) {
+        self.log(format_args!("a cache: {change:?}"));
+        let changed = self.caches.changed(replay, change);
+        self.must("I20", changed);
+    }
+}

@@ -1,0 +1,286 @@
+//! Checks of a group: each member's node belongs to its process and has its data, no process touches
+//! the node of another one, and none deletes its own node before it has closed it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
+use zk_coordination::Members;
+use zk_testing::server::{Commit, Effect, Tree};
+
+use super::Oracle;
+use crate::clock::now;
+
+/// Path of the group.
+pub(crate) const GROUP_PATH: &str = "/services/web";
+const BELOW: &str = "/services/web/";
+
+/// State of a member's node: its path, its `czxid`, its owner, and its data.
+type State = (String, i64, i64, Vec<u8>);
+
+/// The members of the group, and their processes.
+#[derive(Debug, Default)]
+pub(crate) struct Registrations {
+    /// The nodes at the leader.
+    nodes: BTreeMap<String, State>,
+    /// All states that nodes have had.
+    states: BTreeSet<State>,
+    /// The owner of the node before each node. The transaction that replaces a node compares only
+    /// versions, so it may replace a new node of another owner, as `PersistentNode` documents.
+    before: BTreeMap<String, i64>,
+    /// How often each node has become missing.
+    gaps: BTreeMap<String, u64>,
+    changed_at: Option<Instant>,
+    /// Nodes that an operator has deleted. Their owners may miss that for a round trip, and then write
+    /// or delete the node of another owner, because the server compares only versions.
+    operated: BTreeSet<String>,
+    /// The process of each session, and the last process of each slot.
+    owners: BTreeMap<i64, u64>,
+    processes: BTreeMap<usize, u64>,
+    /// The handle of each process.
+    handles: BTreeMap<u64, Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    path: String,
+    /// The session of the process's last run, if this handle or a dropped one knows it.
+    previous: Option<i64>,
+    end: End,
+    /// The process has dropped an earlier handle, which deletes its node in the background.
+    has_dropped: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    /// The handle is closed or dropped, and nothing has confirmed the deletion.
+    Begun,
+    Confirmed,
+}
+
+impl Registrations {
+    pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
+        let Commit { session_id: session, effect, .. } = commit;
+        match effect {
+            Effect::SessionClosed => {
+                let dead: Vec<String> = self.nodes_of(session);
+                dead.iter().for_each(|path| self.remove(path));
+                Ok(())
+            }
+            Effect::Created(path) | Effect::Changed(path) if path.starts_with(BELOW) => {
+                let Some(node) = tree.node(path) else { return Ok(()) };
+                let (stat, data) = (node.stat(), node.data().unwrap_or_default().to_vec());
+                let state = (path.to_owned(), stat.czxid, stat.ephemeral_owner, data);
+                self.states.insert(state.clone());
+                self.changed_at = Some(now());
+                let before = self.nodes.insert(path.to_owned(), state);
+                self.may_write(path, session, stat.ephemeral_owner, before.is_none())
+            }
+            Effect::Deleted(path) if path.starts_with(BELOW) => {
+                let owner = self.nodes.get(path).map_or(0, |(_, _, owner, _)| *owner);
+                // A transaction may create the node again.
+                let is_gone = !tree.contains(path);
+                if is_gone {
+                    self.remove(path);
+                }
+                if !self.owners.contains_key(&session) {
+                    self.operated.insert(path.to_owned());
+                }
+                self.may_delete(path, session, owner, is_gone)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.changed_at = Some(now());
+        if let Some((_, _, owner, _)) = self.nodes.remove(path) {
+            self.before.insert(path.to_owned(), owner);
+        }
+        *self.gaps.entry(path.to_owned()).or_default() += 1;
+    }
+
+    fn nodes_of(&self, session: i64) -> Vec<String> {
+        let own = self.nodes.values().filter(|(_, _, owner, _)| *owner == session);
+        own.map(|(path, ..)| path.clone()).collect()
+    }
+
+    /// Returns the process and the handle of a session, unless the session is an operator's.
+    fn handle(&self, session: i64) -> Option<(u64, &Handle)> {
+        let process = *self.owners.get(&session)?;
+        Some((process, self.handles.get(&process)?))
+    }
+
+    fn may_write(&self, path: &str, by: i64, owner: i64, is_new: bool) -> Result<(), String> {
+        let Some((process, handle)) = self.handle(by) else { return Ok(()) };
+        let is_own = self.owners.get(&owner) == Some(&process) || self.operated.contains(path);
+        match handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
+            true => Err(format!("{by:#x} wrote {path} of {owner:#x}: {handle:?}")),
+            false => Ok(()),
+        }
+    }
+
+    fn may_delete(&self, path: &str, by: i64, owner: i64, is_gone: bool) -> Result<(), String> {
+        let Some((process, handle)) = self.handle(by) else { return Ok(()) };
+        let is_own = self.owners.get(&owner) == Some(&process) || handle.previous == Some(owner);
+        let before = self.before.get(path).and_then(|owner| self.owners.get(owner));
+        let is_exempt = !is_gone && before == Some(&process) || self.operated.contains(path);
+        if !is_own && !is_exempt {
+            return Err(format!("{by:#x} deleted {path} of {owner:#x}: {handle:?}"));
+        }
+        match is_gone && handle.end == End::Open && !handle.has_dropped {
+            true => Err(format!("{by:#x} deleted its node {path}: {handle:?}")),
+            false => Ok(()),
+        }
+    }
+
+    fn present(&self, process: u64, czxid: i64, owner: i64) -> Result<(), String> {
+        let is_own = self.owners.get(&owner) == Some(&process);
+        let path = self.handles.get(&process).map(|handle| &handle.path);
+        let mut states = self.states.iter();
+        let existed = states.any(|it| Some(&it.0) == path && it.1 == czxid && it.2 == owner);
+        match is_own && existed {
+            true => Ok(()),
+            false => Err(format!("{path:?} of {owner:#x}, {czxid:#x} is said to be present")),
+        }
+    }
+
+    fn written(&self, process: u64, data: &[u8]) -> Result<(), String> {
+        match self.states.iter().any(|(.., written)| written == data) {
+            true => Ok(()),
+            false => Err(format!("process {process} did not write {data:?}")),
+        }
+    }
+
+    fn closed(&mut self, process: u64) -> Result<(), String> {
+        let Some(handle) = self.handles.get_mut(&process) else { return Ok(()) };
+        handle.end = End::Confirmed;
+        let owner = self.nodes.get(&handle.path).map(|(_, _, owner, _)| owner);
+        let is_own = owner.is_some_and(|owner| self.owners.get(owner) == Some(&process));
+        match is_own && !handle.has_dropped {
+            true => Err(format!("{} is there after it was closed", handle.path)),
+            false => Ok(()),
+        }
+    }
+
+    fn members(&self, members: &Members) -> Result<(), String> {
+        for (id, member) in members.iter() {
+            let path = format!("{BELOW}{id}");
+            let state = (path, member.czxid(), member.session_id(), member.data().to_vec());
+            if !self.states.contains(&state) {
+                return Err(format!("there never was a member {state:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.nodes.keys()
+    }
+}
+
+impl Oracle {
+    /// Records a new process in a slot. Returns its number, and a session of the process before.
+    pub(crate) fn process_begins(&mut self, slot: usize) -> (u64, Option<i64>) {
+        let all = &mut self.registrations;
+        let number = u64::try_from(all.processes.values().count()).unwrap_or(0);
+        let number = number.max(all.processes.values().max().map_or(0, |last| last + 1));
+        let before = all.processes.insert(slot, number);
+        let mut owned = all.owners.iter().filter(|(_, process)| Some(**process) == before);
+        (number, owned.next_back().map(|(session, _)| *session))
+    }
+
+    /// Records that the server has accepted a session of the process in a slot.
+    pub(crate) fn session_accepted(&mut self, slot: usize, session: i64) {
+        let all = &mut self.registrations;
+        if let Some(process) = all.processes.get(&slot) {
+            all.owners.entry(session).or_insert(*process);
+        }
+    }
+
+    /// Records a new handle of a process.
+    pub(crate) fn handle_begins(&mut self, process: u64, path: &str, previous: Option<i64>) {
+        self.log(format_args!("process {process} keeps {path}, after {previous:x?}"));
+        let all = &mut self.registrations;
+        let before = all.handles.get(&process);
+        let has_dropped = before.is_some_and(|it| it.has_dropped || it.end != End::Confirmed);
+        let previous = previous.or_else(|| before?.previous);
+        let handle = Handle { path: path.to_owned(), previous, end: End::Open, has_dropped };
+        all.handles.insert(process, handle);
+    }
+
+    /// Records that a handle is about to be closed or dropped.
+    pub(crate) fn handle_closes(&mut self, process: u64) {
+        self.log(format_args!("process {process} closes its node"));
+        if let Some(handle) = self.registrations.handles.get_mut(&process) {
+            handle.end = End::Begun;
+        }
+    }
+
+    pub(crate) fn handle_closed(&mut self, process: u64) {
+        self.log(format_args!("process {process} has closed its node"));
+        let closed = self.registrations.closed(process);
+        self.must("I19", closed);
+    }
+
+    pub(crate) fn handle_present(&mut self, process: u64, czxid: i64, owner: i64) {
+        let present = self.registrations.present(process, czxid, owner);
+        self.must("I19", present);
+    }
+
+    pub(crate) fn handle_written(&mut self, process: u64, data: &[u8]) {
+        let written = self.registrations.written(process, data);
+        self.must("I19", written);
+    }
+
+    pub(crate) fn members_read(&mut self, members: &Members) {
+        let members = self.registrations.members(members);
+        self.must("I19", members);
+    }
+
+    /// Returns true if the node at the path belongs to this session and has this data.
+    pub(crate) fn is_registered(&self, path: &str, session: i64, data: &[u8]) -> bool {
+        let node = self.registrations.nodes.get(path);
+        node.is_some_and(|(_, _, owner, found)| *owner == session && found == data)
+    }
+
+    /// Returns how often the node has become missing.
+    pub(crate) fn gaps(&self, path: &str) -> u64 {
+        self.registrations.gaps.get(path).copied().unwrap_or(0)
+    }
+
+    /// Returns true if the members are those of the leader.
+    pub(crate) fn is_group(&self, members: &Members) -> bool {
+        let own =
+            members.iter().map(|(id, it)| (format!("{BELOW}{id}"), it.czxid(), it.data().to_vec()));
+        let nodes = self.registrations.nodes.values();
+        own.eq(nodes.map(|(path, czxid, _, data)| (path.clone(), *czxid, data.clone())))
+    }
+
+    /// Returns when the group has changed last.
+    pub(crate) fn group_changed_at(&self) -> Option<Instant> {
+        self.registrations.changed_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_may_only_touch_its_own_node() {
+        let mut all = Registrations { owners: [(7, 1), (8, 2)].into(), ..Registrations::default() };
+        let path = format!("{BELOW}a");
+        let handle =
+            |end| Handle { path: path.clone(), previous: Some(5), end, has_dropped: false };
+        all.handles.insert(1, handle(End::Open));
+        assert!(all.may_write(&path, 7, 7, true).is_ok());
+        assert!(all.may_write(&path, 7, 8, false).is_err());
+        assert!(all.may_delete(&path, 7, 8, false).is_err());
+        assert!(all.may_delete(&path, 7, 7, true).is_err(), "a gap");
+        assert!(all.may_delete(&path, 7, 5, false).is_ok(), "the node of the last run");
+        assert!(all.may_delete(&path, 99, 7, true).is_ok(), "an operator");
+        all.handles.insert(1, handle(End::Confirmed));
+        assert!(all.may_write(&path, 7, 7, true).is_err(), "created after the close");
+    }
+}

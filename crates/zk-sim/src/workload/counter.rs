@@ -1,0 +1,151 @@
+//! Additions to an [`AtomicLong`], sometimes with an id, and sometimes with a lock.
+
+use zk_coordination::{AtomicError, AtomicLong};
+use zk_recipes::LockError;
+use zk_session::{Client, ErrorOrigin, Outcome, PathError};
+
+use super::contender::rest;
+use super::{Impatient, Seat};
+use crate::oracle::{Added, Addition, COUNTER_PATH};
+use crate::plan::Plan;
+use crate::world::World;
+
+/// Does one operation. Returns true if the session is over.
+pub(super) async fn once(seat: &mut Seat) -> bool {
+    let Ok(counter) = counter(&seat.client, &seat.world.plan) else { return true };
+    let is_once = seat.rng.chance(seat.world.plan.coordination.once);
+    let repeats = is_once && seat.rng.chance(0.5);
+    let style = seat.rng.below(20);
+    let done = match style {
+        0 | 1 => read(&seat.world, &counter).await,
+        2 | 3 => {
+            let future = Some(Box::pin(add(&seat.world, &seat.client, &counter, is_once, repeats)));
+            let patience = seat.rng.below(12);
+            (Impatient { future, patience }).await.unwrap_or(Ok(()))
+        }
+        _ => add(&seat.world, &seat.client, &counter, is_once, repeats).await,
+    };
+    match done {
+        Ok(()) => seat.world.oracle().had(),
+        Err(error) => {
+            // The error of a request may hide that the session ended while the call paused.
+            let is_over =
+                seat.client.end_reason().is_some() || judge(&seat.world, &seat.name, &error);
+            if !is_over {
+                rest(seat).await;
+            }
+            return is_over;
+        }
+    }
+    false
+}
+
+async fn read(world: &World, counter: &AtomicLong) -> Result<(), AtomicError> {
+    let number = counter.get().await?;
+    world.oracle().number_read(number);
+    Ok(())
+}
+
+/// An addition that runs. Its outcome is unknown if it is dropped.
+struct Running<'a> {
+    world: &'a World,
+    addition: Addition,
+    added: Added,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.world.oracle().addition_ends(&self.addition, self.added);
+    }
+}
+
+/// Adds a number. With `repeats`, it repeats an earlier operation with an unknown outcome.
+async fn add(
+    world: &World,
+    client: &Client,
+    counter: &AtomicLong,
+    is_once: bool,
+    repeats: bool,
+) -> Result<(), AtomicError> {
+    let (number, session) = (world.next_number(), client.session_id());
+    let delta = match world.plan.coordination.adds_one {
+        true => 1,
+        // No difference of two of these numbers is one of them by chance.
+        false => i64::try_from(number).unwrap_or(1) * 1_000 + 7,
+    };
+    let earlier = if repeats { world.oracle().unresolved_operation() } else { None };
+    let (id, delta) = earlier.unwrap_or_else(|| (format!("{number}"), delta));
+    let is_unique = !world.plan.coordination.adds_one;
+    let addition = match is_once {
+        true => world.oracle().once_begins(session, &id, delta),
+        false => world.oracle().addition_begins(session, delta, is_unique),
+    };
+    let mut running = Running { world, addition, added: Added::Unknown };
+    let added = match is_once {
+        true => counter.add_once(&id, delta).await,
+        false => counter.add(delta).await,
+    };
+    running.added = match &added {
+        Ok(number) => Added::Applied(*number),
+        Err(error) if error.outcome() == Outcome::NotApplied => Added::NotApplied,
+        Err(_) => Added::Unknown,
+    };
+    added.map(drop)
+}
+
+/// Returns true if the session is over. Any other error is a violation, unless contention or a lost
+/// reply explains it.
+fn judge(world: &World, name: &str, error: &AtomicError) -> bool {
+    let is_operated = world.oracle().any_operated();
+    let (is_over, is_fine) = match error {
+        AtomicError::Client(error) | AtomicError::Lock(LockError::Client(error)) => {
+            (error.origin() == ErrorOrigin::Session, error.outcome() == Outcome::Unknown)
+        }
+        AtomicError::Contended { .. } => (false, true),
+        AtomicError::Lock(LockError::NodeDeleted { .. }) => (false, is_operated),
+        _ => (false, false),
+    };
+    let mut oracle = world.oracle();
+    oracle.log(format_args!("{name}: {error}"));
+    if !is_over && !is_fine {
+        oracle.violated("I18", format!("{name}: {error}"));
+    }
+    is_over
+}
+
+/// Adds a number without faults, and settles all operations with an unknown outcome.
+pub(super) async fn exam(world: &World, client: &Client, label: &str) -> Result<(), LockError> {
+    let counter = counter(client, &world.plan)?;
+    // The oracle tells additions by their sessions, so there must be one.
+    while client.session_id() == 0 {
+        client.exists("/").await.map(drop).or_else(|error| match error.origin() {
+            ErrorOrigin::Network => Ok(()),
+            _ => Err(error),
+        })?;
+    }
+    let examine = async {
+        add(world, client, &counter, false, false).await?;
+        while world.oracle().unresolved_operation().is_some() {
+            add(world, client, &counter, true, true).await?;
+        }
+        read(world, &counter).await
+    };
+    match examine.await {
+        Ok(()) => Ok(()),
+        Err(AtomicError::Client(error) | AtomicError::Lock(LockError::Client(error))) => {
+            Err(LockError::Client(error))
+        }
+        Err(error) => {
+            world.oracle().violated("I18", format!("{label}, all well: {error}"));
+            Ok(())
+        }
+    }
+}
+
+fn counter(client: &Client, plan: &Plan) -> Result<AtomicLong, PathError> {
+    let counter = AtomicLong::new(client, COUNTER_PATH)?;
+    match plan.coordination.promoted_after {
+        Some(after) => counter.promote_to_lock(plan.lock_path, after),
+        None => Ok(counter),
+    }
+}

@@ -1,0 +1,141 @@
+//! Members of a [`DoubleBarrier`].
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::{sleep, timeout};
+use zk_coordination::session::ErrorKind;
+use zk_coordination::{BarrierError, DoubleBarrier, Entered};
+use zk_session::{Client, ErrorOrigin};
+
+use super::contender::rest;
+use super::{Impatient, Seat};
+use crate::oracle::BARRIER_PATH;
+use crate::world::World;
+
+/// Enters and leaves once. Returns true if the session is over.
+pub(super) async fn once(seat: &mut Seat) -> bool {
+    let members = seat.world.plan.coordination.members;
+    let Ok(barrier) = DoubleBarrier::new(&seat.client, BARRIER_PATH, members) else { return true };
+    let entered = match enter(seat, &barrier).await {
+        Ok(entered) => entered,
+        Err(error) => {
+            let is_over = judge(&seat.world, &seat.name, &error);
+            if !is_over {
+                rest(seat).await;
+            }
+            return is_over;
+        }
+    };
+    let Some(entered) = entered else {
+        rest(seat).await;
+        return false;
+    };
+    seat.world.oracle().had();
+    seat.world.oracle().member_entered(entered.node());
+    sleep(seat.rng.around(seat.world.plan.hold.typical)).await;
+    let left = leave(seat, entered).await;
+    left.is_err_and(|error| judge(&seat.world, &seat.name, &error))
+}
+
+/// Enters in one of several ways. The faults may end at any time, so no member waits without a limit.
+async fn enter(seat: &mut Seat, barrier: &DoubleBarrier) -> Result<Option<Entered>, BarrierError> {
+    let (style, polls) = (seat.rng.below(8), seat.rng.below(60));
+    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    let begun = seat.world.oracle().member_begins(seat.client.session_id());
+    match style {
+        0 => {
+            let future = Some(Box::pin(barrier.enter()));
+            let dropped = Impatient { future, patience: polls };
+            timeout(patience, dropped).await.ok().flatten().transpose()
+        }
+        1..=4 => {
+            let entered = barrier.enter_timeout(patience).await;
+            if let Ok(None) = &entered {
+                seat.world.oracle().member_timed_out(begun);
+            }
+            entered
+        }
+        _ => timeout(patience, barrier.enter()).await.ok().transpose(),
+    }
+}
+
+/// Leaves in one of several ways.
+async fn leave(seat: &mut Seat, mut entered: Entered) -> Result<(), BarrierError> {
+    let node = entered.node().to_owned();
+    let (style, polls) = (seat.rng.below(8), seat.rng.below(8));
+    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    match style {
+        0 => return Ok(()),
+        1 => {
+            let future = Some(Box::pin(entered.leave()));
+            let left = (Impatient { future, patience: polls }).await;
+            let Some(left) = left else { return Ok(()) };
+            left?;
+        }
+        2 | 3 if !entered.leave_timeout(patience).await? => entered.leave().await?,
+        2 | 3 => {}
+        _ => entered.leave().await?,
+    }
+    seat.world.oracle().member_left(&node);
+    Ok(())
+}
+
+/// Returns true if the session is over. Any other error is a violation, unless the server did not
+/// answer after a timeout.
+fn judge(world: &World, name: &str, error: &BarrierError) -> bool {
+    let is_operated = world.oracle().any_operated();
+    let (is_over, is_fine) = match error {
+        BarrierError::Client(error) => {
+            let is_fine = matches!(error.kind(), ErrorKind::TimedOut);
+            (error.origin() == ErrorOrigin::Session, is_fine)
+        }
+        BarrierError::NodeDeleted { .. } => (false, is_operated),
+        _ => (false, false),
+    };
+    let mut oracle = world.oracle();
+    oracle.log(format_args!("{name}: {error}"));
+    if !is_over && !is_fine {
+        oracle.violated("I21", format!("{name}: {error}"));
+    }
+    is_over
+}
+
+/// Lets all live clients enter and leave together, without faults.
+pub(crate) async fn exam(world: &World, patience: Duration) {
+    let mut clients: Vec<Client> = Vec::new();
+    for slot in 0..world.slots() {
+        let client = world.slot(slot).client.clone();
+        // The session may have expired without the client's knowledge.
+        if let Some(client) = client
+            && let Ok(Ok(_)) = timeout(patience, client.sync("/")).await
+        {
+            clients.push(client);
+        }
+    }
+    if clients.is_empty() {
+        return;
+    }
+    world.oracle().set_barrier_size(clients.len());
+    let together = join_all(clients.iter().map(|client| member(world, client, clients.len())));
+    match timeout(patience, together).await {
+        Ok(results) => {
+            if let Some(error) = results.into_iter().find_map(Result::err) {
+                world.oracle().violated("I21", format!("a member, all well: {error}"));
+            }
+        }
+        Err(_) => {
+            let text = format!("{} members waited for {patience:?} with all well", clients.len());
+            world.oracle().violated("I21", text);
+        }
+    }
+}
+
+async fn member(world: &World, client: &Client, members: usize) -> Result<(), BarrierError> {
+    let mut entered = DoubleBarrier::new(client, BARRIER_PATH, members)?.enter().await?;
+    let node = entered.node().to_owned();
+    world.oracle().member_entered(&node);
+    entered.leave().await?;
+    world.oracle().member_left(&node);
+    Ok(())
+}

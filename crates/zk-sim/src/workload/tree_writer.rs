@@ -1,0 +1,45 @@
+//! Changes of the tree that caches follow.
+
+use zk_session::{Client, CreateMode, Error, ErrorCode, ErrorOrigin};
+
+use super::Seat;
+use super::contender::rest;
+use crate::oracle::TREE_ROOT;
+
+/// Changes the tree once. Returns true if the session is over.
+pub(super) async fn once(seat: &mut Seat) -> bool {
+    let path = (0..seat.rng.below(4)).fold(TREE_ROOT.to_owned(), |path, _| {
+        let name = seat.rng.pick(&["a", "b", "b c"]);
+        format!("{path}/{name}")
+    });
+    let data = format!("{}#{}", seat.name, seat.world.next_number());
+    let client = seat.client.clone();
+    let done = match seat.rng.below(10) {
+        0..=3 => client.create(&path, data.as_bytes(), CreateMode::Persistent).await.map(drop),
+        4 => client.create(&path, data.as_bytes(), CreateMode::Ephemeral).await.map(drop),
+        5 | 6 => client.set_data(&path, data.as_bytes(), None).await.map(drop),
+        7 | 8 => client.delete(&path, None).await,
+        _ => recreate(&client, &path).await,
+    };
+    match done {
+        Ok(()) => seat.world.oracle().had(),
+        Err(error) if error.origin() == ErrorOrigin::Session => return true,
+        Err(error) if error.origin() == ErrorOrigin::Server => {}
+        Err(_) => rest(seat).await,
+    }
+    if seat.world.plan.think.is_zero() {
+        rest(seat).await;
+    }
+    false
+}
+
+/// Deletes a node and creates it again with the same data, in one transaction or in two.
+async fn recreate(client: &Client, path: &str) -> Result<(), Error> {
+    let node = client.get_data(path).await?;
+    let data = node.data.unwrap_or_default();
+    let multi = client.multi().delete(path, None).create(path, &data, CreateMode::Persistent);
+    match multi.send().await {
+        Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => Err(error),
+        replaced => replaced.map(drop),
+    }
+}
