@@ -113,7 +113,9 @@ impl Registrations {
 
     fn may_write(&self, path: &str, by: i64, owner: i64, is_new: bool) -> Result<(), String> {
         let Some((process, handle)) = self.handle(by) else { return Ok(()) };
-        let is_own = self.owners.get(&owner) == Some(&process) || self.operated.contains(path);
+        // A handle that was dropped may delete the node between a look of the next one and its write.
+        let may_have_changed = self.operated.contains(path) || handle.has_dropped && !is_new;
+        let is_own = self.owners.get(&owner) == Some(&process) || may_have_changed;
         match handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
             true => Err(format!("{by:#x} wrote {path} of {owner:#x}: {handle:?}")),
             false => Ok(()),
