@@ -26,3 +26,7 @@ pub const RETRY_MAX: Duration = Duration::from_secs(1);
 /// Characters of a parser's message about JSON that are kept. A service keeps one for each node that
 /// it cannot read.
 pub const MESSAGE_LEN_MAX: usize = 160;
+
+/// Parts of a URI pattern that are read from the data of a node. A pattern has about ten. Each part
+/// may repeat a field of the instance, which may have a megabyte.
+pub const URI_PARTS_MAX: usize = 128;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::OptionFuture;
-use zk_session::{Client, ErrorKind, Multi, SessionEnd};
+use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
@@ -109,22 +109,16 @@ impl HeldLock {
         self.held.nodes.iter().fold(self.client.multi(), |multi, node| multi.check(node, None))
     }
 
-    /// Releases the lock. Returns how the session ended, if it ended before the server confirmed
-    /// the release.
+    /// Releases the lock, and waits until the server has confirmed it; see
+    /// [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
-    /// Returns the reason of the loss if the lock was lost before.
-    pub(crate) async fn release(&self) -> Result<Option<SessionEnd>, LossReason> {
-        let Some(held) = self.take() else { return Err(LossReason::Released) };
-        match held.release_boxed().await {
-            Ok(()) => Ok(None),
-            Err(LockError::Lost(reason)) => Err(reason),
-            // The lock was held at the call. The server removes its node with the session.
-            Err(LockError::Client(error)) => match error.kind() {
-                ErrorKind::SessionEnded(end) => Ok(Some(*end)),
-                _ => Ok(None),
-            },
-            Err(_) => Ok(None),
+    /// Returns [`LockError::Lost`] if the lock was lost before. Any other error means that the lock was
+    /// held at the call.
+    pub(crate) async fn release(&self) -> Result<(), LockError> {
+        match self.take() {
+            Some(guard) => guard.release_boxed().await,
+            None => Err(LockError::Lost(LossReason::Released)),
         }
     }
 

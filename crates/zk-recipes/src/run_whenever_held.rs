@@ -20,9 +20,11 @@ use crate::terms::{Interruption, run_terms};
 ///
 /// `lock` creates the lock for the client of each session. `work` gets a [`HeldLock`], which has
 /// the fencing token. Work that changes its captures takes the form
-/// `|held| { …; async move { … } }`. `interrupted` is called for each lost lock and each failed
-/// attempt; it must not block. An expired session usually causes two calls: one for the lost lock, and
-/// one for the failed attempt on the ended session.
+/// `|held| { …; async move { … } }`.
+///
+/// `interrupted` is called for each lost lock, for each failed attempt, and for a release that the
+/// server has not confirmed. It must not block. An expired session usually causes two calls: one for
+/// the lost lock, and one for the failed attempt on the ended session.
 ///
 /// The error of `lock` converts into a [`LockError`], and the error of `work` from one, as
 /// `Box<dyn Error + Send + Sync>` does.

@@ -7,7 +7,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::pin;
 
 use futures::future::{Either, select};
-use zk_session::{Client, RetryOn, SessionManager};
+use zk_session::{Client, ErrorKind, RetryOn, SessionEnd, SessionManager};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
@@ -23,6 +23,7 @@ use crate::lock::Lock;
 /// # Errors
 /// * The error of the work, if the lock was still held at that time.
 /// * The first error of `lock` or of an acquisition for which a retry cannot help.
+/// * The error of a release for which a retry cannot help, if the work wants another term.
 pub(crate) async fn run_terms<L, E, F, T, W>(
     sessions: &SessionManager,
     lock: impl Fn(&Client) -> Result<L, E>,
@@ -50,10 +51,22 @@ where
         let ended = match select(pin!(held.lost()), pin!(work(held.clone()))).await {
             Either::Left((reason, _)) => Err(reason),
             Either::Right((result, _)) => match (held.release().await, &result) {
-                (Err(reason), _) => Err(reason),
-                // The work may have failed for the same reason.
-                (Ok(Some(end)), Err(_)) => Err(LossReason::SessionEnded(end)),
-                (Ok(_), _) => Ok(result),
+                (Ok(()), _) => Ok(result),
+                (Err(LockError::Lost(reason)), _) => Err(reason),
+                // The lock was held when the work ended.
+                (Err(error), result_of_work) => match (session_end(&error), result_of_work) {
+                    // The work may have failed for the same reason.
+                    (Some(end), Err(_)) => Err(LossReason::SessionEnded(end)),
+                    (Some(_), Ok(_)) => Ok(result),
+                    // The next term would wait for the end of this one.
+                    (None, Ok(Continue(()))) if error.retry_on() == RetryOn::Never => {
+                        return Err(error.into());
+                    }
+                    (None, _) => {
+                        interrupted(Interruption::NotReleased(error));
+                        Ok(result)
+                    }
+                },
             },
         };
         match ended {
@@ -65,6 +78,17 @@ where
                 interrupted(Interruption::Lost { token, reason });
             }
         }
+    }
+}
+
+/// Returns the end of the session. The server removes the node of a lock with the session.
+fn session_end(error: &LockError) -> Option<SessionEnd> {
+    match error {
+        LockError::Client(error) => match error.kind() {
+            ErrorKind::SessionEnded(end) => Some(*end),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -85,7 +109,7 @@ pub(crate) async fn pause_after(
     Ok(Interruption::NotAcquired(error))
 }
 
-/// The reason why the work was dropped or could not begin.
+/// The reason why the work was dropped or could not begin, or why its lock was not released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interruption {
@@ -98,6 +122,10 @@ pub enum Interruption {
     },
     /// The lock could not be acquired. Another attempt follows.
     NotAcquired(LockError),
+    /// The work has ended, and the server has not confirmed the release. If it has rejected the release,
+    /// for example with `NoAuth`, the node of the lock stays until the session ends, and nobody else
+    /// can hold the lock before.
+    NotReleased(LockError),
 }
 
 impl fmt::Display for Interruption {
@@ -108,6 +136,7 @@ impl fmt::Display for Interruption {
             }
             Self::Lost { token: None, reason } => write!(f, "the lock was lost: {reason}"),
             Self::NotAcquired(error) => write!(f, "the lock was not acquired: {error}"),
+            Self::NotReleased(error) => write!(f, "the lock was not released: {error}"),
         }
     }
 }

@@ -16,7 +16,7 @@ impl Follower {
     pub(super) fn apply(&mut self, read: Read, answer: Answer) {
         match answer {
             Answer::Data(node) => self.apply_data(&read, node),
-            Answer::Stat(stat) if self.shared.snapshot().is_same_data(&read.path, &stat) => {
+            Answer::Stat(stat) if self.shared.snapshot().is_unchanged(&read.path, &stat) => {
                 self.go_on_below(&read, &stat);
             }
             Answer::Stat(_) => self.reads.add(Read { what: What::Data, ..read }),

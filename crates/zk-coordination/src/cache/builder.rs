@@ -9,7 +9,6 @@ use super::follower::Follower;
 use super::reads::Reads;
 use super::scope::{Filter, Scope};
 use super::shared::Shared;
-use super::spawn::spawn;
 use super::{Cache, CacheError};
 use crate::limits::{CACHE_BYTES_MAX, CACHE_NODES_MAX, CHANGES_KEPT, READS_IN_FLIGHT};
 
@@ -80,7 +79,8 @@ impl CacheBuilder {
     }
 
     /// Limits the changes that wait for a slow subscriber, rounded up to a power of two. The default
-    /// is [`CHANGES_KEPT`](crate::limits::CHANGES_KEPT). Beyond it, the subscriber gets
+    /// is [`CHANGES_KEPT`](crate::limits::CHANGES_KEPT), the maximum
+    /// [`CHANGES_KEPT_MAX`](crate::limits::CHANGES_KEPT_MAX). Beyond it, the subscriber gets
     /// [`Change::Missed`](super::Change::Missed).
     pub fn changes_kept(self, changes: usize) -> Self {
         Self { changes_kept: changes, ..self }
@@ -121,7 +121,8 @@ impl CacheBuilder {
             reads: Reads::new(self.in_flight_max),
             is_walking: false,
         };
-        let task = spawn(&client, follower.run());
+        // Before the driver has run there is no runtime. The task is dropped, and the cache has stopped.
+        let task = client.spawn_beside(follower.run());
         Ok(Cache::new(shared, task))
     }
 }

@@ -22,7 +22,7 @@ use zk_recipes::session::{
 };
 
 use super::CacheError;
-use super::reads::{Read, Reads, What, is_due_to_several};
+use super::reads::{Read, Reads, What};
 use super::request::Answer;
 use super::scope::Scope;
 use super::shared::Shared;
@@ -213,7 +213,7 @@ impl Follower {
         error: Error,
         backoff: &mut Backoff,
     ) -> Result<Flow, CacheError> {
-        let helps = is_due_to_several(&error) && self.reads.send_singly();
+        let helps = self.reads.send_singly(&error);
         match error.retry_on() {
             _ if helps => {}
             RetryOn::SameSession => {}

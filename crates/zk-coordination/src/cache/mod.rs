@@ -12,7 +12,6 @@ mod scope;
 mod shared;
 mod snapshot;
 mod sorted_nodes;
-mod spawn;
 mod watched_value;
 
 use std::fmt;
@@ -34,8 +33,8 @@ pub use self::watched_value::watch_value;
 /// any number of sessions.
 ///
 /// Clones are cheap and share the copy. The cache ends when the last clone is dropped, and its watch
-/// is then removed from the server. Its task holds the [`SessionManager`], which keeps the session
-/// open.
+/// is then removed from the server. Its task runs on the runtime that drives the sessions. It holds the
+/// [`SessionManager`], which keeps the session open.
 ///
 /// # What it promises
 /// * **Snapshots.** [`snapshot`](Self::snapshot) returns an immutable view in about the time of a
@@ -72,7 +71,8 @@ pub use self::watched_value::watch_value;
 ///   children.
 /// * **Event.** One read for each event. Events of one node share a read that is not sent yet.
 /// * **Gap.** The same as at the start. A node with more than 1 kB of data is first checked with a
-///   request of its own, and read again only if it has changed.
+///   request of its own. It is read again only if its data or its access control list has changed since
+///   it was read.
 /// * **Next session.** One `sync`, and the same as after a gap.
 ///
 /// Up to 256 reads are in flight. Unchanged nodes stay as they are in memory.

@@ -47,6 +47,8 @@ pub(super) struct Reads {
     in_flight_max: usize,
     /// Reads in one request; 1 if the server does not support several, or they were too large.
     per_request: usize,
+    /// The server does not support several reads in one request. The next one may.
+    is_unsupported: bool,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +72,7 @@ impl Reads {
             walk_left: 0,
             in_flight_max,
             per_request: READS_PER_REQUEST.min(in_flight_max),
+            is_unsupported: false,
         }
     }
 
@@ -93,8 +96,9 @@ impl Reads {
         self.pending.entry(path).or_default().is_in_doubt = true;
     }
 
-    /// Forgets all reads.
+    /// Forgets all reads, before a walk. After a reconnect, the walk may be on another server.
     pub(super) fn clear(&mut self) {
+        self.allow_several();
         self.walk.clear();
         self.events.clear();
         self.in_flight.clear();
@@ -153,9 +157,23 @@ impl Reads {
         }
     }
 
-    /// Sends one read in each request from now on. Returns false if that is the case already.
-    pub(super) fn send_singly(&mut self) -> bool {
-        std::mem::replace(&mut self.per_request, 1) > 1
+    /// Sends one read in each request after a request of several has failed. Returns false if the error
+    /// has another cause.
+    pub(super) fn send_singly(&mut self, error: &Error) -> bool {
+        let helps = self.per_request > 1 && is_due_to_several(error);
+        if helps {
+            self.per_request = 1;
+            self.is_unsupported = error.code() == Some(ErrorCode::UNIMPLEMENTED);
+        }
+        helps
+    }
+
+    /// Tries again to send several reads in one request, if the server did not support it. If they were
+    /// too large, another attempt would cost another connection.
+    fn allow_several(&mut self) {
+        if std::mem::take(&mut self.is_unsupported) {
+            self.per_request = READS_PER_REQUEST.min(self.in_flight_max);
+        }
     }
 
     /// Returns true if nothing is left to read of the walk over the tree.
@@ -229,7 +247,7 @@ fn weight(what: What) -> Option<usize> {
 
 /// Returns true if a request may have failed because it had several reads: the server does not
 /// support it, or the request or its reply was too large.
-pub(super) fn is_due_to_several(error: &Error) -> bool {
+fn is_due_to_several(error: &Error) -> bool {
     error.code() == Some(ErrorCode::UNIMPLEMENTED)
         || matches!(error.kind(), ErrorKind::AnswerTooLarge { .. } | ErrorKind::TooLarge { .. })
 }

@@ -9,6 +9,7 @@ use super::CacheError;
 use super::change::Change;
 use super::edit::Edit;
 use super::snapshot::Snapshot;
+use crate::limits::CHANGES_KEPT_MAX;
 
 /// How a [`Cache`](super::Cache) stands to the tree on the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Shared {
     pub(super) fn new(root: Arc<str>, changes_kept: usize) -> Self {
         Self {
             current: Mutex::new(Arc::new(Snapshot::new(root))),
-            changes: broadcast::Sender::new(changes_kept.max(1)),
+            changes: broadcast::Sender::new(changes_kept.clamp(1, CHANGES_KEPT_MAX)),
             status: watch::Sender::new(CacheStatus::Loading),
         }
     }

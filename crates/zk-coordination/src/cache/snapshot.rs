@@ -87,6 +87,13 @@ impl Snapshot {
         node.is_some_and(|it| (it.stat.czxid, it.stat.mzxid) == (stat.czxid, stat.mzxid))
     }
 
+    /// Returns true if neither the data nor the access control list has changed since the node was
+    /// read. A Stat is sent to every client, also to one that may no longer read the data.
+    pub(super) fn is_unchanged(&self, path: &str, stat: &Stat) -> bool {
+        let has_same_acl = |node: &Arc<CachedNode>| node.stat.aversion == stat.aversion;
+        self.is_same_data(path, stat) && self.get(path).is_some_and(has_same_acl)
+    }
+
     /// Returns true if the cached node is the one with this Stat, and not an earlier one of the
     /// same path.
     pub(super) fn is_same_node(&self, path: &str, stat: &Stat) -> bool {

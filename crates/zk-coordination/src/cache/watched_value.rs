@@ -7,7 +7,6 @@ use futures::future::{Either, select};
 use tokio::sync::watch;
 use zk_recipes::session::SessionManager;
 
-use super::spawn::spawn;
 use super::{Cache, CacheError};
 use crate::limits::VALUE_CHANGES_KEPT;
 
@@ -15,7 +14,7 @@ use crate::limits::VALUE_CHANGES_KEPT;
 ///
 /// The receiver has `None` while the node does not exist or may not be read. `parse` turns data into
 /// a value. If it returns `None`, the receiver keeps the last value that was accepted. `parse` runs
-/// on a background task and must not block.
+/// on the runtime that drives the sessions, and must not block.
 ///
 /// # What it promises
 /// The receiver gets the newest value, and may skip values in between. While the connection is lost,
@@ -67,7 +66,6 @@ where
     let mut changes = cache.changes();
     let mut seen = changes.snapshot().get(path).cloned();
     let (sender, receiver) = watch::channel(seen.as_ref().and_then(|node| parse(node.data())));
-    let client = sessions.client().weak();
     let follow = async move {
         let path = cache.snapshot().root().to_owned();
         loop {
@@ -90,6 +88,6 @@ where
             seen = node;
         }
     };
-    spawn(&client, follow);
+    drop(sessions.client().spawn_beside(follow));
     Ok(receiver)
 }

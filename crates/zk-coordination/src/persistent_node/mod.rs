@@ -41,11 +41,16 @@ pub use self::state::{NodeState, PersistentNodeError};
 ///
 /// The handle proves that an ephemeral node is its own by the node's owner. The owner must be a
 /// session on which this handle has sent a create that was not rejected, or the one given to
-/// [`previous_session`](PersistentNodeBuilder::previous_session). ZooKeeper cannot compare the
-/// owner in a transaction. The transaction that replaces the node of an earlier session compares
-/// its version. If that session expires in the last round trip before the transaction, and another
-/// process creates the node in that time, then the transaction replaces the new node. The other
-/// process sees that as the deletion of its node, followed by a conflict.
+/// [`previous_session`](PersistentNodeBuilder::previous_session). ZooKeeper can compare the version of
+/// a node with a write, and not its owner or its czxid. So the handle reads the owner first, and then
+/// replaces, writes or deletes the node if it still has the version that came with the owner. In the
+/// round trip between the two, the session may expire, or another client may delete the node. If
+/// another process creates the node in that time, and the node has the same version, then it is the
+/// node of the other process that is changed:
+///
+/// * A replacement shows the other process the deletion of its node, followed by a conflict.
+/// * [`close`](Self::close) and a dropped handle delete the node. A `PersistentNode` of the other
+///   process creates it again.
 ///
 /// # On the wire
 /// The node at the given path, with the given data, as Curator's. Missing parents are created as
@@ -196,7 +201,8 @@ impl PersistentNode {
     /// Deletes the node, and waits until a server has confirmed it. The deletion is repeated over
     /// reconnects, and over sessions.
     ///
-    /// Only a node of this handle is deleted. A create that was in flight is found and deleted too.
+    /// Only a node of this handle is deleted, except for a node that takes its place within one round
+    /// trip; see [`PersistentNode`]. A create that was in flight is found and deleted too.
     ///
     /// Without a connection, only the end of the session manager bounds the wait; bound it with a
     /// timeout of your own.

@@ -161,6 +161,32 @@ async fn member_that_cannot_be_read_is_left_out_with_an_error() {
     assert!(open.changed().await.unwrap().error().is_none());
 }
 
+/// The server reports no change of an access control list, so each list leads to another read.
+#[tokio::test(start_paused = true)]
+async fn member_that_was_unreadable_for_a_time_is_listed_again() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    let _a = joined(&sessions, "a").await;
+    expect(&mut group, &["a"]).await;
+    let path = "/groups/web/b";
+    operator.create(path, b"", CreateMode::Ephemeral).await.unwrap();
+    expect(&mut group, &["a", "b"]).await;
+    let hidden = [zk_coordination::session::Acl {
+        perms: zk_coordination::session::Perms::WRITE | zk_coordination::session::Perms::ADMIN,
+        ..OPEN_ACL_UNSAFE[0].clone()
+    }];
+    // The event of the change leads to a read, which finds the new list.
+    let changed = operator.set_data(path, b"new", None);
+    operator.set_acl(path, &hidden, None).await.unwrap();
+    changed.await.unwrap();
+    expect(&mut group, &["a"]).await;
+    operator.set_acl(path, OPEN_ACL_UNSAFE, None).await.unwrap();
+    let _c = joined(&sessions, "c").await;
+    expect(&mut group, &["a", "b", "c"]).await;
+    assert!(group.members().error().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn group_follows_its_path_through_deletion_and_creation() {
     let server = TestServer::in_memory();

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use zk_coordination::limits::RESTORE_PAUSE;
-use zk_coordination::session::SessionManager;
+use zk_coordination::session::limits::REQUESTS_MAX;
+use zk_coordination::session::{ErrorKind, SessionManager};
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
@@ -255,6 +256,26 @@ async fn close_at_a_slow_follower_finds_the_created_node() {
     node.close().await.unwrap();
     assert!(found(&server, "/n").is_none());
     assert_eq!(sessions.client().session_id(), id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_of_a_client_at_its_limits_deletes_the_node_later() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let client = sessions.client();
+    server.on(Op::GetData).always().never_answer();
+    let reads: Vec<_> = (0..REQUESTS_MAX).map(|_| client.get_data(PATH)).collect();
+    let error = client.exists(PATH).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LimitReached(_)), "{error}");
+    let closing = tokio::spawn(node.close());
+    settle().await;
+    assert!(!closing.is_finished() && found(&server, PATH).is_some());
+    // The session gives up the silent connection, and its requests.
+    closing.await.unwrap().unwrap();
+    assert!(found(&server, PATH).is_none());
+    drop(reads);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,21 +1,25 @@
 //! The JSON of an instance, as Curator's `JsonInstanceSerializer` reads and writes it.
 //!
-//! Jackson, which Curator uses, also reads numbers and flags from strings.
+//! Jackson, which Curator uses, converts numbers, flags and strings into each other. The rules here
+//! are those of Jackson 2.14 with its default settings, as Curator 5.4 uses it.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::limits::MESSAGE_LEN_MAX;
+use crate::limits::{MESSAGE_LEN_MAX, URI_PARTS_MAX};
 
 use super::{InstanceError, ServiceInstance, ServiceType, UriPart, UriSpec};
 
 /// Fields of an object by their names, each as its text. Of equal names, the last one counts.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
+/// The mark with which some editors begin a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 pub(super) fn read(data: &[u8]) -> Result<ServiceInstance, InstanceError> {
-    let fields: Fields = serde_json::from_slice(data).map_err(invalid)?;
+    let fields = object(data.strip_prefix(BYTE_ORDER_MARK).unwrap_or(data))?;
     let mut instance = ServiceInstance::empty();
     for (name, raw) in &fields {
         let text = raw.get();
@@ -37,6 +41,13 @@ pub(super) fn read(data: &[u8]) -> Result<ServiceInstance, InstanceError> {
         }
     }
     Ok(instance)
+}
+
+/// Reads the object at the start of the data. Jackson ignores everything behind it.
+fn object(data: &[u8]) -> Result<Fields, InstanceError> {
+    let mut objects = serde_json::Deserializer::from_slice(data).into_iter::<Fields>();
+    let empty = || InstanceError::Json { message: "there is no data".into() };
+    objects.next().ok_or_else(empty)?.map_err(invalid)
 }
 
 pub(super) fn write(instance: &ServiceInstance) -> String {
@@ -78,32 +89,43 @@ fn write_uri_spec(spec: &UriSpec) -> String {
 }
 
 fn uri_spec(text: &str) -> Result<Option<UriSpec>, InstanceError> {
-    let invalid = || InstanceError::field("uriSpec", text, "an object with an array `parts`");
-    let value = value("uriSpec", text)?;
-    let parts = match &value {
-        Value::Null => return Ok(None),
-        Value::Object(fields) => fields.get("parts").unwrap_or(&Value::Null),
-        _ => return Err(invalid()),
+    let invalid =
+        || InstanceError::field("uriSpec", text, "a URI pattern, or an object with `parts`");
+    let spec = if text.starts_with('"') {
+        let pattern = string("uriSpec", text)?.unwrap_or_default();
+        UriSpec::parse(&pattern).map_err(|_| invalid())?
+    } else {
+        let fields: Option<Fields> = serde_json::from_str(text).map_err(|_| invalid())?;
+        let Some(fields) = fields else { return Ok(None) };
+        let parts = fields.get("parts").map_or("null", |parts| parts.get());
+        let parts: Option<Vec<Fields>> = serde_json::from_str(parts).map_err(|_| invalid())?;
+        let parts: Result<Vec<_>, _> = parts.iter().flatten().map(uri_part).collect();
+        UriSpec::new(parts?)
     };
-    let parts = match parts {
-        Value::Null => &Vec::new(),
-        Value::Array(parts) => parts,
-        _ => return Err(invalid()),
-    };
-    let part = |part: &Value| {
-        let fields = part.as_object()?;
-        let text = fields.get("value").map_or(Some(""), Value::as_str)?;
-        let is_variable = fields.get("variable").map_or(Some(false), Value::as_bool)?;
-        Some(if is_variable { UriPart::variable(text) } else { UriPart::literal(text) })
-    };
-    let parts: Option<Vec<UriPart>> = parts.iter().map(part).collect();
-    Ok(Some(UriSpec::new(parts.ok_or_else(invalid)?)))
+    match spec.parts().len() <= URI_PARTS_MAX {
+        true => Ok(Some(spec)),
+        false => Err(InstanceError::field("uriSpec", text, "a pattern with at most 128 parts")),
+    }
 }
 
+fn uri_part(fields: &Fields) -> Result<UriPart, InstanceError> {
+    let text = |name| fields.get(name).map(|raw| raw.get());
+    let value = text("value").map_or(Ok(None), |text| string("uriSpec", text))?.unwrap_or_default();
+    let is_variable = text("variable").map_or(Ok(false), |text| flag("uriSpec", text))?;
+    Ok(if is_variable { UriPart::variable(value) } else { UriPart::literal(value) })
+}
+
+/// Reads the name of a type, or its position in Curator's list, also from a string.
 fn service_type(text: &str) -> Result<ServiceType, InstanceError> {
-    let expected = "a service type of Curator";
+    let invalid = || InstanceError::field("serviceType", text, "a service type of Curator");
     let Some(name) = string("serviceType", text)? else { return Ok(ServiceType::default()) };
-    ServiceType::from_name(&name).ok_or_else(|| InstanceError::field("serviceType", text, expected))
+    let name = name.trim();
+    let is_number = !name.is_empty() && name.bytes().all(|it| it.is_ascii_digit());
+    let found = match is_number {
+        true => name.parse().ok().and_then(ServiceType::from_position),
+        false => ServiceType::from_name(name),
+    };
+    found.ok_or_else(invalid)
 }
 
 fn string(field: &'static str, text: &str) -> Result<Option<String>, InstanceError> {
@@ -123,22 +145,42 @@ fn port(field: &'static str, text: &str) -> Result<Option<u16>, InstanceError> {
 fn number(field: &'static str, text: &str) -> Result<Option<i64>, InstanceError> {
     let number = match value(field, text)? {
         Value::Null => return Ok(None),
-        Value::String(text) if text.trim().is_empty() => return Ok(None),
+        Value::String(text) if is_null_text(text.trim()) => return Ok(None),
         Value::String(text) => text.trim().parse().ok(),
-        Value::Number(number) => number.as_i64(),
+        Value::Number(number) => number.as_i64().or_else(|| without_fraction(number.as_f64()?)),
         _ => None,
     };
     number.map(Some).ok_or_else(|| InstanceError::field(field, text, "an integer"))
 }
 
+/// Returns `None` if the number does not fit.
+fn without_fraction(number: f64) -> Option<i64> {
+    format!("{:.0}", number.trunc()).parse().ok()
+}
+
 fn flag(field: &'static str, text: &str) -> Result<bool, InstanceError> {
     match value(field, text)? {
-        Value::Null => Ok(false), // the default of Java's boolean, and not that of the field
-        Value::Bool(flag) => Ok(flag),
-        Value::String(text) if text == "true" => Ok(true),
-        Value::String(text) if text == "false" => Ok(false),
-        _ => Err(InstanceError::field(field, text, "true or false")),
+        Value::Null => return Ok(false), // the default of Java's boolean, and not that of the field
+        Value::Bool(flag) => return Ok(flag),
+        Value::Number(_) if is_integer(text) => return Ok(text.trim_start_matches('-') != "0"),
+        Value::String(text) => match text.trim() {
+            "true" | "True" | "TRUE" => return Ok(true),
+            "false" | "False" | "FALSE" => return Ok(false),
+            text if is_null_text(text) => return Ok(false),
+            _ => {}
+        },
+        _ => {}
     }
+    Err(InstanceError::field(field, text, "true or false"))
+}
+
+/// Returns true for a string that Jackson takes for null where it needs a number or a flag.
+fn is_null_text(text: &str) -> bool {
+    text.is_empty() || text == "null"
+}
+
+fn is_integer(number: &str) -> bool {
+    !number.contains(['.', 'e', 'E'])
 }
 
 fn value(field: &'static str, text: &str) -> Result<Value, InstanceError> {

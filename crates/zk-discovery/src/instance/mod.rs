@@ -23,8 +23,9 @@ pub use self::uri_spec::{UriPart, UriSpec};
 /// field without a value is `null`. `enabled` follows only if it is false, because clients of
 /// Curator before 3.2 reject it.
 ///
-/// [`from_json`](Self::from_json) accepts what Curator accepts, with these differences: a port
-/// outside of 0 to 65535 and text after the object are errors.
+/// [`from_json`](Self::from_json) accepts what Curator accepts, with these differences. A port outside
+/// of 0 to 65535, a pattern of more than [`URI_PARTS_MAX`](crate::limits::URI_PARTS_MAX) parts, a part
+/// that is null, half a surrogate pair, and data in UTF-16 or UTF-32 are errors.
 ///
 /// # Example
 /// ```

@@ -22,6 +22,9 @@ pub enum ServiceType {
 }
 
 impl ServiceType {
+    /// All types, in the order of Curator's list.
+    const ALL: [Self; 4] = [Self::Dynamic, Self::Static, Self::Permanent, Self::DynamicSequential];
+
     /// Returns Curator's name of the type.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -41,8 +44,12 @@ impl ServiceType {
 
     /// Returns the type with Curator's name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Dynamic, Self::DynamicSequential, Self::Static, Self::Permanent];
-        all.into_iter().find(|it| it.as_str() == name)
+        Self::ALL.into_iter().find(|it| it.as_str() == name)
+    }
+
+    /// Returns the type at a position of Curator's list.
+    pub(super) fn from_position(position: usize) -> Option<Self> {
+        Self::ALL.get(position).copied()
     }
 }
 

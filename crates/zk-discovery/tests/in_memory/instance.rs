@@ -1,6 +1,7 @@
 //! The JSON of instances, with texts that Curator 5.4 has written.
 
 use serde_json::json;
+use zk_discovery::limits::URI_PARTS_MAX;
 use zk_discovery::{InstanceError, ServiceInstance, ServiceType, UriPart, UriSpec};
 
 use crate::web;
@@ -105,6 +106,73 @@ fn numbers_and_flags_are_read_from_strings() {
     assert_eq!((instance.registration_time_utc(), instance.is_enabled()), (7, false));
 }
 
+/// Curator 5.4 has read each of these texts, with Jackson 2.14, as it is expected here.
+#[test]
+fn values_are_converted_as_by_jackson() {
+    let field = |name: &str, value: &str| read(&format!("{{\"{name}\":{value}}}")).unwrap();
+    for (value, port) in [
+        ("8080.0", Some(8080)),
+        ("8080.9", Some(8080)),
+        ("8.08e3", Some(8080)),
+        ("-0.5", Some(0)),
+        ("\" +80 \"", Some(80)),
+        ("\"080\"", Some(80)),
+        ("\" \"", None),
+        ("\"null\"", None),
+    ] {
+        assert_eq!(field("port", value).port(), port, "{value}");
+    }
+    assert_eq!(field("registrationTimeUTC", "-1.9").registration_time_utc(), -1);
+    for value in ["1", "2", "-1", "99999999999999999999", "\"True\"", "\" TRUE \""] {
+        assert!(field("enabled", value).is_enabled(), "{value}");
+    }
+    for value in ["0", "-0", "null", "\"\"", "\"null\"", "\"False\"", "\" FALSE \""] {
+        assert!(!field("enabled", value).is_enabled(), "{value}");
+    }
+    for (value, service_type) in [
+        ("\" STATIC \"", ServiceType::Static),
+        ("0", ServiceType::Dynamic),
+        ("\"01\"", ServiceType::Static),
+        ("2", ServiceType::Permanent),
+        ("3", ServiceType::DynamicSequential),
+    ] {
+        assert_eq!(field("serviceType", value).service_type(), service_type, "{value}");
+    }
+    for text in ["\u{feff}{\"port\":1}", "{\"port\":1} {}", "{\"port\":1}x"] {
+        assert_eq!(read(text).unwrap().port(), Some(1), "{text}");
+    }
+    assert!(read("\u{feff}\u{feff}{}").is_err());
+}
+
+#[test]
+fn uri_spec_is_read_in_each_form_that_jackson_reads() {
+    let parts = |value: &str| {
+        let instance = read(&format!("{{\"uriSpec\":{value}}}")).unwrap();
+        instance.uri_spec().unwrap().parts().to_vec()
+    };
+    let (variable, literal) = (UriPart::variable, UriPart::literal);
+    assert_eq!(parts("\"{scheme}://x\""), [variable("scheme"), literal("://x")]);
+    for none in ["\"\"", "{}", "{\"parts\":null}", "{\"x\":1}"] {
+        assert_eq!(parts(none), [], "{none}");
+    }
+    let converted =
+        r#"{"parts":[{"value":1.50,"variable":1},{"value":true,"variable":"True"},{"x":1}]}"#;
+    assert_eq!(parts(converted), [variable("1.50"), variable("true"), literal("")]);
+}
+
+#[test]
+fn uri_spec_with_too_many_parts_is_rejected() {
+    let read_parts = |count: usize| {
+        let parts = vec!["{\"value\":\"name\",\"variable\":true}"; count].join(",");
+        read(&format!("{{\"uriSpec\":{{\"parts\":[{parts}]}}}}"))
+    };
+    assert!(read_parts(URI_PARTS_MAX).is_ok());
+    let error = read_parts(URI_PARTS_MAX + 1).unwrap_err();
+    assert!(error.to_string().contains(&format!("at most {URI_PARTS_MAX} parts")), "{error}");
+    let pattern = format!("{{\"uriSpec\":\"{}\"}}", "{name}".repeat(URI_PARTS_MAX + 1));
+    assert!(read(&pattern).is_err());
+}
+
 #[test]
 fn payload_stays_as_its_writer_sent_it() {
     let payload = r#"{ "@class" : "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance",
@@ -126,8 +194,7 @@ fn payload_stays_as_its_writer_sent_it() {
 
 #[test]
 fn data_that_is_no_instance_is_rejected() {
-    for text in ["", "null", "[]", "7", "{", "{} {}", "\"name\"", "{\"name\":\"a\"", "\u{7f}\u{1}"]
-    {
+    for text in ["", "null", "[]", "7", "{", "x{}", "\"name\"", "{\"name\":\"a\"", "\u{7f}\u{1}"] {
         let error = read(text).unwrap_err();
         assert!(matches!(error, InstanceError::Json { .. }), "{text}: {error}");
     }
@@ -165,9 +232,18 @@ fn invalid_field_is_named_in_the_error() {
         ("port", "true"),
         ("registrationTimeUTC", "1e30"),
         ("serviceType", "\"FOO\""),
-        ("uriSpec", "\"{scheme}\""),
-        ("uriSpec", r#"{"parts":[{"value":1}]}"#),
+        ("port", "1e30"),
+        ("port", "\"8080.0\""),
+        ("serviceType", "\"\""),
+        ("serviceType", "\"dynamic\""),
+        ("serviceType", "4"),
+        ("serviceType", "1.0"),
+        ("uriSpec", "\"{scheme\""),
+        ("uriSpec", "[]"),
+        ("uriSpec", r#"{"parts":"x"}"#),
         ("enabled", "\"perhaps\""),
+        ("enabled", "\"1\""),
+        ("enabled", "1.0"),
     ] {
         let error = read(&format!("{{\"{field}\":{value}}}")).unwrap_err();
         let message = error.to_string();

@@ -237,6 +237,44 @@ async fn lost_reply_leaves_one_registration() {
     }
 }
 
+/// The server confirms the deletion also if the create was in flight.
+#[tokio::test(start_paused = true)]
+async fn unregister_during_the_creation_leaves_no_node() {
+    let ms = Duration::from_millis(1);
+    for service_type in [ServiceType::Dynamic, ServiceType::DynamicSequential] {
+        for lost in [None, Some(Op::Create2), Some(Op::Delete)] {
+            for step in 0..16 {
+                let server = TestServer::in_memory();
+                let sessions = sessions(&server, 1).await;
+                let discovery = Discovery::new(&sessions, BASE).unwrap();
+                let id = sessions.client().session_id();
+                match lost {
+                    Some(Op::Delete) => drop(server.on(Op::Delete).drop_before_applying()),
+                    Some(op) => drop(server.on(op).apply_then_drop_reply()),
+                    None => {}
+                }
+                server.on_any_request().session(id).always().delay(10 * ms);
+                let instance = web("a").with_service_type(service_type);
+                let registration = discovery.register(instance).unwrap();
+                // reason: virtual time, after which the instance is unregistered
+                tokio::time::sleep(step * 5 * ms).await;
+                registration.unregister().await.unwrap();
+                let left = || {
+                    server.with(|truth| {
+                        truth.tree().node("/services/web").map_or(0, |web| web.children().count())
+                    })
+                };
+                let what = format!("{service_type} {lost:?} {step}");
+                assert_eq!(left(), 0, "{what}: confirmed");
+                // reason: virtual time, in which a late creation would be applied
+                tokio::time::sleep(T / 2).await;
+                assert_eq!(left(), 0, "{what}");
+                assert_eq!(sessions.client().session_id(), id, "{what}");
+            }
+        }
+    }
+}
+
 /// Drops each future after each number of polls.
 #[tokio::test(start_paused = true)]
 async fn dropped_futures_leave_nothing_behind() {

@@ -206,13 +206,16 @@ impl Election {
     /// result of the work is dropped. `work` gets the leadership as a [`HeldLock`], with the fencing
     /// token. To limit a term, wrap the work in `tokio::time::timeout` and continue after it.
     ///
-    /// `interrupted` is called for each lost leadership and each failed attempt; it must not block.
+    /// `interrupted` is called for each lost leadership, each failed attempt, and each resignation that
+    /// the server has not confirmed; it must not block.
     /// The arguments and errors are those of [`run_whenever_held`](crate::run_whenever_held).
     ///
     /// # Errors
     /// * The error of the work, if the candidate still led at that time.
     /// * The first error of an attempt for which a retry cannot help, for example `NoAuth`, or that
     ///   the [`SessionManager`] has stopped.
+    /// * The error of a rejected resignation, if the work continues. The candidate would wait behind its
+    ///   own node.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work and resigns in the background, also while the candidate

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use zk_recipes::session::{OPEN_ACL_UNSAFE, RetryOn, SessionEnd, SessionManager};
+use zk_recipes::session::{Config, OPEN_ACL_UNSAFE, RetryOn, SessionEnd, SessionManager};
 use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
     Mutex, Recipe, revoke,
 };
-use zk_testing::{Cut, ErrorCode, Op, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
 
 use crate::{T, children, client, config, settle, settle_node_watches};
 
@@ -202,8 +202,7 @@ async fn work_leads_again_on_the_next_session() {
 #[tokio::test(start_paused = true)]
 async fn work_is_dropped_before_another_candidate_leads() {
     let server = TestServer::ensemble(3);
-    let follower =
-        zk_recipes::session::Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
+    let follower = Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
     let cut_off = SessionManager::connect_with(follower, server.clone()).await.unwrap();
     let cut_off = Election::new(&cut_off, "/e", "cut off").unwrap();
     let is_dropped = Arc::new(AtomicBool::new(false));
@@ -406,6 +405,84 @@ async fn candidacy_ends_with_an_error_that_a_retry_cannot_fix() {
     let error = election.lead(for_ever, drop).await.unwrap_err();
     assert!(matches!(&error, LockError::Client(it) if it.code() == cause.code()), "{error}");
     assert!(denied.count() < 10);
+}
+
+/// The candidate waited behind its own node, for as long as its session lived.
+#[tokio::test(start_paused = true)]
+async fn rejected_resignation_ends_lead_with_the_error() {
+    let server = TestServer::in_memory();
+    let election = candidate(&server, 1).await;
+    let rejected = server.on(Op::Delete).always().answer(ErrorCode::NO_AUTH);
+    let work = async |_: HeldLock| Ok::<ControlFlow<Infallible>, LockError>(Continue(()));
+    let led = election.lead(work, |interruption| panic!("{interruption}"));
+    let error = tokio::time::timeout(10 * T, led).await.unwrap().unwrap_err();
+    assert!(
+        matches!(&error, LockError::Client(it) if it.code() == Some(ErrorCode::NO_AUTH)),
+        "{error}"
+    );
+    assert_eq!(rejected.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rejected_resignation_after_the_last_term_is_reported() {
+    let work_error = LockError::Lost(LossReason::Released);
+    for fails in [false, true] {
+        let server = TestServer::in_memory();
+        let election = candidate(&server, 1).await;
+        server.on(Op::Delete).always().answer(ErrorCode::NO_AUTH);
+        let mut interruptions = Vec::new();
+        let result = if fails { Err(work_error.clone()) } else { Ok(Break("done")) };
+        let work = async |_: HeldLock| result.clone();
+        let led = election.lead(work, |interruption| interruptions.push(interruption)).await;
+        assert_eq!(led, if fails { Err(work_error.clone()) } else { Ok("done") });
+        let [Interruption::NotReleased(LockError::Client(error))] = &interruptions[..] else {
+            panic!("{interruptions:?}")
+        };
+        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    }
+}
+
+/// A candidate pauses after a failed attempt. A read-only server rejects each attempt.
+#[tokio::test(start_paused = true)]
+async fn candidate_resigns_at_once_during_the_pause() {
+    for is_dropped in [false, true] {
+        let server = TestServer::in_memory_with(Settings::new().servers(2));
+        let hosts = Config::new("server-0:1,server-1:1").unwrap();
+        let hosts = hosts.session_timeout(T).seed(1).allow_read_only(true);
+        server.refuse_connects(0);
+        server.make_read_only(1);
+        let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+        let mut candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
+        let mut states = candidacy.subscribe();
+        let is_rejected = |it: &Leadership| {
+            matches!(it, Leadership::Waiting { after: Some(Interruption::NotAcquired(_)) })
+        };
+        states.wait_for(is_rejected).await.unwrap();
+        for _ in 0..20 {
+            let begun = now();
+            match is_dropped {
+                true => drop(candidacy),
+                false => candidacy.resign().await.unwrap(),
+            }
+            let is_ended = |it: &Leadership| matches!(it, Leadership::Ended(Ok(())));
+            states.wait_for(is_ended).await.unwrap();
+            assert_eq!(now() - begun, Duration::ZERO);
+            candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
+            states = candidacy.subscribe();
+            // reason: virtual time; some of the candidates resign during the pause
+            tokio::time::sleep(Duration::from_millis(17)).await;
+        }
+        drop(candidacy);
+        server.accept_connects(0);
+        // reason: virtual time, in which a candidate that has not resigned would lead
+        tokio::time::sleep(20 * T).await;
+        assert!(!sessions.client().is_read_only() && children(&server, "/e").is_empty());
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the paused clock")]
+fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }
 
 #[tokio::test(start_paused = true)]

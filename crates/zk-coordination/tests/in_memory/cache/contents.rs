@@ -1,6 +1,7 @@
 //! Contents of a cache, and its limits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zk_coordination::session::{
     Acl, Client, CreateMode, ErrorCode, ErrorKind, Perms, SessionManager,
@@ -270,6 +271,13 @@ async fn server_without_multi_reads_is_read_node_by_node() {
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     assert_is_tree(&cache.snapshot(), &server);
     assert_eq!(refused.count(), 1, "the cache has learned it");
+    refused.cancel();
+    let newer = server.on(Op::MultiRead).always().delay(Duration::ZERO);
+    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+    // reason: the client reconnects in virtual time
+    tokio::time::sleep(crate::T / 4).await;
+    cache.wait_until_synced().await.unwrap();
+    assert!(newer.count() > 0, "the next server may be newer");
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,6 +70,20 @@ async fn lose(loss: Loss, op: Op, nth: u64) {
     replay.assert_same(&cache.snapshot());
 }
 
+/// No reply arrives within the request timeout of the sessions, which is for callers.
+#[tokio::test(start_paused = true)]
+async fn cache_has_no_request_timeout() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app", "/app/a"]).await;
+    let config = config(2).request_timeout(Duration::from_millis(500));
+    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let id = sessions.client().session_id();
+    server.on_any_request().session(id).always().delay(Duration::from_millis(700));
+    let cache = tokio::time::timeout(T, Cache::tree(&sessions, "/app").open()).await.unwrap();
+    assert_is_tree(&cache.unwrap().snapshot(), &server);
+}
+
 #[tokio::test(start_paused = true)]
 async fn request_timeout_shorter_than_a_reply_is_retried() {
     let server = TestServer::in_memory();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, CreateMode, SessionManager};
+use zk_coordination::session::{
+    Acl, Client, Config, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager,
+};
 use zk_coordination::{Cache, CacheError, CacheStatus, Change};
 use zk_testing::{Cut, Op, Settings, TestServer};
 
@@ -110,6 +112,49 @@ async fn next_session_on_a_read_only_server_does_not_go_back() {
     // reason: the session finds the other server in virtual time
     tokio::time::sleep(20 * T).await;
     assert_eq!(words(&mut changes).await, ["synced"]);
+    assert_is_tree(&cache.snapshot(), &server);
+}
+
+/// The snapshot of a deleted root is empty, and is newer than the tree of the lagging server.
+#[tokio::test(start_paused = true)]
+async fn deleted_root_stays_deleted_on_a_lagging_server() {
+    let server = TestServer::in_memory_with(Settings::new().servers(2));
+    let writer = config(1).connect_with(server.clone()).await.unwrap();
+    create(&writer, &["/app"]).await;
+    let hosts = Config::new("server-0:1,server-1:1").unwrap();
+    let hosts = hosts.session_timeout(T).seed(2).allow_read_only(true);
+    server.refuse_connects(1);
+    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    server.freeze_view(1);
+    server.make_read_only(1);
+    writer.delete("/app", None).await.unwrap();
+    settle().await;
+    assert!(cache.snapshot().is_empty());
+    let mut changes = cache.changes();
+    server.accept_connects(1);
+    server.refuse_connects(0);
+    server.expire(sessions.client().session_id());
+    // reason: the manager opens the next session in virtual time
+    tokio::time::sleep(4 * T).await;
+    assert!(sessions.client().is_read_only());
+    assert_eq!(words(&mut changes).await, ["stale"]);
+    assert!(cache.snapshot().is_empty());
+}
+
+/// The server sends the Stat of a node to everyone, and its data only to those who may read it.
+#[tokio::test(start_paused = true)]
+async fn gap_notices_a_changed_acl_of_a_node_with_much_data() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    writer.set_data("/app/a", &[1; 50_000], None).await.unwrap();
+    settle().await;
+    let mut changes = cache.changes();
+    let hidden = [Acl { perms: Perms::ADMIN, ..OPEN_ACL_UNSAFE[0].clone() }];
+    disconnected(&server, &sessions, writer.set_acl("/app/a", &hidden, None)).await;
+    assert_eq!(words(&mut changes).await, ["stale", "unreadable /app/a", "synced"]);
+    disconnected(&server, &sessions, writer.set_acl("/app/a", OPEN_ACL_UNSAFE, None)).await;
+    assert_eq!(words(&mut changes).await, ["stale", "created /app/a", "synced"]);
     assert_is_tree(&cache.snapshot(), &server);
 }
 
@@ -244,6 +289,27 @@ fn cache_starts_outside_a_runtime() {
     let cache = Cache::tree(&sessions, "/app").start().unwrap();
     runtime.block_on(cache.wait_until_synced()).unwrap();
     assert_eq!(cache.snapshot().len(), first.snapshot().len());
+}
+
+#[test]
+fn cache_outlives_the_runtime_that_started_it() {
+    let sessions_runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = sessions_runtime.block_on(async { TestServer::in_memory() });
+    let (writer, sessions, first) = sessions_runtime.block_on(with_cache(&server));
+    drop(first);
+    let callers_runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let cache = {
+        let _callers = callers_runtime.enter();
+        Cache::tree(&sessions, "/app").start().unwrap()
+    };
+    drop(callers_runtime);
+    sessions_runtime.block_on(async {
+        cache.wait_until_synced().await.unwrap();
+        let mut changes = cache.changes();
+        writer.set_data("/app/a", b"new", None).await.unwrap();
+        assert!(matches!(changes.next().await, Some(Change::DataChanged { .. })));
+    });
 }
 
 #[tokio::test(start_paused = true)]

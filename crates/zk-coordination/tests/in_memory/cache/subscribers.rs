@@ -8,6 +8,14 @@ use super::{Replay, create, words};
 use crate::{client, sessions, settle};
 
 #[tokio::test(start_paused = true)]
+async fn unlimited_changes_kept_are_limited() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let cache = Cache::tree(&sessions, "/app").changes_kept(usize::MAX).open().await.unwrap();
+    assert!(cache.snapshot().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn slow_subscriber_starts_again_from_a_snapshot() {
     let server = TestServer::in_memory();
     let writer = client(&server, 1).await;
