@@ -52,8 +52,6 @@ pub(crate) enum ForeignNodes {
 pub(crate) struct NodeOptions {
     pub(crate) foreign: ForeignNodes,
     pub(crate) acl: NewNodeAcl,
-    /// The data, in place of the default one.
-    pub(crate) data: Option<String>,
 }
 
 /// Returns the lock with the options for its nodes.
@@ -69,7 +67,10 @@ macro_rules! at {
 
 /// The locks that are held.
 pub(crate) enum AcquiredLock {
-    One(Box<dyn LockGuard>),
+    One {
+        path: String,
+        guard: Box<dyn LockGuard>,
+    },
     All {
         guard: MultiGuard,
         /// For each path on the command line, the index of its lock in the guard.
@@ -100,12 +101,8 @@ impl LockSpec {
                 one(&at!(SemaphoreMutex::new(client, path), nodes), how).await
             }
             Self::Leadership(path) => {
-                let mut election =
-                    at!(Mutex::new(client, path), nodes).with_lock_name(Mutex::LEADER_LATCH)?;
-                if let Some(data) = &nodes.data {
-                    election = election.with_data(data.as_bytes());
-                }
-                one(&election, how).await
+                let election = at!(Mutex::new(client, path), nodes);
+                one(&election.with_lock_name(Mutex::LEADER_LATCH)?, how).await
             }
             Self::Permits { path, max, take } => {
                 let semaphore = at!(Semaphore::new(client, path, *max), nodes);
@@ -113,10 +110,20 @@ impl LockSpec {
                     Approach::Look => semaphore.try_acquire_many(*take).await?,
                     Approach::Wait => Some(semaphore.acquire_many(*take).await?),
                 };
-                Ok(lease.map(|lease| AcquiredLock::One(Box::new(lease))))
+                Ok(lease
+                    .map(|lease| AcquiredLock::One { path: path.clone(), guard: Box::new(lease) }))
             }
             Self::All(paths) => all(client, paths, how, nodes).await,
         }
+    }
+
+    /// Returns the path, or the paths.
+    pub(crate) fn each_path(&self) -> impl Iterator<Item = &str> {
+        let several = match self {
+            Self::All(paths) => &paths[..],
+            _ => &[],
+        };
+        self.only_path().into_iter().chain(several.iter().map(String::as_str))
     }
 
     /// Returns the path, unless there are several.
@@ -165,7 +172,7 @@ async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<AcquiredLock>, Ref
         Approach::Look => lock.try_acquire_boxed().await?,
         Approach::Wait => Some(lock.acquire_boxed().await?),
     };
-    Ok(held.map(AcquiredLock::One))
+    Ok(held.map(|guard| AcquiredLock::One { path: lock.path().to_owned(), guard }))
 }
 
 /// Acquires all locks in the canonical order, so that two commands cannot deadlock.
@@ -193,7 +200,7 @@ impl AcquiredLock {
     /// Returns the paths of the nodes, separated by commas.
     pub(crate) fn nodes(&self) -> String {
         match self {
-            Self::One(held) => held.nodes().join(","),
+            Self::One { guard, .. } => guard.nodes().join(","),
             Self::All { guard, places } => {
                 let nodes = guard.nodes();
                 list(places.iter().filter_map(|place| nodes.get(*place)))
@@ -204,7 +211,7 @@ impl AcquiredLock {
     /// Returns the fencing tokens, one for each node, in the same order.
     pub(crate) fn tokens(&self) -> Result<String, LockError> {
         Ok(match self {
-            Self::One(held) => list(held.tokens()?.into_iter().map(FencingToken::get)),
+            Self::One { guard, .. } => list(guard.tokens()?.into_iter().map(FencingToken::get)),
             Self::All { guard, places } => {
                 let tokens = guard.tokens()?;
                 list(places.iter().filter_map(|place| tokens.get(*place)))
@@ -212,28 +219,39 @@ impl AcquiredLock {
         })
     }
 
+    /// Returns the path of the lock, or the paths of those of several locks that are lost.
+    pub(crate) fn lost_path(&self) -> String {
+        match self {
+            Self::One { path, .. } => path.clone(),
+            Self::All { guard, .. } => guard.lost_paths().collect::<Vec<_>>().join(", "),
+        }
+    }
+
     pub(crate) fn lost(&self) -> Pin<Box<dyn Future<Output = LossReason> + Send>> {
         match self {
-            Self::One(held) => held.lost_boxed(),
+            Self::One { guard, .. } => guard.lost_boxed(),
             Self::All { guard, .. } => Box::pin(guard.lost()),
         }
     }
 
-    /// Releases the lock and waits for the replies. Returns the reason if it was lost before. After
-    /// any other failure, the nodes are deleted with the session.
-    pub(crate) async fn release(self) -> Option<LossReason> {
+    /// Releases the lock and waits for the replies. Returns the path and the reason if it was lost
+    /// before. After any other failure, the nodes are deleted with the session.
+    pub(crate) async fn release(self) -> Option<(String, LossReason)> {
+        let lost_path = self.lost_path();
         match self {
-            Self::One(held) => held.release_boxed().await.err().and_then(|error| loss(&error)),
+            Self::One { path, guard } => Some((path, loss(&guard.release_boxed().await.err()?)?)),
             Self::All { guard, .. } => {
                 if let Err(error) = guard.tokens() {
                     drop(guard.release().await);
-                    return loss(&error);
+                    return Some((lost_path, loss(&error)?));
                 }
                 // The locks are released one after the other, which may take longer than the lease
                 // of the last ones. That is not a loss, unlike a missing node.
                 let refused = guard.release().await.err()?;
-                let losses = refused.failures().iter().filter_map(|it| loss(&it.error));
-                losses.into_iter().find(|reason| *reason == LossReason::NodeDeleted)
+                let mut failures = refused.failures().iter();
+                let deleted =
+                    failures.find(|it| loss(&it.error) == Some(LossReason::NodeDeleted))?;
+                Some((deleted.path.clone(), LossReason::NodeDeleted))
             }
         }
     }

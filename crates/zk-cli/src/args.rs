@@ -1,14 +1,11 @@
 //! The command line of `zk`.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
-use zk_testing::Version;
 
 use crate::acl::{self, NewNodeAcl};
 use crate::barrier::BarrierArgs;
@@ -22,6 +19,7 @@ use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::man::Man;
 use crate::register::Register;
 use crate::security::Security;
+use crate::server::Server;
 use crate::top::Top;
 use crate::tree::Tree;
 use crate::txn::Txn;
@@ -54,12 +52,16 @@ Examples:
 
 Exit status:
   that of the command run under a lock, or 0
-  1   an error, with one line on standard error
+  1   an error, with one line on standard error; also if the command cannot be started
   64  the command line cannot be understood
   69  the ensemble cannot be reached
   74  the lock was lost while the command ran
   75  the lock was not acquired, or the barrier not removed, in time
   78  another kind of lock uses the path, which would not exclude this one
+  128+N  signal N ended the command, or zk while it waited: 130 for SIGINT, 143 for SIGTERM
+
+If SIGINT ends zk, or a command that it runs, zk dies by SIGINT after its clean-up. A shell shows 130 for
+it, and ends loops and scripts.
 
 A command goes on after a lost connection. It repeats a request, if need be in another session, if the
 server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens
@@ -149,13 +151,16 @@ Example:
 
     /// List the holder of a lock and its waiters, in order.
     ///
-    /// On a terminal it is a table: the position, the name, host, process and address of the
-    /// contender, and for how long its node has existed, from the clock of the ensemble
-    /// to that of this machine.
+    /// On a terminal it is a table: the position, whether the contender holds the lock or waits, its
+    /// name, host, process and address, and for how long its node has existed, from the clock of the
+    /// ensemble to that of this machine.
     ///
     /// Elsewhere each contender is one line: the full path of its node, a tab, and its data,
     /// by default the address, the host, the process and the name. Java services write the
     /// address only.
+    ///
+    /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
+    /// path of a lock that nobody uses. A line on standard error tells it.
     #[command(after_help = "\
 Examples:
   zk participants /locks/report
@@ -165,8 +170,9 @@ Examples:
         path: String,
         /// List the permits of a semaphore, or of a lock with --no-reentrant.
         ///
-        /// Each permit that is held is one line. The last lines may be permits that
-        /// the first waiter is about to get.
+        /// Each permit is one line. The last lines may be permits that the first waiter
+        /// waits for: the state is "waits" in the table and in JSON. Elsewhere a line on
+        /// standard error tells their number.
         #[arg(long)]
         semaphore: bool,
         /// Print the table, even if the output is no terminal.
@@ -531,75 +537,6 @@ pub(crate) struct Create {
 
     #[command(flatten)]
     pub(crate) acl: NewNodeAcl,
-}
-
-/// The `server` command.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-NOT FOR PRODUCTION: it keeps nothing on disk and replicates nothing. When it ends, so does all that
-was in it, and clients that were connected to it have to open new sessions, as if the data of a
-ZooKeeper had been wiped. Every client can use it, and nobody has to log in. It speaks no TLS.
-
-The address it listens at goes to standard output, in a line of its own, once it can be connected to.
-It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
-
---connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and
-SIGTERM end it, with status 0.
-
-Example:
-  zk server --listen 127.0.0.1:0 --version 3.9")]
-pub(crate) struct Server {
-    /// The address and port to listen on; port 0 chooses a free one.
-    ///
-    /// An address of this machine, or a name of it such as localhost. IPv6 addresses
-    /// go in brackets. 0.0.0.0 accepts other machines.
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        default_value = "127.0.0.1:2181",
-        value_parser = address
-    )]
-    pub(crate) listen: SocketAddr,
-
-    /// The unit of time: sessions may last 2 to 20 of them, and end at a multiple.
-    #[arg(
-        long,
-        value_name = "MS",
-        default_value_t = 2000,
-        value_parser = clap::value_parser!(u32).range(1..=3_600_000)
-    )]
-    pub(crate) tick_time: u32,
-
-    /// The release of ZooKeeper to behave like: 3.8 is a 3.8.0, 3.9 a 3.9.5.
-    #[arg(long, value_name = "X.Y", default_value = "3.8", value_parser = server_version())]
-    pub(crate) version: Version,
-
-    /// How often empty containers and expired TTL nodes are deleted.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = interval)]
-    pub(crate) container_check: Duration,
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let addresses: Vec<_> = text.to_socket_addrs().map_err(|error| error.to_string())?.collect();
-    // Clients resolve `localhost` to 127.0.0.1 far more often than to ::1.
-    let address = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
-    address.copied().ok_or_else(|| "that name has no address".to_owned())
-}
-
-fn server_version() -> impl TypedValueParser<Value = Version> {
-    PossibleValuesParser::new(["3.8", "3.9"]).map(|text| match text.as_str() {
-        "3.9" => Version::V3_9,
-        _ => Version::V3_8,
-    })
-}
-
-/// Parses an interval between repeated events. The server counts in milliseconds.
-fn interval(text: &str) -> Result<Duration, String> {
-    let interval = seconds(text)?;
-    if interval < Duration::from_millis(1) {
-        return Err("at least 0.001 seconds must pass between two checks".to_owned());
-    }
-    Ok(interval)
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {

@@ -8,6 +8,8 @@ use zk_recipes::session::Client;
 
 use crate::args::positive_seconds;
 use crate::failure::Failure;
+use crate::nodes::done;
+use crate::output::Output;
 use crate::sessions::Sessions;
 
 /// The `barrier` command.
@@ -40,19 +42,30 @@ pub(crate) async fn run(
     sessions: &mut Sessions,
     client: &Client,
     args: &BarrierArgs,
+    output: Output,
 ) -> Result<(), Failure> {
     let barrier = Barrier::new(client, &args.path)?;
-    match args {
-        BarrierArgs { set: true, .. } => Ok(barrier.set().await?),
-        BarrierArgs { remove: true, .. } => Ok(barrier.remove().await?),
-        BarrierArgs { timeout: None, .. } => Ok(sessions.attend(barrier.wait()).await??),
-        BarrierArgs { timeout: Some(timeout), .. } => {
-            match sessions.attend(barrier.wait_timeout(*timeout)).await?? {
-                true => Ok(()),
-                false => Err(Failure::still_set(&args.path)),
-            }
+    let what = match args {
+        BarrierArgs { set: true, .. } => {
+            barrier.set().await?;
+            "set"
         }
-    }
+        BarrierArgs { remove: true, .. } => {
+            barrier.remove().await?;
+            "removed"
+        }
+        BarrierArgs { timeout: None, .. } => {
+            sessions.attend(barrier.wait()).await??;
+            "waited"
+        }
+        BarrierArgs { timeout: Some(timeout), .. } => {
+            if !sessions.attend(barrier.wait_timeout(*timeout)).await?? {
+                return Err(Failure::still_set(&args.path));
+            }
+            "waited"
+        }
+    };
+    done(&args.path, what, output)
 }
 
 impl From<BarrierError> for Failure {

@@ -55,8 +55,9 @@ impl Child {
                 Reach::Group
             }
         };
-        let failed =
-            |why: &dyn Display| Failure::other(format!("{}: {why}", Path::new(program).display()));
+        let failed = |why: &dyn Display| {
+            Failure::other(format!("cannot start {}: {why}", Path::new(program).display()))
+        };
         let process = command.spawn().map_err(|error| failed(&error))?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
         let pid = pid.ok_or_else(|| failed(&"it has no process id"))?;

@@ -1,6 +1,5 @@
 //! Errors of a command, and their exit statuses.
 
-use std::process::ExitCode;
 use std::{fmt, io};
 
 use serde_json::{Value, json};
@@ -47,8 +46,8 @@ impl Failure {
         Self::new(OTHER, message)
     }
 
-    pub(crate) fn lost(reason: LossReason) -> Self {
-        Self::new(LOST, format!("the lock was lost: {reason}"))
+    pub(crate) fn lost(path: &str, reason: LossReason) -> Self {
+        Self::new(LOST, format!("{path}: the lock was lost: {reason}"))
     }
 
     pub(crate) fn is_loss(&self) -> bool {
@@ -60,13 +59,13 @@ impl Failure {
         self.rejection.is_some()
     }
 
-    pub(crate) fn revoked() -> Self {
-        let message = "the lock was released on a revocation request".to_owned();
-        Self::new(LOST, message)
+    pub(crate) fn revoked(path: &str) -> Self {
+        Self::new(LOST, format!("{path}: the lock was released on a revocation request"))
     }
 
-    pub(crate) fn not_in_time(wanted: &LockSpec) -> Self {
-        Self::new(NOT_IN_TIME, wanted.not_in_time())
+    /// Returns the failure of a wait. `holders` are words for those who hold the lock.
+    pub(crate) fn not_in_time(wanted: &LockSpec, holders: &str) -> Self {
+        Self::new(NOT_IN_TIME, format!("{}{holders}", wanted.not_in_time()))
     }
 
     pub(crate) fn not_registered(message: &str) -> Self {
@@ -160,11 +159,11 @@ impl Failure {
     }
 
     /// Prints the failure on standard error, and returns its exit status.
-    pub(crate) fn report(self, output: Output) -> ExitCode {
+    pub(crate) fn report(self, output: Output) -> u8 {
         if self.code != PIPE_CLOSED {
             output.print_error(&self.to_string(), || self.to_json());
         }
-        ExitCode::from(self.code)
+        self.code
     }
 
     fn to_json(&self) -> Value {
@@ -257,8 +256,8 @@ impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
             LockError::Client(error) => error.into(),
-            LockError::Lost(reason) => Self::lost(reason),
-            LockError::RevocationRequested { .. } => Self::revoked(),
+            LockError::Lost(_) => Self::new(LOST, error.to_string()),
+            LockError::RevocationRequested { node } => Self::revoked(&node),
             LockError::PermitsOutOfRange { .. } => Self::usage(error.to_string()),
             LockError::ForeignNode { .. } => Self::new(FOREIGN_NODE, error.to_string()),
             error => Self::other(error.to_string()),

@@ -13,6 +13,7 @@ use zk_recipes::session::Client;
 use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
+use crate::holders;
 use crate::output::Output;
 use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
@@ -116,7 +117,7 @@ async fn release(
     }
     match lost {
         // The lock was lost before its release, possibly while the command was running.
-        Some(reason) => Err(Failure::lost(reason)),
+        Some((path, reason)) => Err(Failure::lost(&path, reason)),
         None => Ok(code),
     }
 }
@@ -152,7 +153,7 @@ async fn acquire(
             biased;
             acquired = sessions.attend(task.acquire(&client, how)) => match acquired? {
                 Ok(Some(lock)) => return Ok((client, lock)),
-                Ok(None) => return Err(Failure::not_in_time(&task.wanted)),
+                Ok(None) => return Err(not_in_time(&client, task).await),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
                 Err(_) if !sessions.may_go_on() => return Err(sessions.silent()),
                 Err(_) => {}
@@ -162,15 +163,23 @@ async fn acquire(
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
-            return Err(too_late(sessions, task));
+            return Err(match sessions.were_of_use() {
+                true => not_in_time(&client, task).await,
+                false => sessions.silent(),
+            });
         }
     }
+}
+
+/// Returns the failure of a wait, with those who hold the lock as far as they can be read.
+async fn not_in_time(client: &Client, task: &Task) -> Failure {
+    Failure::not_in_time(&task.wanted, &holders::described(client, &task.wanted).await)
 }
 
 /// Returns the failure after the deadline: the lock is held by others, or no server answers.
 fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
     match sessions.were_of_use() {
-        true => Failure::not_in_time(&task.wanted),
+        true => Failure::not_in_time(&task.wanted, ""),
         false => sessions.silent(),
     }
 }
@@ -205,7 +214,10 @@ async fn hold(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let nodes = lock.nodes();
-    let tokens = lock.tokens()?;
+    let tokens = lock.tokens().map_err(|error| match error {
+        LockError::Lost(reason) => Failure::lost(&lock.lost_path(), reason),
+        error => error.into(),
+    })?;
     if let Some(log) = log {
         log.print(format!("acquired {nodes}, token {tokens}"));
     }
@@ -225,12 +237,13 @@ async fn hold(
             // it is polled first.
             biased;
             reason = &mut lost => {
+                let path = lock.lost_path();
                 child.end(task.kill_after).await;
-                return Err(Failure::lost(reason));
+                return Err(Failure::lost(&path, reason));
             }
             () = &mut asked_for => {
                 child.end(task.kill_after).await;
-                return Err(Failure::revoked());
+                return Err(Failure::revoked(task.wanted.only_path().unwrap_or(&nodes)));
             }
             code = child.wait() => return code,
             signal = signals.next() => child.signal(signal),

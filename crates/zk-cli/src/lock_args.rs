@@ -93,7 +93,8 @@ the signals of the command are those of zk lock; see zk lock --help. A candidate
 at each of these signals, also at SIGHUP.
 
 zk participants lists the leader and the other candidates. Java services use the same nodes with
-LeaderLatch. There --name is the id of a participant.
+LeaderLatch. There the id of this candidate is its address, host, process and name, with spaces in
+between.
 
 Example:
   zk elect /election/scheduler --name $(hostname) -- ./scheduler")]
@@ -236,16 +237,15 @@ impl Company {
             true => ForeignNodes::Allowed,
             false => ForeignNodes::Refused,
         };
-        NodeOptions { foreign, acl, data: None }
+        NodeOptions { foreign, acl }
     }
 }
 
 impl From<Elect> for Task {
     fn from(elect: Elect) -> Self {
         let Elect { path, company, acl, command } = elect;
-        let id = company.name.clone();
         let kill_after = company.kill_after();
-        let nodes = NodeOptions { data: id, ..company.with(acl) };
+        let nodes = company.with(acl);
         let wanted = LockSpec::Leadership(path);
         let (timeout, revocable) = (None, false);
         Self { wanted, nodes, timeout, revocable, stands_again: true, kill_after, command }

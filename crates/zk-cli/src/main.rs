@@ -12,6 +12,7 @@ mod doctor;
 mod ensemble;
 mod failure;
 mod find;
+mod holders;
 mod lock;
 mod lock_args;
 mod man;
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
                         Err(failure) if kind == ErrorKind::InvalidValue => failure,
                         _ => Failure::usage(usage_error::one_line(&error)),
                     };
-                    failure.report(Output::new(usage_error::is_json()))
+                    ExitCode::from(failure.report(Output::new(usage_error::is_json())))
                 }
             };
         }
@@ -78,12 +79,13 @@ fn main() -> ExitCode {
     let output = Output::new(args.json);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::other(format!("no runtime: {error}")).report(output),
+        Err(error) => {
+            let failure = Failure::other(format!("no runtime: {error}"));
+            return ExitCode::from(failure.report(output));
+        }
     };
-    match runtime.block_on(run(args, output)) {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => failure.report(output),
-    }
+    let ended = runtime.block_on(run(args, output));
+    signals::end(ended.unwrap_or_else(|failure| failure.report(output)))
 }
 
 async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
@@ -189,10 +191,10 @@ async fn operate(
             if listed.is_empty() {
                 participants::tell_why_empty(retry, path, *semaphore, output).await?;
             }
-            participants::print(&listed, *table, output)
+            participants::print(&listed, *semaphore, *table, output)
         }
         Command::Revoke { node } => {
-            let asked = sessions.attend(nodes::revoke(client, node)).await;
+            let asked = sessions.attend(nodes::revoke(client, node, output)).await;
             asked.map_err(Failure::of_write)?
         }
         Command::Create(create) => nodes::create(client, retry, create, output).await,
@@ -201,10 +203,10 @@ async fn operate(
             nodes::set(retry, path, data, *version, output).await
         }
         Command::Delete { path, version, recursive: false } => {
-            nodes::delete(retry, path, *version).await
+            nodes::delete(retry, path, *version, output).await
         }
         Command::Delete { path, version, recursive: true } => {
-            nodes::delete_recursive(client, retry, path, *version).await
+            nodes::delete_recursive(client, retry, path, *version, output).await
         }
         Command::Exists { path } => nodes::exists(retry, path, output).await,
         Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
@@ -214,7 +216,7 @@ async fn operate(
         Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
         Command::Counter(counter) => counter::run(client, counter, output).await,
-        Command::Barrier(args) => barrier::run(sessions, client, args).await,
+        Command::Barrier(args) => barrier::run(sessions, client, args, output).await,
         Command::Export { path } => {
             let exported = transfer::export(client, retry, path, sessions.servers(), output).await;
             exported.map_err(Failure::of_stream)
@@ -222,7 +224,10 @@ async fn operate(
         Command::Import { path, overwrite } => {
             transfer::import(client, path, *overwrite, output).await.map_err(Failure::of_stream)
         }
-        Command::Sync { path } => Ok(retry.run(|client| client.sync(path)).await?),
+        Command::Sync { path } => {
+            retry.run(|client| client.sync(path)).await?;
+            nodes::done(path, "synced", output)
+        }
         Command::Config => ensemble::config(retry, output).await,
         Command::Reconfig(change) => ensemble::reconfig(client, change, output).await,
         Command::Txn(txn) => txn::run(retry, txn, output).await,

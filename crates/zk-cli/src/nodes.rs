@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_recipes::Mutex;
 use zk_recipes::session::{
     Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat,
 };
@@ -15,21 +14,21 @@ use crate::output::{Output, data_json};
 use crate::progress::Progress;
 use crate::subtree::{READS_AT_ONCE, sorted_paths};
 
-pub(crate) async fn revoke(client: &Client, node: &str) -> Result<(), Failure> {
-    // Java's LeaderLatch watches the data of the candidate ahead once, and would wait forever behind it.
-    if node.rsplit('/').next().is_some_and(|name| name.contains(Mutex::LEADER_LATCH)) {
-        let why = "a candidate of an election has no way to release it on request; end its process";
-        return Err(Failure::other(format!("{node}: {why}")));
-    }
+pub(crate) async fn revoke(client: &Client, node: &str, output: Output) -> Result<(), Failure> {
     // The request replaces the data of the node. Only the ephemeral nodes of holders are meant for it.
     if client.exists(node).await?.is_some_and(|stat| !stat.is_ephemeral()) {
         let why = "not a holder's node, which is ephemeral; zk participants lists those of a lock";
         return Err(Failure::other(format!("{node}: {why}")));
     }
     match zk_recipes::revoke(client, node).await? {
-        true => Ok(()),
+        true => done(node, "revocation requested", output),
         false => Err(Failure::other(format!("{node}: nobody holds it, there is no such node"))),
     }
+}
+
+/// Prints what was done, for a command without a result of its own: nothing but with `--json`.
+pub(crate) fn done(path: &str, what: &str, output: Output) -> Result<(), Failure> {
+    output.print([], || json!({ "path": path, "done": what }))
 }
 
 pub(crate) async fn create(
@@ -100,10 +99,16 @@ pub(crate) async fn set(
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 
-pub(crate) async fn delete(retry: &Retry, path: &str, version: Option<i32>) -> Result<(), Failure> {
+pub(crate) async fn delete(
+    retry: &Retry,
+    path: &str,
+    version: Option<i32>,
+    output: Output,
+) -> Result<(), Failure> {
     let deleted = retry.run(|client| client.delete(path, version)).await;
     let hint = "--recursive deletes what is below, too";
-    deleted.map_err(|error| Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint))
+    deleted.map_err(|error| Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint))?;
+    tell_deleted(path, 1, output)
 }
 
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
@@ -113,19 +118,30 @@ pub(crate) async fn delete_recursive(
     retry: &Retry,
     path: &str,
     version: Option<i32>,
+    output: Output,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new("deleted", None);
     let ended = async {
         // The server checks the version before it looks for children.
         match retry.run(|client| client.delete(path, version)).await {
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {}
-            deleted => return deleted,
+            Ok(()) => {
+                progress.one_more();
+                return Ok(());
+            }
+            Err(error) => return Err(error),
         }
         delete_below(client, retry, path, &mut progress).await?;
         delete_branch(retry, path, version, &mut progress).await
     };
     let ended = ended.await;
-    ended.map_err(|error| Failure::from(error).with_deleted(progress.done()))
+    ended.map_err(|error| Failure::from(error).with_deleted(progress.done()))?;
+    tell_deleted(path, progress.done(), output)
+}
+
+/// Prints the number of deleted nodes, with `--json` only.
+fn tell_deleted(path: &str, nodes: usize, output: Output) -> Result<(), Failure> {
+    output.print([], || json!({ "path": path, "done": "deleted", "nodes": nodes }))
 }
 
 /// Deletes what is below `path` now, a hundred nodes at once. The server deletes them in this order:

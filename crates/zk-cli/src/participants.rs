@@ -1,25 +1,82 @@
 //! `zk participants`: the holder of a lock and its waiters.
 
 use std::io::{IsTerminal, stdout};
+use std::mem::replace;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, ErrorCode, Retry, path::file_name};
+use zk_recipes::session::{
+    Client, ErrorCode, Retry,
+    path::{child, file_name},
+};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
 use crate::output::{Output, aligned, data_json, data_text};
 
+/// A contender, and its part in the lock.
+pub(crate) struct Listed {
+    pub(crate) participant: Participant,
+    pub(crate) role: Role,
+}
+
+/// The part of a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Holds,
+    Waits,
+}
+
+impl Role {
+    fn of(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::Waits }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Waits => "waits",
+        }
+    }
+}
+
 pub(crate) async fn list(
     client: &Client,
     path: &str,
     is_semaphore: bool,
-) -> Result<Vec<Participant>, LockError> {
+) -> Result<Vec<Listed>, LockError> {
     match is_semaphore {
-        // The number of permits does not affect the list of their holders.
-        true => Semaphore::new(client, path, 1)?.participants().await,
-        false => contenders(client, path).await,
+        true => permits(client, path).await,
+        false => {
+            let mut is_first = true;
+            let mut readers_only = true;
+            let listed = contenders(client, path).await?.into_iter();
+            Ok(listed
+                .map(|participant| {
+                    readers_only &= file_name(&participant.path).contains("-__READ__");
+                    let role = Role::of(replace(&mut is_first, false) || readers_only);
+                    Listed { participant, role }
+                })
+                .collect())
+        }
     }
+}
+
+/// Lists the permits of a semaphore. The first waiter has created the nodes of its permits, too.
+async fn permits(client: &Client, path: &str) -> Result<Vec<Listed>, LockError> {
+    // Read before the permits: those of a contender that has left the queue since are not held for sure.
+    let turns = Mutex::new(client, &child(path, "locks"))?.participants().await?;
+    // The number of permits does not affect the list of their holders.
+    let permits = Semaphore::new(client, path, 1)?.participants().await?;
+    let waits = |it: &Participant| turns.first().is_some_and(|turn| is_of_waiter(it, turn));
+    let label = |participant| Listed { role: Role::of(!waits(&participant)), participant };
+    Ok(permits.into_iter().map(label).collect())
+}
+
+/// Returns true if a permit belongs to the waiter with this turn: it creates the nodes of its permits
+/// during its turn, and ends the turn when it holds them.
+fn is_of_waiter(permit: &Participant, turn: &Participant) -> bool {
+    permit.session_id == turn.session_id && permit.czxid > turn.czxid
 }
 
 /// Lists the contenders of a mutex or a read-write lock, or the candidates of an election. The names
@@ -48,7 +105,10 @@ pub(crate) async fn tell_why_empty(
 ) -> Result<(), Failure> {
     let names = match retry.get_children(path).await {
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-            output.note(&format!("{path} does not exist"));
+            // Servers remove the path of a lock that nobody uses, so this is no error.
+            output.note(&format!(
+                "{path} does not exist: nobody holds a lock there, or waits for one"
+            ));
             return Ok(());
         }
         listed => listed?.names,
@@ -64,26 +124,37 @@ pub(crate) async fn tell_why_empty(
 
 /// Prints a table on a terminal or if `is_table`, otherwise a line for each participant.
 pub(crate) fn print(
-    participants: &[Participant],
+    participants: &[Listed],
+    is_semaphore: bool,
     is_table: bool,
     output: Output,
 ) -> Result<(), Failure> {
-    let lines = match is_table || stdout().is_terminal() {
-        true => table(participants, now()),
+    let has_states = is_table || output.is_json() || stdout().is_terminal();
+    let lines = match has_states {
+        true => table(participants, now(), usize::MAX),
         false => participants.iter().map(line).collect(),
     };
-    output.print(lines, || participants.iter().map(to_json).collect())
+    output.print(lines, || participants.iter().map(to_json).collect())?;
+    let waiting = participants.iter().filter(|it| it.role == Role::Waits).count();
+    // The lines have no room for it. In the queue of another lock, only the first ones hold it.
+    if is_semaphore && waiting > 0 && !has_states {
+        output.note(&format!(
+            "{waiting} of these permits are not held: the first waiter waits for them"
+        ));
+    }
+    Ok(())
 }
 
-fn line(participant: &Participant) -> String {
+fn line(Listed { participant, .. }: &Listed) -> String {
     format!("{}\t{}", participant.path, data_text(&participant.data))
 }
 
-fn to_json(participant: &Participant) -> Value {
+fn to_json(Listed { participant, role }: &Listed) -> Value {
     let info = participant.info();
     let info = info.as_ref();
     json!({
         "path": participant.path,
+        "state": role.name(),
         "data": data_json(&participant.data),
         "name": info.and_then(|it| it.name.as_deref()),
         "host": info.and_then(|it| it.host.as_deref()),
@@ -96,32 +167,46 @@ fn to_json(participant: &Participant) -> Value {
     })
 }
 
-/// Returns the table with its head. Without participants there is nothing to print.
-pub(crate) fn table(participants: &[Participant], now: SystemTime) -> Vec<String> {
+/// Returns the table with its head. Without participants there is nothing to print. The columns that
+/// matter least are left out of a table that is wider than `width`.
+pub(crate) fn table(participants: &[Listed], now: SystemTime, width: usize) -> Vec<String> {
     if participants.is_empty() {
         return Vec::new();
     }
     let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(participants.iter().enumerate().map(|(at, participant)| row(at, participant, now)));
+    rows.extend(participants.iter().enumerate().map(|(at, listed)| row(at, listed, now)));
+    for column in LEFT_OUT {
+        let lines = aligned(&rows);
+        if lines.iter().all(|line| line.chars().count() <= width) {
+            return lines;
+        }
+        rows.iter_mut().for_each(|row| row[column].clear());
+    }
     aligned(&rows)
 }
 
-const COLUMNS: usize = 8;
-const HEAD: [&str; COLUMNS] = ["#", "NAME", "HOST", "PID", "ADDRESS", "QUEUED", "SESSION", "NODE"];
+const COLUMNS: usize = 9;
+const HEAD: [&str; COLUMNS] =
+    ["#", "STATE", "NAME", "HOST", "PID", "ADDRESS", "QUEUED", "SESSION", "NODE"];
 
-fn row(at: usize, participant: &Participant, now: SystemTime) -> [String; COLUMNS] {
+/// Columns that a narrow table leaves out, in this order: the node is what other commands take.
+const LEFT_OUT: [usize; 5] = [5, 7, 4, 3, 1];
+
+fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [String; COLUMNS] {
     let age = now.duration_since(participant.created).unwrap_or_default();
     let session = format!("{:#x}", participant.session_id);
-    let (number, since, node) = ((at + 1).to_string(), span(age), participant.path.clone());
+    let (number, state) = ((at + 1).to_string(), role.name().to_owned());
+    let (since, node) = (span(age), participant.path.clone());
     let Some(info) = participant.info() else {
         // Data of the application's own.
         let none = String::new;
         let data = data_text(&participant.data);
-        return [number, data, none(), none(), none(), since, session, node];
+        return [number, state, data, none(), none(), none(), since, session, node];
     };
     let shown = |text: Option<String>| data_text(text.unwrap_or_default().as_bytes());
     [
         number,
+        state,
         shown(info.name),
         shown(info.host),
         info.process_id.map(|id| id.to_string()).unwrap_or_default(),
@@ -130,6 +215,11 @@ fn row(at: usize, participant: &Participant, now: SystemTime) -> [String; COLUMN
         session,
         node,
     ]
+}
+
+/// Returns the time since a contender's node was created.
+pub(crate) fn age(participant: &Participant) -> Duration {
+    now().duration_since(participant.created).unwrap_or_default()
 }
 
 /// Returns the words that tell who a contender is: its name, host and process, or its data.

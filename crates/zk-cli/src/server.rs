@@ -1,14 +1,63 @@
 //! `zk server`: the in-memory server of `zk-testing`, for development only.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
-use zk_testing::{Settings, TestServer};
+use zk_testing::{Settings, TestServer, Version};
 
-use crate::args::Server;
+use crate::args::seconds;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
+
+/// The `server` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+NOT FOR PRODUCTION: it keeps nothing on disk and replicates nothing. When it ends, so does all that
+was in it, and clients that were connected to it have to open new sessions, as if the data of a
+ZooKeeper had been wiped. Every client can use it, and nobody has to log in. It speaks no TLS.
+
+The address it listens at goes to standard output, in a line of its own, once it can be connected to.
+It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
+
+--connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and
+SIGTERM end it, with status 0.
+
+Example:
+  zk server --listen 127.0.0.1:0 --version 3.9")]
+pub(crate) struct Server {
+    /// The address and port to listen on; port 0 chooses a free one.
+    ///
+    /// An address of this machine, or a name of it such as localhost. IPv6 addresses
+    /// go in brackets. 0.0.0.0 accepts other machines.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:2181",
+        value_parser = address
+    )]
+    pub(crate) listen: SocketAddr,
+
+    /// The unit of time: sessions may last 2 to 20 of them, and end at a multiple.
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 2000,
+        value_parser = clap::value_parser!(u32).range(1..=3_600_000)
+    )]
+    pub(crate) tick_time: u32,
+
+    /// The release of ZooKeeper to behave like: 3.8 is a 3.8.0, 3.9 a 3.9.5.
+    #[arg(long, value_name = "X.Y", default_value = "3.8", value_parser = server_version())]
+    pub(crate) version: Version,
+
+    /// How often empty containers and expired TTL nodes are deleted.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = interval)]
+    pub(crate) container_check: Duration,
+}
 
 pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
@@ -34,4 +83,27 @@ pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
 fn wall_clock_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let addresses: Vec<_> = text.to_socket_addrs().map_err(|error| error.to_string())?.collect();
+    // Clients resolve `localhost` to 127.0.0.1 far more often than to ::1.
+    let address = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
+    address.copied().ok_or_else(|| "that name has no address".to_owned())
+}
+
+fn server_version() -> impl TypedValueParser<Value = Version> {
+    PossibleValuesParser::new(["3.8", "3.9"]).map(|text| match text.as_str() {
+        "3.9" => Version::V3_9,
+        _ => Version::V3_8,
+    })
+}
+
+/// Parses an interval between repeated events. The server counts in milliseconds.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = seconds(text)?;
+    if interval < Duration::from_millis(1) {
+        return Err("at least 0.001 seconds must pass between two checks".to_owned());
+    }
+    Ok(interval)
 }

@@ -1,5 +1,8 @@
 //! Signals that end a command.
 
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
@@ -38,6 +41,9 @@ impl Signals {
             _ = self.hang_up.recv() => Signal::SIGHUP,
             _ = self.quit.recv() => Signal::SIGQUIT,
         };
+        if signal == Signal::SIGINT {
+            INTERRUPTED.store(true, Ordering::Relaxed);
+        }
         // Many services take SIGHUP as the request to read their configuration again.
         self.end_requested |= signal != Signal::SIGHUP;
         signal
@@ -47,6 +53,20 @@ impl Signals {
     pub(crate) fn end_requested(&self) -> bool {
         self.end_requested
     }
+}
+
+/// Whether SIGINT has arrived. A signal is sent to the process, not to a part of it.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Ends this process with an exit status. If SIGINT has arrived, and the status says that it ended the
+/// command, the process dies by SIGINT: a shell shows the same status, and only then ends a loop or a
+/// script around this command.
+pub(crate) fn end(code: u8) -> ExitCode {
+    if code == 128 + number(Signal::SIGINT) && INTERRUPTED.load(Ordering::Relaxed) {
+        // Does not return, unless the system rejects it. The status is then the same.
+        drop(signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32));
+    }
+    ExitCode::from(code)
 }
 
 /// Returns the number of a signal, for an exit status.

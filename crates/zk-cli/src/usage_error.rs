@@ -1,12 +1,51 @@
 //! Messages for command lines that cannot be understood.
 
-use clap::CommandFactory as _;
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::Args;
 
 /// Returns the message of a command line error on one line, with a hint and without the usage.
 pub(crate) fn one_line(error: &clap::Error) -> String {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    match as_value(error, &line) {
+        // The value is wrong in any spelling.
+        Some(Err(wrong)) => message(&wrong, None),
+        Some(Ok(hint)) => message(error, Some(hint)),
+        None => message(error, hint(error)),
+    }
+}
+
+/// Returns how to pass an argument that begins with a hyphen as a value, if it can be one, or the error
+/// of that value. Clap's own tip is wrong for the values of options, and for commands that run a command.
+fn as_value(error: &clap::Error, line: &[OsString]) -> Option<Result<String, clap::Error>> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let at = line.iter().position(|it| it.to_str() == Some(argument))?;
+    if error.kind() != ErrorKind::UnknownArgument || !argument.starts_with('-') {
+        return None;
+    }
+    let before = line.get(at - 1)?.to_str().unwrap_or_default();
+    if before.starts_with("--") && before.len() > 2 {
+        let joined = format!("{before}={argument}");
+        let mut other = line.to_vec();
+        other.splice(at - 1..=at, [OsString::from(&joined)]);
+        return match Args::try_parse_from(other) {
+            Ok(_) => Some(Ok(format!("write {joined}"))),
+            Err(wrong) if wrong.kind() == ErrorKind::ValueValidation => Some(Err(wrong)),
+            Err(_) => None,
+        };
+    }
+    let mut other = line.to_vec();
+    other.insert(at, OsString::from("--"));
+    let is_value = !runs_command() && Args::try_parse_from(other).is_ok();
+    is_value.then(|| Ok(format!("to pass it as a value, write -- before it: -- {argument}")))
+}
+
+fn message(error: &clap::Error, hint: Option<String>) -> String {
     let text = error.render().to_string();
     let paragraphs =
         text.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -14,11 +53,13 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
     for paragraph in paragraphs {
         if let Some(error) = paragraph.strip_prefix("error: ") {
             message.push_str(error);
-        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
-            message.push_str(&format!("; {tip}"));
+        } else if let Some(tips) = paragraph.strip_prefix("tip: ") {
+            for tip in tips.split(" tip: ").filter(|tip| !tip.contains(" as a value, use '-- ")) {
+                message.push_str(&format!("; {tip}"));
+            }
         }
     }
-    if let Some(hint) = hint(error) {
+    if let Some(hint) = hint {
         message.push_str(&format!("; {hint}"));
     }
     format!("{message}; see --help")

@@ -37,7 +37,7 @@ pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, want
         pause = (2 * pause).min(PAUSE_MAX);
         let Ok(listed) = participants::list(client, path, is_semaphore).await else { continue };
         let Some(first) = listed.first() else { continue };
-        let (who, count) = (participants::who(&first.data), listed.len());
+        let (who, count) = (participants::who(&first.participant.data), listed.len());
         let waited = participants::span(clock() - begun);
         log.print(format!("waiting for {path} since {waited}: {who} is first of {count}"));
     }

@@ -78,6 +78,13 @@ pub enum LockError {
         /// The holder's node.
         node: String,
     },
+    /// The node is that of a candidate of Curator's `LeaderLatch`, which has no revocation: a request
+    /// would replace its id, and Java candidates behind it would wait forever. End its process
+    /// instead.
+    NotRevocable {
+        /// The candidate's node.
+        node: String,
+    },
     /// There is no connection to the ensemble, and the call does not wait for one.
     NotConnected {
         /// The path of the lock.
@@ -170,6 +177,7 @@ impl LockError {
             | Self::RevocationRequested { .. }
             | Self::NotConnected { .. } => RetryOn::SameSession,
             Self::SequenceExhausted { .. }
+            | Self::NotRevocable { .. }
             | Self::WouldDeadlock { .. }
             | Self::InvalidLockName { .. }
             | Self::NotACount { .. }
@@ -211,6 +219,10 @@ impl fmt::Display for LockError {
                     "{node}: another client requests the lock, which is still held; release it"
                 )
             }
+            Self::NotRevocable { node } => write!(
+                f,
+                "{node}: a candidate of an election does not release on request; end its process"
+            ),
             Self::NotConnected { path } => write!(
                 f,
                 "{path}: no connection to the ensemble; try again later, or acquire with a timeout"

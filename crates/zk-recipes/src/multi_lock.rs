@@ -244,6 +244,13 @@ impl MultiGuard {
         self.held.iter().all(|(_, held)| held.is_held())
     }
 
+    /// Returns the paths of the locks that may be lost now, in the order of the locks. Sends no
+    /// request.
+    pub fn lost_paths(&self) -> impl Iterator<Item = &str> {
+        let lost = self.held.iter().filter(|(_, held)| !held.is_held());
+        lost.map(|(path, _)| path.as_str())
+    }
+
     /// Returns how long all locks stay provably held if no more replies arrive from the ensembles;
     /// zero if one is lost. See [`Guard::remaining`](crate::Guard::remaining).
     #[must_use]

@@ -20,9 +20,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use zk_session::path::file_name;
 use zk_session::{Client, ErrorKind, EventType};
 
 use crate::error::LockError;
+use crate::recipe::LATCH;
 use crate::retry::{if_exists, retry};
 
 /// The data of a revocation request on the wire.
@@ -32,13 +34,20 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// does not exist. Each call sends a new request.
 ///
 /// # Errors
-/// Fails if a request fails in a way that a retry does not help, for example with `NoAuth`. Also
-/// fails if a request has no reply within the time that [`Client::with_timeout`] sets. In that case the
-/// request may have been applied, and repeating it does no harm.
+/// Fails with [`LockError::NotRevocable`], and sends nothing, if the node is that of a candidate of
+/// Curator's `LeaderLatch`. Also fails if a request fails in a way that a retry does not help, for
+/// example with `NoAuth`, or if a request has no reply within the time that
+/// [`Client::with_timeout`] sets. In that case the request may have been applied, and repeating it
+/// does no harm.
 ///
 /// # Cancel safety
 /// The request may or may not be sent when the future is dropped.
 pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
+    // Java's LeaderLatch watches the data of the candidate ahead once. After a change of the data it
+    // would wait forever behind that candidate.
+    if file_name(node).contains(LATCH) {
+        return Err(LockError::NotRevocable { node: node.to_owned() });
+    }
     loop {
         match if_exists(retry(client, || client.set_data(node, REVOKE, None)).await) {
             // Repeating the request does no harm.

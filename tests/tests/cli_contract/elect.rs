@@ -1,5 +1,6 @@
 //! Tests of `zk elect`.
 
+use serde_json::Value;
 use zk_tests::{HOLD, Journal, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
@@ -15,11 +16,16 @@ fn candidate_leads_after_the_one_before_it() {
     let mut second = stand("two");
     poll(LIMIT, || (zk.ok(&["ls", "/e"]).lines().count() == 2).then_some(()))
         .expect("the second does not stand");
-    // As Java's LeaderLatch: the name of the node, and the id as its data.
+    // The nodes of Java's LeaderLatch, with all that a contender tells about itself.
     let listed = zk.ok(&["participants", "/e"]);
     let lines: Vec<&str> = listed.lines().collect();
-    assert!(lines[0].contains("-latch-0000000000\tone"), "{listed}");
-    assert!(lines[1].contains("-latch-0000000001\ttwo"), "{listed}");
+    for (line, (number, name)) in lines.iter().zip([(0, "one"), (1, "two")]) {
+        assert!(line.contains(&format!("-latch-000000000{number}\t127.0.0.1 ")), "{listed}");
+        assert!(line.ends_with(&format!(" {name}")), "{listed}");
+    }
+    let json: Value = serde_json::from_str(&zk.ok(&["participants", "/e", "--json"])).unwrap();
+    assert_eq!((&json[0]["name"], &json[0]["state"]), (&"one".into(), &"holds".into()), "{json}");
+    assert!(json[1]["pid"].is_number() && json[1]["state"] == "waits", "{json}");
 
     first.end_input();
     assert_eq!(first.wait(LIMIT).code(), Some(0));
@@ -41,6 +47,11 @@ fn candidate_stands_again_when_leadership_is_lost() {
     zk.ok(&["delete", &format!("/e/{}", node.trim())]);
     poll(LIMIT, || (journal.entered().len() == 2).then_some(())).expect("it does not lead again");
     assert_ne!(zk.ok(&["ls", "/e"]), node);
+    assert!(
+        candidate.stderr().starts_with("zk: /e: the lock was lost: "),
+        "{}",
+        candidate.stderr()
+    );
     assert!(candidate.stderr().contains("standing again"), "{}", candidate.stderr());
     candidate.end_input();
     assert_eq!(candidate.wait(LIMIT).code(), Some(0));

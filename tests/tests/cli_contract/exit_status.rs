@@ -37,14 +37,16 @@ fn lock_with_timeout_fails_when_held_by_another() {
     let Some(zk) = zk("held") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
-    let mut holder = zk.lock("/l", HOLD);
+    let mut holder = zk.start(&["lock", "/l", "--name", "nightly", "--", "sh", "-c", HOLD]);
     poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
 
     for (timeout, least) in [("0", 0), ("1", 1), ("0.5", 0)] {
         let start = now();
         let ended = zk.run(&["lock", "/l", "--timeout", timeout, "--", "echo", "in"]);
         assert!(start.elapsed() >= Duration::from_secs(least), "{:?}", start.elapsed());
-        expect_failure(&ended, 75, "not acquired in time");
+        expect_failure(&ended, 75, "/l: the lock was not acquired in time; held: nightly ");
+        assert!(ended.stderr.contains(" (session 0x"), "{ended:?}");
+        assert!(ended.stderr.ends_with("s ago)\n"), "{ended:?}");
         assert_eq!(zk.ok(&["ls", "/l"]).lines().count(), 1, "one node, the holder's");
     }
 
@@ -128,6 +130,25 @@ fn invalid_command_line_is_rejected() {
     ] {
         expect_failure(&nowhere.run(arguments), 64, "--help");
     }
+}
+
+#[test]
+fn hint_for_a_value_with_a_hyphen_works() {
+    let nowhere = Zk::new("127.0.0.2:1");
+    for (arguments, says) in [
+        (&["lock", "/l", "--timeout", "-1", "--", "true"][..], "'-1' for '--timeout <S>'"),
+        (&["lock", "/l", "-x", "--", "true"], "unexpected argument '-x' found; see --help"),
+        (&["ls", "-l", "/"], "unexpected argument '-l' found; see --help"),
+        (&["create", "/a", "-1"], "to pass it as a value, write -- before it: -- -1"),
+        (&["find", "/", "--name", "-x"], "write --name=-x"),
+        (&["lock", "/l", "--timout", "3", "--", "true"], "exists: '--timeout'; see --help"),
+    ] {
+        expect_failure(&nowhere.run(arguments), 64, says);
+    }
+    let Some(zk) = zk("hyphens") else { return };
+    zk.ok(&["create", "/a", "--", "-1"]);
+    assert_eq!(zk.ok(&["get", "/a"]), "-1");
+    assert_eq!(zk.ok(&["find", "/", "--name=-x"]), "");
 }
 
 #[test]

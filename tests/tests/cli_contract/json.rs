@@ -37,7 +37,20 @@ fn every_operation_prints_json() {
     // The option is valid after the command as well as before it.
     let behind: Value = serde_json::from_str(&zk.ok(&["ls", "/", "--json"])).unwrap();
     assert_eq!(behind, json!(["a"]));
-    assert_eq!(zk.ok(&["--json", "delete", "/a", "--recursive"]), "");
+    let synced = value(&zk, &["sync", "/a"]);
+    assert_eq!(synced, json!({ "path": "/a", "done": "synced" }));
+    let deleted = value(&zk, &["delete", "/a", "--recursive"]);
+    assert_eq!(deleted, json!({ "path": "/a", "done": "deleted", "nodes": 2 }));
+    zk.ok(&["create", "/b"]);
+    let deleted = value(&zk, &["delete", "/b"]);
+    assert_eq!(deleted, json!({ "path": "/b", "done": "deleted", "nodes": 1 }));
+    let asked = zk.ok(&["create", "/c-", "--ephemeral", "--sequential"]);
+    let revoked = value(&zk, &["revoke", asked.trim()]);
+    assert_eq!(revoked, json!({ "path": asked.trim(), "done": "revocation requested" }));
+    for (option, what) in [("--set", "set"), ("--remove", "removed"), ("--timeout=9", "waited")] {
+        let done = value(&zk, &["barrier", "/barrier", option]);
+        assert_eq!(done, json!({ "path": "/barrier", "done": what }));
+    }
 }
 
 #[test]

@@ -24,7 +24,9 @@ fn participants_are_listed_in_queue_order() {
     let Some(zk) = zk("order") else { return };
     let journal = Journal::new();
     let zk = zk.journal(&journal);
-    assert_eq!(zk.ok(&["participants", "/l"]), "", "nobody, and no such path");
+    let nobody = zk.run(&["participants", "/l"]);
+    assert_eq!((nobody.code(), nobody.stdout.as_str()), (Some(0), ""), "{nobody:?}");
+    assert!(nobody.stderr.starts_with("zk: /l does not exist: nobody holds"), "{nobody:?}");
     let mut running = Vec::new();
     for count in 1..=4 {
         running.push(zk.lock("/l", HOLD));
@@ -63,9 +65,12 @@ fn table_shows_names_and_ages() {
     let lines: Vec<&str> = table.lines().collect();
     let [head, row] = lines[..] else { panic!("{table}") };
     let names: Vec<&str> = head.split_whitespace().collect();
-    assert_eq!(names, ["#", "NAME", "HOST", "PID", "ADDRESS", "QUEUED", "SESSION", "NODE"]);
+    assert_eq!(
+        names,
+        ["#", "STATE", "NAME", "HOST", "PID", "ADDRESS", "QUEUED", "SESSION", "NODE"]
+    );
     let cells: Vec<&str> = row.split_whitespace().collect();
-    let ["1", "sh", _host, _process, "127.0.0.1", since, session, node] = cells[..] else {
+    let ["1", "holds", "sh", _host, _process, "127.0.0.1", since, session, node] = cells[..] else {
         panic!("{table}")
     };
     assert!(since.ends_with('s') && session.starts_with("0x"), "{table}");
@@ -124,7 +129,7 @@ fn revocable_holder_releases_on_revocation() {
     assert_eq!(zk.ok(&["revoke", node]), "");
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
-    assert_eq!(ended.stderr, "zk: the lock was released on a revocation request\n");
+    assert_eq!(ended.stderr, "zk: /l: the lock was released on a revocation request\n");
     assert_eq!(zk.ok(&["ls", "/l"]), "");
     let nobody = zk.run(&["revoke", node]);
     assert_eq!(nobody.code(), Some(1));

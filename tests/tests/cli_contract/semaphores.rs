@@ -1,5 +1,6 @@
 //! Tests of `zk semaphore`, `zk lock --no-reentrant` and `zk participants --semaphore`.
 
+use serde_json::Value;
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
@@ -64,7 +65,8 @@ fn permit_limit_is_enforced_and_participants_are_listed() {
 
     for timeout in ["0", "0.5"] {
         let taken = ["semaphore", "/s", "--permits", "3", "--timeout", timeout, "--", "echo", "in"];
-        expect_failure(&zk.run(&taken), 75, "/s: no permit was acquired in time");
+        let says = "/s: no permit was acquired in time; held: sh ";
+        expect_failure(&zk.run(&taken), 75, says);
     }
     let three = zk.run(&[
         "semaphore",
@@ -92,6 +94,34 @@ fn permit_limit_is_enforced_and_participants_are_listed() {
 }
 
 #[test]
+fn first_waiter_is_not_listed_among_the_holders() {
+    let Some(zk) = zk("permit-waiter") else { return };
+    let journal = Journal::new();
+    let zk = zk.journal(&journal);
+    let mut holder = hold(&zk, "2", "2");
+    let count = || zk.ok(&["participants", "/s", "--semaphore"]).lines().count();
+    poll(LIMIT, || (count() == 2).then_some(())).expect("nobody got in");
+    let mut waiter = hold(&zk, "2", "1");
+    let listed = || {
+        let listed: Value =
+            serde_json::from_str(&zk.ok(&["participants", "/s", "--semaphore", "--json"])).unwrap();
+        let states: Vec<_> = listed.as_array()?.iter().map(|it| it["state"].clone()).collect();
+        (states == ["holds", "holds", "waits"]).then_some(())
+    };
+    poll(LIMIT, listed).expect("the waiter is listed as a holder");
+    let lines = zk.run(&["participants", "/s", "--semaphore"]);
+    assert_eq!(lines.stdout.lines().count(), 3, "{lines:?}");
+    assert!(lines.stderr.starts_with("zk: 1 of these permits are not held"), "{lines:?}");
+    let top: Value = serde_json::from_str(&zk.ok(&["top", "--json"])).unwrap();
+    assert_eq!((&top[0]["holder"], &top[0]["waiters"]), (&"2 leases".into(), &1.into()), "{top}");
+    assert!(top[0]["longest_wait_s"].is_number(), "{top}");
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    waiter.end_input();
+    assert_eq!(waiter.wait(LIMIT).code(), Some(0));
+}
+
+#[test]
 fn loss_of_one_of_several_permits_ends_command() {
     let Some(zk) = zk("permit-lost") else { return };
     let journal = Journal::new();
@@ -114,7 +144,7 @@ fn loss_of_one_of_several_permits_ends_command() {
     zk.ok(&["delete", node]);
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
-    assert!(ended.stderr.contains("the lock was lost"), "{ended:?}");
+    assert!(ended.stderr.starts_with("zk: /s: the lock was lost: "), "{ended:?}");
     assert_eq!(zk.ok(&["ls", "/s/leases"]), "");
 }
 

@@ -65,7 +65,10 @@ fn notes_are_json_if_asked_for() {
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         ended.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    assert_eq!(notes(&["participants", "/x"]), [json!({ "note": "/x does not exist" })]);
+    assert_eq!(
+        notes(&["participants", "/x"]),
+        [json!({ "note": "/x does not exist: nobody holds a lock there, or waits for one" })]
+    );
     let verbose = notes(&["--verbose", "lock", "/a", "--", "true"]);
     let told = |text| verbose.iter().any(|it| it["note"].as_str().unwrap().starts_with(text));
     assert!(told("session 0x") && told("acquired /a/"), "{verbose:?}");

@@ -1,8 +1,17 @@
 //! Tests of signals to `zk lock`, which passes them on to the command and releases the lock.
 
-use zk_tests::{HOLD, Journal, Scratch, poll};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use zk_tests::{Ended, HOLD, Journal, Scratch, poll};
 
 use crate::{LIMIT, zk};
+
+/// Expects death by SIGINT, and for other signals the exit status that a shell shows.
+pub(crate) fn expect_end_by(ended: &Ended, signal: i32) {
+    let expected = if signal == 2 { (None, Some(2)) } else { (Some(128 + signal), None) };
+    assert_eq!((ended.code(), ended.signal()), expected, "{ended:?}");
+}
 
 #[test]
 fn signal_is_passed_on_and_lock_is_released() {
@@ -15,7 +24,7 @@ fn signal_is_passed_on_and_lock_is_released() {
         poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
         holder.signal(signal);
         let ended = holder.wait(LIMIT);
-        assert_eq!(ended.code(), Some(128 + number), "{signal}: {ended:?}");
+        expect_end_by(&ended, number);
         // The session was closed. The node did not wait for its timeout.
         assert_eq!(zk.ok(&["ls", "/l"]), "", "{signal}");
     }
@@ -70,6 +79,24 @@ fn zero_grace_kills_the_command_when_the_lock_is_lost() {
     assert_eq!((ended.code(), ended.stdout.as_str()), (Some(74), "ready\n"), "{ended:?}");
 }
 
+/// A shell ends a loop only if the signal has killed the command.
+#[test]
+fn loop_in_a_shell_ends_when_sigint_ends_a_command() {
+    let Some(zk) = zk("loop") else { return };
+    // As a terminal does for Ctrl-C, the command signals the shell and zk.
+    let held = "trap - INT; echo ready; kill -INT $SHELL_ID $PPID; exec sleep 1000";
+    let looped = format!("for n in 1 2; do zk lock /l -- sh -c '{held}' || :; done");
+    let shell = |script: &str| {
+        let script = format!("set +e; export SHELL_ID=$$; {script}");
+        zk.shell(&script).stdin(Stdio::null()).output().unwrap()
+    };
+    let ended = shell(&looped);
+    assert_eq!((&ended.stdout[..], ended.status.signal()), (&b"ready\n"[..], Some(2)), "{ended:?}");
+    let ended = shell("zk lock /l -- sh -c 'kill -INT $PPID; exec sleep 1000'; echo $?");
+    assert_eq!(ended.stdout, b"130\n", "{ended:?}");
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
 /// `timeout`, `docker stop` and similar tools signal only `zk`.
 #[test]
 fn signal_reaches_child_processes_of_command() {
@@ -111,7 +138,7 @@ fn interrupted_waiter_leaves_the_queue() {
         poll(LIMIT, || (count() == 2).then_some(())).expect("it does not queue");
         waiter.signal(signal);
         let ended = waiter.wait(LIMIT);
-        assert_eq!(ended.code(), Some(128 + number), "{signal}: {ended:?}");
+        expect_end_by(&ended, number);
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
         assert_eq!(count(), 1, "{signal}");
     }

@@ -115,6 +115,27 @@ async fn queue_page_shows_rejections_and_obeys_keys() {
     assert!(ended.success(), "{ended:?}: {}", screen.output.read("screen"));
 }
 
+/// Other commands take the path of the node. A terminal without a size has 80 columns here.
+#[tokio::test(flavor = "multi_thread")]
+async fn queue_page_shows_nodes_on_a_narrow_terminal() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    let script = "echo ready; cat >/dev/null";
+    let mut holder = zk.start(&["lock", "/locks/l", "--name", "nightly", "--", "sh", "-c", script]);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    let node = zk.ok(&["ls", "/locks/l"]);
+    let mut screen = Screen::start(&zk, "zk top --interval 1000");
+    screen.shows("zk top /: 1 locks", 1);
+    screen.press("\n");
+    screen.shows(node.trim(), 1);
+    screen.shows("nightly", 2);
+    screen.press("q");
+    let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
+    assert!(ended.success(), "{ended:?}");
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+}
+
 /// A command on a terminal that util-linux's `script` provides.
 struct Screen {
     script: Child,

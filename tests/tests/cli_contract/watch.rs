@@ -102,12 +102,15 @@ fn watch_runs_a_command_for_each_event() {
 
     // A running command is ended as by zk lock.
     let script = "trap 'echo ended; exit 0' TERM; echo runs; while :; do sleep 0.05; done";
-    let watcher = start(&zk, &["watch", "/c", "--exec", "sh", "-c", script]);
-    zk.ok(&["create", "/c"]);
-    poll(LIMIT, || watcher.stdout().contains("runs").then_some(())).expect("the command");
-    watcher.signal("TERM");
-    let ended = watcher.wait(LIMIT);
-    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "runs\nended\n"), "{ended:?}");
+    for signal in ["TERM", "HUP"] {
+        let path = format!("/{signal}");
+        let watcher = start(&zk, &["watch", &path, "--exec", "sh", "-c", script]);
+        zk.ok(&["create", &path]);
+        poll(LIMIT, || watcher.stdout().contains("runs").then_some(())).expect("the command");
+        watcher.signal(signal);
+        let ended = watcher.wait(LIMIT);
+        assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "runs\nended\n"), "{ended:?}");
+    }
 
     let missing = start(&zk, &["watch", "/b", "--exec", "/no/such/program"]);
     zk.ok(&["create", "/b"]);

@@ -21,7 +21,7 @@ use self::terminal::{Key, Terminal};
 use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::participants;
+use crate::participants::{self, Listed};
 use crate::sessions::Sessions;
 use crate::signals::Signals;
 
@@ -35,7 +35,9 @@ lock, enter shows its queue, esc goes back, and q quits. Elsewhere the table is 
 times.
 
 Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the
-path, and reads two nodes of each lock: on a large tree give a path near the locks.
+path, and reads two nodes of each lock, and those of the permits that the first waiter of a semaphore
+waits for: on a large tree give a path near the locks. On a narrow terminal the queue leaves out
+columns, so that it shows the nodes.
 
 Examples:
   zk top /locks
@@ -230,7 +232,14 @@ async fn read_queue(
 ) -> Result<Vec<String>, Failure> {
     let work = async |client: &Client| Ok(participants::list(client, path, is_semaphore).await?);
     match sessions.run(work).await {
-        Ok(listed) => Ok(participants::table(&listed, now().1)),
+        Ok(mut listed) => {
+            // The title has the path of the lock.
+            let below = format!("{}/", path.trim_end_matches('/'));
+            for Listed { participant: it, .. } in &mut listed {
+                it.path = it.path.strip_prefix(&below).unwrap_or(&it.path).to_owned();
+            }
+            Ok(participants::table(&listed, now().1, Terminal::size().0))
+        }
         Err(failure) if failure.is_rejection() => Ok(vec![failure.to_string()]),
         Err(failure) => Err(failure),
     }

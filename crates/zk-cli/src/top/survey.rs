@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use zk_recipes::Mutex;
-use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, path};
+use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat, path};
 
 use crate::participants::who;
 use crate::subtree::{READS_AT_ONCE, or_again, walk};
@@ -75,7 +75,11 @@ impl Survey {
             for (queue, (first, waiter)) in chunk.iter().zip(asked) {
                 let first = answer(retry, queue.first(), first).await?;
                 let waiter = answer(retry, queue.first_waiter(), waiter).await?;
-                rows.push(self.row(queue, first.as_ref(), waiter.as_ref(), now));
+                let holders = match (queue.kind, &waiter) {
+                    (LockKind::Semaphore, Some(waiter)) => held(retry, queue, &waiter.stat).await?,
+                    _ => queue.holders(),
+                };
+                rows.push(self.row(queue, holders, first.as_ref(), waiter.as_ref(), now));
             }
         }
         rows.sort_by(|one, other| one.path.cmp(&other.path));
@@ -86,6 +90,7 @@ impl Survey {
     fn row(
         &mut self,
         queue: &Queue,
+        holders: usize,
         first: Option<&NodeData>,
         waiter: Option<&NodeData>,
         (at, wall): (Instant, SystemTime),
@@ -95,7 +100,6 @@ impl Survey {
             let created = SystemTime::UNIX_EPOCH + Duration::from_millis(created);
             wall.duration_since(created).unwrap_or_default()
         };
-        let holders = queue.holders();
         let holder = match (queue.kind, holders) {
             (LockKind::Semaphore, _) => format!("{holders} leases"),
             (LockKind::ReadWrite, 2..) => format!("{holders} readers"),
@@ -118,6 +122,26 @@ impl Survey {
             handoffs,
         }
     }
+}
+
+/// Returns the number of leases of a semaphore that are held. The last ones may be those that the first
+/// waiter has created and waits for; see `zk participants --semaphore`.
+async fn held(retry: &Retry, queue: &Queue, waiter: &Stat) -> Result<usize, Error> {
+    let mut held = queue.names.len();
+    for (_, lease) in queue.names.iter().rev() {
+        let is_of_waiter = match visible(retry.exists(lease).await)?.flatten() {
+            Some(stat) => {
+                stat.ephemeral_owner == waiter.ephemeral_owner && stat.czxid > waiter.czxid
+            }
+            // It was released meanwhile.
+            None => true,
+        };
+        if !is_of_waiter {
+            break;
+        }
+        held -= 1;
+    }
+    Ok(held)
 }
 
 /// Returns the holders per second between two looks at the first in line. Contenders that gave up
@@ -154,8 +178,8 @@ struct Queue {
     path: String,
     kind: LockKind,
     names: Vec<(u32, String)>,
-    /// Number of contenders that wait for the turn at a semaphore.
-    turns: usize,
+    /// Contenders that wait for a semaphore: for their turn or, as the first one, for their permits.
+    turns: Vec<(u32, String)>,
 }
 
 impl Queue {
@@ -173,7 +197,7 @@ impl Queue {
 
     fn waiters(&self) -> usize {
         match self.kind {
-            LockKind::Semaphore => self.turns,
+            LockKind::Semaphore => self.turns.len(),
             _ => self.names.len() - self.holders(),
         }
     }
@@ -183,7 +207,11 @@ impl Queue {
     }
 
     fn first_waiter(&self) -> Option<&str> {
-        self.names.get(self.holders()).map(|(_, path)| path.as_str())
+        let waiter = match self.kind {
+            LockKind::Semaphore => self.turns.first(),
+            _ => self.names.get(self.holders()),
+        };
+        waiter.map(|(_, path)| path.as_str())
     }
 
     /// Requests the first in line, and the first waiter.
@@ -220,7 +248,7 @@ async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>
             if kind == LockKind::Mutex && path::file_name(node) == "locks" {
                 turns.push(node.to_owned());
             }
-            found.insert(path.clone(), Queue { path, kind, names, turns: 0 });
+            found.insert(path.clone(), Queue { path, kind, names, turns: Vec::new() });
         }
         below
     })
@@ -230,7 +258,7 @@ async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>
         let is_part = |queue: &Queue| queue.kind == LockKind::Semaphore;
         let whole = path::parent(&node).unwrap_or("/");
         if found.get(whole).is_some_and(is_part) {
-            let waiting = found.remove(&node).map_or(0, |queue| queue.names.len());
+            let waiting = found.remove(&node).map(|queue| queue.names).unwrap_or_default();
             if let Some(semaphore) = found.get_mut(whole) {
                 semaphore.turns = waiting;
             }
@@ -275,7 +303,7 @@ mod tests {
             let named = (0_u32..).zip(sides);
             let names =
                 named.map(|(at, side)| (at, format!("/l/_c_1-__{side}__{at:010}"))).collect();
-            Queue { path: "/l".to_owned(), kind: LockKind::ReadWrite, names, turns: 0 }
+            Queue { path: "/l".to_owned(), kind: LockKind::ReadWrite, names, turns: Vec::new() }
         };
         let counted = |sides| (queue(sides).holders(), queue(sides).waiters());
         assert_eq!(counted(&["READ", "READ", "WRIT", "READ"]), (2, 2));

@@ -35,12 +35,12 @@ connection it reads them again, and prints the events that lead from the old sta
 event at that moment may appear twice. Before ZooKeeper 3.9, so may the last change of each node.
 
 The command reconnects, and opens a new session when one expires, with a line on standard error; then
-it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT and
-SIGTERM end it, with status 0 once it watches.
+it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT,
+SIGTERM, SIGHUP and SIGQUIT end it, with status 0 once it watches.
 
 CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
 Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When
-SIGINT or SIGTERM arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
+one of these signals arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
 
 Examples:
   zk watch /app/config --data

@@ -43,6 +43,19 @@ async fn other_data_on_the_node_is_no_revocation_request() {
     assert!(!revoke(&other, &node).await.unwrap(), "there is nobody to ask");
 }
 
+/// A Java candidate behind this one would wait forever.
+#[tokio::test(start_paused = true)]
+async fn candidate_of_a_leader_latch_is_not_revoked() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let election = Mutex::new(&holder, "/e").unwrap().with_lock_name(Mutex::LEADER_LATCH).unwrap();
+    let leader = election.acquire().await.unwrap();
+    let before = other.get_data(leader.node()).await.unwrap().data;
+    let refused = revoke(&other, leader.node()).await.unwrap_err();
+    assert_eq!(refused, LockError::NotRevocable { node: leader.node().to_owned() });
+    assert_eq!(other.get_data(leader.node()).await.unwrap().data, before);
+}
+
 #[tokio::test(start_paused = true)]
 async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
     let server = TestServer::in_memory();

@@ -1,0 +1,59 @@
+//! Who holds a lock that was not acquired in time, for the message of the failure.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use zk_recipes::session::Client;
+
+use crate::acquired_lock::LockSpec;
+use crate::participants::{self, Role, who};
+use crate::sessions::clock;
+
+/// Returns the holders as text, as far as they can be read in a short time; empty if there are none.
+pub(crate) async fn described(client: &Client, wanted: &LockSpec) -> String {
+    let deadline = clock() + READ_LIMIT;
+    let mut known = Vec::new();
+    for path in wanted.each_path() {
+        let Some(of_path) = of_path(client, path, wanted.is_semaphore(), deadline).await else {
+            break;
+        };
+        let is_one = wanted.only_path().is_some();
+        known.extend(of_path.into_iter().map(|holder| match is_one {
+            true => holder,
+            false => format!("{path} by {holder}"),
+        }));
+    }
+    let more = known.len().saturating_sub(SHOWN_MAX);
+    known.truncate(SHOWN_MAX);
+    match (known.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; held: {}", known.join(", ")),
+        (false, more) => format!("; held: {}, and {more} more", known.join(", ")),
+    }
+}
+
+/// Returns the holders of one lock, or `None` if they cannot be read before the deadline.
+async fn of_path(
+    client: &Client,
+    path: &str,
+    is_semaphore: bool,
+    deadline: Instant,
+) -> Option<Vec<String>> {
+    let listing = participants::list(client, path, is_semaphore);
+    let listed = timeout(deadline - clock(), listing).await.ok()?.ok()?;
+    // The node of this command may not be deleted yet.
+    let others = listed.iter().filter(|it| it.participant.session_id != client.session_id());
+    let holders = others.filter(|it| it.role == Role::Holds);
+    let described = holders.map(|it| {
+        let (who, session) = (who(&it.participant.data), it.participant.session_id);
+        let since = participants::span(participants::age(&it.participant));
+        format!("{who} (session {session:#x}, queued {since} ago)")
+    });
+    Some(described.collect())
+}
+
+/// The longest time for reading the holders after a failed wait. The failure must not wait for
+/// servers that do not answer.
+const READ_LIMIT: Duration = Duration::from_millis(500);
+/// Number of holders in a message. A semaphore may have thousands.
+const SHOWN_MAX: usize = 3;
