@@ -96,7 +96,9 @@ impl Barriers {
     /// Returns the members of a generation that have neither left nor died.
     fn left_of(&self, generation: usize) -> Vec<&String> {
         let members = self.generations.get(generation).into_iter().flatten();
-        members.filter(|path| self.members.contains_key(*path)).collect()
+        let is_left =
+            |path: &String| self.members.contains_key(path) && !self.operated.contains(path);
+        members.filter(|path| is_left(path)).collect()
     }
 
     fn generation_of(&self, node: &str) -> Option<usize> {
