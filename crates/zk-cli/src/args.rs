@@ -401,10 +401,15 @@ Example:
     /// deleted, to measure a write and to read the leader's clock. A line is a finding: ok, note,
     /// warning or error, the server, and the finding itself. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
+    ///
+    /// A server that is twice in the connect string is a warning, and so is a voting member of the
+    /// ensemble that is not in it. The last line tells whether a majority serves; its JSON has the
+    /// field majority, true or false. A lost member and a lost majority both end with status 69.
     #[command(after_help = "\
 Examples:
   zk doctor
-  zk doctor --json")]
+  zk doctor --json
+  zk doctor --json | grep -q '\"majority\":true'")]
     Doctor,
 
     /// Measure what the ensemble can do.
