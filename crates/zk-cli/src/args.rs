@@ -12,6 +12,7 @@ use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
 use crate::counter::Counter;
 use crate::data::NewData;
+use crate::discover::Discover;
 use crate::ensemble::Reconfig;
 use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
@@ -136,6 +137,9 @@ pub(crate) enum Command {
 
     /// Keep a node while a command runs, over lost sessions.
     Register(Register),
+
+    /// List the services below a path, or the instances of one, or follow them.
+    Discover(Discover),
 
     /// Ask the holder of a node to release its lock or permits.
     ///
@@ -492,6 +496,7 @@ impl Command {
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
             }
+            Self::Discover(discover) => discover.path().map(drop),
             // The appended number may be the whole name.
             Self::Create(Create { path, sequential: true, .. }) => {
                 validate_path(&format!("{path}0"))
