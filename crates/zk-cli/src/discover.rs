@@ -39,7 +39,7 @@ Examples:
   zk discover
   zk discover web --json
   zk discover web --base /services --watch
-  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\",\"address\":\"h7\",\"port\":80}' -- ./serve.sh")]
+  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\",\"address\":\"h\",\"port\":80}' -- ./serve.sh")]
 pub(crate) struct Discover {
     /// The service; without it, the services are listed.
     service: Option<String>,

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn one_serving_server_proves_a_majority() {
+    fn majority_is_proven_by_one_serving_server() {
         let server = |serves| Examined { serves, mode: None };
         let verdict = |serving: &[bool]| {
             let (finding, serves) =
