@@ -12,6 +12,7 @@ use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
 use crate::counter::Counter;
 use crate::data::NewData;
+use crate::discover::Discover;
 use crate::ensemble::Reconfig;
 use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
@@ -136,6 +137,9 @@ pub(crate) enum Command {
 
     /// Keep a node while a command runs, over lost sessions.
     Register(Register),
+
+    /// List the services below a path, or the instances of one, or follow them.
+    Discover(Discover),
 
     /// Ask the holder of a node to release its lock or permits.
     ///
@@ -401,10 +405,15 @@ Example:
     /// deleted, to measure a write and to read the leader's clock. A line is a finding: ok, note,
     /// warning or error, the server, and the finding itself. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
+    ///
+    /// A server that is twice in the connect string is a warning, and so is a voting member of the
+    /// ensemble that is not in it. The last line tells whether a majority serves; its JSON has the
+    /// field majority, true or false. A lost member and a lost majority both end with status 69.
     #[command(after_help = "\
 Examples:
   zk doctor
-  zk doctor --json")]
+  zk doctor --json
+  zk doctor --json | grep -q '\"majority\":true'")]
     Doctor,
 
     /// Measure what the ensemble can do.
@@ -487,6 +496,7 @@ impl Command {
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
             }
+            Self::Discover(discover) => discover.path().map(drop),
             // The appended number may be the whole name.
             Self::Create(Create { path, sequential: true, .. }) => {
                 validate_path(&format!("{path}0"))

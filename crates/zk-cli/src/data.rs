@@ -19,6 +19,13 @@ pub(crate) struct NewData {
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     file: Option<PathBuf>,
 
+    /// Accept empty data from standard input or from the file.
+    ///
+    /// Without this option empty input is an error: the command before the pipe may have failed. The
+    /// argument '' is empty data, too.
+    #[arg(long)]
+    allow_empty: bool,
+
     /// What was read. Standard input can be read only once, and a request may be repeated.
     #[arg(skip)]
     read: OnceLock<Vec<u8>>,
@@ -28,7 +35,7 @@ impl NewData {
     /// Returns the data.
     ///
     /// # Errors
-    /// The command line has none, or it cannot be read.
+    /// The command line has none, it cannot be read, or the input is empty without --allow-empty.
     pub(crate) fn required(&self) -> Result<&[u8], Failure> {
         let wanted = "say the data, or - for standard input, or --file FILE; see --help";
         self.bytes()?.ok_or_else(|| Failure::usage(wanted.to_owned()))
@@ -53,6 +60,11 @@ impl NewData {
             }
             (None, None) => return Ok(None),
         };
+        if read.is_empty() && !self.allow_empty {
+            let name = self.file.as_ref().map(|path| path.display().to_string());
+            let name = name.unwrap_or_else(|| "standard input".to_owned());
+            return Err(Failure::other(format!("{name} is empty; --allow-empty accepts that")));
+        }
         Ok(Some(self.read.get_or_init(|| read)))
     }
 }

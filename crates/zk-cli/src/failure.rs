@@ -229,6 +229,7 @@ pub(crate) fn for_users(message: &str) -> String {
     message
         .replace("; open a new client", "")
         .replace("use a connector of the crate zk-tls", "use --cacert FILE")
+        .replace("or allow foreign nodes", "or --allow-foreign-nodes")
 }
 
 /// Returns true for the end of a session after which another one may be opened.
@@ -246,7 +247,9 @@ impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         let Refused { errors, message } = refused;
         match errors.into_iter().next() {
-            Some(first) => Self { message, starts_over: false, ..Self::from(first) },
+            Some(first) => {
+                Self { message: for_users(&message), starts_over: false, ..Self::from(first) }
+            }
             None => Self::new(USAGE, message),
         }
     }
@@ -259,7 +262,7 @@ impl From<LockError> for Failure {
             LockError::Lost(_) => Self::new(LOST, error.to_string()),
             LockError::RevocationRequested { node } => Self::revoked(&node),
             LockError::PermitsOutOfRange { .. } => Self::usage(error.to_string()),
-            LockError::ForeignNode { .. } => Self::new(FOREIGN_NODE, error.to_string()),
+            LockError::ForeignNode { .. } => Self::new(FOREIGN_NODE, for_users(&error.to_string())),
             error => Self::other(error.to_string()),
         }
     }
@@ -298,6 +301,21 @@ mod tests {
             let message = for_users(&cause.to_string());
             assert!(message.contains("use --cacert FILE"), "{message}");
             assert!(!message.contains("crate"), "{message}");
+        }
+    }
+
+    #[test]
+    fn foreign_node_hint_names_the_option() {
+        let node = || LockError::ForeignNode {
+            path: "/l".to_owned(),
+            node: "/l/a".to_owned(),
+            recipe: zk_recipes::Recipe::Mutex,
+        };
+        let several = Refused { message: format!("lock /l: {}", node()), errors: vec![node()] };
+        for failure in [Failure::from(node()), Failure::from(several)] {
+            assert_eq!(failure.code, FOREIGN_NODE);
+            let says = "use another path, or --allow-foreign-nodes";
+            assert!(failure.message.ends_with(says), "{}", failure.message);
         }
     }
 

@@ -8,6 +8,7 @@ mod bench;
 mod child;
 mod counter;
 mod data;
+mod discover;
 mod doctor;
 mod ensemble;
 mod failure;
@@ -135,6 +136,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?, output).await,
         Command::Multilock(locks) => lock::run(sessions, locks.try_into()?, output).await,
         Command::Register(register) => register::run(sessions, register, output).await,
+        Command::Discover(args) if args.watch => discover::follow(sessions, &args, output).await,
         Command::Watch(watch) => watch::run(sessions, &watch, output).await,
         Command::Bench(bench) => bench::run(sessions, &bench, output).await,
         Command::Top(top) => top::run(sessions, &top, output).await,
@@ -217,6 +219,7 @@ async fn operate(
         Command::Count { path } => subtree::count(client, retry, path, output).await,
         Command::Counter(counter) => counter::run(client, counter, output).await,
         Command::Barrier(args) => barrier::run(sessions, client, args, output).await,
+        Command::Discover(args) => discover::list(client, retry, args, output).await,
         Command::Export { path } => {
             let exported = transfer::export(client, retry, path, sessions.servers(), output).await;
             exported.map_err(Failure::of_stream)

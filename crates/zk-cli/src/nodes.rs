@@ -107,8 +107,14 @@ pub(crate) async fn delete(
 ) -> Result<(), Failure> {
     let deleted = retry.run(|client| client.delete(path, version)).await;
     let hint = "--recursive deletes what is below, too";
-    deleted.map_err(|error| Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint))?;
+    deleted.map_err(|error| deletion_failure(error).with_hint(ErrorCode::NOT_EMPTY, hint))?;
     tell_deleted(path, 1, output)
+}
+
+fn deletion_failure(error: Error) -> Failure {
+    let hint = "servers delete neither the root nor /zookeeper and its quota and config; \
+                name the nodes below";
+    Failure::from(error).with_hint(ErrorCode::BAD_ARGUMENTS, hint)
 }
 
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
@@ -135,7 +141,7 @@ pub(crate) async fn delete_recursive(
         delete_branch(retry, path, version, &mut progress).await
     };
     let ended = ended.await;
-    ended.map_err(|error| Failure::from(error).with_deleted(progress.done()))?;
+    ended.map_err(|error| deletion_failure(error).with_deleted(progress.done()))?;
     tell_deleted(path, progress.done(), output)
 }
 

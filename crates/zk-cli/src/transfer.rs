@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Acl, Client, ConnectString, CreateMode, Error, ErrorCode, Outcome, Retry,
+    Acl, Client, ConnectString, CreateMode, Error, ErrorCode, Outcome, Retry, path::parent,
 };
 
 use crate::acl;
@@ -145,7 +145,14 @@ async fn create(
             let set = repeat(client, |client| client.set_data(path, &node.data, None)).await;
             Ok(set.0.map(|_| false)?)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let parent = parent(path).unwrap_or("/");
+            let hint = format!(
+                "{} does not exist; zk create --parents creates it",
+                data_text(parent.as_bytes())
+            );
+            Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint))
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `zk doctor` on healthy servers, on one that is missing, and on several that do not belong together.
 
 use serde_json::Value;
-use zk_tests::{Zk, shared_zookeeper, zookeeper};
+use zk_tests::{Settings, Zk, ensemble, poll, shared_zookeeper, zookeeper, zookeeper_with};
 
-use crate::zk;
+use crate::{LIMIT, zk};
 
 fn findings(zk: &Zk, code: i32) -> Vec<Value> {
     let ended = zk.run(&["doctor", "--json"]);
@@ -48,6 +48,63 @@ fn unreachable_server_is_an_error_beside_the_others() {
     assert_eq!(found[0]["server"], "127.0.0.2:1", "{found:#?}");
     assert!(has(&found, "error", "connection refused"), "{found:#?}");
     assert!(has(&found, "ok", "round trip"), "{found:#?}");
+    assert_eq!(majority(&found), Some((true, "a majority serves (1 of 2 servers)".to_owned())));
+}
+
+/// Returns the verdict on the ensemble: the field, and the finding.
+fn majority(findings: &[Value]) -> Option<(bool, String)> {
+    let last = findings.last()?;
+    Some((last["majority"].as_bool()?, last["finding"].as_str()?.to_owned()))
+}
+
+#[test]
+fn lost_member_and_lost_majority_differ() {
+    let Some(ensemble) = ensemble(500) else { return };
+    let zk = Zk::new(ensemble.connect_string());
+    let serve = |serving| (true, format!("a majority serves ({serving} of 3 servers)"));
+    let found = findings(&zk, 0);
+    assert_eq!(majority(&found), Some(serve(3)), "{found:#?}");
+
+    ensemble.server(ensemble.follower().unwrap()).kill();
+    let found = findings(&zk, 69);
+    assert_eq!(majority(&found), Some(serve(2)), "{found:#?}");
+
+    ensemble.server(ensemble.follower().unwrap()).kill();
+    let lost = |found: Vec<Value>| majority(&found).filter(|(serves, _)| !serves);
+    // The leader notices it after a while.
+    let lost = poll(LIMIT, || lost(findings(&zk, 69))).expect("a majority serves");
+    assert!(lost.1.contains("no majority") && lost.1.contains("(0 of 3 servers)"), "{lost:?}");
+}
+
+#[test]
+fn missing_and_repeated_servers_are_warnings() {
+    let Some(ensemble) = ensemble(500) else { return };
+    let addresses: Vec<_> = ensemble.servers().iter().map(|it| it.address()).collect();
+    let [first, second, third] = addresses[..] else { panic!("{addresses:?}") };
+    let found = findings(&Zk::new(format!("{first},{second}")), 1);
+    let missing: Vec<_> = found.iter().filter(|it| it["level"] == "warning").collect();
+    let [missing] = missing[..] else { panic!("{missing:#?}") };
+    assert_eq!(missing["server"], third.to_string(), "{found:#?}");
+    assert!(has(&found, "warning", "which the connect string lacks"), "{found:#?}");
+
+    let twice = format!("{first},{second},{third},{first},{second}");
+    let found = findings(&Zk::new(twice), 1);
+    let repeated = found.iter().filter(|it| it["level"] == "warning").count();
+    assert_eq!(repeated, 2, "{found:#?}");
+    assert!(has(&found, "warning", &format!("twice, first as {first}")), "{found:#?}");
+    assert!(has(&found, "ok", "a majority serves (3 of 3 servers)"), "{found:#?}");
+}
+
+#[test]
+fn unreadable_configuration_is_noted() {
+    // The password of `super` is `admin`.
+    let hash = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=";
+    let flag = format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={hash}");
+    let Some(server) = zookeeper_with(&Settings::default().jvm_flag(flag)) else { return };
+    let zk = Zk::new(server.connect_string());
+    let hidden = ["setacl", "/zookeeper/config", "ip:127.0.0.9:r", "--auth", "digest:super:admin"];
+    zk.ok(&hidden);
+    assert!(has(&findings(&zk, 0), "note", "no permission to read /zookeeper/config"));
 }
 
 #[test]

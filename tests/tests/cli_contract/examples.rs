@@ -50,6 +50,9 @@ const NODES: &str = r#"{"path":"/","data":null,"acl":["world:anyone:cdrwa"]}
 {"path":"/app/config","data":"{\"a\":1}","acl":["world:anyone:cdrwa"]}
 {"path":"/app/logo","data":{"hex":"009f9296"},"acl":["world:anyone:cdrwa"]}
 {"path":"/locks","data":null,"acl":["world:anyone:cdrwa"]}
+{"path":"/services","data":null,"acl":["world:anyone:cdrwa"]}
+{"path":"/services/web","data":null,"acl":["world:anyone:cdrwa"]}
+{"path":"/services/web/b","data":"{\"name\":\"web\",\"id\":\"b\"}","acl":["world:anyone:cdrwa"]}
 "#;
 
 /// Runs an example in a folder of its own, below a chroot of its own.
@@ -73,7 +76,7 @@ fn run(server: &Zk, chroot: &str, command: &str, example: &str) {
     fs::write(folder.path("logo.png"), [0, 159, 146, 150]).unwrap();
     fs::write(folder.path("app.jsonl"), NODES.lines().next().unwrap()).unwrap();
 
-    let is_endless = ["watch", "server"].contains(&command);
+    let is_endless = ["watch", "server"].contains(&command) || example.contains("--watch");
     let script = if is_endless { format!("exec {example}") } else { example.to_owned() };
     let [out, error] = ["out", "error"].map(|name| fs::File::create(folder.path(name)).unwrap());
     let mut shell = zk.shell(&script);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use zk_testing::TestServer;
-use zk_tests::{Scratch, Settings, Zk, poll, zookeeper_with};
+use zk_tests::{Scratch, Settings, Zk, poll, shared_zookeeper, zookeeper_with};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -151,13 +151,53 @@ fn data_comes_from_standard_input_and_files_as_it_is() {
     set.end_input();
     assert_eq!(set.wait(LIMIT).code(), Some(0));
     assert!(data("/b") == hex, "the node differs from the input");
-    assert_eq!(zk.run(&["set", "/b", "-"]).code(), Some(0), "an empty standard input");
-    assert_eq!(zk.ok(&["get", "/b"]), "");
+    for empty in [&["set", "/b", "-", "--allow-empty"][..], &["set", "/b", ""]] {
+        zk.ok(&["set", "/b", "x"]);
+        zk.ok(empty);
+        assert_eq!(zk.ok(&["get", "/b"]), "", "{empty:?}");
+    }
 
     expect_refused(&["set", "/b"], "- for standard input, or --file FILE");
     expect_refused(&["set", "/b", "x", "--file", "y"], "--file");
     let missing = zk.run(&["set", "/b", "--file", "/nowhere/x"]);
     expect_failure(&missing, 1, "cannot read /nowhere/x");
+}
+
+#[test]
+fn empty_input_leaves_the_node_as_it_is() {
+    let Some(zk) = zk("empty-input") else { return };
+    zk.ok(&["create", "/b", "kept"]);
+    let copied = zk.shell("zk get /nowhere | zk set /b -").output().unwrap();
+    let stderr = String::from_utf8(copied.stderr).unwrap();
+    assert_eq!(copied.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("zk: standard input is empty; --allow-empty"), "{stderr}");
+    let nothing = ["set", "/b", "--file", "/dev/null"];
+    expect_failure(&zk.run(&nothing), 1, "/dev/null is empty; --allow-empty accepts that");
+    expect_failure(&zk.run(&["create", "/c", "-"]), 1, "standard input is empty");
+    assert_eq!(zk.ok(&["get", "/b"]), "kept");
+}
+
+#[test]
+fn root_is_not_deleted_and_the_error_says_so() {
+    let Some(server) = shared_zookeeper() else { return };
+    let zk = Zk::new(server.connect_string());
+    for delete in [&["delete", "/"][..], &["delete", "/", "--recursive"], &["delete", "/zookeeper"]]
+    {
+        expect_failure(
+            &zk.run(delete),
+            1,
+            "BadArguments (-8); servers delete neither the root nor",
+        );
+    }
+}
+
+#[test]
+fn import_without_a_parent_names_it() {
+    let Some(zk) = zk("import-parent") else { return };
+    let mut import = zk.start(&["import", "/a/b"]);
+    import.give(b"{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:cdrwa\"]}\n");
+    import.end_input();
+    expect_failure(&import.wait(LIMIT), 1, "NoNode (-101); /a does not exist; zk create --parents");
 }
 
 #[test]

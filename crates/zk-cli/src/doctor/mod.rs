@@ -2,18 +2,24 @@
 //!
 //! * [`certificates`] examines what a server shows over TLS.
 //! * [`words`] asks it with four-letter words.
+//! * [`members`] compares the connect string with the members of the ensemble.
+//! * [`verdict`] judges all servers together.
 
 mod certificates;
+mod members;
+mod verdict;
 mod words;
 
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_recipes::session::{
     Client, Config, ConnectString, CreateMode, Error, ErrorCode, Host, LeaseAssumptions, Transport,
 };
 use zk_tls::TlsBuilder;
 
+use self::members::Listed;
+use self::verdict::Examined;
 use crate::failure::{Failure, UNREACHABLE, for_users};
 use crate::output::{Output, data_text};
 use crate::security::connector;
@@ -71,13 +77,25 @@ pub(crate) struct Door<'a> {
 /// finding.
 pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Result<u8, Failure> {
     let servers: ConnectString = connect.parse()?;
-    let mut report = Report { output, worst: Level::Ok };
-    let mut modes = Vec::new();
+    let mut report = Report { output, worst: Level::Ok, has_members: false };
+    let mut listed: Vec<Listed> = Vec::new();
     for host in servers.hosts() {
-        modes.push(examine(door, host, servers.chroot(), &mut report).await?);
+        let host = Listed::new(host, door.tls.is_some()).await;
+        match members::repetition(&listed, &host) {
+            Some(finding) => report.add(finding)?,
+            None => listed.push(host),
+        }
     }
-    if let Some(finding) = leaders(&modes) {
-        report.add(finding)?;
+    let mut examined = Vec::new();
+    for server in &listed {
+        examined.push(examine(door, server, &listed, servers.chroot(), &mut report).await?);
+    }
+    match verdict::disunity(&examined) {
+        Some(finding) => report.add(finding)?,
+        None => {
+            let (finding, serves) = verdict::majority(&examined);
+            report.add_with(finding, json!({ "majority": serves }))?;
+        }
     }
     Ok(report.worst.status())
 }
@@ -85,6 +103,8 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
 struct Report {
     output: Output,
     worst: Level,
+    /// Whether the members of the ensemble were compared with the connect string.
+    has_members: bool,
 }
 
 impl Report {
@@ -92,23 +112,34 @@ impl Report {
         self.add(Finding { level, server: host.to_string(), text })
     }
 
-    fn add(&mut self, Finding { level, server, text }: Finding) -> Result<(), Failure> {
+    fn add(&mut self, finding: Finding) -> Result<(), Failure> {
+        self.add_with(finding, json!({}))
+    }
+
+    /// Adds a finding that has more fields in JSON.
+    fn add_with(&mut self, finding: Finding, more: Value) -> Result<(), Failure> {
+        let Finding { level, server, text } = finding;
         self.worst = self.worst.max(level);
         let about = if server.is_empty() { String::new() } else { format!("{server}: ") };
-        self.output.print(
-            [format!("{:<7}  {about}{text}", level.name())],
-            || json!({ "level": level.name(), "server": server, "finding": text }),
-        )
+        self.output.print([format!("{:<7}  {about}{text}", level.name())], || {
+            let mut line = json!({ "level": level.name(), "server": server, "finding": text });
+            if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
+                line.extend(more);
+            }
+            line
+        })
     }
 }
 
-/// Examines one server. Returns its mode, if it tells.
+/// Examines one server, and with the first one that answers the members of the ensemble.
 async fn examine(
     door: &Door<'_>,
-    host: &Host,
+    server: &Listed,
+    listed: &[Listed],
     chroot: &str,
     report: &mut Report,
-) -> Result<Option<String>, Failure> {
+) -> Result<Examined, Failure> {
+    let host = &server.host;
     let is_plain = door.tls.is_none() || host.transport() == Transport::Tcp;
     if let Some(tls) = door.tls.as_ref().filter(|_| !is_plain) {
         certificates::examine(tls, host, report).await?;
@@ -130,7 +161,7 @@ async fn examine(
                 _ => for_users(&error.to_string()),
             };
             report.tell(Level::Error, host, text)?;
-            return Ok(None);
+            return Ok(Examined::default());
         }
     };
     let took = ms(now() - begun);
@@ -144,8 +175,15 @@ async fn examine(
     latency(host, &client, report).await?;
     write(host, &client, report).await?;
     operations(host, &client, report).await?;
+    if !report.has_members {
+        report.has_members = true;
+        for finding in members::missing(&client, listed).await {
+            report.add(finding)?;
+        }
+    }
+    let serves = !client.is_read_only() && client.is_connected();
     client.close().await;
-    Ok(mode)
+    Ok(Examined { serves, mode })
 }
 
 /// Compares the session timeout with the requested one, and reports the lease that a lock gets.
@@ -274,20 +312,6 @@ fn lacks(error: &Error) -> bool {
     error.code() == Some(ErrorCode::UNIMPLEMENTED)
 }
 
-/// Judges the modes of all servers together.
-fn leaders(modes: &[Option<String>]) -> Option<Finding> {
-    let count = |wanted: &str| modes.iter().flatten().filter(|mode| *mode == wanted).count();
-    let (leaders, alone) = (count("leader"), count("standalone"));
-    let others = modes.iter().flatten().count() - alone;
-    let text = match (alone, others, leaders) {
-        (2.., 0, _) => "the servers are not one ensemble: each is standalone",
-        (1.., 1.., _) => "the servers are not one ensemble: some are standalone, others are not",
-        (_, _, 2..) => "more than one server leads: they may be of several ensembles",
-        _ => return None,
-    };
-    Some(Finding { level: Level::Error, server: String::new(), text: text.to_owned() })
-}
-
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
@@ -321,25 +345,6 @@ const SLOW_PART: u32 = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn several_leaders_are_an_error() {
-        let found = |modes: &[&str]| {
-            let modes: Vec<_> = modes.iter().map(|mode| Some((*mode).to_owned())).collect();
-            leaders(&modes).map(|finding| finding.level)
-        };
-        assert_eq!(found(&["leader", "follower", "follower"]), None);
-        assert_eq!(found(&["follower", "follower"]), None, "the leader may not be in the list");
-        assert_eq!(found(&["standalone"]), None);
-        for wrong in [
-            &["leader", "leader"][..],
-            &["standalone"; 2],
-            &["leader", "standalone"],
-            &["follower", "standalone", "follower"],
-        ] {
-            assert_eq!(found(wrong), Some(Level::Error), "{wrong:?}");
-        }
-    }
 
     #[test]
     fn clocks_are_compared_beyond_the_time_of_the_request() {

@@ -1,0 +1,325 @@
+//! `zk discover`: services and their instances, on the nodes and the JSON of Curator's
+//! `ServiceDiscovery`.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::io::{IsTerminal, stdout};
+
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use zk_discovery::{InstanceError, ServiceInstance};
+use zk_recipes::session::{
+    Client, Error, ErrorCode, EventType, PathError, Retry, WatchStreamItem, path::child,
+    path::file_name, validate_path,
+};
+
+use crate::failure::Failure;
+use crate::output::{Output, aligned, data_text};
+use crate::sessions::Sessions;
+use crate::signals::{Signals, number};
+use crate::subtree::read_each;
+
+/// The `discover` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without SERVICE, each line is the name of a service, a tab, and the number of its instances. With it,
+each line is an instance: its id, a tab, and its address. A disabled instance has a tab and the word
+disabled after that. On a terminal it is a table. With --json, the line of an instance is the JSON of its
+node. If there is no service or no instance, the exit status is 1.
+
+With --watch, each line begins with added, changed or removed, and a tab. The present instances come
+first. Once it watches, it waits without a limit for the ensemble. SIGINT and SIGTERM end it, with
+status 0 once it watches.
+
+The option --watch needs ZooKeeper 3.6. zk register registers an instance: the name of its node is the
+id.
+
+Examples:
+  zk discover
+  zk discover web --json
+  zk discover web --base /services --watch
+  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\",\"address\":\"h\",\"port\":80}' -- ./serve.sh")]
+pub(crate) struct Discover {
+    /// The service; without it, the services are listed.
+    service: Option<String>,
+
+    /// The node below which the services are, as in the basePath of Java's ServiceDiscovery.
+    #[arg(long, value_name = "PATH", default_value = "/services")]
+    base: String,
+
+    /// Print the instances, and then each change, until interrupted.
+    #[arg(long, requires = "service")]
+    pub(crate) watch: bool,
+}
+
+impl Discover {
+    /// Returns the path of the service, or of all services.
+    pub(crate) fn path(&self) -> Result<String, PathError> {
+        let path = match &self.service {
+            Some(name) => child(&self.base, name),
+            None => self.base.clone(),
+        };
+        validate_path(&path)?;
+        Ok(path)
+    }
+}
+
+/// Prints the services, or the instances of one.
+pub(crate) async fn list(
+    client: &Client,
+    retry: &Retry,
+    args: &Discover,
+    output: Output,
+) -> Result<(), Failure> {
+    let path = args.path()?;
+    match args.service {
+        None => print_services(&path, &services(client, retry, &path).await?, output),
+        Some(_) => print_instances(&path, &Nodes::read(client, retry, &path).await?, output),
+    }
+}
+
+/// Prints the instances and their changes until a signal arrives.
+pub(crate) async fn follow(
+    mut sessions: Sessions,
+    args: &Discover,
+    output: Output,
+) -> Result<u8, Failure> {
+    let path = args.path()?;
+    let mut signals = Signals::new()?;
+    sessions.keep_trying();
+    let has_begun = Cell::new(false);
+    let ended = tokio::select! {
+        failure = follow_sessions(&mut sessions, &path, &has_begun, output) => Err(failure),
+        signal = signals.next() => match has_begun.get() {
+            true => Ok(0), // the intended end of this command
+            false => Err(Failure::interrupted(number(signal))),
+        }
+    };
+    sessions.close().await;
+    ended
+}
+
+/// Reads the names of the services, and the number of nodes below each.
+async fn services(client: &Client, retry: &Retry, base: &str) -> Result<Vec<(String, i32)>, Error> {
+    let paths = children(retry, base).await?;
+    let mut services = Vec::new();
+    read_each(client, retry, &paths, Client::exists, |path, stat| {
+        services.extend(stat.map(|stat| (file_name(path).to_owned(), stat.num_children)));
+    })
+    .await?;
+    Ok(services)
+}
+
+/// Lists the paths of the children, sorted. A node that does not exist has none.
+async fn children(retry: &Retry, path: &str) -> Result<Vec<String>, Error> {
+    let listed = match retry.get_children(path).await {
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
+        listed => listed?.names,
+    };
+    let mut paths: Vec<_> = listed.names().map(|name| child(path, &name)).collect();
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// The nodes below a service, by path.
+#[derive(Default)]
+struct Nodes(BTreeMap<String, Node>);
+
+/// An instance, or the reason why the data is none.
+type Node = Result<ServiceInstance, InstanceError>;
+
+impl Nodes {
+    async fn read(client: &Client, retry: &Retry, path: &str) -> Result<Self, Error> {
+        let mut nodes = Self::default();
+        let paths = children(retry, path).await?;
+        nodes.add(client, retry, &paths).await?;
+        Ok(nodes)
+    }
+
+    /// Adds these nodes. Those that have vanished, or that this client may not read, are left out.
+    async fn add(&mut self, client: &Client, retry: &Retry, paths: &[String]) -> Result<(), Error> {
+        read_each(client, retry, paths, Client::get_data, |path, node| {
+            let instance = ServiceInstance::from_json(&node.data.unwrap_or_default());
+            self.0.insert(path.to_owned(), instance);
+        })
+        .await
+    }
+
+    fn instances(&self) -> impl Iterator<Item = &ServiceInstance> {
+        self.0.values().filter_map(|node| node.as_ref().ok())
+    }
+}
+
+fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Result<(), Failure> {
+    if services.is_empty() {
+        return Err(Failure::other(format!("{base}: there is no service; see --base")));
+    }
+    if output.is_json() {
+        return services.iter().try_for_each(|(name, instances)| {
+            output.print([], || json!({ "service": name, "instances": instances }))
+        });
+    }
+    let row = |(name, number): &(String, i32)| [data_text(name.as_bytes()), number.to_string()];
+    let rows = services.iter().map(row).collect();
+    output.print(lines(["SERVICE", "INSTANCES"], rows), || Value::Null)
+}
+
+fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Failure> {
+    for (path, node) in &nodes.0 {
+        note_rejected(path, node, output);
+    }
+    if nodes.instances().next().is_none() {
+        return Err(Failure::other(format!("{path}: there is no instance")));
+    }
+    if output.is_json() {
+        return nodes.instances().try_for_each(|it| output.print([], || to_json(it)));
+    }
+    let rows = nodes.instances().map(row).collect();
+    output.print(lines(["ID", "ADDRESS", "STATE"], rows), || Value::Null)
+}
+
+/// Returns a table on a terminal, otherwise a line with tabs for each row.
+fn lines<const COLUMNS: usize>(
+    head: [&str; COLUMNS],
+    mut rows: Vec<[String; COLUMNS]>,
+) -> Vec<String> {
+    if stdout().is_terminal() {
+        rows.insert(0, head.map(str::to_owned));
+        return aligned(&rows);
+    }
+    rows.iter().map(|row| row.join("\t").trim_end().to_owned()).collect()
+}
+
+/// Follows the changes without end, in one session after the other.
+async fn follow_sessions(
+    sessions: &mut Sessions,
+    path: &str,
+    has_begun: &Cell<bool>,
+    output: Output,
+) -> Failure {
+    let mut told = Nodes::default();
+    loop {
+        let client = match sessions.open(None).await {
+            Ok(client) => client,
+            Err(failure) => return failure,
+        };
+        let begin = || {
+            if !has_begun.replace(true) {
+                output.note(&format!("watching {path}"));
+            }
+        };
+        let Err(failure) = follow_session(&client, path, &mut told, begin, output).await;
+        sessions.count_answers();
+        if !failure.starts_over() || !sessions.may_go_on() {
+            return failure;
+        }
+    }
+}
+
+/// Follows the changes until the session ends.
+async fn follow_session(
+    client: &Client,
+    path: &str,
+    told: &mut Nodes,
+    begin: impl FnOnce(),
+    output: Output,
+) -> Result<Infallible, Failure> {
+    let retry = &Sessions::endless_retry(client);
+    // The watch comes before the read, so that no change falls between the two.
+    let watched = retry.run(|client| client.watch_recursive(path)).await;
+    let hint = "--watch needs ZooKeeper 3.6";
+    let mut stream =
+        watched.map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, hint))?;
+    begin();
+    let mut news = Some(WatchStreamItem::Gap);
+    loop {
+        match news {
+            Some(WatchStreamItem::Changed(event)) => {
+                if event.path.rsplit_once('/').is_some_and(|(parent, _)| parent == path) {
+                    let mut now = Nodes::default();
+                    if event.event_type != EventType::NODE_DELETED {
+                        now.add(client, retry, std::slice::from_ref(&event.path)).await?;
+                    }
+                    tell(told, &event.path, now.0.remove(&event.path), output)?;
+                }
+            }
+            Some(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. }) => {
+                // This server may lag behind the one that was read before.
+                retry.run(|client| client.sync(path)).await?;
+                let mut now = Nodes::read(client, retry, path).await?;
+                let paths: BTreeSet<_> = told.0.keys().chain(now.0.keys()).cloned().collect();
+                for path in paths {
+                    tell(told, &path, now.0.remove(&path), output)?;
+                }
+            }
+            // The stream ends after the error.
+            None => return Err(Failure::other("the watch has ended".to_owned())),
+        }
+        news = stream.next().await.transpose()?;
+    }
+}
+/// Prints the event that leads to the present state of a node, if it has changed.
+fn tell(told: &mut Nodes, path: &str, now: Option<Node>, output: Output) -> Result<(), Failure> {
+    let before = match &now {
+        Some(node) => told.0.insert(path.to_owned(), node.clone()),
+        None => told.0.remove(path),
+    };
+    if before == now {
+        return Ok(());
+    }
+    if let Some(node) = &now {
+        note_rejected(path, node, output);
+    }
+    let (event, instance) = match (before, now) {
+        (Some(Ok(_)), Some(Ok(now))) => ("changed", now),
+        (_, Some(Ok(now))) => ("added", now),
+        (Some(Ok(before)), _) => ("removed", before),
+        _ => return Ok(()),
+    };
+    let line = format!("{event}\t{}", row(&instance).join("\t"));
+    let line = line.trim_end().to_owned();
+    output.print([line], || json!({ "event": event, "instance": to_json(&instance) }))
+}
+
+/// Prints why a node is not an instance.
+fn note_rejected(path: &str, node: &Node, output: Output) {
+    if let Err(error) = node {
+        output.note(&format!("{path} is ignored: {error}"));
+    }
+}
+
+fn row(instance: &ServiceInstance) -> [String; 3] {
+    let address = instance.address().unwrap_or_default();
+    let host = match address.contains(':') {
+        true => format!("[{address}]"),
+        false => address.to_owned(),
+    };
+    let address = match instance.port().or_else(|| instance.ssl_port()) {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    };
+    let state = if instance.is_enabled() { "" } else { "disabled" };
+    [instance.id(), &address, state].map(|cell| data_text(cell.as_bytes()))
+}
+
+/// Returns the JSON of the instance's node, with Curator's defaults.
+fn to_json(instance: &ServiceInstance) -> Value {
+    serde_json::from_str(&instance.to_json()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instance_is_one_line_of_text() {
+        let web = || ServiceInstance::new("web").with_id("a\tb").with_port(80);
+        let cells = |instance: ServiceInstance| row(&instance).join("|");
+        assert_eq!(cells(web().with_address("10.0.0.7")), "a\\tb|10.0.0.7:80|");
+        assert_eq!(cells(web().with_address("::1").with_enabled(false)), "a\\tb|[::1]:80|disabled");
+        let web = ServiceInstance::new("web").with_id("a");
+        assert_eq!(cells(web.clone().with_address("h")), "a|h|");
+        assert_eq!(cells(web.with_address("h").with_ssl_port(443)), "a|h:443|");
+    }
+}

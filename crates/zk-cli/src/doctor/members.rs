@@ -1,0 +1,147 @@
+//! The connect string, compared with itself and with the members of the ensemble.
+
+use std::net::IpAddr;
+
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+use zk_recipes::session::{Client, EnsembleConfig, ErrorCode, Host, Member, Transport};
+
+use super::{CONNECT_LIMIT, Finding, Level};
+use crate::output::data_text;
+
+/// A server of the connect string, with the addresses of its name.
+pub(super) struct Listed {
+    pub(super) host: Host,
+    /// Empty if the name cannot be resolved.
+    addresses: Vec<IpAddr>,
+    is_tls: bool,
+}
+
+impl Listed {
+    pub(super) async fn new(host: &Host, uses_tls: bool) -> Self {
+        let addresses = resolve(host.name()).await;
+        let is_tls = uses_tls && host.transport() != Transport::Tcp;
+        Self { host: host.clone(), addresses, is_tls }
+    }
+
+    /// Returns true if both are one server.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_same_name = self.host.name() == other.host.name();
+        let is_same_address = !self.addresses.is_empty() && self.addresses == other.addresses;
+        self.host.port() == other.host.port() && (is_same_name || is_same_address)
+    }
+
+    /// Returns true if this may be the server of the ensemble that has this name. The configuration
+    /// has no port for TLS, and without dynamic reconfiguration it may have no port at all.
+    fn is_member(&self, name: &str, addresses: &[IpAddr], port: Option<u16>) -> bool {
+        let is_port = self.is_tls || port.is_none_or(|port| port == self.host.port());
+        let is_address = self.addresses.iter().any(|it| addresses.contains(it));
+        is_port && (self.host.name() == name || is_address)
+    }
+}
+
+/// Returns a finding if an earlier server of the connect string is the same one.
+pub(super) fn repetition(earlier: &[Listed], host: &Listed) -> Option<Finding> {
+    let first = earlier.iter().find(|it| it.is_same(host))?;
+    let text = format!("the connect string has this server twice, first as {}", first.host);
+    Some(Finding { level: Level::Warning, server: host.host.to_string(), text })
+}
+
+/// Compares the voting members of the ensemble with the connect string. Observers may be left out of
+/// it on purpose.
+pub(super) async fn missing(client: &Client, listed: &[Listed]) -> Vec<Finding> {
+    let config = match client.get_config().await {
+        Ok(config) => config,
+        Err(error) => {
+            let why = match error.code() == Some(ErrorCode::NO_AUTH) {
+                true => "no permission to read /zookeeper/config".to_owned(),
+                false => error.to_string(),
+            };
+            let text = format!("{why}: members that the connect string lacks are not noticed");
+            return vec![Finding { level: Level::Note, server: String::new(), text }];
+        }
+    };
+    compare(&config, listed).await
+}
+
+async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for member in config.members.iter().filter(|member| !member.is_observer) {
+        let Some((name, port)) = address(member) else { continue };
+        let addresses = resolve(name).await;
+        if listed.iter().any(|it| it.is_member(name, &addresses, port)) {
+            continue;
+        }
+        let server = port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+        let text = "a member of the ensemble, which the connect string lacks".to_owned();
+        let server = data_text(server.as_bytes());
+        findings.push(Finding { level: Level::Warning, server, text });
+    }
+    findings
+}
+
+/// Returns the name and the port for clients. Without one, the name is that for the other servers.
+fn address(member: &Member) -> Option<(&str, Option<u16>)> {
+    let (name, port) = match &member.client_address {
+        Some(address) => {
+            let (name, port) = address.rsplit_once(':')?;
+            (name, Some(port.parse().ok()?))
+        }
+        None => (member.peer_address.split('|').next()?.rsplitn(3, ':').nth(2)?, None),
+    };
+    Some((name.trim_start_matches('[').trim_end_matches(']'), port))
+}
+
+/// Returns the addresses of a name, sorted: the IPv4 addresses if it has any, so that `localhost` is
+/// 127.0.0.1.
+async fn resolve(name: &str) -> Vec<IpAddr> {
+    let Ok(Ok(found)) = timeout(CONNECT_LIMIT, lookup_host((name, 0))).await else {
+        return Vec::new();
+    };
+    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    if addresses.iter().any(IpAddr::is_ipv4) {
+        addresses.retain(IpAddr::is_ipv4);
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn listed(name: &str, port: u16, uses_tls: bool) -> Listed {
+        Listed::new(&Host::new(name, port), uses_tls).await
+    }
+
+    #[tokio::test]
+    async fn repeated_server_is_found_by_name_or_address() {
+        let first = [listed("127.0.0.1", 1, false).await, listed("no.invalid", 1, false).await];
+        for (name, port, is_repeated) in [
+            ("127.0.0.1", 1, true),
+            ("localhost", 1, true),
+            ("no.invalid", 1, true),
+            ("127.0.0.1", 2, false),
+            ("127.0.0.2", 1, false),
+            ("other.invalid", 1, false),
+        ] {
+            let found = repetition(&first, &listed(name, port, false).await);
+            assert_eq!(found.is_some(), is_repeated, "{name}:{port}");
+        }
+    }
+
+    #[tokio::test]
+    async fn member_is_listed_under_any_of_its_names() {
+        let (ip, port) = ("127.0.0.1".parse().unwrap(), Some(2181));
+        let is_member = async |name: &str, listed_port, uses_tls, port| {
+            listed(name, listed_port, uses_tls).await.is_member("zk1", &[ip], port)
+        };
+        assert!(is_member("localhost", 2181, false, port).await);
+        assert!(is_member("zk1", 2181, false, port).await);
+        assert!(!is_member("localhost", 2182, false, port).await);
+        assert!(is_member("localhost", 2281, true, port).await, "the port for TLS is not known");
+        assert!(is_member("localhost", 2182, false, None).await);
+        assert!(!is_member("127.0.0.2", 2181, true, port).await);
+    }
+}
