@@ -112,12 +112,14 @@ impl Zk {
     }
 
     /// Returns bash with a script, in which `zk` is the command with this connect string.
+    ///
+    /// SIGINT ends it also if the tests run in the background of a shell, where it is ignored.
     pub fn shell(&self, script: &str) -> Command {
         let folders = binary().parent().into_iter().map(Path::to_path_buf);
         let path = env::var_os("PATH").unwrap_or_default();
         let path = env::join_paths(folders.chain(env::split_paths(&path))).unwrap();
-        let mut bash = Command::new("bash");
-        bash.args(["-ec", script]).env("PATH", path);
+        let mut bash = Command::new("env");
+        bash.args(["--default-signal=INT", "bash", "-ec", script]).env("PATH", path);
         bash.envs(self.connect.iter().map(|connect| ("ZK_CONNECT", connect)));
         bash
     }
