@@ -24,7 +24,7 @@ fn command_ends_when_its_node_is_deleted() {
     assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
     assert_eq!(
         ended.stderr,
-        "zk: the lock was lost: the lock's node was deleted, by another client or because the session \
+        "zk: /deletion/command: the lock was lost: the lock's node was deleted, by another client or because the session \
          expired\n"
     );
 }

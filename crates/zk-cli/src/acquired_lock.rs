@@ -237,11 +237,11 @@ impl AcquiredLock {
     /// Releases the lock and waits for the replies. Returns the path and the reason if it was lost
     /// before. After any other failure, the nodes are deleted with the session.
     pub(crate) async fn release(self) -> Option<(String, LossReason)> {
-        let lost_path = self.lost_path();
         match self {
             Self::One { path, guard } => Some((path, loss(&guard.release_boxed().await.err()?)?)),
             Self::All { guard, .. } => {
                 if let Err(error) = guard.tokens() {
+                    let lost_path = guard.lost_paths().collect::<Vec<_>>().join(", ");
                     drop(guard.release().await);
                     return Some((lost_path, loss(&error)?));
                 }

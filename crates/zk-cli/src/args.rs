@@ -61,8 +61,8 @@ Exit status:
   78  another kind of lock uses the path, which would not exclude this one
   128+N  signal N ended the command, or zk while it waited: 130 for SIGINT, 143 for SIGTERM
 
-If SIGINT ends zk, or a command that it runs, zk dies by SIGINT after its clean-up. A shell shows 130 for
-it, and ends loops and scripts.
+If zk gets SIGINT and would end with 130, it dies by SIGINT after its clean-up. A shell shows 130 for it,
+and ends loops and scripts.
 
 A command goes on after a lost connection. It repeats a request, if need be in another session, if the
 server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens
@@ -408,7 +408,7 @@ Example:
     ///
     /// A server that is twice in the connect string is a warning, and so is a voting member of the
     /// ensemble that is not in it. The last line tells whether a majority serves; its JSON has the
-    /// field majority, true or false. A lost member and a lost majority both end with status 69.
+    /// field majority, true or false. If the servers are not of one ensemble, it tells that instead. A lost member and a lost majority both end with status 69.
     #[command(after_help = "\
 Examples:
   zk doctor

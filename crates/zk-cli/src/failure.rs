@@ -269,7 +269,7 @@ impl From<LockError> for Failure {
 }
 
 /// Escapes a message and cuts it to one line: [`LINE_MAX`] characters and an ellipsis.
-fn one_line(message: &str) -> String {
+pub(crate) fn one_line(message: &str) -> String {
     let escaped = |char: char| {
         let control = char.is_control().then(|| char.escape_default());
         let plain = (!char.is_control()).then_some(char);

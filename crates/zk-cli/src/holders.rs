@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use zk_recipes::session::Client;
+use zk_recipes::session::path::child;
 
 use crate::acquired_lock::LockSpec;
 use crate::participants::{self, Role, who};
@@ -32,13 +33,19 @@ pub(crate) async fn described(client: &Client, wanted: &LockSpec) -> String {
     }
 }
 
-/// Returns the holders of one lock, or `None` if they cannot be read before the deadline.
+/// Returns the holders of one lock, or `None` if they cannot be read before the deadline, or if the
+/// queue is long.
 async fn of_path(
     client: &Client,
     path: &str,
     is_semaphore: bool,
     deadline: Instant,
 ) -> Option<Vec<String>> {
+    let queue = if is_semaphore { child(path, "locks") } else { path.to_owned() };
+    let queued = timeout(deadline - clock(), client.exists(&queue)).await.ok()?.ok()?;
+    if queued.is_some_and(|queue| usize::try_from(queue.num_children).unwrap_or(0) > QUEUE_MAX) {
+        return None;
+    }
     let listing = participants::list(client, path, is_semaphore);
     let listed = timeout(deadline - clock(), listing).await.ok()?.ok()?;
     // The node of this command may not be deleted yet.
@@ -55,5 +62,8 @@ async fn of_path(
 /// The longest time for reading the holders after a failed wait. The failure must not wait for
 /// servers that do not answer.
 const READ_LIMIT: Duration = Duration::from_millis(500);
+/// The longest queue that is read for its holders. All waiters of a queue may give up at once, and each
+/// one reads all nodes.
+const QUEUE_MAX: usize = 50;
 /// Number of holders in a message. A semaphore may have thousands.
 const SHOWN_MAX: usize = 3;

@@ -245,8 +245,10 @@ async fn hold(
                 child.end(task.kill_after).await;
                 return Err(Failure::revoked(task.wanted.only_path().unwrap_or(&nodes)));
             }
-            code = child.wait() => return code,
+            // Before the end of the command: a terminal sends Ctrl-C to both, and a signal that is read
+            // later would end the wait for the release.
             signal = signals.next() => child.signal(signal),
+            code = child.wait() => return code,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, one_line};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl Output {
     pub(crate) fn print_error(self, text: &str, json: impl FnOnce() -> Value) {
         let line = match self.json {
             true => json_line(&json()),
-            false => format!("zk: {text}"),
+            false => format!("zk: {}", one_line(text)),
         };
         // `eprintln!` panics if the reader has gone.
         drop(writeln!(stderr(), "{line}"));

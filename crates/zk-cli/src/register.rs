@@ -104,9 +104,12 @@ async fn keep(
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
     loop {
         tokio::select! {
+            // A terminal sends Ctrl-C to both. A signal that is read later would end the wait for the
+            // deletion, so signals come first.
+            biased;
+            signal = signals.next() => child.signal(signal),
             code = child.wait() => return code,
             Ok(()) = states.changed() => tell_trouble(&register.path, &states.borrow_and_update(), output),
-            signal = signals.next() => child.signal(signal),
         }
     }
 }

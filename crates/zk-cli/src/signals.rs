@@ -62,8 +62,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// command, the process dies by SIGINT: a shell shows the same status, and only then ends a loop or a
 /// script around this command.
 pub(crate) fn end(code: u8) -> ExitCode {
-    if code == 128 + number(Signal::SIGINT) && INTERRUPTED.load(Ordering::Relaxed) {
-        // Does not return, unless the system rejects it. The status is then the same.
+    // The system drops a signal that kills the first process of a container, and this one would abort.
+    let can_die = std::process::id() != 1;
+    if can_die && code == 128 + number(Signal::SIGINT) && INTERRUPTED.load(Ordering::Relaxed) {
+        // Does not return.
         drop(signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32));
     }
     ExitCode::from(code)
