@@ -24,8 +24,8 @@ fn command_ends_when_its_node_is_deleted() {
     assert_eq!(ended.code(), Some(74), "{}", ended.stderr);
     assert_eq!(
         ended.stderr,
-        "zk: /deletion/command: the lock was lost: the lock's node was deleted, by another client or because the session \
-         expired\n"
+        "zk: /deletion/command: the lock was lost: the lock's node was deleted, by another client or \
+         because the session expired\n"
     );
 }
 

@@ -408,7 +408,8 @@ Example:
     ///
     /// A server that is twice in the connect string is a warning, and so is a voting member of the
     /// ensemble that is not in it. The last line tells whether a majority serves; its JSON has the
-    /// field majority, true or false. If the servers are not of one ensemble, it tells that instead. A lost member and a lost majority both end with status 69.
+    /// field majority, true or false. If the servers are not of one ensemble, it tells that instead.
+    /// A lost member and a lost majority both end with status 69.
     #[command(after_help = "\
 Examples:
   zk doctor
