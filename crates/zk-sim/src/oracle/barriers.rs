@@ -21,6 +21,8 @@ pub(crate) struct Barriers {
     size: usize,
     /// Members at the leader, with their `czxid` and session.
     members: BTreeMap<String, (i64, i64)>,
+    /// Nodes of clients that delete `ready`, with their session.
+    closers: BTreeMap<String, i64>,
     /// The members of each generation, the last one first. The first one is open if `is_open`.
     generations: Vec<Vec<String>>,
     is_open: bool,
@@ -41,10 +43,16 @@ impl Barriers {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
         let Commit { zxid, session_id: session, effect } = commit;
         match effect {
-            Effect::SessionClosed => self.members.retain(|_, (_, owner)| *owner != session),
+            Effect::SessionClosed => {
+                self.members.retain(|_, (_, owner)| *owner != session);
+                self.closers.retain(|_, owner| *owner != session);
+            }
             Effect::Created(path) => match path.strip_prefix(BELOW) {
                 Some(READY) => return self.opened(),
-                Some(name) if name.starts_with(CLOSER) => {}
+                Some(name) if name.starts_with(CLOSER) => {
+                    let owner = tree.node(path).map_or(0, |node| node.stat().ephemeral_owner);
+                    self.closers.insert(path.to_owned(), owner);
+                }
                 Some(_) => {
                     let owner = tree.node(path).map_or(0, |node| node.stat().ephemeral_owner);
                     self.members.insert(path.to_owned(), (zxid, owner));
@@ -60,9 +68,13 @@ impl Barriers {
                         return Err(format!("closed by {session:#x} before {left:?} have left"));
                     }
                 }
+                Some(name) if name.starts_with(CLOSER) => drop(self.closers.remove(path)),
                 Some(_) => {
                     let owner = self.members.remove(path).map(|(_, owner)| owner);
                     if owner.is_some_and(|owner| owner != session) {
+                        if self.created.contains_key(&session) {
+                            return Err(format!("{session:#x} deleted {path}, another member"));
+                        }
                         self.operated.insert(path.to_owned());
                     }
                 }
@@ -140,7 +152,7 @@ impl Barriers {
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
-        self.members.keys()
+        self.members.keys().chain(self.closers.keys())
     }
 }
 
