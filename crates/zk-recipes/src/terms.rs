@@ -50,19 +50,19 @@ where
         let token = held.token().ok();
         let ended = match select(pin!(held.lost()), pin!(work(held.clone()))).await {
             Either::Left((reason, _)) => Err(reason),
-            Either::Right((result, _)) => match (held.release().await, &result) {
-                (Ok(()), _) => Ok(result),
-                (Err(LockError::Lost(reason)), _) => Err(reason),
+            Either::Right((result, _)) => match held.release().await {
+                Ok(()) => Ok(result),
+                Err(LockError::Lost(reason)) => Err(reason),
                 // The lock was held when the work ended.
-                (Err(error), result_of_work) => match (session_end(&error), result_of_work) {
+                Err(error) => match session_end(&error) {
                     // The work may have failed for the same reason.
-                    (Some(end), Err(_)) => Err(LossReason::SessionEnded(end)),
-                    (Some(_), Ok(_)) => Ok(result),
+                    Some(end) if result.is_err() => Err(LossReason::SessionEnded(end)),
+                    Some(_) => Ok(result),
                     // The next term would wait for the end of this one.
-                    (None, Ok(Continue(()))) if error.retry_on() == RetryOn::Never => {
+                    None if is_rejected(&error) && matches!(result, Ok(Continue(()))) => {
                         return Err(error.into());
                     }
-                    (None, _) => {
+                    None => {
                         interrupted(Interruption::NotReleased(error));
                         Ok(result)
                     }
@@ -90,6 +90,12 @@ fn session_end(error: &LockError) -> Option<SessionEnd> {
         },
         _ => None,
     }
+}
+
+/// Returns true if a server has rejected a release. Without an answer, the session deletes the node later.
+fn is_rejected(error: &LockError) -> bool {
+    matches!(error, LockError::Client(error) if error.code().is_some())
+        && error.retry_on() == RetryOn::Never
 }
 
 /// Waits before the next acquisition, and returns the interruption to report.

@@ -143,7 +143,10 @@ impl<'a> Entering<'a> {
                 }
             }
             let create = || client.ensure_path(path, ParentMode::Containers);
-            repeat(client, create).await.reply?;
+            if let Err(error) = repeat(client, create).await.reply {
+                self.forget(); // the server has rejected the node
+                return Err(error);
+            }
         }
     }
 

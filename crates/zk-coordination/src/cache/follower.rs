@@ -52,20 +52,28 @@ enum Input {
 type Flow = ControlFlow<()>;
 
 impl Follower {
-    /// Follows the tree until the cache cannot go on.
-    pub(super) async fn run(mut self) {
+    /// Follows the tree until the cache cannot go on. A cache whose task is dropped has stopped, also
+    /// if the task never ran.
+    pub(super) fn run(mut self) -> impl Future<Output = ()> + Send + 'static {
         let stops = StopOnDrop(Arc::clone(&self.shared));
-        let error = loop {
+        async move {
+            let error = self.follow_over_sessions().await;
+            stops.0.stop(error);
+        }
+    }
+
+    /// Returns the reason for which no other session helps.
+    async fn follow_over_sessions(&mut self) -> CacheError {
+        loop {
             let client = match open_client(&self.sessions).await {
                 Ok(client) => client,
-                Err(error) => break error.into(),
+                Err(error) => return error.into(),
             };
             if let Err(error) = self.follow(&client).await {
-                break error;
+                return error;
             }
             self.shared.set_stale();
-        };
-        stops.0.stop(error);
+        }
     }
 
     /// Follows the tree until the session has ended.

@@ -168,6 +168,17 @@ async fn session_lost_before_the_create_is_not_applied() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn entry_below_a_rejected_parent_is_not_applied() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    server.on(Op::CreateContainer).always().answer(ErrorCode::NO_AUTH);
+    let error = barrier(&one, 2).enter().await.unwrap_err();
+    let BarrierError::Client(error) = error else { panic!("{error}") };
+    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+}
+
+#[tokio::test(start_paused = true)]
 async fn session_lost_by_a_member_has_an_unknown_outcome() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;

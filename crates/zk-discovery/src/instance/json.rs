@@ -91,6 +91,7 @@ fn write_uri_spec(spec: &UriSpec) -> String {
 fn uri_spec(text: &str) -> Result<Option<UriSpec>, InstanceError> {
     let invalid =
         || InstanceError::field("uriSpec", text, "a URI pattern, or an object with `parts`");
+    let too_many = || InstanceError::field("uriSpec", text, "a pattern with at most 128 parts");
     let spec = if text.starts_with('"') {
         let pattern = string("uriSpec", text)?.unwrap_or_default();
         UriSpec::parse(&pattern).map_err(|_| invalid())?
@@ -98,13 +99,19 @@ fn uri_spec(text: &str) -> Result<Option<UriSpec>, InstanceError> {
         let fields: Option<Fields> = serde_json::from_str(text).map_err(|_| invalid())?;
         let Some(fields) = fields else { return Ok(None) };
         let parts = fields.get("parts").map_or("null", |parts| parts.get());
-        let parts: Option<Vec<Fields>> = serde_json::from_str(parts).map_err(|_| invalid())?;
-        let parts: Result<Vec<_>, _> = parts.iter().flatten().map(uri_part).collect();
-        UriSpec::new(parts?)
+        let parts: Option<Vec<&RawValue>> = serde_json::from_str(parts).map_err(|_| invalid())?;
+        let parts = parts.unwrap_or_default();
+        // Before the parts are parsed, which takes far more memory than their text.
+        if parts.len() > URI_PARTS_MAX {
+            return Err(too_many());
+        }
+        let part =
+            |raw: &&RawValue| uri_part(&serde_json::from_str(raw.get()).map_err(|_| invalid())?);
+        UriSpec::new(parts.iter().map(part).collect::<Result<Vec<_>, _>>()?)
     };
     match spec.parts().len() <= URI_PARTS_MAX {
         true => Ok(Some(spec)),
-        false => Err(InstanceError::field("uriSpec", text, "a pattern with at most 128 parts")),
+        false => Err(too_many()),
     }
 }
 

@@ -423,6 +423,25 @@ async fn rejected_resignation_ends_lead_with_the_error() {
     assert_eq!(rejected.count(), 1);
 }
 
+/// The session deletes the node later, so the candidate can lead again.
+#[tokio::test(start_paused = true)]
+async fn unanswered_resignation_does_not_end_lead() {
+    let server = TestServer::in_memory();
+    let hosts = config(1).request_timeout(Duration::from_millis(100));
+    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+    let election = Election::new(&sessions, "/e", "c1").unwrap();
+    server.on(Op::Delete).delay(Duration::from_secs(1));
+    let had_a_term = AtomicBool::new(false);
+    let work = async |_: HeldLock| {
+        let has_led = had_a_term.swap(true, Ordering::Relaxed);
+        Ok::<_, LockError>(if has_led { Break("done") } else { Continue(()) })
+    };
+    let mut interruptions = Vec::new();
+    let led = election.lead(work, |interruption| interruptions.push(interruption));
+    assert_eq!(tokio::time::timeout(10 * T, led).await.unwrap(), Ok("done"));
+    assert!(matches!(&interruptions[..], [Interruption::NotReleased(_)]), "{interruptions:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn rejected_resignation_after_the_last_term_is_reported() {
     let work_error = LockError::Lost(LossReason::Released);

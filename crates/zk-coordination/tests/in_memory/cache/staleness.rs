@@ -271,6 +271,17 @@ fn cache_stops_with_its_runtime() {
     assert_eq!(cache.status(), CacheStatus::Stopped(CacheError::TaskEnded));
 }
 
+/// Its task is dropped before it has run.
+#[test]
+fn cache_of_sessions_without_a_runtime_has_stopped() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(async { TestServer::in_memory() });
+    let (_writer, sessions, _first) = runtime.block_on(with_cache(&server));
+    drop(runtime);
+    let cache = Cache::tree(&sessions, "/app").start().unwrap();
+    assert_eq!(cache.status(), CacheStatus::Stopped(CacheError::TaskEnded));
+}
+
 #[tokio::test(start_paused = true)]
 async fn panicking_filter_stops_the_cache() {
     let server = TestServer::in_memory();
