@@ -29,6 +29,12 @@ pub(crate) async fn entered(entering: Entering) -> Entered {
     entering.await.unwrap().unwrap()
 }
 
+/// Enters a barrier of two.
+pub(crate) async fn both_entered(one: &Client, two: &Client) -> (Entered, Entered) {
+    let (first, second) = (entering(one, 2), entering(two, 2));
+    (entered(first).await, entered(second).await)
+}
+
 pub(crate) fn leaving(mut entered: Entered) -> JoinHandle<Result<(), BarrierError>> {
     tokio::spawn(async move { entered.leave().await })
 }
@@ -375,8 +381,7 @@ async fn deleted_member_comes_back_with_a_new_node() {
 async fn stale_ready_does_not_let_members_pass() {
     let server = TestServer::in_memory();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
-    let (first, second) = (entering(&one, 2), entering(&two, 2));
-    let (first, second) = (entered(first).await, entered(second).await);
+    let (first, second) = both_entered(&one, &two).await;
     server.expire(one.session_id());
     server.expire(two.session_id());
     settle().await;
@@ -397,8 +402,7 @@ async fn slow_leave_does_not_close_the_next_generation() {
     let server = TestServer::in_memory();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let (three, four) = (client(&server, 3).await, client(&server, 4).await);
-    let (first, second) = (entering(&one, 2), entering(&two, 2));
-    let (first, second) = (entered(first).await, entered(second).await);
+    let (first, second) = both_entered(&one, &two).await;
     drop(first);
     settle().await;
     server.on(Op::Multi).session(two.session_id()).drop_before_applying();
@@ -421,8 +425,7 @@ async fn slow_leave_does_not_close_the_next_generation() {
 async fn operator_may_change_the_data_of_the_barrier() {
     let server = TestServer::in_memory();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
-    let (first, second) = (entering(&one, 2), entering(&two, 2));
-    let (first, second) = (entered(first).await, entered(second).await);
+    let (first, second) = both_entered(&one, &two).await;
     one.set_data("/b", b"by an operator", None).await.unwrap();
     let next = [entering(&one, 2), entering(&two, 2)];
     let first = leaving(first);

@@ -7,7 +7,8 @@ use zk_coordination::session::{CreateMode, ErrorCode, Outcome, RetryOn};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::double_barrier::{
-    SECOND, barrier, children, create_as_curator, entered, entering, expect_empty, leaving,
+    SECOND, barrier, both_entered, children, create_as_curator, entered, entering, expect_empty,
+    leaving,
 };
 use crate::{T, client, settle};
 
@@ -53,8 +54,7 @@ async fn repeated_close_keeps_ready_of_a_new_container() {
     let server = TestServer::in_memory();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let (three, four) = (client(&server, 3).await, client(&server, 4).await);
-    let (first, second) = (entering(&one, 2), entering(&two, 2));
-    let (first, second) = (entered(first).await, entered(second).await);
+    let (first, second) = both_entered(&one, &two).await;
     drop(first);
     settle().await;
     server.on(Op::Multi).session(two.session_id()).apply_then_drop_reply();
@@ -81,8 +81,7 @@ async fn node_of_a_closing_member_is_not_counted() {
     let server = TestServer::in_memory();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let three = client(&server, 3).await;
-    let (first, second) = (entering(&one, 2), entering(&two, 2));
-    let (first, second) = (entered(first).await, entered(second).await);
+    let (first, second) = both_entered(&one, &two).await;
     drop(first);
     settle().await;
     server.on(Op::Multi).session(two.session_id()).drop_before_applying();
@@ -128,8 +127,7 @@ async fn timeout_without_a_member_needs_no_ensemble() {
     let server = TestServer::in_memory();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let three = client(&server, 3).await;
-    let (first, second) = (entering(&one, 2), entering(&two, 2));
-    let _inside = (entered(first).await, entered(second).await);
+    let _inside = both_entered(&one, &two).await;
     let late = {
         let barrier = barrier(&three, 2);
         tokio::spawn(async move { barrier.enter_timeout(SECOND).await })

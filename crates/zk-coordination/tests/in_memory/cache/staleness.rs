@@ -19,6 +19,18 @@ async fn with_cache(server: &TestServer) -> (Client, SessionManager, Cache) {
     (writer, sessions, cache)
 }
 
+/// Returns a cache on the first of two servers. The second one is read-only, and its tree stays as it is.
+async fn with_lagging_server(server: &TestServer) -> (SessionManager, Cache) {
+    let hosts = Config::new("server-0:1,server-1:1").unwrap();
+    let hosts = hosts.session_timeout(T).seed(2).allow_read_only(true);
+    server.refuse_connects(1);
+    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    server.freeze_view(1);
+    server.make_read_only(1);
+    (sessions, cache)
+}
+
 /// Keeps the cache without a connection while `change` runs.
 async fn disconnected(server: &TestServer, sessions: &SessionManager, change: impl Future) {
     server.refuse_connects(0);
@@ -89,13 +101,7 @@ async fn next_session_on_a_read_only_server_does_not_go_back() {
     let server = TestServer::in_memory_with(Settings::new().servers(2));
     let writer = config(1).connect_with(server.clone()).await.unwrap();
     create(&writer, &["/app", "/app/a"]).await;
-    let hosts = Config::new("server-0:1,server-1:1").unwrap();
-    let hosts = hosts.session_timeout(T).seed(2).allow_read_only(true);
-    server.refuse_connects(1);
-    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    server.freeze_view(1);
-    server.make_read_only(1);
+    let (sessions, cache) = with_lagging_server(&server).await;
     writer.set_data("/app/a", b"new", None).await.unwrap();
     create(&writer, &["/app/b"]).await;
     settle().await;
@@ -121,13 +127,7 @@ async fn deleted_root_stays_deleted_on_a_lagging_server() {
     let server = TestServer::in_memory_with(Settings::new().servers(2));
     let writer = config(1).connect_with(server.clone()).await.unwrap();
     create(&writer, &["/app"]).await;
-    let hosts = Config::new("server-0:1,server-1:1").unwrap();
-    let hosts = hosts.session_timeout(T).seed(2).allow_read_only(true);
-    server.refuse_connects(1);
-    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    server.freeze_view(1);
-    server.make_read_only(1);
+    let (sessions, cache) = with_lagging_server(&server).await;
     writer.delete("/app", None).await.unwrap();
     settle().await;
     assert!(cache.snapshot().is_empty());
