@@ -14,20 +14,30 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 
 /// Returns the state letter of process `pid`: `R`, `S`, `T` (stopped), `Z` (ended) and so on.
 pub(crate) fn state(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat_field(&pid.to_string(), 3)?.parse().ok()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    stat_field(&pid.to_string(), 4)?.parse().ok()
+}
+
+/// Returns the field of `/proc/PROCESS/stat` with this number in proc(5), where 3 is the first after the
+/// command.
+fn stat_field(process: &str, number: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The second field is the command in parentheses. It may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
-    rest.chars().next()
+    rest.split(' ').nth(number.checked_sub(3)?).map(str::to_owned)
 }
 
 /// Returns the processor time, user and system, of this process's ended children and their descendants.
 ///
 /// Only children that their parent has reaped count.
 pub(crate) fn children_cpu_time() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
-    // `cutime` and `cstime` of proc(5), in hundredths of a second.
-    let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    // `cutime` and `cstime`, in hundredths of a second.
+    let ticks =
+        [16, 17].iter().filter_map(|&number| stat_field("self", number)?.parse::<u64>().ok());
+    let ticks: u64 = ticks.sum();
     Duration::from_millis(10 * ticks)
 }
 
@@ -47,6 +57,22 @@ pub(crate) fn signal(pid: u32, signal: &str) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Kills process `pid`, which this process has started, and all of its descendants.
+pub(crate) fn kill_with_descendants(pid: u32) {
+    // A stopped process starts no further child, and its children keep it as their parent.
+    signal(pid, "STOP");
+    for child in children(pid) {
+        kill_with_descendants(child);
+    }
+    signal(pid, "KILL");
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|&candidate| parent(candidate) == Some(pid)).collect()
 }
 
 /// Returns the id of the user that this process runs as.

@@ -12,9 +12,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::cargo_env::forget_package;
 use crate::poll;
+use crate::process;
 use crate::tasks::{Failure, cargo, display, workspace_root};
 
 /// Package of the tests that wait for real servers.
@@ -27,6 +29,10 @@ const JOBS: usize = 2;
 /// Tests with sessions of 2 s that check that a lock is not lost too early. No other test against real
 /// servers runs at the same time.
 const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
+
+/// Longest duration of one run. The longest run takes 5 min. A test that hangs would otherwise keep the other
+/// results and its own name from being printed.
+const RUN_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Runs all targets of the workspace, which must be built already. Fails if one of the runs fails. After a
 /// failure no further run starts, and the current ones complete.
@@ -89,23 +95,46 @@ fn run_one(command: &mut Command, log: &str) -> Result<(), String> {
     let name = display(command);
     println!("==> {name}");
     let start = poll::now();
-    let (succeeded, output) = run_into_file(command.env("CI", "true"), log)
+    let (end, output) = run_into_file(command.env("CI", "true"), log, RUN_LIMIT)
         .map_err(|error| format!("could not run {name}: {error}"))?;
     let took = start.elapsed().as_secs_f64();
-    let end = if succeeded { "done in" } else { "FAILED after" };
+    let (result, text) = match end {
+        End::Succeeded => (Ok(()), "done in"),
+        End::Failed => (Err("failed"), "FAILED after"),
+        End::Hung => (Err("killed, because a test hung,"), "KILLED, because a test hung, after"),
+    };
     // One `println!`, so that no other run prints in between.
-    println!("{output}==> {end} {took:.1} s: {name}");
-    if succeeded { Ok(()) } else { Err(format!("failed after {took:.1} s: {name}")) }
+    println!("{output}==> {text} {took:.1} s: {name}");
+    result.map_err(|what| format!("{what} after {took:.1} s: {name}"))
 }
 
-/// Returns whether the run succeeded, and its output with standard output and standard error in order.
-fn run_into_file(command: &mut Command, log: &str) -> io::Result<(bool, String)> {
+/// End of a run.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    Succeeded,
+    Failed,
+    /// It exceeded its limit and was killed.
+    Hung,
+}
+
+/// Returns how the run ended, and its output with standard output and standard error in order.
+fn run_into_file(command: &mut Command, log: &str, limit: Duration) -> io::Result<(End, String)> {
     let folder = workspace_root().join("target/xtask");
     fs::create_dir_all(&folder)?;
     let path = folder.join(format!("test-{log}.log"));
     let file = File::create(&path)?;
-    let status = command.stdout(file.try_clone()?).stderr(file).status()?;
-    Ok((status.success(), String::from_utf8_lossy(&fs::read(&path)?).into_owned()))
+    let mut run = command.stdout(file.try_clone()?).stderr(file).spawn()?;
+    let status = poll::poll(limit, || run.try_wait().transpose());
+    let end = match status.transpose()? {
+        Some(status) if status.success() => End::Succeeded,
+        Some(_) => End::Failed,
+        None => {
+            process::kill_with_descendants(run.id());
+            run.wait()?;
+            End::Hung
+        }
+    };
+    Ok((end, String::from_utf8_lossy(&fs::read(&path)?).into_owned()))
 }
 
 /// Distribution of the tests to runs. All runs select the same packages, so that cargo resolves the same
@@ -200,6 +229,20 @@ mod tests {
         found.dedup();
         assert_eq!(planned, found, "each once");
         assert!(planned.contains(&"tidy") && planned.contains(&"ensemble"));
+    }
+
+    #[test]
+    fn hanging_run_is_killed_and_its_output_is_kept() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$; sh -c 'echo $$; sleep 1000; :'; :"]);
+        let limit = Duration::from_secs(1);
+        let (end, output) = run_into_file(&mut command, "hanging-run", limit).unwrap();
+        assert_eq!(end, End::Hung);
+        let pids: Vec<u32> = output.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(pids.len(), 2, "{output}");
+        for pid in pids {
+            assert_eq!(poll::poll(limit, || (!process::is_alive(pid)).then_some(())), Some(()));
+        }
     }
 
     /// Finds `tests/NAME.rs` and `tests/NAME/main.rs` in every folder with a manifest.
