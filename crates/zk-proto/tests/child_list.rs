@@ -38,6 +38,17 @@ fn name_bytes_copies_a_name_of_another_list() {
 }
 
 #[test]
+fn name_is_found_at_its_offset() {
+    let list = ChildList::from_names(["a", "", "lock-0000000001"]);
+    let places: Vec<(u32, &[u8])> = list.places().collect();
+    assert_eq!(places, [(0, &b"a"[..]), (5, b""), (9, b"lock-0000000001")]);
+    for (place, name) in places {
+        assert_eq!(list.name_at(place), name);
+    }
+    assert_eq!(list.name_at(u32::MAX), b"");
+}
+
+#[test]
 fn names_with_invalid_utf8_are_kept() {
     let list = ChildList::from_names([&b"a\xff"[..]]);
     assert!(list.names().eq(["a\u{fffd}"]));

@@ -1,7 +1,7 @@
 //! Tokens of DIGEST-MD5: known exchanges, the rules for texts, and hostile tokens.
 
 use proptest::prelude::*;
-use zk_proto::digest_md5::{Challenge, DigestError, Exchange, Proof, Response};
+use zk_proto::digest_md5::{Challenge, DigestError, Exchange, Proof, Response, Secret};
 
 /// Challenge of a server of 3.8.0.
 const CHALLENGE: &str =
@@ -86,11 +86,39 @@ fn answer_without_proof_is_rejected() {
 }
 
 #[test]
+fn proofs_that_differ_in_two_digits_are_different() {
+    let proof = |digits: &str| Proof::parse(format!("rspauth={digits}").as_bytes()).unwrap();
+    let one = proof("1588935af5391c3ee31245ea533ccfa3");
+    // The differences of the last two digits are equal.
+    assert!(!one.is_same(&proof("1588935af5391c3ee31245ea533ccfb0")));
+}
+
+#[test]
+fn response_for_another_service_or_quality_is_rejected() {
+    let token = Response::of(&exchange("bob", "bobsecret")).encode();
+    let token = String::from_utf8(token).unwrap();
+    for (from, to) in [
+        ("digest-uri=\"zookeeper/zk-sasl-md5\"", "digest-uri=\"imap/zk-sasl-md5\""),
+        ("nc=00000001", "nc=00000002"),
+        ("qop=auth", "qop=auth-int"),
+    ] {
+        let other = token.replace(from, to);
+        assert_ne!(other, token);
+        let error = Response::parse(other.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "the response is for another service or quality");
+    }
+}
+
+#[test]
 fn debug_shows_no_password_and_no_proof() {
     let exchange = exchange("bob", "bobsecret");
     let response = Response::of(&exchange);
-    let shown = format!("{exchange:?} {response:?} {:?}", exchange.server_proof());
+    let secret = Secret::new(b"bobsecret".to_vec());
+    let shown = format!("{exchange:?} {response:?} {secret:?}");
     assert!(!shown.contains("bobsecret") && !shown.contains("1acdf2"), "{shown}");
+    assert!(format!("{exchange:?}").contains("user: \"bob\""));
+    assert_eq!(format!("{:?}", exchange.server_proof()), "Proof(hidden)");
+    assert_eq!(format!("{secret:?}"), "Secret(hidden)");
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use zk_proto::{
     ABBREVIATED_LEN_MAX, PathError,
     PathErrorKind::{self, *},
-    path::{file_name, parent},
+    path::{child, file_name, parent, protection_prefix},
     validate_path, validate_sequential_path,
 };
 
@@ -117,4 +117,19 @@ fn parent_and_file_name_split_a_path() {
     ] {
         assert_eq!((parent(path), file_name(path)), (up, name), "{path:?}");
     }
+}
+
+#[test]
+fn broken_rule_is_named_alone_or_with_its_path() {
+    assert_eq!(TrailingSlash.to_string(), "path ends with '/'");
+    assert_eq!(IllegalCharacter('\0').to_string(), "path has the illegal character \\u{0}");
+    let error = validate_path("/a/").unwrap_err().to_string();
+    assert!(error.contains("ends with '/'") && error.contains("/a/"), "{error}");
+}
+
+#[test]
+fn child_and_protected_name_are_joined() {
+    assert_eq!(child("/", "a"), "/a");
+    assert_eq!(child("/a", "b"), "/a/b");
+    assert_eq!(protection_prefix("0b7f"), "_c_0b7f-");
 }

@@ -28,6 +28,11 @@ fn debug_output_has_no_passwords_or_tokens() {
     let reply = ConnectReply::Accepted(response.clone());
     let step = Sasl { token: b"OPENSESAME"[..].into() };
     let proof = SaslReply { token: Some("OPENSESAME".into()) };
+    for shown in [format!("{request:?}"), format!("{response:?}")] {
+        assert!(shown.contains("session_id: 0x3"), "{shown}");
+    }
+    let lengths = "Sasl { token_len: 10, .. } SaslReply { token_len: Some(10), .. }";
+    assert_eq!(format!("{step:?} {proof:?}"), lengths);
     let text = format!("{request:?} {response:?} {auth:?} {reply:?} {request:#?} {auth:#?}");
     let text = format!("{text} {step:?} {proof:?} {step:#?} {proof:#?}");
     assert!(text.contains("session_id: 0x3") && text.contains("digest"));

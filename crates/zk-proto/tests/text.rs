@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use proptest::prelude::*;
-use zk_proto::wire::decode_text;
+use zk_proto::wire::{decode_text, writer::java_text_len};
 
 mod support;
 
@@ -53,6 +53,13 @@ fn invalid_bytes_are_replaced() {
         (b"\xff\xed\xa0\xbd\xed\xb8\x80", "\u{fffd}\u{1f600}"),
     ] {
         assert_eq!(decode_text(bytes), text, "{bytes:x?}");
+    }
+}
+
+#[test]
+fn java_text_is_longer_only_beyond_u_ffff() {
+    for (text, extra) in [("\u{ffff}", 0), ("\u{10000}", 2), ("a\u{1f600}\u{1f600}", 4)] {
+        assert_eq!(java_text_len(text), 4 + text.len() + extra, "{text:?}");
     }
 }
 

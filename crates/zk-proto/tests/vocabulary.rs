@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use bytes::{Bytes, BytesMut};
 use zk_proto::{
-    Acl, AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OPEN_ACL_UNSAFE, OpCode,
-    Perms, ReplyHeader, SetWatches, SetWatches2, Stat, WatcherType, digest_id, validate_path,
+    Acl, AddWatchMode, CreateMode, Decode, ErrorCode, EventType, KeeperState, OPEN_ACL_UNSAFE,
+    OpCode, OpList, Perms, ReplyHeader, SetWatches, SetWatches2, Stat, WatcherType, credential_id,
+    digest_id, digest_md5::Challenge, split_frame, validate_path,
 };
 
 #[test]
@@ -223,6 +225,52 @@ fn digest_id_splits_the_user_at_the_first_colon() {
     let hash = digest_id("a", "b:c").split_once(':').unwrap().1.to_owned();
     assert_eq!(digest_id("a:b", "c"), format!("a:{hash}"));
     assert_eq!(digest_id("", "").split_once(':').unwrap().0, "");
+}
+
+#[test]
+fn credential_id_hashes_the_whole_credential() {
+    assert_eq!(credential_id("super:test"), digest_id("super", "test"));
+    assert_eq!(credential_id("alone"), "alone:GwXWN/BAnMmbTdC1Aj5CHFLZt2Q=");
+}
+
+#[test]
+fn acl_and_permissions_print_as_in_the_shell() {
+    let entry = Acl::world(Perms::CREATE | Perms::DELETE | Perms::READ);
+    assert_eq!(entry.to_string(), "world:anyone:cdr");
+    for (perms, display, debug) in [
+        (Perms(0), "-", "NONE"),
+        (Perms::ALL, "cdrwa", "ALL"),
+        (Perms::READ | Perms::READ, "r", "READ"),
+        (Perms(0x41), "r+0x40", "READ|0x40"),
+        (Perms(0x40), "+0x40", "0x40"),
+    ] {
+        assert_eq!(
+            (perms.to_string(), format!("{perms:?}")),
+            (display.to_owned(), debug.to_owned())
+        );
+    }
+}
+
+#[test]
+fn errors_print_one_line_in_debug_too() {
+    let decoding = Stat::from_frame(&Bytes::new()).unwrap_err();
+    let frame = split_frame(&mut BytesMut::from(&[0xff; 4][..]), 0).unwrap_err();
+    let digest = Challenge::parse(b"a").unwrap_err();
+    assert_eq!(digest.to_string(), "a directive has no value");
+    assert_eq!(format!("{decoding:?}"), decoding.to_string());
+    assert_eq!(format!("{frame:?}"), frame.to_string());
+    for line in [decoding.to_string(), frame.to_string()] {
+        assert!(line.contains(' ') && !line.contains('{'), "{line}");
+    }
+}
+
+#[test]
+fn lists_of_operations_are_compared_and_printed_as_slices() {
+    let ops = [1, 2];
+    let owned = OpList::from(vec![1, 2]);
+    assert_eq!(OpList::from(&ops[..]), owned);
+    assert_ne!(OpList::from(&ops[..1]), owned);
+    assert_eq!(format!("{owned:?}"), "[1, 2]");
 }
 
 #[test]

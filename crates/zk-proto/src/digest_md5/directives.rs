@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn only_quotes_backslashes_and_control_characters_are_escaped() {
+        let escaped: Vec<u8> = (0..=255).filter(|byte| needs_escape(*byte)).collect();
+        let expected: Vec<u8> =
+            (0..9).chain(11..13).chain(14..32).chain([b'"', b'\\', 127]).collect();
+        assert_eq!(escaped, expected);
+    }
+
+    #[test]
     fn escaped_value_is_parsed_as_it_was() {
         let value: Vec<u8> = (0..=255).collect();
         let mut out = Vec::new();

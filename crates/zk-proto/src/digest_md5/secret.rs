@@ -49,3 +49,19 @@ impl fmt::Debug for Secret {
         f.write_str("Secret(hidden)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growing_secret_moves_to_memory_of_twice_the_length() {
+        let mut secret = Secret::new(b"abc".to_vec());
+        secret.extend(b"0123456789");
+        assert_eq!((&*secret, secret.0.capacity()), (&b"abc0123456789"[..], 26));
+        secret.extend(&[b'x'; 13]);
+        assert_eq!((secret.len(), secret.0.capacity()), (26, 26));
+        secret.push(b'y');
+        assert_eq!((secret.len(), secret.0.capacity()), (27, 54));
+    }
+}

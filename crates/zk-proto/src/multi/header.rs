@@ -39,14 +39,9 @@ impl MultiHeader {
     pub(super) const fn result(result_type: i32, err: ErrorCode) -> Self {
         Self { entry_type: result_type, done: false, err: err.0 }
     }
-}
 
-impl Encode for MultiHeader {
-    fn encoded_len(&self) -> usize {
-        Self::LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
+    /// Appends the header, of [`LEN`](Self::LEN) bytes.
+    pub(super) fn encode(self, out: &mut BytesMut) {
         out.put_i32(self.entry_type);
         writer::put_bool(out, self.done);
         out.put_i32(self.err);
