@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use zk_session::SessionId;
+
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 use crate::metrics::LockMetrics;
@@ -118,7 +120,7 @@ impl Hold {
         kind: &Kind,
         node: &str,
         token: FencingToken,
-        session_id: impl FnOnce() -> i64,
+        session_id: impl FnOnce() -> SessionId,
     ) -> Self {
         let measured = Measured::begin(kind).map(Box::new);
         if let Some(measured) = &measured {

@@ -19,7 +19,7 @@
 use bytes::Bytes;
 use zk_session::path::parent;
 use zk_session::{
-    Client, CreateMode, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, PathError, Stat,
+    Client, CreateMode, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, PathError, Stat, Zxid,
 };
 
 use crate::error::LockError;
@@ -55,7 +55,7 @@ impl VersionedValue {
     /// Returns the number of the transaction that set the value. It grows with each value, even
     /// when the node is deleted and created again. The version of the node does not (CURATOR-688).
     #[must_use]
-    pub fn zxid(&self) -> i64 {
+    pub fn zxid(&self) -> Zxid {
         self.stat.mzxid
     }
 }

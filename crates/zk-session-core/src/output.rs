@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use proto::{ErrorCode, EventType};
+use proto::{ErrorCode, EventType, Zxid};
 
 use crate::{DisconnectReason, ErrorKind, Failure, Host, Outcome, SessionEnd, SessionEvent};
 
@@ -30,21 +30,12 @@ pub trait Handle: fmt::Debug {
 }
 
 /// Reply to a request. The recipient decodes the record.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Zxid of the last transaction that the server had applied when it replied.
-    pub zxid: i64,
+    pub zxid: Zxid,
     /// Encoded reply record.
     pub body: Bytes,
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
-            .field("zxid", &format_args!("{:#x}", self.zxid))
-            .field("body", &self.body)
-            .finish()
-    }
 }
 
 /// Event of a watch.
@@ -56,7 +47,7 @@ pub struct WatchEvent {
     pub path: String,
     /// Number of the transaction that changed the node. `None` from servers before 3.9.0
     /// (ZOOKEEPER-4655), and for a change that happened during a disconnect.
-    pub zxid: Option<i64>,
+    pub zxid: Option<Zxid>,
 }
 
 /// Item of the stream of a persistent watch.

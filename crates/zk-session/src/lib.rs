@@ -67,7 +67,7 @@ pub mod path {
 // Types of the protocol that appear in the client's operations.
 pub use proto::{
     Abbreviated, Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType,
-    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Stat, validate_path,
+    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, SessionId, Stat, Zxid, validate_path,
 };
 
 /// Compiles the example of the crate's README.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_coordination::session::{RetryOn, SessionManager};
+use zk_coordination::session::{RetryOn, SessionId, SessionManager};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, Op, Settings, TestServer};
 
@@ -24,7 +24,7 @@ struct Generation {
     /// Number of members whose `enter` has returned.
     entered: usize,
     /// Members that have entered and not begun to leave, with the ids of their sessions.
-    inside: BTreeSet<(String, i64)>,
+    inside: BTreeSet<(String, SessionId)>,
 }
 
 type Generations = Arc<Mutex<Vec<Generation>>>;

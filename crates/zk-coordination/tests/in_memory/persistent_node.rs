@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_coordination::limits::{BACKOFF_MAX, RESTORE_PAUSE};
 use zk_coordination::session::{
-    Client, CreateMode, ErrorKind, RetryOn, SessionManager, path::parent,
+    Client, CreateMode, ErrorKind, RetryOn, SessionId, SessionManager, path::parent,
 };
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_recipes::limits::UNWATCHED_PAUSE;
@@ -18,7 +18,7 @@ pub(crate) const PATH: &str = "/services/web/a";
 /// A node on the leader.
 pub(crate) struct Found {
     pub(crate) data: Vec<u8>,
-    pub(crate) owner: i64,
+    pub(crate) owner: SessionId,
 }
 
 pub(crate) fn found(server: &TestServer, path: &str) -> Option<Found> {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, field, info_span, warn};
+use zk_session::SessionId;
 
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
@@ -56,11 +57,9 @@ impl Hold {
         path: &str,
         node: &str,
         token: FencingToken,
-        session_id: impl FnOnce() -> i64,
+        session_id: impl FnOnce() -> SessionId,
     ) -> Self {
-        let session = session_id();
-        let span =
-            info_span!("zk.hold", path, node, %token, session = format_args!("{session:#x}"));
+        let span = info_span!("zk.hold", path, node, %token, session = %session_id());
         Self { span: Some(span), begun: now() }
     }
 

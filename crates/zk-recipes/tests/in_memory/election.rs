@@ -12,7 +12,7 @@ use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
     Mutex, Recipe, revoke,
 };
-use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Zxid};
 
 use crate::{T, children, client, config, settle, settle_node_watches};
 
@@ -64,7 +64,7 @@ async fn candidates_lead_in_order_and_are_listed() {
         let leader = observer.leader().await.unwrap().unwrap();
         assert_eq!((leader.id, leader.leads), (format!("c{number}"), true));
         assert_eq!(held.nodes(), [leader.participant.path]);
-        assert_eq!(held.token().unwrap().get(), leader.participant.czxid);
+        assert_eq!(Zxid(held.token().unwrap().get()), leader.participant.czxid);
         assert!(last.replace(leader.participant.czxid) < Some(leader.participant.czxid));
         candidacy.resign().await.unwrap();
         assert!(!held.is_held());

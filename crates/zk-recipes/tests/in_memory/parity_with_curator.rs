@@ -9,7 +9,7 @@ use zk_recipes::session::{Client, CreateMode, ErrorCode};
 use zk_recipes::{
     LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SharedCount,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op, SessionId, TestServer};
 
 use crate::{T, children, client, settle};
 
@@ -45,7 +45,7 @@ async fn waiter_queues_behind_a_persistent_contender() {
     let created = gone.create(prefix, b"", CreateMode::PersistentSequential).await.unwrap();
     gone.close().await;
     assert!(lock.try_acquire().await.unwrap().is_none());
-    assert_eq!(lock.participants().await.unwrap()[0].session_id, 0);
+    assert_eq!(lock.participants().await.unwrap()[0].session_id, SessionId::NONE);
     let waiting = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await.unwrap() }

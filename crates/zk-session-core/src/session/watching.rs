@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use proto::{
     AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, SetWatches,
-    WatcherEvent, path,
+    WatcherEvent, Zxid, path,
 };
 
 use super::Session;
@@ -94,14 +94,14 @@ impl<H: Handles> Session<H> {
     pub(super) fn notification(
         &mut self,
         now: Instant,
-        zxid: i64,
+        zxid: Zxid,
         body: &Bytes,
     ) -> Result<(), DisconnectReason> {
         let event = WatcherEvent::from_frame(body).map_err(DisconnectReason::ProtocolError)?;
         let WatcherEvent { event_type, path, .. } = event;
         let fired = self.watches.fire(event_type, &path);
         // A server that does not know the transaction sends -1.
-        let known = Some(zxid).filter(|zxid| *zxid > 0);
+        let known = Some(zxid).filter(|zxid| *zxid > Zxid::ZERO);
         self.tell(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
         if let Some(parent) = path::parent(&path) {
             let fired = self.watches.fire_parent(event_type, parent, zxid);
@@ -150,7 +150,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: i64) {
+    fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: Zxid) {
         for request in self.watches.rearm_one_shots(path, relative_zxid) {
             self.requests.send(now, &request, Recipient::Rearm, None, None);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
+use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
 use zk_session_core::{DisconnectReason, ErrorKind, LeaseAssumptions, Outcome};
@@ -72,7 +72,7 @@ fn written_bytes_do_not_count_toward_the_limit() {
     for _ in 0..70 {
         world.submit(&set(&data), None);
         let frame = world.take(OpCode::SetData);
-        world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+        world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     }
     world.finish();
 }
@@ -156,14 +156,14 @@ fn watch_too_long_to_reregister_is_rejected() {
     assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
     world.submit(&get(&path(longest + 1), false), None); // without a watch, the path is not too long
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     let n = world.submit(&get(&path(longest), true), Some(WatchKind::Data));
     let frame = world.take(OpCode::GetData);
     let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
-    world.answer(&frame, 9, ErrorCode::OK, &reply);
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &reply);
     let stream = world.stream(AddWatchMode::Persistent, &path(longest));
     let frame = world.take(OpCode::AddWatch);
-    world.answer(&frame, 9, ErrorCode::OK, &proto::AddWatchReply { err: ErrorCode::OK });
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &proto::AddWatchReply { err: ErrorCode::OK });
     assert!(world.is_ok(n) && world.is_ok(stream));
     let to = world.number();
     let mode = AddWatchMode::Persistent;

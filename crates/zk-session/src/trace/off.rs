@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
+use proto::SessionId;
 use zk_session_core::{Error, LeaseState, SessionEvent};
 
 pub(crate) fn announce(_event: &SessionEvent) {}
 
-pub(crate) fn lease_ended(_claimed_by: impl FnOnce() -> Option<i64>, _state: &LeaseState) {}
+pub(crate) fn lease_ended(_claimed_by: impl FnOnce() -> Option<SessionId>, _state: &LeaseState) {}
 
 pub(crate) fn connect<F: Future>(_servers: &str, attempt: F) -> F {
     attempt

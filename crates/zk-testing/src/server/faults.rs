@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::{ErrorCode, OpCode};
+use proto::{ErrorCode, OpCode, SessionId};
 
 use super::connection_id::ConnectionId;
 use crate::limits::FAULT_RULES_MAX;
@@ -80,7 +80,7 @@ pub struct Rule {
     /// Action of the fault.
     pub action: Action,
     /// Session to which the fault is limited.
-    pub session: Option<i64>,
+    pub session: Option<SessionId>,
     /// Connection to which the fault is limited.
     pub connection: Option<ConnectionId>,
     /// Server to which the fault is limited.
@@ -118,7 +118,7 @@ pub struct RuleId(u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occasion {
     pub(crate) target: Target,
-    pub(crate) session: Option<i64>,
+    pub(crate) session: Option<SessionId>,
     pub(crate) connection: ConnectionId,
     pub(crate) server: usize,
 }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use proto::{SessionId, Zxid};
+
 use super::tree::Tree;
 use super::txn::{Txn, TxnBody, TxnOp};
 
@@ -10,9 +12,9 @@ use super::txn::{Txn, TxnBody, TxnOp};
 #[derive(Clone, Copy, Debug)]
 pub struct Commit<'a> {
     /// Zxid of the transaction.
-    pub zxid: i64,
+    pub zxid: Zxid,
     /// Session that sent the request, or that the transaction ends.
-    pub session_id: i64,
+    pub session_id: SessionId,
     /// Effect of the transaction.
     pub effect: Effect<'a>,
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use proto::{
     AddWatch, AddWatchMode, AddWatchReply, CheckWatches, Decode, DecodeErrorKind, ErrorCode,
-    EventType, RemoveWatches, SetWatches, SetWatches2, WatcherType,
+    EventType, RemoveWatches, SetWatches, SetWatches2, WatcherType, Zxid,
 };
 
 use super::Ensemble;
@@ -158,7 +158,7 @@ impl Ensemble {
         ticket: Ticket,
         table: WatchTable,
         paths: &[Cow<'_, str>],
-        missed: impl Fn(Option<(i64, i64)>) -> Option<EventType>,
+        missed: impl Fn(Option<(Zxid, Zxid)>) -> Option<EventType>,
     ) {
         let Some(at) = self.server_of(ticket.connection) else { return };
         for path in paths {
@@ -167,7 +167,7 @@ impl Ensemble {
                 Some(event) => {
                     let path = Box::from(&**path);
                     let firing = Firing { connection: ticket.connection, event, path };
-                    self.send_event(&firing, -1, None);
+                    self.send_event(&firing, Zxid(-1), None);
                 }
                 None => self.watch(ticket.connection, table, path, WatchMode::Standard),
             }

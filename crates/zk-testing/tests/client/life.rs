@@ -11,7 +11,7 @@ use zk_session::{
     Config, Connector, ErrorKind, ErrorOrigin, Host, SessionChange, SessionCredentials, SessionEnd,
     SessionEvent, SessionManager,
 };
-use zk_testing::{MemoryStream, Op, TestServer};
+use zk_testing::{MemoryStream, Op, SessionId, TestServer, Zxid};
 
 use crate::in_memory::client_of;
 
@@ -77,7 +77,7 @@ fn connect_reports_session_that_ended_before_it_listened() {
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let server = TestServer::in_memory();
-        let stale = SessionCredentials::new(0x77, *b"0123456789abcdef", 0);
+        let stale = SessionCredentials::new(SessionId(0x77), *b"0123456789abcdef", Zxid::ZERO);
         let mut config = Config::new("server-0:1").unwrap().resume(stale);
         config = config.connect_timeout(Duration::from_secs(3600));
         for n in 0..64 {
@@ -240,7 +240,7 @@ async fn session_manager_continues_when_session_expires_before_auth() {
     server.expire(first);
     // The second session exists, and the server does not answer its credentials.
     let second = loop {
-        let ids: Vec<i64> =
+        let ids: Vec<SessionId> =
             server.with(|servers| servers.sessions().map(|session| session.id).collect());
         match ids.iter().find(|id| **id != first) {
             Some(second) if silence.count() == 1 => break *second,

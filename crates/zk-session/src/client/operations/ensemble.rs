@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use proto::{DataReply, GetData, Reconfig, Stat};
+use proto::{DataReply, GetData, Reconfig, Stat, Zxid};
 use zk_session_core::{Failure, Reply, WatchKind};
 
 use crate::client::Client;
@@ -16,9 +16,10 @@ pub struct EnsembleConfig {
     pub text: String,
     /// Stat of the node `/zookeeper/config`. Its data version has no meaning.
     pub stat: Stat,
-    /// Version of the configuration, which grows with each change; [`Client::reconfig`] compares
-    /// it. It is 0 if the text has none, as on a standalone server.
-    pub version: i64,
+    /// The zxid of the transaction that set this configuration; [`Client::reconfig`] compares it.
+    /// The text contains it as `version`. It is [`Zxid::ZERO`] if the text has none, as on a
+    /// standalone server.
+    pub zxid: Zxid,
     /// The servers. The list is empty for a standalone server. It leaves out lines that cannot be
     /// parsed, which are still in the text.
     pub members: Vec<Member>,
@@ -51,9 +52,9 @@ impl EnsembleConfig {
 
     fn parse(text: String, stat: Stat) -> Self {
         let version = text.lines().find_map(|line| line.strip_prefix("version="));
-        let version = version.and_then(|hex| i64::from_str_radix(hex.trim(), 16).ok());
+        let zxid = version.and_then(|hex| hex.trim().parse().ok());
         let members = text.lines().filter_map(Member::parse).collect();
-        Self { version: version.unwrap_or(0), members, text, stat }
+        Self { zxid: zxid.unwrap_or_default(), members, text, stat }
     }
 }
 
@@ -128,8 +129,8 @@ impl Client {
     ///
     /// `joining` has the servers to add or to change, each as
     /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`. `leaving` has the ids of the
-    /// servers to remove; unknown ids are ignored. With a version, the change applies only to that
-    /// configuration ([`EnsembleConfig::version`]).
+    /// servers to remove; unknown ids are ignored. With `from_config`, the change applies only to the
+    /// configuration with that [zxid](EnsembleConfig::zxid).
     ///
     /// # Errors
     /// The server can reject the request with:
@@ -143,11 +144,11 @@ impl Client {
         &self,
         joining: &[&str],
         leaving: &[u64],
-        from_version: Option<i64>,
+        from_config: Option<Zxid>,
     ) -> Pending<EnsembleConfig> {
         let leaving: Vec<String> = leaving.iter().map(ToString::to_string).collect();
         let (joining, leaving) = (list(joining), list(&leaving));
-        let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
+        let from_config = from_config.unwrap_or(Reconfig::ANY_CONFIG);
         let request = Reconfig { joining, leaving, new_members: None, from_config };
         self.request(ask("reconfig"), Ok(request))
     }
@@ -159,9 +160,9 @@ impl Client {
     pub fn reconfig_members(
         &self,
         members: &[&str],
-        from_version: Option<i64>,
+        from_config: Option<Zxid>,
     ) -> Pending<EnsembleConfig> {
-        let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
+        let from_config = from_config.unwrap_or(Reconfig::ANY_CONFIG);
         // An empty list is sent, for the server to reject: without a list, the request would change
         // nothing.
         let new_members = Some(members.join(",").into());
@@ -202,7 +203,7 @@ mod tests {
                     server.x=zk6:2888:3888:participant;2186\n\
                     version=100000002";
         let config = EnsembleConfig::parse(text.into(), Stat::default());
-        assert_eq!(config.version, 0x1_0000_0002);
+        assert_eq!(config.zxid, Zxid(0x1_0000_0002));
         let ids: Vec<u64> = config.members.iter().map(|member| member.id).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5]);
         let observers: Vec<bool> = config.members.iter().map(|it| it.is_observer).collect();
@@ -216,7 +217,7 @@ mod tests {
     fn ensemble_config_of_standalone_server_is_empty() {
         for text in ["", "server.\nversion=\n=;", "server.1=;"] {
             let config = EnsembleConfig::parse(text.into(), Stat::default());
-            assert_eq!((config.version, config.members.as_slice()), (0, &[][..]), "{text}");
+            assert_eq!((config.zxid, config.members.as_slice()), (Zxid::ZERO, &[][..]), "{text}");
             assert_eq!(config.connect_string(), None);
         }
     }
