@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_recipes::session::{
-    Acl, Client, ClientInfo, Config, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome,
+    Acl, Client, ClientInfo, Config, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode,
     Outcome, ParentMode, Perms, ReadOutcome, RetryOn, Zxid,
 };
 use zk_tests::{Settings, connect, or_skip, shared_zookeeper, zookeeper_with};
@@ -86,7 +86,8 @@ async fn transaction_is_applied_completely_or_not_at_all() {
 
     let multi = inside.multi().delete("/c", None).check("/t", Some(0)).delete("/none", None);
     let error = multi.create("/d", b"", CreateMode::Persistent).send().await.unwrap_err();
-    let ErrorKind::RolledBack { index: 2, operation: "delete", path, code } = error.kind() else {
+    let ErrorKind::RolledBack { index: 2, operation: OpCode::Delete, path, code } = error.kind()
+    else {
         panic!("{error}")
     };
     assert_eq!((path.as_str(), *code), ("/none", ErrorCode::NO_NODE));

@@ -12,7 +12,8 @@ use std::pin::pin;
 use futures::TryFutureExt as _;
 use futures::future::{select, try_join};
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Stat, Watch, Zxid, path,
+    Client, CreateMode, Error, ErrorCode, ErrorKind, Operation, Outcome, ParentMode, Stat, Watch,
+    Zxid, path,
 };
 
 use super::double::DoubleBarrier;
@@ -92,7 +93,7 @@ impl<'a> Entering<'a> {
         let withdrawn = within(client, WITHDRAWAL_TIME, self.withdraw_unless_open()).await;
         let withdrawn = withdrawn.unwrap_or_else(|| {
             let error = Error::not_applied(ErrorKind::TimedOut);
-            Err(error.on("enter", self.barrier.path.as_str()).into())
+            Err(error.on(Operation::Other("enter"), self.barrier.path.as_str()).into())
         });
         withdrawn.map_err(|error| self.with_outcome(error))
     }

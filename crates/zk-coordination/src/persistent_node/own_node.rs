@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, Outcome, ParentMode, SessionId,
-    Stat, Watch, Zxid,
+    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode,
+    SessionId, Stat, Watch, Zxid,
 };
 
 use super::builder::{NodeMode, Options};
@@ -74,7 +74,7 @@ impl OwnNode {
         let session_id = client.session_id();
         if session_id == SessionId::NONE {
             // No session yet, only a read-only server: the node would have no owner to recognise.
-            return Err(Error::not_applied(ErrorKind::NotReadOnly).on("create", self.path()));
+            return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
         // Before the request, because the caller may drop this future during the request.
         let is_first = self.add_session(session_id);

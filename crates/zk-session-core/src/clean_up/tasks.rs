@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use proto::{Delete, Multi, MultiOp, SetData};
 
-use crate::RequestId;
 use crate::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
 use crate::requests::Due;
+use crate::{Limit, RequestId};
 
 /// Clean-up task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,12 +173,12 @@ impl<R> Tasks<R> {
         Some(task)
     }
 
-    /// Returns the name of the limit that leaves no room for another task, if one does.
-    pub(super) fn has_room_for(&self, task: &CleanUpTask) -> Result<(), &'static str> {
+    /// Fails with the limit that leaves no room for another task.
+    pub(super) fn has_room_for(&self, task: &CleanUpTask) -> Result<(), Limit> {
         if self.tasks.len() >= CLEANUPS_MAX {
-            Err("CLEANUPS_MAX")
+            Err(Limit::CleanUps)
         } else if self.bytes + task.path().len() > QUEUED_BYTES_MAX {
-            Err("QUEUED_BYTES_MAX")
+            Err(Limit::CleanUpBytes)
         } else {
             Ok(())
         }

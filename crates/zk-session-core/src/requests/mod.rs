@@ -30,7 +30,9 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use crate::{ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Outcome, ReplyTo, Stats};
+use crate::{
+    ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Limit, Outcome, ReplyTo, Stats,
+};
 
 /// Identifier of a request of a caller. Identifiers grow in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,9 +100,9 @@ impl<H: Handles> Requests<H> {
     pub(crate) fn admit(&self, frame_len: usize) -> Result<(), Failure> {
         let waiting = self.queue.bytes() + self.outbound.unwritten();
         let limit = if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
-            "REQUESTS_MAX"
+            Limit::Requests
         } else if waiting + frame_len > QUEUED_BYTES_MAX {
-            "QUEUED_BYTES_MAX"
+            Limit::QueuedBytes
         } else {
             return Ok(());
         };

@@ -9,7 +9,9 @@ use super::Session;
 use crate::lease::LeaseRequest;
 use crate::requests::{Late, Queued, Recipient, WatchOf};
 use crate::watches::{PendingWatch, Watcher, rearm_len};
-use crate::{ErrorKind, Failure, Forgotten, Handles, Outcome, ReplyTo, RequestId, WatchKind};
+use crate::{
+    ErrorKind, Failure, Forgotten, Handles, Limit, Outcome, ReplyTo, RequestId, WatchKind,
+};
 
 impl<H: Handles> Session<H> {
     /// Sends a request, or queues it until there is a connection.
@@ -82,7 +84,7 @@ impl<H: Handles> Session<H> {
         self.admit_frame(frame_len)?;
         self.requests.admit(frame_len)?;
         match watching && self.watches.len() >= self.settings.watches_max {
-            true => Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied)),
+            true => Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied)),
             false => Ok(()),
         }
     }

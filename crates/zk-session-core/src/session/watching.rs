@@ -13,8 +13,8 @@ use super::Session;
 use crate::requests::{Recipient, Requests, WatchOf};
 use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use crate::{
-    DisconnectReason, ErrorKind, Failure, Handles, Outcome, Output, ReplyTo, RequestId, WatchEvent,
-    WatchKind, WatchStreamItem,
+    DisconnectReason, ErrorKind, Failure, Handles, Limit, Outcome, Output, ReplyTo, RequestId,
+    WatchEvent, WatchKind, WatchStreamItem,
 };
 
 impl<H: Handles> Session<H> {
@@ -65,7 +65,7 @@ impl<H: Handles> Session<H> {
         }
         self.admit(proto::request_frame_len(&request), true)?;
         if self.watches.len() + watches.len() > self.settings.watches_max {
-            return Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied));
+            return Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied));
         }
         let paths: Vec<&str> = watches.iter().map(|(path, ..)| *path).collect();
         for (path, kind, handle) in watches {

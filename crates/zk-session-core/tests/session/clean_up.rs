@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat, Zxid};
 use zk_session_core::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Limit, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
 
@@ -304,7 +304,7 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     assert_eq!(world.events(), []);
     let to = Some(world.number().into());
     let refused = world.session.delete_guaranteed(world.instant(), &path(most), to);
-    assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
+    assert_eq!(refused, Err((ErrorKind::LimitReached(Limit::CleanUpBytes), Outcome::Unknown)));
     world.settle();
     assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
     // Beyond both limits, no clean-up is kept and the session ends, so that its nodes do not stay.

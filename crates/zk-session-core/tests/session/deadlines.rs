@@ -2,7 +2,7 @@
 
 use proto::{ErrorCode, OpCode, Stat, Zxid};
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_session_core::{ReplyTo, WatchKind};
 
 use crate::harness::{T, World, create, get, ms};
@@ -219,7 +219,7 @@ fn credentials_are_limited_and_duplicates_do_not_count() {
     }
     let (now, to) = (world.instant(), world.number());
     let refused = world.session.add_credential(now, "one-more", bytes::Bytes::new(), to);
-    assert!(matches!(refused, Err((ErrorKind::LimitReached("CREDENTIALS_MAX"), _))));
+    assert!(matches!(refused, Err((ErrorKind::LimitReached(Limit::Credentials), _))));
     world.finish();
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use zk_session_core::{DisconnectReason, ErrorKind, LeaseAssumptions, Outcome};
+use zk_session_core::{DisconnectReason, ErrorKind, LeaseAssumptions, Limit, Outcome};
 
 use crate::harness::{Servers, T, World, get, ms};
 
@@ -23,7 +23,7 @@ fn queued_requests_count_toward_the_limit() {
     }
     let to = world.number();
     let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
-    let limit = ErrorKind::LimitReached("REQUESTS_MAX");
+    let limit = ErrorKind::LimitReached(Limit::Requests);
     assert_eq!(refused, Err((limit, Outcome::NotApplied)));
 }
 
@@ -37,7 +37,7 @@ fn in_flight_requests_count_toward_the_limit() {
     }
     let to = world.number();
     let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
-    assert!(matches!(refused, Err((ErrorKind::LimitReached("REQUESTS_MAX"), _))));
+    assert!(matches!(refused, Err((ErrorKind::LimitReached(Limit::Requests), _))));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn queued_bytes_are_limited_with_and_without_a_connection() {
             }
             assert!(taken <= QUEUED_BYTES_MAX, "connected: {connected}");
         };
-        let limit = ErrorKind::LimitReached("QUEUED_BYTES_MAX");
+        let limit = ErrorKind::LimitReached(Limit::QueuedBytes);
         assert_eq!(refused, (limit, Outcome::NotApplied));
         assert!(taken > QUEUED_BYTES_MAX - 2 * FRAME_LEN_MAX_SERVER);
         assert_eq!(world.ops(), []);

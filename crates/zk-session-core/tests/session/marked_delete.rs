@@ -4,7 +4,7 @@ use proto::{
     Delete, Encode, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode, SetData,
     SetWatches, Stat, Zxid,
 };
-use zk_session_core::{ErrorKind, Outcome, WatchKind};
+use zk_session_core::{ErrorKind, Limit, Outcome, WatchKind};
 
 use crate::harness::{T, World};
 
@@ -151,7 +151,7 @@ fn watches_beyond_the_limit_are_rejected_together() {
     let mut world = World::with(|settings| settings.watches_max = 2);
     world.bring_up();
     let three = [("/a", WatchKind::Data), ("/b", WatchKind::Data), ("/c", WatchKind::Data)];
-    let limit = (ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied);
+    let limit = (ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied);
     assert_eq!(world.watch_nodes(&three).unwrap_err(), limit);
     assert_eq!(world.ops(), []);
     assert!(world.watch_nodes(&three[..2]).is_ok());

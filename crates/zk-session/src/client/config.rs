@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::select;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Host, LeaseAssumptions, SessionCredentials,
-    Settings,
+    ConnectString, DisconnectReason, Error, ErrorKind, Host, LeaseAssumptions, Operation,
+    SessionCredentials, Settings,
 };
 
 use super::{Client, Pending, RetryPolicy};
@@ -332,7 +332,7 @@ impl Config {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on("connect to", servers));
+            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
         }
         let (client, presented) = self.start(connector, thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
@@ -374,7 +374,7 @@ impl Config {
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on("connect to", servers))
+        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proto::path::{child, file_name, protection_prefix};
 use proto::{
-    Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, Stat,
+    Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, OpCode, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Outcome};
+use zk_session_core::{Error, ErrorKind, Operation, Outcome};
 
 use super::multi::ttl_ms;
 use super::operations::finish_create;
@@ -240,7 +240,7 @@ impl<'a> CreateBuilder<'a> {
 
     async fn create_protected(&self) -> Result<Created, Error> {
         if let Err((kind, outcome)) = self.client.checked_new(self.path, self.is_sequential) {
-            return Err(Error::new(kind, outcome).on("create", self.path));
+            return Err(Error::new(kind, outcome).on(OpCode::Create, self.path));
         }
         let above = parent(self.path);
         let prefix = protection_prefix(&self.client.random_uuid());
@@ -255,7 +255,7 @@ impl<'a> CreateBuilder<'a> {
                     trace.is_cold = true;
                     return Ok(created);
                 }
-                Err(error) => error.on("create", self.path), // and not the protected path
+                Err(error) => error.on(OpCode::Create, self.path), // and not the protected path
             };
             match error.outcome() {
                 Outcome::Unknown => {
@@ -311,7 +311,7 @@ impl<'a> CreateBuilder<'a> {
                 |result, path: &str, chroot_len| finish_create(result, path, chroot_len, false)
             }
         };
-        let ask = client.ask("create", path, Finish::OfPath(finish));
+        let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
         let (data, acl) = (Some(self.data.into()), self.acl.into());
         let mode = match (self.kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,
@@ -377,7 +377,7 @@ impl Drop for Trace<'_> {
 
 fn no_chroot(path: &str) -> Error {
     let kind = ErrorKind::Server(ErrorCode::NO_NODE);
-    Error::not_applied(kind).on("make the path to", path)
+    Error::not_applied(kind).on(Operation::Other("make the path to"), path)
 }
 
 /// Number of failed attempts.

@@ -37,8 +37,8 @@ pub use self::watch_stream::{PendingStream, WatchStream};
 use proto::SessionId;
 use tokio::task::AbortHandle;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
-    TIMEOUT_MAX,
+    ConnectString, DisconnectReason, Error, ErrorKind, Operation, SessionCredentials, SessionEnd,
+    Stats, TIMEOUT_MAX,
 };
 
 use crate::driver::{DedicatedThread, SessionThread, Shared, now, timer};
@@ -261,7 +261,8 @@ impl Client {
     /// ```
     pub fn chroot(&self, path: &str) -> Result<Self, Error> {
         if let Err(error) = proto::validate_path(path) {
-            return Err(Error::not_applied(ErrorKind::InvalidPath(error)).on("chroot", path));
+            return Err(Error::not_applied(ErrorKind::InvalidPath(error))
+                .on(Operation::Other("chroot"), path));
         }
         let chroot = match path {
             "/" => self.chroot.clone(),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proto::{
     Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
-    OPEN_ACL_UNSAFE, SetData, Stat,
+    OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
+use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome, Reply};
 
 use super::Client;
 use super::operation_list::OperationList;
@@ -140,7 +140,7 @@ impl<'a> Multi<'a> {
         let chroot_len = client.chroot.len();
         let asked: Vec<Asked> = ops.iter().map(|op| Asked::of(op, chroot_len)).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked, chroot_len)));
-        self.0.send(["multi", "multi of"], "operation", finish, proto::Multi::new)
+        self.0.send([OpCode::Multi.into(), MULTI_OF], "operation", finish, proto::Multi::new)
     }
 
     /// Checks that the transaction is not larger than a server accepts. [`send`](Self::send) checks
@@ -154,7 +154,7 @@ impl<'a> Multi<'a> {
             true => Ok(()),
             false => {
                 let kind = ErrorKind::TooLarge { len, max: proto::FRAME_LEN_MAX_SERVER };
-                Err(Error::not_applied(kind).on("multi of", self.0.count("operation")))
+                Err(Error::not_applied(kind).on(MULTI_OF, self.0.count("operation")))
             }
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn ttl_ms(ttl: Duration) -> i64 {
 
 /// An operation that was sent. Its result is checked against it, and errors name it.
 struct Asked {
-    operation: &'static str,
+    operation: OpCode,
     /// The path as the caller gave it.
     path: String,
     is_sequential: bool,
@@ -177,10 +177,8 @@ struct Asked {
 impl Asked {
     fn of(op: &MultiOp<'_>, chroot_len: usize) -> Self {
         let operation = match op {
-            MultiOp::Delete(_) => DELETE,
-            MultiOp::SetData(_) => SET_DATA,
-            MultiOp::Check(_) => CHECK,
-            _ => CREATE,
+            MultiOp::Delete(_) | MultiOp::SetData(_) | MultiOp::Check(_) => op.op(),
+            _ => OpCode::Create,
         };
         let path = match op {
             // The root is sent without the chroot.
@@ -213,16 +211,16 @@ fn finish(
     }
     let outcomes = reply.results.into_iter().zip(asked).map(|(result, asked)| {
         Ok(match (result, asked.operation) {
-            (MultiResult::Created { path, stat }, CREATE) => {
+            (MultiResult::Created { path, stat }, OpCode::Create) => {
                 let path = strip(path, chroot_len);
                 if !is_name_of(&path, &asked.path, asked.is_sequential) {
                     return Err(unfit(Outcome::Applied));
                 }
                 MultiOutcome::Created { path, stat }
             }
-            (MultiResult::Set(stat), SET_DATA) => MultiOutcome::Set(stat),
-            (MultiResult::Deleted, DELETE) => MultiOutcome::Deleted,
-            (MultiResult::Checked, CHECK) => MultiOutcome::Checked,
+            (MultiResult::Set(stat), OpCode::SetData) => MultiOutcome::Set(stat),
+            (MultiResult::Deleted, OpCode::Delete) => MultiOutcome::Deleted,
+            (MultiResult::Checked, OpCode::Check) => MultiOutcome::Checked,
             _ => return Err(unfit(Outcome::Unknown)),
         })
     });
@@ -234,7 +232,4 @@ pub(super) fn unfit(outcome: Outcome) -> Failure {
     (ErrorKind::UnfitReply, outcome)
 }
 
-const CREATE: &str = "create";
-const DELETE: &str = "delete";
-const SET_DATA: &str = "setData";
-const CHECK: &str = "check";
+const MULTI_OF: Operation = Operation::Other("multi of");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proto::{Abbreviated, ErrorCode, SessionId};
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
-use zk_session_core::{Error, LeaseState, SessionEvent};
+use zk_session_core::{Error, LeaseState, Operation, SessionEvent};
 
 use crate::driver::now;
 use crate::limits::SLOW_REQUEST;
@@ -70,23 +70,23 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn begin(operation: &'static str, path: &str) -> Self {
+    pub(crate) fn begin(operation: Operation, path: &str) -> Self {
         let error = tracing::field::Empty;
-        let span = debug_span!("zk.request", operation, path = %Abbreviated(path), error);
+        let span = debug_span!("zk.request", %operation, path = %Abbreviated(path), error);
         Self { span, begun: now() }
     }
 
     /// Records the result, and reports a request that was slow or throttled.
-    pub(crate) fn end(&self, operation: &'static str, path: &str, error: Option<&Error>) {
+    pub(crate) fn end(&self, operation: Operation, path: &str, error: Option<&Error>) {
         let (took, path) = (now().saturating_duration_since(self.begun), Abbreviated(path));
         if let Some(error) = error {
             self.span.record("error", tracing::field::display(error));
             if error.code() == Some(ErrorCode::THROTTLED_OP) {
-                warn!(parent: &self.span, operation, %path, "the server throttles requests");
+                warn!(parent: &self.span, %operation, %path, "the server throttles requests");
             }
         }
         if took >= SLOW_REQUEST {
-            warn!(parent: &self.span, operation, %path, took_ms = ms(took), "slow request");
+            warn!(parent: &self.span, %operation, %path, took_ms = ms(took), "slow request");
         }
     }
 }

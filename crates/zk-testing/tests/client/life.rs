@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, ErrorOrigin, Host, SessionChange, SessionCredentials, SessionEnd,
-    SessionEvent, SessionManager,
+    Config, Connector, ErrorKind, ErrorOrigin, Host, Limit, SessionChange, SessionCredentials,
+    SessionEnd, SessionEvent, SessionManager,
 };
 use zk_testing::{MemoryStream, Op, SessionId, TestServer, Zxid};
 
@@ -63,7 +63,7 @@ async fn connect_rejects_too_many_or_too_large_credentials() {
     let config = || Config::new("server-0:1").unwrap().seed(1);
     let many = (0..65).fold(config(), |config, n| config.auth("digest", format!("u{n}:p")));
     let error = many.connect_with(server.clone()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::LimitReached("CREDENTIALS_MAX"), "{error}");
+    assert_eq!(*error.kind(), ErrorKind::LimitReached(Limit::Credentials), "{error}");
     let large = config().auth("digest", vec![b'x'; 2 << 20]);
     let error = large.connect_with(server.clone()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use proto::{DataReply, GetData, Reconfig, Stat, Zxid};
-use zk_session_core::{Failure, Reply, WatchKind};
+use proto::{DataReply, GetData, OpCode, Reconfig, Stat, Zxid};
+use zk_session_core::{Failure, Operation, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
@@ -112,7 +112,7 @@ impl Client {
     /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
-        self.request(ask("getConfig"), Ok(request))
+        self.request(ask(Operation::Other("getConfig")), Ok(request))
     }
 
     /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
@@ -122,7 +122,7 @@ impl Client {
     /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
     pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: true };
-        self.watched(ask("getConfig"), Ok(request), WatchKind::Data)
+        self.watched(ask(Operation::Other("getConfig")), Ok(request), WatchKind::Data)
     }
 
     /// Changes members of the ensemble, and returns the new configuration.
@@ -150,7 +150,7 @@ impl Client {
         let (joining, leaving) = (list(joining), list(&leaving));
         let from_config = from_config.unwrap_or(Reconfig::ANY_CONFIG);
         let request = Reconfig { joining, leaving, new_members: None, from_config };
-        self.request(ask("reconfig"), Ok(request))
+        self.request(ask(OpCode::Reconfig.into()), Ok(request))
     }
 
     /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
@@ -167,12 +167,12 @@ impl Client {
         // nothing.
         let new_members = Some(members.join(",").into());
         let request = Reconfig { joining: None, leaving: None, new_members, from_config };
-        self.request(ask("reconfig"), Ok(request))
+        self.request(ask(OpCode::Reconfig.into()), Ok(request))
     }
 }
 
 /// The chroot does not apply to this path.
-fn ask(operation: &'static str) -> Ask<EnsembleConfig> {
+fn ask(operation: Operation) -> Ask<EnsembleConfig> {
     Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
 }
 

@@ -22,7 +22,9 @@ mod subtree;
 use std::borrow::Cow;
 
 use proto::{PathError, Request};
-use zk_session_core::{ErrorKind, Failure, Outcome, Reply, ReplyTo, RequestId, Session, WatchKind};
+use zk_session_core::{
+    ErrorKind, Failure, Operation, Outcome, Reply, ReplyTo, RequestId, Session, WatchKind,
+};
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
@@ -89,17 +91,22 @@ fn invalid(error: PathError) -> Failure {
 impl Client {
     pub(super) fn ask<T>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: impl Into<String>,
         finish: Finish<T>,
     ) -> Ask<T> {
-        Ask { operation, path: path.into(), chroot_len: self.chroot.len(), finish }
+        Ask {
+            operation: operation.into(),
+            path: path.into(),
+            chroot_len: self.chroot.len(),
+            finish,
+        }
     }
 
     /// Sends the request that `request` makes of the path of a node.
     fn on_node<'a, T, R: Request>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: &'a str,
         decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
         request: impl FnOnce(Cow<'a, str>) -> R,
@@ -111,7 +118,7 @@ impl Client {
     /// As [`on_node`](Self::on_node), for a request that sets a watch of this kind.
     fn watch_node<'a, T, R: Request>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: &'a str,
         decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
         kind: WatchKind,

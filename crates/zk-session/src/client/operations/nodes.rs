@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use proto::{
     Acl, ChildList, ChildrenReply, CreateMode, CreateReply, DataReply, Delete, ErrorCode, Exists,
-    GetChildren2, GetData, OPEN_ACL_UNSAFE, SetData, Stat,
+    GetChildren2, GetData, OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
 use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
-use crate::client::pending::{Finish, Pending, PendingWatch, Watch, decode, decode_read, strip};
+use crate::client::pending::{
+    Finish, Pending, PendingWatch, WATCH, Watch, decode, decode_read, strip,
+};
 use crate::driver::{OneShot, now};
 use crate::limits::DATA_COPIED_MAX;
 
@@ -102,7 +104,7 @@ impl Client {
     /// The server can reject the request with `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let request = self.checked_doomed(path).map(|path| Delete { path, version: any(version) });
-        self.request(self.ask("delete", path, Finish::Plain(decode)), request)
+        self.request(self.ask(OpCode::Delete, path, Finish::Plain(decode)), request)
     }
 
     /// Returns the Stat of a node, or `None` if it does not exist.
@@ -110,7 +112,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoAuth` (3.8.4 and later).
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
-        self.on_node("exists", path, finish_exists, |path| Exists { path, watch: false })
+        self.on_node(OpCode::Exists, path, finish_exists, |path| Exists { path, watch: false })
     }
 
     /// Returns the Stat of a node like [`exists`](Self::exists), and sets a watch that fires when
@@ -119,7 +121,7 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`exists`](Self::exists); no watch is set then.
     pub fn exists_and_watch(&self, path: &str) -> PendingWatch<Option<Stat>> {
-        self.watch_node("exists", path, finish_exists, WatchKind::Exists, |path| Exists {
+        self.watch_node(OpCode::Exists, path, finish_exists, WatchKind::Exists, |path| Exists {
             path,
             watch: true,
         })
@@ -130,7 +132,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
-        self.on_node("getData", path, finish_data, |path| GetData { path, watch: false })
+        self.on_node(OpCode::GetData, path, finish_data, |path| GetData { path, watch: false })
     }
 
     /// Reads a node's data like [`get_data`](Self::get_data), and sets a watch that fires when the
@@ -139,7 +141,7 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`get_data`](Self::get_data); no watch is set then.
     pub fn get_data_and_watch(&self, path: &str) -> PendingWatch<NodeData> {
-        self.watch_node("getData", path, finish_data, WatchKind::Data, |path| GetData {
+        self.watch_node(OpCode::GetData, path, finish_data, WatchKind::Data, |path| GetData {
             path,
             watch: true,
         })
@@ -150,7 +152,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
-        self.on_node("setData", path, decode, |path| SetData {
+        self.on_node(OpCode::SetData, path, decode, |path| SetData {
             path,
             data: Some(data.into()),
             version: any(version),
@@ -162,7 +164,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
-        self.on_node("getChildren", path, finish_children, |path| GetChildren2 {
+        self.on_node(OpCode::GetChildren, path, finish_children, |path| GetChildren2 {
             path,
             watch: false,
         })
@@ -175,7 +177,7 @@ impl Client {
     /// Returns the errors of [`get_children`](Self::get_children); no watch is set then.
     pub fn get_children_and_watch(&self, path: &str) -> PendingWatch<Children> {
         let kind = WatchKind::Children;
-        self.watch_node("getChildren", path, finish_children, kind, |path| GetChildren2 {
+        self.watch_node(OpCode::GetChildren, path, finish_children, kind, |path| GetChildren2 {
             path,
             watch: true,
         })
@@ -204,7 +206,7 @@ impl Client {
             watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
         }
         let first = nodes.first().map_or("/", |(path, _)| path);
-        let ask = self.ask("watch", first, Finish::Plain(decode));
+        let ask = self.ask(WATCH, first, Finish::Plain(decode));
         let refused = checked.as_ref().err().cloned();
         let set = self.submit(ask, |session, to| match refused {
             Some(failure) => Err(failure),
