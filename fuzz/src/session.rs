@@ -16,7 +16,7 @@ use zk_proto::{
     encode_reply, split_frame, xid,
 };
 use zk_session_core::{DigestMd5Mechanism, DisconnectReason, ErrorKind, Host};
-use zk_session_core::{Handle, Handles, Output, Session, Settings, WatchKind};
+use zk_session_core::{Handle, Handles, Output, ProbeAnswer, Session, Settings, WatchKind};
 
 use crate::Input;
 use crate::build::Build;
@@ -380,8 +380,11 @@ impl World {
                 }
             }
             Output::Probe(host) => {
-                let is_read_write = self.waiting.len().is_multiple_of(2);
-                self.session.handle_probed(self.now, &host, is_read_write);
+                let answer = match self.waiting.len().is_multiple_of(2) {
+                    true => ProbeAnswer::ReadWrite,
+                    false => ProbeAnswer::Other,
+                };
+                self.session.handle_probed(self.now, &host, answer);
             }
             Output::Event(_) | Output::ProbeTls(_) | Output::Refused(_) | Output::LeaseState(_) => {
             }

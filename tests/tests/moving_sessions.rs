@@ -236,7 +236,7 @@ async fn read_only_client_moves_to_majority_after_update_servers() {
     let refused = config.clone().connect_timeout(Duration::from_secs(3)).connect().await;
     assert!(matches!(refused.unwrap_err().kind(), ErrorKind::NoSession(_)));
 
-    let client = config.allow_read_only(true).connect_timeout(LIMIT).connect().await.unwrap();
+    let client = config.allow_read_only().connect_timeout(LIMIT).connect().await.unwrap();
     assert!(client.is_read_only());
     assert_eq!((client.session_id(), client.session_credentials()), (SessionId::NONE, None));
     assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), "known");

@@ -113,8 +113,8 @@ pub use self::io_failure::IoFailure;
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseSetting, LeaseTimes};
 pub use self::operation::Operation;
 pub use self::output::{
-    Forgotten, Handle, Handles, LeaseState, Output, Reply, ReplyTo, WatchEvent, WatchKind,
-    WatchStreamItem,
+    Forgotten, Handle, Handles, LeaseState, Output, ProbeAnswer, Reply, ReplyTo, TlsProbeAnswer,
+    WatchEvent, WatchKind, WatchStreamItem,
 };
 pub use self::prometheus::PrometheusPage;
 pub use self::requests::RequestId;

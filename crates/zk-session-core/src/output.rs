@@ -128,6 +128,24 @@ pub enum Output<H: Handles> {
     LeaseState(LeaseState),
 }
 
+/// Answer of the server that [`Output::Probe`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeAnswer {
+    /// The server accepts writes.
+    ReadWrite,
+    /// Any other answer, or none in time.
+    Other,
+}
+
+/// Answer of the port that [`Output::ProbeTls`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsProbeAnswer {
+    /// The port is for TLS only.
+    TlsOnly,
+    /// Any other answer, or none in time.
+    Other,
+}
+
 /// State on which the validity of a guard depends. A guard is bound to one term. It is lost as soon
 /// as the term differs or the session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -237,7 +237,10 @@ impl<'a> Leases<'a> {
         let limit = self.limit.now();
         match self.kinds.leases.rule().rank(names, file_name(&last.path).as_bytes()) {
             Some(rank) if present == self.contenders.len() => {
-                LeaseRank::of_last(u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit))
+                match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
+                    true => LeaseRank::Within,
+                    false => LeaseRank::Behind,
+                }
             }
             _ => LeaseRank::Missing,
         }
@@ -251,12 +254,6 @@ impl<'a> Leases<'a> {
 
     fn into_guards(self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
         self.contenders.into_iter().map(|lease| Guard::granted(lease, term, None)).collect()
-    }
-}
-
-impl LeaseRank {
-    fn of_last(is_within: bool) -> Self {
-        if is_within { Self::Within } else { Self::Behind }
     }
 }
 

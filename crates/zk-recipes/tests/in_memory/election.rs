@@ -467,7 +467,7 @@ async fn candidate_resigns_at_once_during_the_pause() {
     for is_dropped in [false, true] {
         let server = TestServer::in_memory_with(Settings::new().servers(2));
         let hosts = Config::new("server-0:1,server-1:1").unwrap();
-        let hosts = hosts.session_timeout(T).seed(1).allow_read_only(true);
+        let hosts = hosts.session_timeout(T).seed(1).allow_read_only();
         server.refuse_connects(0);
         server.make_read_only(1);
         let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();

@@ -27,8 +27,8 @@ async fn queue(
     waiting
 }
 
-fn finished<X>(tasks: &[JoinHandle<X>]) -> usize {
-    tasks.iter().filter(|task| task.is_finished()).count()
+fn finished<X>(tasks: &[JoinHandle<X>]) -> u32 {
+    u32::try_from(tasks.iter().filter(|task| task.is_finished()).count()).unwrap()
 }
 
 /// `TestInterProcessMutex.testPersistentLock`: a custom lock driver for Curator may create
@@ -74,7 +74,7 @@ async fn permits_released_in_chunks_grant_as_many_waiters() {
         while held.permits() > chunk {
             held.split(chunk).expect("it has more").release().await.unwrap();
             settle().await;
-            assert_eq!(finished(&waiting) + held.permits(), MAX as usize);
+            assert_eq!(finished(&waiting) + held.permits(), MAX);
         }
         held.release().await.unwrap();
         let mut all = Vec::new();

@@ -547,7 +547,7 @@ struct World {
 
 impl World {
     /// Counts the permits of all held leases in sessions that the test did not expire.
-    fn permits(&self) -> usize {
+    fn permits(&self) -> u32 {
         let (held, killed) = (self.held.lock().unwrap(), self.killed.lock().unwrap());
         held.values()
             .filter(|(session_id, lease)| lease.is_held() && !killed.contains(session_id))
@@ -582,7 +582,7 @@ async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 
             granted += 1;
             world.held.lock().unwrap().insert(id, (client.session_id(), lease));
             let permits = world.permits();
-            assert!(permits <= LIMIT as usize, "seed {seed}: {permits} of {LIMIT}");
+            assert!(permits <= LIMIT, "seed {seed}: {permits} of {LIMIT}");
             // reason: virtual time of the hold
             tokio::time::sleep(random.ms(500)).await;
             let (_, lease) = world.held.lock().unwrap().remove(&id).unwrap();

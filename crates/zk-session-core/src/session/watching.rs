@@ -33,7 +33,7 @@ impl<H: Handles> Session<H> {
         stream: H::Stream,
     ) -> Result<RequestId, Failure> {
         let request = AddWatch { path: path.into(), mode };
-        self.admit(rearm_len(path), true)?; // longer than the request itself
+        self.admit_watch(rearm_len(path))?; // longer than the request itself
         let watch = PendingWatch::new(path, Watcher::Stream(mode, stream));
         Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
     }
@@ -63,7 +63,7 @@ impl<H: Handles> Session<H> {
             };
             list.push((*path).into());
         }
-        self.admit(proto::request_frame_len(&request), true)?;
+        self.admit_watch(proto::request_frame_len(&request))?;
         if self.watches.len() + watches.len() > self.settings.watches_max {
             return Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied));
         }

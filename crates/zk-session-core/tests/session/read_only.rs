@@ -4,7 +4,7 @@ use proto::{
     AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SessionId, SetWatches2, Zxid,
 };
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
-use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, ProbeAnswer, SessionEvent};
 use zk_session_core::{WatchKind, WatchStreamItem};
 
 use crate::harness::{Seen, T, World, ms};
@@ -132,7 +132,7 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
         assert_ne!(host, own);
         assert!(at - before <= PROBE_PAUSE_MAX + ms(1000), "{:?}", at - before);
         before = at;
-        world.session.handle_probed(world.instant(), &host, false);
+        world.session.handle_probed(world.instant(), &host, ProbeAnswer::Other);
         world.settle();
     }
     assert_eq!(probes(&world)[0].0, start + PROBE_PAUSE_MIN);
@@ -147,10 +147,10 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
     assert!(asked.len() >= 16, "{}", asked.len());
     let (_, host) = asked.last().unwrap().clone();
     let late = asked[asked.len() - 2].1.clone();
-    world.session.handle_probed(world.instant(), &late, true);
+    world.session.handle_probed(world.instant(), &late, ProbeAnswer::ReadWrite);
     world.settle();
     assert!(world.session.is_connected(), "too late");
-    world.session.handle_probed(world.instant(), &host, true);
+    world.session.handle_probed(world.instant(), &host, ProbeAnswer::ReadWrite);
     world.settle();
     world.bring_up();
     assert_eq!(world.attempts().last().unwrap().1, host);

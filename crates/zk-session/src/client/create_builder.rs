@@ -1,15 +1,16 @@
 //! Builder for a node, with all options of a create.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use proto::path::{child, file_name, protection_prefix};
 use proto::{
     Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, OpCode, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Operation, Outcome};
+use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
 use super::multi::ttl_ms;
-use super::operations::finish_create;
+use super::operations::{NodeName, finish_create};
 use super::pending::Finish;
 use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
@@ -239,7 +240,7 @@ impl<'a> CreateBuilder<'a> {
     }
 
     async fn create_protected(&self) -> Result<Created, Error> {
-        if let Err((kind, outcome)) = self.client.checked_new(self.path, self.is_sequential) {
+        if let Err((kind, outcome)) = self.checked(self.path) {
             return Err(Error::new(kind, outcome).on(OpCode::Create, self.path));
         }
         let above = parent(self.path);
@@ -280,6 +281,14 @@ impl<'a> CreateBuilder<'a> {
         }
     }
 
+    /// Checks the path of the new node.
+    fn checked<'p>(&self, path: &'p str) -> Result<Cow<'p, str>, Failure> {
+        match self.is_sequential {
+            true => self.client.checked_sequential(path),
+            false => self.client.checked(path),
+        }
+    }
+
     /// Returns true if the caller may use a node that was found. An ephemeral node of another
     /// session will be deleted soon (CURATOR-604).
     fn is_own(&self, stat: &Stat) -> bool {
@@ -306,10 +315,12 @@ impl<'a> CreateBuilder<'a> {
     pub(super) fn request(&self, path: &str) -> Pending<Created> {
         let (client, sequential) = (&self.client, self.is_sequential);
         let finish = match sequential {
-            true => |result, path: &str, chroot_len| finish_create(result, path, chroot_len, true),
-            false => {
-                |result, path: &str, chroot_len| finish_create(result, path, chroot_len, false)
-            }
+            true => |result, path: &str, chroot_len| {
+                finish_create(result, path, chroot_len, NodeName::Sequential)
+            },
+            false => |result, path: &str, chroot_len| {
+                finish_create(result, path, chroot_len, NodeName::Exact)
+            },
         };
         let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
         let (data, acl) = (Some(self.data.into()), self.acl.into());
@@ -320,7 +331,7 @@ impl<'a> CreateBuilder<'a> {
             (Kind::Container, false) => CreateMode::Container,
             (_, false) => CreateMode::Persistent,
         };
-        let path = client.checked_new(path, sequential);
+        let path = self.checked(path);
         match self.kind {
             Kind::Ttl(ttl) => {
                 let ttl_ms = ttl_ms(ttl);

@@ -10,7 +10,7 @@ use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome, Reply};
 
 use super::Client;
 use super::operation_list::OperationList;
-use super::operations::{any, is_name_of};
+use super::operations::{NodeName, any, is_name_of};
 use super::pending::{Finish, Pending, decode_multi, strip};
 
 /// Builder for a transaction; see [`Client::multi`].
@@ -89,7 +89,10 @@ impl<'a> Multi<'a> {
         mode: CreateMode,
         acl: &'a [Acl],
     ) -> Self {
-        let full = self.0.client.checked_new(path, mode.is_sequential());
+        let full = match mode.is_sequential() {
+            true => self.0.client.checked_sequential(path),
+            false => self.0.client.checked(path),
+        };
         let (data, acl) = (Some(data.into()), acl.into());
         Self(self.0.with(path, full, |path| match mode {
             CreateMode::Container => CreateContainer { path, data, acl, mode }.into(),
@@ -171,7 +174,7 @@ struct Asked {
     operation: OpCode,
     /// The path as the caller gave it.
     path: String,
-    is_sequential: bool,
+    name: NodeName,
 }
 
 impl Asked {
@@ -185,8 +188,11 @@ impl Asked {
             MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
             op => strip(op.path().to_owned(), chroot_len),
         };
-        let is_sequential = matches!(op, MultiOp::Create2(op) if op.mode.is_sequential());
-        Self { operation, path, is_sequential }
+        let name = match op {
+            MultiOp::Create2(op) if op.mode.is_sequential() => NodeName::Sequential,
+            _ => NodeName::Exact,
+        };
+        Self { operation, path, name }
     }
 }
 
@@ -213,7 +219,7 @@ fn finish(
         Ok(match (result, asked.operation) {
             (MultiResult::Created { path, stat }, OpCode::Create) => {
                 let path = strip(path, chroot_len);
-                if !is_name_of(&path, &asked.path, asked.is_sequential) {
+                if !is_name_of(&path, &asked.path, asked.name) {
                     return Err(unfit(Outcome::Applied));
                 }
                 MultiOutcome::Created { path, stat }

@@ -28,8 +28,8 @@ use zk_session_core::{
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
+pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_of};
 pub use self::nodes::{Children, Created, NodeData};
-pub(super) use self::nodes::{any, finish_create, is_name_of};
 
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
@@ -54,16 +54,9 @@ impl Client {
         Ok(self.full(path))
     }
 
-    /// Checks the path of a new node. The server appends digits to the name of a sequential node
-    /// before it checks the path.
-    pub(super) fn checked_new<'a>(
-        &self,
-        path: &'a str,
-        is_sequential: bool,
-    ) -> Result<Cow<'a, str>, Failure> {
-        if !is_sequential {
-            return self.checked(path);
-        }
+    /// Checks the path of a new sequential node. The server appends digits to the name before it
+    /// checks the path.
+    pub(super) fn checked_sequential<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
         proto::validate_sequential_path(path).map_err(invalid)?;
         Ok(match path {
             // The name of the node is only its number, which must not become part of the chroot's

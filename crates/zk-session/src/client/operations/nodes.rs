@@ -216,9 +216,21 @@ impl Client {
     }
 }
 
-/// Returns the version to send; any version is -1.
+/// Version of a request that applies to any version.
+pub(in crate::client) const ANY_VERSION: i32 = -1;
+
+/// Returns the version to send.
 pub(in crate::client) fn any(version: Option<i32>) -> i32 {
-    version.unwrap_or(-1)
+    version.unwrap_or(ANY_VERSION)
+}
+
+/// How the server names a new node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum NodeName {
+    /// As requested.
+    Exact,
+    /// With a number after the requested name.
+    Sequential,
 }
 
 /// Decodes the reply to a create, and checks that the node has the name `asked`.
@@ -226,11 +238,11 @@ pub(in crate::client) fn finish_create(
     result: Result<Reply, Failure>,
     asked: &str,
     chroot_len: usize,
-    is_sequential: bool,
+    name: NodeName,
 ) -> Result<Created, Failure> {
     let CreateReply { path, stat } = decode(result)?;
     let path = strip(path, chroot_len);
-    match is_name_of(&path, asked, is_sequential) {
+    match is_name_of(&path, asked, name) {
         true => Ok(Created { path, stat }),
         false => Err((ErrorKind::UnfitReply, Outcome::Applied)),
     }
@@ -239,11 +251,14 @@ pub(in crate::client) fn finish_create(
 /// Returns true if a node that was created as `asked` may have the name `path`. A sequential node
 /// has a number after `asked`, which is negative once the counter has overflowed; any other node
 /// has exactly the name `asked`.
-pub(in crate::client) fn is_name_of(path: &str, asked: &str, is_sequential: bool) -> bool {
+pub(in crate::client) fn is_name_of(path: &str, asked: &str, name: NodeName) -> bool {
     let Some(number) = path.strip_prefix(asked) else { return false };
     let digits = number.strip_prefix('-').unwrap_or(number);
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    if is_sequential { is_number } else { number.is_empty() }
+    match name {
+        NodeName::Exact => number.is_empty(),
+        NodeName::Sequential => is_number,
+    }
 }
 
 fn finish_exists(result: Result<Reply, Failure>) -> Result<Option<Stat>, Failure> {
@@ -265,19 +280,22 @@ fn finish_children(result: Result<Reply, Failure>) -> Result<Children, Failure> 
 
 #[cfg(test)]
 mod tests {
-    use super::is_name_of;
+    use super::{NodeName, is_name_of};
 
     #[test]
     fn is_name_of_accepts_only_the_requested_name() {
-        assert!(is_name_of("/a", "/a", false));
-        assert!(!is_name_of("/b", "/a", false) && !is_name_of("/a0000000001", "/a", false));
+        assert!(is_name_of("/a", "/a", NodeName::Exact));
+        assert!(
+            !is_name_of("/b", "/a", NodeName::Exact)
+                && !is_name_of("/a0000000001", "/a", NodeName::Exact)
+        );
         for (path, asked) in
             [("/a-0000000001", "/a-"), ("/a--000000001", "/a-"), ("/0000000001", "/")]
         {
-            assert!(is_name_of(path, asked, true), "{path}");
+            assert!(is_name_of(path, asked, NodeName::Sequential), "{path}");
         }
         for path in ["/a-", "/a--", "/a-00x", "/b-0000000001", "/a-1/b"] {
-            assert!(!is_name_of(path, "/a-", true), "{path}");
+            assert!(!is_name_of(path, "/a-", NodeName::Sequential), "{path}");
         }
     }
 }

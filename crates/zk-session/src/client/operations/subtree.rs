@@ -21,7 +21,7 @@ impl Client {
         };
         // The prefix may end anywhere, like the path of a sequential node. The slash of the root
         // keeps the end of the chroot at a component boundary.
-        let request = self.checked_new(prefix, true).map(|prefix| GetEphemerals { prefix });
+        let request = self.checked_sequential(prefix).map(|prefix| GetEphemerals { prefix });
         self.request(self.ask(OpCode::GetEphemerals, prefix, Finish::OfPath(decode)), request)
     }
 
