@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use zk_session::path::child;
-use zk_session::{Acl, OPEN_ACL_UNSAFE};
+use zk_session::{Acl, ChildList, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
-use crate::child_order::SequenceOrder;
+use crate::child_order::{Rank, SequenceOrder};
 use crate::metrics::LockMetrics;
 use crate::recipe::{LATCH, LEASE, LOCK, READ, Recipe, WRITE};
 
@@ -84,6 +84,12 @@ impl Kind {
 
     pub(crate) fn rule(&self) -> SequenceOrder<'_> {
         self.rule.unwrap_or_else(|| SequenceOrder::named(&self.lock_name))
+    }
+
+    /// Returns the position of the contender `own` among those that matter to it. Returns `None` if
+    /// it is not in the list.
+    pub(crate) fn rank<'l>(&self, names: &'l ChildList, own: &str) -> Option<Rank<'l>> {
+        self.admission.rank(self.rule(), names, own.as_bytes())
     }
 
     /// Returns the path of the node with this name.

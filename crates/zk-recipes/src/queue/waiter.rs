@@ -181,10 +181,8 @@ impl Waiter {
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
         let kind = self.contender.kind();
-        let Some(ahead) = Blockers::of(kind, &children.names, own) else {
-            return self.start_over();
-        };
-        if !self.is_path_checked && ahead.may_have_others {
+        let Some(rank) = kind.rank(&children.names, own) else { return self.start_over() };
+        if !self.is_path_checked && rank.has_others {
             let has_leases = match kind.exclusive {
                 Some(recipe) => foreign::refuse_in_queue(kind, recipe, &children.names)?,
                 None => false,
@@ -196,16 +194,17 @@ impl Waiter {
         }
         self.is_path_checked = true;
         if let Some(place) = &mut self.place {
-            *place = QueuePosition::of(kind, &children.names, own);
+            *place = QueuePosition::of(kind, &children.names, &rank);
         }
-        if ahead.nearest.is_none() {
+        if rank.position == 0 {
             self.come_first();
         } else {
-            if ahead.is_next {
+            self.stage = Stage::Behind(Blockers::of(kind, &rank));
+            // It is first once the nearest contender leaves, unless another one is placed ahead.
+            if rank.position == 1 {
                 self.contender.claim_lease();
             }
             self.contender.observed.blocked();
-            self.stage = Stage::Behind(ahead);
             self.long_wait = None;
         }
         Ok(())

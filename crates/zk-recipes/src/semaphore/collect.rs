@@ -235,7 +235,7 @@ impl<'a> Leases<'a> {
         let Some(last) = last else { return LeaseRank::Missing };
         let present = names.into_iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now();
-        match self.kinds.leases.rule().rank(names, file_name(&last.path).as_bytes()) {
+        match self.kinds.leases.rank(names, file_name(&last.path)) {
             Some(rank) if present == self.contenders.len() => {
                 LeaseRank::of_last(u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit))
             }
