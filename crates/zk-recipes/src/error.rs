@@ -167,9 +167,9 @@ impl LockError {
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         match self {
-            Self::Lost(LossReason::SessionEnded(end)) => on_next_session(*end),
+            Self::Lost(LossReason::SessionEnded(end)) => end.retry_on(),
             Self::Client(error) => match error.kind() {
-                ErrorKind::SessionEnded(end) => on_next_session(*end),
+                ErrorKind::SessionEnded(end) => end.retry_on(),
                 _ => error.retry_on(),
             },
             Self::Lost(_)
@@ -185,13 +185,6 @@ impl LockError {
             | Self::ForeignNode { .. }
             | Self::PermitsOutOfRange { .. } => RetryOn::Never,
         }
-    }
-}
-
-fn on_next_session(end: SessionEnd) -> RetryOn {
-    match end {
-        SessionEnd::AuthFailed | SessionEnd::AuthRequired => RetryOn::Never,
-        _ => RetryOn::NewSession,
     }
 }
 

@@ -7,9 +7,7 @@ use futures::future::{Either, FutureExt, select};
 use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
-use zk_recipes::session::{
-    Client, Error, ErrorCode, ErrorKind, NodeData, SessionEnd, SessionManager, Watch,
-};
+use zk_recipes::session::{Client, Error, ErrorCode, NodeData, SessionEnd, SessionManager, Watch};
 
 use super::members::{Member, Members};
 use crate::background::open_client;
@@ -75,7 +73,7 @@ impl Watcher {
 
 /// Returns the error of a group whose task was dropped.
 pub(super) fn stopped() -> Error {
-    Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed))
+    SessionEnd::Closed.into()
 }
 
 /// Watch of a child, with its name.

@@ -248,7 +248,7 @@ impl SessionManager {
                 Ok(Current { stopped: Some(error), .. }) => Err(stopped(error.clone())),
                 Ok(Current { client, .. }) => Ok(client.clone()),
                 // The last handle was dropped.
-                Err(_) => Err(stopped(over(SessionEnd::Closed))),
+                Err(_) => Err(stopped(SessionEnd::Closed.into())),
             }
         }
     }
@@ -269,7 +269,7 @@ impl SessionManager {
     /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.inner.abort();
-        self.inner.stop(over(SessionEnd::Closed));
+        self.inner.stop(SessionEnd::Closed.into());
         self.client().close()
     }
 }
@@ -305,10 +305,6 @@ fn stopped(error: Error) -> Error {
     Error::not_applied(ErrorKind::ManagerStopped(error))
 }
 
-fn over(end: SessionEnd) -> Error {
-    Error::not_applied(ErrorKind::SessionEnded(end))
-}
-
 /// Opens one session after the other. It upgrades the weak reference only briefly, so that dropping
 /// the last handle ends the manager.
 async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
@@ -321,7 +317,7 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
         let Some(inner) = manager.upgrade() else { return };
         inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
         if !cause.is_loss() {
-            return inner.stop(over(cause));
+            return inner.stop(cause.into());
         }
         drop(inner);
         let opened = opener.open(manager, &last).await;
@@ -353,7 +349,7 @@ struct StopOnDrop(Weak<Inner>);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if let Some(inner) = self.0.upgrade() {
-            inner.stop(over(SessionEnd::Closed));
+            inner.stop(SessionEnd::Closed.into());
         }
     }
 }
