@@ -251,7 +251,7 @@ impl Contender {
     /// of the old attempt deletes all nodes of its name, and is repeated if its reply is lost.
     pub(crate) fn restart(&mut self) {
         self.unmark_release(); // it is no longer first
-        self.clean_up();
+        drop(self.clean_up());
         self.claim = None; // it is no longer next
         self.protection = protection_prefix(&self.client.random_uuid()).into();
     }
@@ -259,13 +259,9 @@ impl Contender {
     /// Deletes the node and waits until the server has confirmed it. Returns false if another
     /// client had deleted it before.
     pub(crate) async fn leave(&mut self) -> Result<bool, Error> {
-        match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => self.delete(&node).await,
-            State::Asked => {
-                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
-                Ok(true)
-            }
-            State::Out => Ok(true),
+        match self.clean_up() {
+            Some(deleted) => deleted.await,
+            None => Ok(true),
         }
     }
 
@@ -289,13 +285,15 @@ impl Contender {
         }
     }
 
-    fn clean_up(&mut self) {
+    /// Deletes the node, if it may exist. Returns the reply to the deletion of a known node.
+    fn clean_up(&mut self) -> Option<Pending<bool>> {
         match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => drop(self.delete(&node)),
+            State::In(node) => Some(self.delete(&node)),
             State::Asked => {
-                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection)
+                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
+                None
             }
-            State::Out => {}
+            State::Out => None,
         }
     }
 }
@@ -328,7 +326,7 @@ impl Drop for Creating<'_> {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.clean_up();
+        drop(self.clean_up());
     }
 }
 
