@@ -14,6 +14,7 @@ use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outco
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
+use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::recipe::WRITE;
@@ -25,16 +26,19 @@ const DIGITS: usize = 10;
 /// Length of the name of a reader's or a writer's node.
 const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;
 
-/// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the
-/// request that creates the write node has one, and the server's frame limit is the same for both.
+/// Checks that a contender with these nodes can be downgraded, if it is a writer. The transaction has
+/// three paths, the request that creates the write node has one, and the server's frame limit is the
+/// same for both.
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
 pub(crate) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
     let data = kind.data.as_deref().unwrap_or_default();
-    if kind.has_default_acl()
-        && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
-    {
+    let fits = || {
+        kind.has_default_acl()
+            && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
+    };
+    if kind.admission != Admission::First || fits() {
         return Ok(());
     }
     let path = child(&kind.path, &"x".repeat(NAME_LEN));

@@ -27,7 +27,7 @@ pub(crate) struct Kind {
     /// Data of the nodes; `None` for the default, which tells who the contender is.
     pub(crate) data: Option<Arc<[u8]>>,
     /// ACL of the nodes, and of the missing nodes of the path.
-    acl: Option<Arc<[Acl]>>,
+    pub(crate) acl: Option<Arc<[Acl]>>,
     /// The recipe; `None` if nodes of other recipes are accepted in the queue.
     pub(crate) exclusive: Option<Recipe>,
     pub(crate) metrics: Option<LockMetrics>,
@@ -103,13 +103,5 @@ impl Kind {
 
     pub(crate) fn acl(&self) -> &[Acl] {
         self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE)
-    }
-
-    pub(crate) fn set_data(&mut self, data: impl Into<Vec<u8>>) {
-        self.data = Some(data.into().into());
-    }
-
-    pub(crate) fn set_acl(&mut self, acl: impl Into<Vec<Acl>>) {
-        self.acl = Some(acl.into().into());
     }
 }
