@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 use zk_session::path::child;
-use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
+use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
 
 use crate::error::LockError;
 use crate::holding::Holding;
@@ -18,7 +18,7 @@ use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::recipe::WRITE;
-use crate::retry::Attempts;
+use crate::retry::attempts;
 
 /// Number of digits at the end of a sequential node's name.
 const DIGITS: usize = 10;
@@ -90,7 +90,7 @@ async fn make(
     let acl = kind.acl();
     let (number, data) = (number(&writer.node().path), reader.data());
     let path = reader.path_asked_for(number);
-    let mut attempts = Attempts::default();
+    let mut attempts = attempts();
     loop {
         let (made, seen) = {
             let _one_write = client.batch();
@@ -111,7 +111,7 @@ async fn make(
                 if is_check_failed(&error) {
                     return Err(writer.found_deleted());
                 }
-                attempts.again(&client, error).await?;
+                attempts.again(&client, error, Repeat::NotApplied).await?;
                 continue;
             }
             (Err(error), _) | (Ok(_), Err(error)) => error,
@@ -122,7 +122,7 @@ async fn make(
         if reader.find().await? {
             return Ok(());
         }
-        attempts.again_if_unknown(&client, error).await?;
+        attempts.again(&client, error, Repeat::Unanswered).await?;
     }
 }
 

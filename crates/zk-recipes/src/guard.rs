@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{ErrorCode, LeaseTerm, Multi};
+use zk_session::{ErrorCode, LeaseTerm, Multi, Repeat};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::holding::Holding;
 use crate::owner::{ReentryPermit, SharedHolding};
 use crate::queue::contender::Contender;
-use crate::retry::Attempts;
+use crate::retry::attempts;
 use crate::revocation::asked_again;
 
 /// A lock that is held.
@@ -111,7 +111,7 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<FencingToken, LockError> {
-        let mut attempts = Attempts::default();
+        let mut attempts = attempts();
         loop {
             self.token()?;
             let (client, node) = (self.hold.client(), self.hold.node());
@@ -130,7 +130,7 @@ impl Guard {
                 (Err(error), _) | (_, Err(error)) => error,
             };
             // A transaction without a change may be repeated in any case.
-            if let Err(error) = attempts.again_if_unknown(client, error).await {
+            if let Err(error) = attempts.again(client, error, Repeat::Unanswered).await {
                 return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
             }
         }

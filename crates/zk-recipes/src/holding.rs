@@ -22,7 +22,7 @@ use crate::local_queue::LocalTurn;
 use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::kind::Kind;
-use crate::retry::{is_transient, retry};
+use crate::retry::retry;
 use crate::trace;
 
 /// A hold of one holder. The node may pass from a holder to the next one of the same process; see
@@ -332,7 +332,6 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
             _ if is_final(&failed) => pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
             ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
-            _ if is_transient(&failed) => {}
             _ => client.sleep(THROTTLED_PAUSE).await,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, Pending,
+    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, Pending, Repeat,
     SessionLease, Watch,
 };
 
@@ -21,7 +21,7 @@ use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::observe;
 use crate::recipe::Recipe;
-use crate::retry::{Attempts, retry, retry_if_unknown};
+use crate::retry::{attempts, retry, retry_if_unknown};
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -153,7 +153,7 @@ impl Contender {
             State::Out => {}
         }
         let (data, path) = (self.data(), self.path_asked_for(""));
-        let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
+        let (mut attempts, mut parent_attempts) = (attempts(), 0);
         loop {
             let (created, listed) = {
                 let _one_write = self.client.batch();
@@ -178,7 +178,7 @@ impl Contender {
                 if Box::pin(self.find()).await? {
                     return Ok(None);
                 }
-                attempts.again_if_unknown(&self.client, error).await?;
+                attempts.again(&self.client, error, Repeat::Unanswered).await?;
                 continue;
             }
             if error.outcome() == Outcome::Applied {
@@ -193,7 +193,7 @@ impl Contender {
                 }
                 parents::make(&self.client, &self.kind.path, self.kind.acl()).await?;
             } else {
-                attempts.again(&self.client, error).await?;
+                attempts.again(&self.client, error, Repeat::NotApplied).await?;
             }
         }
     }

@@ -30,7 +30,7 @@ pub use self::multi_read::{MultiRead, ReadOutcome};
 pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch};
 pub use self::retry::Retry;
-pub use self::retry_policy::RetryPolicy;
+pub use self::retry_policy::{Attempts, Repeat, RetryPolicy};
 pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
 pub use self::watch_stream::{PendingStream, WatchStream};
 

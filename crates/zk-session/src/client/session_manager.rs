@@ -375,20 +375,17 @@ impl<C: Connector + Clone> Opener<C> {
     /// Retries until the policy ends.
     async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
         let policy: RetryPolicy = self.config.next_session();
-        let draw = |bound| last.shared().lock().random_below(bound);
-        let begun = now();
+        let mut attempts = policy.begin();
         // Pause if servers end every session at once, instead of opening sessions in a tight loop.
-        let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;
+        let is_short = now() - self.opened_at < NEXT_SESSION_PAUSE_MAX;
         self.short = if is_short { self.short + 1 } else { 0 };
         if is_short {
-            let pause = policy.without_end().pause(self.short, Duration::ZERO, draw);
-            tokio::time::sleep(pause.unwrap_or(NEXT_SESSION_PAUSE_MAX)).await;
+            let draw = |bound| last.shared().lock().random_below(bound);
+            tokio::time::sleep(policy.pause(self.short, draw)).await;
         }
-        let mut attempts = 0;
         let mut sasl_closes = 0;
         loop {
-            let left =
-                policy.bound().map_or(TIMEOUT_MAX, |bound| bound.saturating_sub(now() - begun));
+            let left = attempts.time_left().unwrap_or(TIMEOUT_MAX);
             let error = match self.attempt(last, left).await {
                 Ok(client) => {
                     self.opened_at = now();
@@ -396,7 +393,6 @@ impl<C: Connector + Clone> Opener<C> {
                 }
                 Err(error) => error,
             };
-            attempts += 1;
             let is_sasl_close = matches!(
                 error.kind(),
                 ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer))
@@ -406,9 +402,9 @@ impl<C: Connector + Clone> Opener<C> {
                 ErrorKind::SessionEnded(end) => !end.is_loss(),
                 _ => sasl_closes >= SASL_CLOSES_MAX,
             };
-            let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
-            let Some(pause) = pause else { return Err(error) };
-            let Some(inner) = manager.upgrade() else { return Err(error) };
+            let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
+            let (Some(pause), Some(inner)) = (pause, manager.upgrade()) else { return Err(error) };
+            let attempts = attempts.failed;
             inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
             drop(inner);
             tokio::time::sleep(pause).await;
