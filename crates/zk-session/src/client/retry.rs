@@ -127,7 +127,7 @@ impl Retry {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<Created, Error> {
-        let before = self.client.shared().lock().last_zxid();
+        let before = self.client.shared.lock().last_zxid();
         let repeats = match mode.is_sequential() {
             true => Repeat::NotApplied,
             false => Repeat::Unanswered,
@@ -170,7 +170,7 @@ impl Retry {
     /// # Errors
     /// Returns the errors of the request.
     pub async fn set_data(&self, path: &str, data: &[u8], version: i32) -> Result<Stat, Error> {
-        let before = self.client.shared().lock().last_zxid();
+        let before = self.client.shared.lock().last_zxid();
         let repeats = match version {
             -1 => Repeat::NotApplied,
             _ => Repeat::Unanswered,
@@ -247,7 +247,7 @@ impl Retry {
     fn bounded(&self, attempts: &Attempts<'_>) -> Client {
         let client = &self.client;
         let Some(left) = attempts.time_left() else { return client.clone() };
-        let own = client.within.or_else(|| client.shared().lock().request_timeout());
+        let own = client.within.or_else(|| client.shared.lock().request_timeout());
         client.with_timeout(own.map_or(left, |own| own.min(left)))
     }
 }

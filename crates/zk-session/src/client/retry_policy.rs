@@ -219,7 +219,7 @@ impl Attempts<'_> {
         error: Option<&Error>,
     ) -> Option<Duration> {
         self.failed = self.failed.saturating_add(1);
-        let draw = |bound| client.shared().lock().random_below(bound);
+        let draw = |bound| client.shared.lock().random_below(bound);
         let pause = match (self.policy.pauses, error) {
             (Pauses::UntilSessionEnd, Some(error)) => self.shortest_pause(client, error)?,
             _ => self.policy.pause(self.failed, draw),
@@ -265,7 +265,7 @@ async fn wait(client: &Client, pause: Duration) {
         return;
     }
     let paused = async {
-        let mut lease_state = client.shared().lease_state();
+        let mut lease_state = client.shared.lease_state();
         let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
         select(pin!(over), pin!(client.sleep(pause))).await;
     };

@@ -242,7 +242,7 @@ impl SessionManager {
         let mut current = self.inner.current.subscribe();
         async move {
             // A closing session rejects every request.
-            let is_open = |client: &Client| client.shared().lock().end_begun().is_none();
+            let is_open = |client: &Client| client.shared.lock().end_begun().is_none();
             let is_final = |it: &Current| is_open(&it.client) || it.stopped.is_some();
             match current.wait_for(is_final).await.as_deref() {
                 Ok(Current { stopped: Some(error), .. }) => Err(stopped(error.clone())),
@@ -380,7 +380,7 @@ impl<C: Connector + Clone> Opener<C> {
         let is_short = now() - self.opened_at < NEXT_SESSION_PAUSE_MAX;
         self.short = if is_short { self.short + 1 } else { 0 };
         if is_short {
-            let draw = |bound| last.shared().lock().random_below(bound);
+            let draw = |bound| last.shared.lock().random_below(bound);
             tokio::time::sleep(policy.pause(self.short, draw)).await;
         }
         let mut sasl_closes = 0;
@@ -412,7 +412,7 @@ impl<C: Connector + Clone> Opener<C> {
     }
 
     async fn attempt(&mut self, last: &Client, left: Duration) -> Result<Client, Error> {
-        let servers = last.shared().lock().servers();
+        let servers = last.shared.lock().servers();
         let config = self.config.for_next(self.opened, servers, left);
         self.opened = self.opened.wrapping_add(1);
         config.connect_on(self.thread.clone(), self.connector.clone()).await

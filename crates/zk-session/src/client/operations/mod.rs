@@ -138,7 +138,7 @@ impl Client {
     ) -> PendingWatch<T> {
         let (fire, receiver) = OneShot::channel();
         let path = request.as_ref().ok().and_then(Request::path).unwrap_or_default().to_owned();
-        let watch = Watch::new(receiver, self.shared().clone(), path, ask.chroot_len);
+        let watch = Watch::new(receiver, self.shared.clone(), path, ask.chroot_len);
         let pending = self.submit(ask, |session, to| {
             session.submit(now(), &request?, to, Some((kind, fire))).map(Some)
         });
@@ -155,12 +155,12 @@ impl Client {
     ) -> Pending<T> {
         let (to, receiver) = OneShot::channel();
         let deadline = self.within.map(|timeout| now() + timeout);
-        let submitted = submit(&mut self.shared().lock(), ReplyTo { to, deadline });
-        self.shared().wake();
+        let submitted = submit(&mut self.shared.lock(), ReplyTo { to, deadline });
+        self.shared.wake();
         let state = match submitted {
             Ok(id) => State::Sent(receiver, id),
             Err(failure) => State::Refused(failure),
         };
-        Pending::new(ask, self.shared(), state)
+        Pending::new(ask, &self.shared, state)
     }
 }
