@@ -38,7 +38,9 @@ pub(crate) struct Holding {
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
     turn: Option<LocalTurn>,
-    observed: observe::Hold,
+    /// `None` before the next local holder takes the hold, once its end is reported, and if nobody
+    /// observes it.
+    observed: Option<Box<observe::Hold>>,
 }
 
 /// The parts of a hold that stay the same when its node passes to the next holder.
@@ -55,7 +57,7 @@ struct HeldNode {
 }
 
 impl HeldNode {
-    fn observe(&self, token: FencingToken) -> observe::Hold {
+    fn observe(&self, token: FencingToken) -> Option<Box<observe::Hold>> {
         let session_id = || self.client.session_id();
         observe::Hold::begin(&self.kind, &self.node.path, token, session_id)
     }
@@ -94,7 +96,7 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        let standing = self.observed.is_observed().then(|| self.standing());
+        let standing = self.observed.as_ref().map(|_| self.standing());
         if self.pass() {
             self.report(standing);
             return held.map(drop);
@@ -141,7 +143,7 @@ impl Holding {
         self.end().pass();
         let token = self.token.next();
         Self {
-            observed: observe::Hold::not_begun(),
+            observed: None,
             node: self.node.clone(),
             contender: self.contender.take(),
             node_watch: self.node_watch.take(),
@@ -214,8 +216,8 @@ impl Holding {
 
     /// Reports the end of this hold, at the first call.
     fn report(&mut self, standing: Option<(Option<LossReason>, Duration)>) {
-        if let Some((loss, left)) = standing {
-            self.observed.end(loss, left);
+        if let (Some(observed), Some((loss, left))) = (self.observed.take(), standing) {
+            observed.end(loss, left);
         }
     }
 
@@ -256,9 +258,7 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        if self.observed.is_observed() {
-            self.report(Some(self.standing()));
-        }
+        self.report(self.observed.as_ref().map(|_| self.standing()));
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
             self.end().set(LossReason::Released);
