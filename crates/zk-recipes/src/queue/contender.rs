@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, Pending, Repeat,
-    SessionLease, Watch,
+    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, ParentMode,
+    Pending, Repeat, SessionLease, Watch,
 };
 
 use super::admission::Admission;
 use super::foreign::refuse_before_leases;
 use super::kind::Kind;
 use super::name::sequence;
-use super::parents;
 use super::watch_set::has_news;
 use crate::contender_info;
 use crate::error::LockError;
@@ -188,14 +187,24 @@ impl Contender {
             self.state = State::Out;
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
-                if self.kind.exclusive == Some(Recipe::Semaphore) {
-                    Box::pin(refuse_before_leases(&self.client, &self.kind.path)).await?;
-                }
-                parents::make(&self.client, &self.kind.path, self.kind.acl()).await?;
+                Box::pin(self.make_path()).await?;
             } else {
                 attempts.again(&self.client, error, Repeat::NotApplied).await?;
             }
         }
+    }
+
+    /// Creates the missing nodes of the queue's path as containers. The server removes them some time
+    /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
+    /// chroot would exclude no other client.
+    async fn make_path(&self) -> Result<(), LockError> {
+        let path = &self.kind.path;
+        if self.kind.exclusive == Some(Recipe::Semaphore) {
+            refuse_before_leases(&self.client, path).await?;
+        }
+        let acl = self.kind.acl();
+        let make = || self.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
+        Ok(retry_if_unknown(&self.client, make).await?)
     }
 
     /// Returns the data for the node.
