@@ -65,9 +65,9 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         writer.retire();
     }
     writer.unmark_release();
-    let kind = Arc::new(writer.kind().downgraded());
-    let mut reader = Contender::new(writer.client(), &kind);
-    let lost_meanwhile = pin!(writer.claim().lost(writer.term()));
+    let kind = Arc::new(writer.kind.downgraded());
+    let mut reader = Contender::new(&writer.client, &kind);
+    let lost_meanwhile = pin!(writer.claim.lost(writer.term));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((Err(LockError::Client(_)), _)) if !holds(writer) => return Err(lost(writer)),
         Either::Left((made, _)) => made?,
@@ -75,7 +75,7 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
     }
     match holds(writer) {
         // The reader and the writer share a session, so the reader is bound to the writer's lease.
-        true => Ok(Holding::new(reader, writer.term())?.with_token(token)),
+        true => Ok(Holding::new(reader, writer.term)?.with_token(token)),
         false => Err(lost(writer)),
     }
 }
@@ -85,10 +85,10 @@ async fn make(
     writer: &Holding,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
-    let client = reader.client().clone();
-    let kind = reader.kind().clone();
+    let client = reader.client.clone();
+    let kind = reader.kind.clone();
     let acl = kind.acl();
-    let (number, data) = (number(&writer.node().path), reader.data());
+    let (number, data) = (number(&writer.node.path), reader.data());
     let path = reader.path_asked_for(number);
     let mut attempts = attempts();
     loop {
@@ -97,7 +97,7 @@ async fn make(
             let mode = CreateMode::Ephemeral;
             let mut multi = writer.multi().create_with_acl(&path, &data, mode, acl);
             if write_node == WriteNode::Goes {
-                multi = multi.delete(&writer.node().path, None);
+                multi = multi.delete(&writer.node.path, None);
             }
             // Servers before 3.7.2 and 3.8.2 do not return the Stat of the new node.
             (multi.send(), client.exists(&path))
@@ -132,11 +132,11 @@ fn number(path: &str) -> &str {
 }
 
 fn holds(writer: &Holding) -> bool {
-    writer.claim().holds(writer.term())
+    writer.claim.holds(writer.term)
 }
 
 fn lost(writer: &Holding) -> LockError {
-    LockError::Lost(writer.claim().loss().into())
+    LockError::Lost(writer.claim.loss().into())
 }
 
 /// Returns true if the first operation, the check, found no write node.

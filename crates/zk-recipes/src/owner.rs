@@ -267,7 +267,7 @@ impl ReentryPermit {
 impl SharedHolding {
     /// Records a new hold as the owner's, if there is an owner.
     pub(crate) fn new(hold: Holding, permit: Option<ReentryPermit>) -> Self {
-        let side = Side::of(hold.kind());
+        let side = Side::of(&hold.kind);
         let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
         if let Some(slot) = &slot {
             let mut holds = slot.holds();

@@ -28,8 +28,8 @@ use crate::retry::{attempts, retry, retry_if_unknown};
 /// over reconnects.
 #[derive(Debug)]
 pub(crate) struct Contender {
-    client: Client,
-    kind: Arc<Kind>,
+    pub(crate) client: Client,
+    pub(crate) kind: Arc<Kind>,
     protection: Box<str>,
     /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
     /// would cost the ensemble writes for each waiter.
@@ -102,14 +102,6 @@ impl Contender {
     /// Deletes the node without a mark, because another node stands beside it for the same holder.
     pub(crate) fn unmark_release(&self) {
         self.is_marked.store(false, Ordering::Release);
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn kind(&self) -> &Arc<Kind> {
-        &self.kind
     }
 
     /// Claims the session's lease from now on.

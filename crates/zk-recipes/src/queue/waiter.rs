@@ -73,8 +73,8 @@ enum Stage {
 
 impl Waiter {
     pub(crate) fn new(contender: Contender) -> Self {
-        let watches = WatchSet::new(contender.client());
-        let cuts = contender.client().connections_lost();
+        let watches = WatchSet::new(&contender.client);
+        let cuts = contender.client.connections_lost();
         Self {
             contender,
             watches,
@@ -144,7 +144,7 @@ impl Waiter {
     /// first. A lost connection may have hidden the event. Otherwise the watch on the own node is
     /// conclusive, if there is one.
     fn revalidate(&mut self) {
-        let is_cut = self.cuts != self.contender.client().connections_lost();
+        let is_cut = self.cuts != self.contender.client.connections_lost();
         if self.is_first() && (is_cut || self.contender.has_news()) {
             self.stage = Stage::In(None);
         }
@@ -164,7 +164,7 @@ impl Waiter {
     }
 
     async fn enter(&mut self) -> Result<(), LockError> {
-        self.cuts = self.contender.client().connections_lost();
+        self.cuts = self.contender.client.connections_lost();
         let listed = self.contender.enter().await?;
         self.stage = Stage::In(listed.map(Box::new));
         Ok(())
@@ -174,13 +174,13 @@ impl Waiter {
         let listed = match listed {
             Some(children) => Some(*children),
             None => {
-                self.cuts = self.contender.client().connections_lost();
-                list(self.contender.client(), &self.contender.kind().path).await?
+                self.cuts = self.contender.client.connections_lost();
+                list(&self.contender.client, &self.contender.kind.path).await?
             }
         };
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
-        let kind = self.contender.kind();
+        let kind = &self.contender.kind;
         let Some(rank) = kind.rank(&children.names, own) else { return self.start_over() };
         if !self.is_path_checked && rank.has_others {
             let has_leases = match kind.exclusive {
@@ -189,7 +189,7 @@ impl Waiter {
             };
             if has_leases {
                 // On the heap, because it is rare; this keeps the futures of waiters small.
-                Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
+                Box::pin(foreign::refuse_leases(&self.contender.client, &kind.path)).await?;
             }
         }
         self.is_path_checked = true;
@@ -212,7 +212,7 @@ impl Waiter {
 
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
-        self.has_marks = self.contender.client().events_have_zxids().await;
+        self.has_marks = self.contender.client.events_have_zxids().await;
         if let Some(missing) = self.set_watches().await? {
             return self.heard(missing, News::Deleted);
         }
@@ -230,7 +230,7 @@ impl Waiter {
         let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
         let second = second.map(|node| Target { node, aim: Aim::Second });
-        let is_readable = self.contender.kind().has_default_acl();
+        let is_readable = self.contender.kind.has_default_acl();
         let own = self.contender.node();
         let own = own.map(|own| Target { node: &own.path, aim: Aim::Own { is_readable } });
         let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
@@ -242,7 +242,7 @@ impl Waiter {
     /// Waits until a watch fires, and returns what happened to its node. Returns `None` after a long
     /// wait.
     async fn news(&mut self) -> Result<Option<(Aim, News)>, LockError> {
-        let client = self.contender.client();
+        let client = &self.contender.client;
         let long = self.long_wait.get_or_insert_with(|| {
             Box::pin(client.sleep(client.session_timeout() / LONG_WAIT_PART))
         });
@@ -262,7 +262,7 @@ impl Waiter {
     /// the watches are set. The read fails then.
     async fn look_closer(&mut self) -> Result<(), LockError> {
         if let Stage::Behind(Blockers { nearest: Some(node), .. }) = &self.stage {
-            let client = self.contender.client();
+            let client = &self.contender.client;
             if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
                 self.list_again();
             }
@@ -318,7 +318,7 @@ impl Waiter {
     fn is_stale(&mut self) -> bool {
         let own = self.contender.node();
         own.is_none_or(|own| self.watches.has_news(&own.path))
-            || self.cuts != self.contender.client().connections_lost()
+            || self.cuts != self.contender.client.connections_lost()
     }
 
     fn come_first(&mut self) {
@@ -343,12 +343,12 @@ impl Waiter {
         self.restarts += 1;
         self.is_path_checked = false;
         self.stage = Stage::Out;
-        self.watches = WatchSet::new(self.contender.client());
+        self.watches = WatchSet::new(&self.contender.client);
         self.contender.restart();
         self.contender.observed.restarted();
         match self.restarts < RESTARTS_MAX {
             true => Ok(()),
-            false => Err(LockError::NodeDeleted { path: self.contender.kind().path.clone() }),
+            false => Err(LockError::NodeDeleted { path: self.contender.kind.path.clone() }),
         }
     }
 
