@@ -20,8 +20,8 @@ use crate::ticket::{Queued, Ticket};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LockHandle {
-    client: Client,
-    kind: Arc<Kind>,
+    pub(crate) client: Client,
+    pub(crate) kind: Arc<Kind>,
     owner: Option<Owner>,
     local_queue: Option<LocalQueue>,
 }
@@ -55,7 +55,7 @@ impl LockHandle {
                 let Some(local) = &self.local_queue else {
                     let mut waiter = Waiter::new(self.contender());
                     let term = waiter.acquire().await?;
-                    return Guard::granted(waiter.into_contender(), term, permit);
+                    return Guard::granted(waiter.contender, term, permit);
                 };
                 // On the heap: waiters without a local queue do not need this memory.
                 let hold = Box::pin(local.acquire(&self.client, || self.contender())).await?;
@@ -90,7 +90,7 @@ impl LockHandle {
                 let Some(local) = &self.local_queue else {
                     let mut waiter = Waiter::new(self.contender());
                     let Some(term) = waiter.look_once().await? else { return Ok(None) };
-                    return Guard::granted(waiter.into_contender(), term, permit).map(Some);
+                    return Guard::granted(waiter.contender, term, permit).map(Some);
                 };
                 let hold = Box::pin(local.try_acquire(self.contender())).await?;
                 Ok(hold.map(|hold| Guard::of(SharedHolding::new(hold, permit))))
@@ -103,14 +103,6 @@ impl LockHandle {
         timeout: Duration,
     ) -> Result<Option<Guard>, LockError> {
         acquire_in_time(&self.client, timeout, || self.acquire(), || self.try_acquire()).await
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.kind
     }
 
     async fn enter(&self) -> Result<Entry, LockError> {
@@ -138,7 +130,7 @@ macro_rules! queue_lock {
             /// Returns the path of the lock.
             #[must_use]
             pub fn path(&self) -> &str {
-                &self.handle.kind().path
+                &self.handle.kind.path
             }
 
             /// Waits until the lock is acquired, without a time limit.
@@ -212,7 +204,7 @@ macro_rules! queue_lock {
             }
 
             pub(crate) fn client(&self) -> &zk_session::Client {
-                self.handle.client()
+                &self.handle.client
             }
         }
 

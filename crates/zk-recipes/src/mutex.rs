@@ -200,6 +200,6 @@ impl Mutex {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(self.handle.client(), self.handle.kind()).await
+        participants(&self.handle.client, &self.handle.kind).await
     }
 }

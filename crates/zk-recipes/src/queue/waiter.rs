@@ -41,7 +41,7 @@ use crate::retry::{if_exists, retry};
 ///
 /// Thousands of them may wait: each keeps all state that lives across an await.
 pub(crate) struct Waiter {
-    contender: Contender,
+    pub(crate) contender: Contender,
     watches: WatchSet,
     stage: Stage,
     /// Number of connections lost before the last list of the queue.
@@ -358,14 +358,6 @@ impl Waiter {
 
     pub(crate) fn position(&self) -> Option<&QueuePosition> {
         self.place.as_ref()
-    }
-
-    pub(crate) fn contender(&self) -> &Contender {
-        &self.contender
-    }
-
-    pub(crate) fn into_contender(self) -> Contender {
-        self.contender
     }
 }
 

@@ -145,7 +145,7 @@ impl RwLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(self.read.handle.client(), self.read.handle.kind()).await
+        participants(&self.read.handle.client, &self.read.handle.kind).await
     }
 
     /// Returns the read side, which many readers share.

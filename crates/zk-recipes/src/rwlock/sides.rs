@@ -72,5 +72,5 @@ impl WriteLock {
 
 /// Returns the contenders whose names mark them as contenders of this side.
 async fn participants_of(handle: &LockHandle) -> Result<Vec<Participant>, LockError> {
-    participants_of_side(handle.client(), handle.kind()).await
+    participants_of_side(&handle.client, &handle.kind).await
 }

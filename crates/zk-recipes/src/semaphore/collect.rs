@@ -63,7 +63,7 @@ pub(super) async fn wait(
         // Declared after the turn, so that the leases are dropped first.
         let mut leases = Leases::new(client, kinds, permits, &mut limit);
         // On the heap: of all waiters only the head of the queue needs this memory.
-        match Box::pin(leases.collect(own_turn.contender())).await? {
+        match Box::pin(leases.collect(&own_turn.contender)).await? {
             TurnOutcome::Granted(term) => return leases.into_guards(term),
             TurnOutcome::LimitTooLow => {}
             TurnOutcome::Lost => restarts += 1,
