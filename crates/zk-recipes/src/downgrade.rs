@@ -11,6 +11,7 @@ use futures::future::{Either, select};
 use zk_session::path::child;
 use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
 
+use crate::child_order::DIGITS;
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
@@ -19,9 +20,6 @@ use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::recipe::WRITE;
 use crate::retry::attempts;
-
-/// Number of digits at the end of a sequential node's name.
-const DIGITS: usize = 10;
 
 /// Length of the name of a reader's or a writer's node.
 const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;

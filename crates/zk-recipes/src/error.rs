@@ -42,11 +42,9 @@ impl From<LeaseLoss> for LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SessionEnded(end) => write!(f, "{end}"),
-            Self::LeaseDeadlinePassed => {
-                f.write_str("the ensemble did not answer within the lease")
-            }
-            Self::ProcessPaused(paused) => write!(f, "{}", LeaseLoss::ProcessPaused(*paused)),
+            Self::SessionEnded(end) => end.fmt(f),
+            Self::LeaseDeadlinePassed => LeaseLoss::DeadlinePassed.fmt(f),
+            Self::ProcessPaused(paused) => LeaseLoss::ProcessPaused(*paused).fmt(f),
             Self::NodeDeleted => f.write_str(
                 "the lock's node was deleted, by another client or because the session expired",
             ),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::child_order::DIGITS;
+
 /// Text before the sequence number in the names of a mutex's nodes.
 pub(crate) const LOCK: &str = "lock-";
 
@@ -39,7 +41,7 @@ pub enum Recipe {
 impl Recipe {
     /// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
     pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
-        let (front, number) = name.split_last_chunk::<10>()?;
+        let (front, number) = name.split_last_chunk::<DIGITS>()?;
         let recipes = [
             (LOCK, Self::Mutex),
             (LATCH, Self::Election),

@@ -34,7 +34,9 @@ pub use sort::SortedChildren;
 
 use zk_session::path::PROTECTION;
 
-use digits::{DIGITS, parse, write};
+pub(crate) use digits::DIGITS;
+
+use digits::{parse, write};
 use suffix::Suffixes;
 
 /// Returns whether a [`SequenceOrder`] accepts this lock name: it must contain a character that is

@@ -65,17 +65,13 @@ impl Client {
     /// Recipes claim the lease while one of their nodes stands for something, for example a held
     /// lock.
     pub fn claim_lease(&self) -> SessionLease {
-        SessionLease::new(self.clone())
+        self.shared.lock().claim_lease();
+        self.shared.wake();
+        SessionLease { client: self.clone() }
     }
 }
 
 impl SessionLease {
-    fn new(client: Client) -> Self {
-        client.shared.lock().claim_lease();
-        client.shared.wake();
-        Self { client }
-    }
-
     /// Returns the current term of the lease, as a [`LeaseTerm`] for a lock to depend on.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:
