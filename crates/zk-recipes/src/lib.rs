@@ -105,6 +105,7 @@ mod local_queue;
 mod lock;
 mod lock_handle;
 mod lock_kind;
+mod lock_options;
 mod metrics;
 mod multi_lock;
 mod mutex;
@@ -133,7 +134,7 @@ pub use fencing_token::FencingToken;
 pub use guard::Guard;
 pub use held_lock::HeldLock;
 pub use local_queue::LocalQueueLimits;
-pub use lock::{BoxFuture, Lock, LockGuard};
+pub use lock::{Lock, LockGuard};
 pub use lock_kind::LockKind;
 pub use metrics::{HistogramSnapshot, LockMetrics, LockMetricsSnapshot};
 pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
@@ -170,6 +171,9 @@ mod sealed {
     impl Sealed for SemaphoreGuard {}
     impl Sealed for MultiGuard {}
 }
+
+/// The future that the methods of [`Lock`] and [`LockGuard`] return.
+pub use futures::future::BoxFuture;
 
 /// The session layer, with the client that every lock needs.
 pub use zk_session as session;
