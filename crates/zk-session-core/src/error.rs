@@ -9,6 +9,7 @@ use crate::disconnect_reason::DisconnectReason;
 use crate::{LeaseImpossible, Limit, Operation, SaslFailure, TlsFailure};
 
 /// Effect of a failed request on the server.
+// Closed: callers decide for each outcome whether to repeat a request, and must know all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The server applied the request. Only its reply could not be understood.
@@ -25,6 +26,7 @@ pub type Failure = (ErrorKind, Outcome);
 
 /// Party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorOrigin {
     /// The server understood the request and rejected it, for example because the node does not
     /// exist.
@@ -40,6 +42,7 @@ pub enum ErrorOrigin {
 }
 
 /// Session on which a failed call can be repeated, from the best case to the worst.
+// Closed: callers decide for each value how to repeat a call, and must know all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryOn {
     /// Repeat the call on the same session, after a pause.

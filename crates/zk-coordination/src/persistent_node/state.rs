@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_recipes::session::{Abbreviated, Error, ErrorCode, Stat};
+use zk_recipes::session::{Abbreviated, Error, ErrorCode, Outcome, RetryOn, Stat};
 
 /// State of a [`PersistentNode`](super::PersistentNode), as of the latest reply of the ensemble.
 ///
@@ -134,6 +134,21 @@ impl PersistentNodeError {
     #[must_use]
     pub fn state(&self) -> &NodeState {
         &self.state
+    }
+
+    /// Returns on which session the call may succeed, or a new handle if this one is closed. The
+    /// node belongs to its handle, so every outcome permits a repetition.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match &self.state {
+            NodeState::Pending | NodeState::Present { .. } | NodeState::Conflict { .. } => {
+                RetryOn::SameSession
+            }
+            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => {
+                error.clone().with_outcome(Outcome::NotApplied).retry_on()
+            }
+            NodeState::Closed { error: None } => RetryOn::Never,
+        }
     }
 }
 

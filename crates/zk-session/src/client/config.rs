@@ -438,7 +438,8 @@ impl Config {
 
     fn prepare<C: Connector>(&self, connector: C) -> (Arc<Shared>, Driver<C>) {
         let seed = self.seed.unwrap_or_else(entropy);
-        let settings = Settings { seed, ..self.settings.clone() };
+        let mut settings = self.settings.clone();
+        settings.seed = seed;
         let shared = Shared::new(settings, self.connect_string.chroot(), self.name.clone());
         let driver = Driver::new(shared.clone(), connector, self.sasl.clone());
         (shared, driver)

@@ -41,6 +41,7 @@ enum Kind {
 
 /// Kind of node that is created for missing parents. Every client may read, change and delete them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParentMode {
     /// Container nodes. The server deletes a container some time after its last child was deleted.
     Containers,

@@ -42,7 +42,7 @@ pub(crate) struct Begun {
 
 impl Barriers {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
-        let Commit { zxid, session_id: session, effect } = commit;
+        let Commit { zxid, session_id: session, effect, .. } = commit;
         match effect {
             Effect::SessionClosed => {
                 self.members.retain(|_, (_, owner)| *owner != session);

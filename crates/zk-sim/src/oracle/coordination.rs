@@ -20,7 +20,7 @@ impl Oracle {
                 .iter()
                 .any(|it| path.starts_with(it))
         {
-            let Commit { zxid, session_id, effect } = commit;
+            let Commit { zxid, session_id, effect, .. } = commit;
             self.log(format_args!("{effect:?} by {session_id} at {zxid}"));
             let owner = tree.node(path).map_or(SessionId::NONE, |node| node.stat().ephemeral_owner);
             if owner != SessionId::NONE && matches!(effect, Effect::Created(_)) {

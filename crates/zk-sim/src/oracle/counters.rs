@@ -70,7 +70,7 @@ pub(crate) enum Added {
 
 impl Counters {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
-        let Commit { zxid, session_id: session, effect } = commit;
+        let Commit { zxid, session_id: session, effect, .. } = commit;
         if let Some((at, id)) = self.marked.take_if(|(at, _)| *at != zxid) {
             return Err(format!("{id} has a marker since {at}, and was not added"));
         }

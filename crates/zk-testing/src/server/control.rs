@@ -249,6 +249,7 @@ impl Ensemble {
 }
 
 /// State of a fault.
+// Closed: a fault is in force or it is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// The fault is in force.

@@ -10,6 +10,7 @@ use crate::limits::FAULT_RULES_MAX;
 
 /// How a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cut {
     /// The connection is closed in good order; the client reads the end of the stream.
     Fin,
@@ -21,6 +22,7 @@ pub enum Cut {
 
 /// Target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// Requests of one operation.
     Op(OpCode),
@@ -73,6 +75,7 @@ pub enum Action {
 }
 
 /// Fault: its target, its action and its conditions.
+// Closed: tests set the conditions of a rule in a struct expression.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Target of the fault.

@@ -159,6 +159,7 @@ pub struct Ensemble {
 }
 
 /// Action for the transport.
+// Closed: a transport must execute every output.
 #[derive(Debug)]
 pub enum Output {
     /// Send these bytes as one piece.

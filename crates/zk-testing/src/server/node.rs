@@ -9,6 +9,7 @@ use super::java_hash::JavaSet;
 
 /// Kind of a node: the event, besides a delete, that removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeKind {
     /// Only a delete removes the node.
     Persistent,

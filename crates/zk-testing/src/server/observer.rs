@@ -10,6 +10,7 @@ use super::txn::{Txn, TxnBody, TxnOp};
 
 /// Transaction that the leader has applied.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Commit<'a> {
     /// Zxid of the transaction.
     pub zxid: Zxid,

@@ -12,6 +12,7 @@ use super::hash::FastMap;
 
 /// Session, as the leader tracks it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SessionInfo {
     /// Session id.
     pub id: SessionId,

@@ -18,6 +18,7 @@ struct Modes(u8);
 
 /// WatchMode of a watch: whether it persists, and whether it covers the nodes below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WatchMode {
     /// A one-shot watch.
     Standard,
@@ -28,6 +29,7 @@ pub enum WatchMode {
 }
 
 /// One of a server's two watch tables.
+// Closed: a server has two tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchTable {
     /// Watches on the data of a node, and on its creation and deletion.
