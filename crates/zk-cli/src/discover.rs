@@ -29,8 +29,8 @@ disabled after that. On a terminal it is a table. With --json, the line of an in
 node. If there is no service or no instance, the exit status is 1.
 
 With --watch, each line begins with added, changed or removed, and a tab. The present instances come
-first. Once it watches, it waits without a limit for the ensemble. SIGINT, SIGTERM, SIGHUP and
-SIGQUIT end it, with status 0 once it watches.
+first. Once it watches, it waits without a limit for the ensemble. Any signal that it can handle ends
+it, with status 0 once it watches.
 
 The option --watch needs ZooKeeper 3.6. zk register registers an instance: the name of its node is the
 id.

@@ -22,7 +22,8 @@ protects, and have a smaller one refused there. Nothing else is safe from a hold
 
 When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
 the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM,
-SIGHUP and SIGQUIT are passed on to the command, and the lock is released. Signals reach all that the
+SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command, and the lock is held until it has
+ended. For all other signals that would end zk, the command gets SIGTERM. Signals reach all that the
 command has started, for it is a process group of its own; on a terminal, where it could not read from
 it then, only the command itself. If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the command
 runs on without the lock.
@@ -90,7 +91,7 @@ SIGKILL; see --kill-after. When the command ends by itself, the next candidate l
 status is that of the command, or 74 if the leadership was lost before its release. It is 69 if no first
 session can be opened; later the candidate waits without a limit for the ensemble. The environment and
 the signals of the command are those of zk lock; see zk lock --help. A candidate that does not lead ends
-at each of these signals, also at SIGHUP.
+at each of these signals.
 
 zk participants lists the leader and the other candidates. Java services use the same nodes with
 LeaderLatch. There the id of this candidate is its address, host, process and name, with spaces in

@@ -81,7 +81,7 @@ pub(crate) async fn run(
                 output.note(&error.to_string());
             }
         }
-        _ = signals.next() => {}
+        () = signals.next_ending() => {}
     }
     sessions.close().await;
     ended

@@ -36,11 +36,11 @@ event at that moment may appear twice. Before ZooKeeper 3.9, so may the last cha
 
 The command reconnects, and opens a new session when one expires, with a line on standard error; then
 it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT,
-SIGTERM, SIGHUP and SIGQUIT end it, with status 0 once it watches.
+SIGTERM and all other signals that can end a process end it, with status 0 once it watches.
 
 CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
 Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When
-one of these signals arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
+a signal arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
 
 Examples:
   zk watch /app/config --data
