@@ -217,7 +217,7 @@ async fn operate(
         Command::Find(find) => find::find(client, retry, find, output).await,
         Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
         Command::Count { path } => subtree::count(client, retry, path, output).await,
-        Command::Counter(counter) => counter::run(client, counter, output).await,
+        Command::Counter(counter) => counter::run(client, retry, counter, output).await,
         Command::Barrier(args) => barrier::run(sessions, client, args, output).await,
         Command::Discover(args) => discover::list(client, retry, args, output).await,
         Command::Export { path } => {
