@@ -30,6 +30,33 @@ fn reconfig_removes_a_server() {
     assert_eq!(zk.ok(&["config"]), left);
 }
 
+/// The example of the help, with the id of a follower and the address of the ensemble.
+#[test]
+fn example_of_reconfig_runs() {
+    // The password of `super` is `SECRET`.
+    let hash = "super:QRiNHvfZS02Hpp+AhzT6Hj1qvVE=";
+    let settings = Settings::default()
+        .tick_ms(500)
+        .config("reconfigEnabled", "true")
+        .jvm_flag(format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={hash}"));
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let leader = ensemble.server(ensemble.leader().unwrap()).address().to_string();
+    let leaving = ensemble.server(ensemble.follower().unwrap()).address().to_string();
+    let zk = Zk::new(leader);
+    let members = zk.ok(&["config"]);
+    let leaving = members.lines().find(|line| line.contains(&leaving)).unwrap();
+    let id = leaving.split('\t').next().unwrap();
+
+    let help = zk.ok(&["reconfig", "--help"]);
+    let example = help.lines().find(|line| line.starts_with("  zk ")).unwrap();
+    assert!(example.contains(" --remove 3 "), "{example}");
+    let example = example.replace(" --remove 3 ", &format!(" --remove {id} "));
+    let ended = zk.shell(&example).output().unwrap();
+    let said = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+    assert!(ended.status.success() && said.contains("zk4:2181"), "{example}: {said}");
+    assert!(!said.contains(leaving), "{example}: {said}");
+}
+
 #[test]
 fn reconfig_tells_what_the_servers_need() {
     let Some(zk) = zk("reconfig") else { return };
