@@ -292,6 +292,8 @@ Example:
 
     /// Print a node and all below it as JSON lines: data and access control lists.
     ///
+    /// The last line has the number of nodes. zk import refuses an input with fewer of them.
+    ///
     /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
     /// do not tell clients which nodes are containers or have a time to live. Nodes that change
     /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
@@ -309,8 +311,12 @@ Examples:
     ///
     /// A node that exists with the same data stays as it is, so an interrupted import can be
     /// repeated. A create whose answer is lost is repeated, too. A node that exists with other data
-    /// ends the import. A line with "kind":"container", or with "kind":"ttl" and "ttl_ms", creates
-    /// such a node.
+    /// ends the import; one with another access control list is named. A line with
+    /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
+    ///
+    /// The list of a parent may deny the creation of its children. Such a parent has an entry more
+    /// until the end of the import, with the permissions ca: that of the presented credentials or,
+    /// without any, of the address of this machine. The lines must be in the order of zk export.
     #[command(after_help = "\
 Examples:
   zk import /app < app.jsonl
@@ -318,7 +324,7 @@ Examples:
     Import {
         /// The node below which they are created; its parent must exist.
         path: String,
-        /// Replace the data of nodes that exist; their access control lists stay.
+        /// Replace the data and the access control lists of nodes that exist.
         #[arg(long)]
         overwrite: bool,
     },

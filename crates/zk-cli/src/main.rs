@@ -14,6 +14,7 @@ mod ensemble;
 mod failure;
 mod find;
 mod holders;
+mod import;
 mod lock;
 mod lock_args;
 mod man;
@@ -225,7 +226,7 @@ async fn operate(
             exported.map_err(Failure::of_stream)
         }
         Command::Import { path, overwrite } => {
-            transfer::import(client, path, *overwrite, output).await.map_err(Failure::of_stream)
+            import::import(client, path, *overwrite, output).await.map_err(Failure::of_stream)
         }
         Command::Sync { path } => {
             retry.run(|client| client.sync(path)).await?;

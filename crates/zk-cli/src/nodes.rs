@@ -141,6 +141,7 @@ pub(crate) async fn delete_recursive(
         delete_branch(retry, path, version, &mut progress).await
     };
     let ended = ended.await;
+    progress.hide();
     ended.map_err(|error| deletion_failure(error).with_deleted(progress.done()))?;
     tell_deleted(path, progress.done(), output)
 }

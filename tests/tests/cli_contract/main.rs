@@ -31,6 +31,7 @@ mod shells;
 mod signals;
 mod top;
 mod transactions;
+mod transfer;
 mod watch;
 
 use std::time::Duration;
