@@ -87,6 +87,23 @@ pub(crate) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<S
     rows.iter().map(line).collect()
 }
 
+/// Returns the rows as [`aligned`] does. If they are wider than `width`, it leaves out the columns in
+/// this order, as many as it takes.
+pub(crate) fn fitted<const COLUMNS: usize>(
+    rows: &mut [[String; COLUMNS]],
+    left_out: &[usize],
+    width: usize,
+) -> Vec<String> {
+    for column in left_out {
+        let lines = aligned(rows);
+        if lines.iter().all(|line| line.chars().count() <= width) {
+            return lines;
+        }
+        rows.iter_mut().for_each(|row| row[*column].clear());
+    }
+    aligned(rows)
+}
+
 fn cut(cell: &str) -> String {
     match cell.char_indices().nth(CELL_MAX) {
         Some((end, _)) => format!("{}…", &cell[..end]),

@@ -12,7 +12,7 @@ use zk_recipes::session::{
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
-use crate::output::{Output, aligned, data_json, data_text};
+use crate::output::{Output, data_json, data_text, fitted};
 
 /// A contender, and its part in the lock.
 pub(crate) struct Listed {
@@ -175,14 +175,7 @@ pub(crate) fn table(participants: &[Listed], now: SystemTime, width: usize) -> V
     }
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(participants.iter().enumerate().map(|(at, listed)| row(at, listed, now)));
-    for column in LEFT_OUT {
-        let lines = aligned(&rows);
-        if lines.iter().all(|line| line.chars().count() <= width) {
-            return lines;
-        }
-        rows.iter_mut().for_each(|row| row[column].clear());
-    }
-    aligned(&rows)
+    fitted(&mut rows, &LEFT_OUT, width)
 }
 
 const COLUMNS: usize = 9;
@@ -260,6 +253,7 @@ fn now() -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::aligned;
 
     #[test]
     fn long_data_is_cut_in_a_table() {

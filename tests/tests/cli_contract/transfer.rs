@@ -1,7 +1,12 @@
 //! Tests of `zk export` and `zk import`: access control lists, repetitions, and incomplete input.
 
-use zk_tests::{Ended, Zk};
+use std::fmt::Write as _;
+use std::fs;
 
+use zk_testing::TestServer;
+use zk_tests::{Ended, Scratch, Zk};
+
+use crate::screen::Screen;
 use crate::{LIMIT, expect_failure, zk};
 
 fn import(zk: &Zk, root: &str, lines: &str, options: &[&str]) -> Ended {
@@ -100,4 +105,25 @@ fn incomplete_input_is_told() {
     let twice = import(&zk, "/to", &exported.repeat(2), &[]);
     assert_eq!((twice.code(), twice.stderr.as_str()), (Some(0), ""), "{twice:?}");
     assert_eq!(twice.stdout, "6 nodes imported, 6 of which existed\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_removed_before_the_result() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    // It takes a while, and shows its progress.
+    let mut lines = String::from("{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:r\"]}\n");
+    for number in 1..3000 {
+        let acl = "\"acl\":[\"world:anyone:cdrwa\"]";
+        writeln!(lines, "{{\"path\":\"/{number}\",\"data\":null,{acl}}}").unwrap();
+    }
+    let scratch = Scratch::new();
+    fs::write(scratch.path("lines"), lines + "{\"nodes\":3000}\n").unwrap();
+    let import = format!("zk import /a <{}", scratch.path("lines").display());
+    let screen = Screen::start(&zk, &import);
+    screen.shows("3000 nodes imported, 0 of which existed", 1);
+    let printed = screen.printed();
+    let (before, _) = printed.split_once("3000 nodes imported, 0").unwrap();
+    assert!(before.contains(" nodes imported"), "{printed:?}");
+    assert!(before.ends_with("\r\u{1b}[K"), "{printed:?}");
 }
