@@ -37,37 +37,37 @@ use crate::watch::WatchArgs;
     subcommand_required = true,
     after_help = "\
 Examples:
-  zk lock /locks/backup -- ./backup.sh        run a command while holding a lock
-  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
-  zk participants /locks/backup               who holds it, who waits
-  zk top /locks                               all locks below a path, live
-  zk doctor                                   is this ensemble well?
-  zk semaphore /licences --permits 3 -- ./solve           at most three at a time
-  zk multilock /locks/from /locks/to -- ./transfer        all of them or none
-  zk register /services/web/a 10.0.0.7:8080 -- ./serve    a node while the command runs
+  zk lock /locks/backup -- ./backup.sh           run a command under a lock
+  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'it is held'
+  zk participants /locks/backup                  who holds it, who waits
+  zk top /locks                                  all locks, live
+  zk doctor                                      is this ensemble well?
+  zk semaphore /licences --permits 3 -- ./solve  at most three at a time
+  zk multilock /locks/a /locks/b -- ./transfer   all of them or none
+  zk register /services/web/a h:80 -- ./serve    a node while it runs
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
   zk get /app/logo | zk set /app/logo.old -
   ZK_AUTH=digest:alice:secret zk create /mine --acl auth::cdrwa
-  zk --connect tls://zk1:2281 --cacert ca.pem ls /        over TLS
-  zk server                                   an in-memory ZooKeeper, for development only
+  zk --connect tls://zk1:2281 --cacert ca.pem ls /
+  zk server                                      a ZooKeeper in memory
 
 Exit status:
   that of the command run under a lock, or 0
-  1   an error, with one line on standard error; also if the command cannot be started
-  64  the command line cannot be understood
-  69  the ensemble cannot be reached
-  74  the lock was lost while the command ran
-  75  the lock was not acquired, or the barrier not removed, in time
-  78  another kind of lock uses the path, which would not exclude this one
-  128+N  signal N ended the command, or zk while it waited: 130 for SIGINT, 143 for SIGTERM
+  1      an error, told by one line on standard error
+  64     the command line cannot be understood
+  69     the ensemble cannot be reached
+  74     the lock was lost while the command ran
+  75     the lock was not acquired, or the barrier not removed, in time
+  78     another kind of lock uses the path, and would not exclude this one
+  128+N  signal N ended the command, or zk while it waited: 130 for SIGINT
 
-If zk gets SIGINT and would end with 130, it dies by SIGINT after its clean-up. A shell shows 130 for it,
+If zk gets SIGINT and would end with 130, it dies by SIGINT after its clean-up. A shell shows 130 for it, \
 and ends loops and scripts.
 
-A command goes on after a lost connection. It repeats a request, if need be in another session, if the
-server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens
-no session in 10 s (see --retry), or answers no request for twice the session timeout (at least 10 s,
-at most 2 minutes). A command waits without a limit for a lock that others hold, unless --timeout sets
+A command goes on after a lost connection. It repeats a request, if need be in another session, if the \
+server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens \
+no session in 10 s (see --retry), or answers no request for twice the session timeout (at least 10 s, \
+at most 2 minutes). A command waits without a limit for a lock that others hold, unless --timeout sets \
 one."
 )]
 pub(crate) struct Args {
@@ -581,6 +581,21 @@ mod tests {
     #[test]
     fn clap_definition_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    /// Paragraphs broken by hand are ragged on terminals of other widths, and so are long examples.
+    #[test]
+    fn help_has_whole_paragraphs_and_short_examples() {
+        let zk = Args::command();
+        for command in std::iter::once(&zk).chain(zk.get_subcommands()) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            let lines: Vec<&str> = text.lines().collect();
+            let broken = lines.windows(2).find(|two| is_text(two[0]) && is_text(two[1]));
+            assert_eq!(broken, None, "zk {}", command.get_name());
+            let long = lines.iter().find(|line| !is_text(line) && line.chars().count() > 75);
+            assert_eq!(long, None, "zk {}", command.get_name());
+        }
     }
 
     #[test]

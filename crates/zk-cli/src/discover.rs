@@ -23,23 +23,23 @@ use crate::subtree::read_each;
 /// The `discover` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without SERVICE, each line is the name of a service, a tab, and the number of its instances. With it,
-each line is an instance: its id, a tab, and its address. A disabled instance has a tab and the word
-disabled after that. On a terminal it is a table. With --json, the line of an instance is the JSON of its
+Without SERVICE, each line is the name of a service, a tab, and the number of its instances. With it, \
+each line is an instance: its id, a tab, and its address. A disabled instance has a tab and the word \
+disabled after that. On a terminal it is a table. With --json, the line of an instance is the JSON of its \
 node. If there is no service or no instance, the exit status is 1.
 
-With --watch, each line begins with added, changed or removed, and a tab. The present instances come
-first. Once it watches, it waits without a limit for the ensemble. Any signal that it can handle ends
+With --watch, each line begins with added, changed or removed, and a tab. The present instances come \
+first. Once it watches, it waits without a limit for the ensemble. Any signal that it can handle ends \
 it, with status 0 once it watches.
 
-The option --watch needs ZooKeeper 3.6. zk register registers an instance: the name of its node is the
+The option --watch needs ZooKeeper 3.6. zk register registers an instance: the name of its node is the \
 id.
 
 Examples:
   zk discover
   zk discover web --json
   zk discover web --base /services --watch
-  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\",\"address\":\"h\",\"port\":80}' -- ./serve.sh")]
+  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\"}' -- ./serve.sh")]
 pub(crate) struct Discover {
     /// The service; without it, the services are listed.
     service: Option<String>,

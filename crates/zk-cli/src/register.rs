@@ -21,15 +21,15 @@ use crate::signals::{Signals, number};
 /// The `register` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The node is ephemeral. It exists before the command starts, and is deleted after the command has ended.
-While the command runs, the node is created again whenever it is lost: when its session has expired, and
+The node is ephemeral. It exists before the command starts, and is deleted after the command has ended. \
+While the command runs, the node is created again whenever it is lost: when its session has expired, and \
 when somebody deletes it. The command runs on meanwhile. Missing parents are created as containers.
 
-If another process has a node at the path, zk register waits until that node is gone, and does not change
+If another process has a node at the path, zk register waits until that node is gone, and does not change \
 it. A process that is killed leaves its node until its session expires.
 
-The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit
-status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects
+The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit \
+status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects \
 the creation.
 
 Java services use the same node with PersistentNode; below a group, it is a GroupMember.

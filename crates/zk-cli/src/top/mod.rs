@@ -34,17 +34,17 @@ use crate::signals::Signals;
 /// The `top` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A line shows the lock, its kind, the name, host and process of the first in line, since when it is in
-the queue, the number of waiters, how long the first of them waits, and the hand-offs a second: the
-contenders that have left the queue since the last look. Times run from the clock of the ensemble to
+A line shows the lock, its kind, the name, host and process of the first in line, since when it is in \
+the queue, the number of waiters, how long the first of them waits, and the hand-offs a second: the \
+contenders that have left the queue since the last look. Times run from the clock of the ensemble to \
 that of this machine. A lock that was seen stays for a minute after its last use.
 
-On a terminal, the arrow keys, PgUp, PgDn, Home and End select a lock, and enter shows its queue. The
-key s sorts by longest wait, waiters, hand-offs or path, and / begins a filter of paths. Esc goes back,
+On a terminal, the arrow keys, PgUp, PgDn, Home and End select a lock, and enter shows its queue. The \
+key s sorts by longest wait, waiters, hand-offs or path, and / begins a filter of paths. Esc goes back, \
 and q quits. Elsewhere the table is printed once, or N times.
 
-Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the
-path, and reads two nodes of each lock, and those of the permits that the first waiter of a semaphore
+Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the \
+path, and reads two nodes of each lock, and those of the permits that the first waiter of a semaphore \
 waits for: on a large tree give a path near the locks. On a narrow terminal, columns are left out.
 
 Examples:

@@ -25,21 +25,21 @@ use crate::signals::{Signals, number};
 /// The `watch` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or NodeChildrenChanged, and the
-path. The node need not exist. Without --recursive, several quick changes may appear as one; the last
+Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or NodeChildrenChanged, and the \
+path. The node need not exist. Without --recursive, several quick changes may appear as one; the last \
 line always matches the node as it is.
 
-With --recursive the events are those of every node, and a created or deleted child is an event of its
-own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins. After a lost
-connection it reads them again, and prints the events that lead from the old state to the new one. An
+With --recursive the events are those of every node, and a created or deleted child is an event of its \
+own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins. After a lost \
+connection it reads them again, and prints the events that lead from the old state to the new one. An \
 event at that moment may appear twice. Before ZooKeeper 3.9, so may the last change of each node.
 
-The command reconnects, and opens a new session when one expires, with a line on standard error; then
-it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT,
+The command reconnects, and opens a new session when one expires, with a line on standard error; then \
+it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT, \
 SIGTERM and all other signals that can end a process end it, with status 0 once it watches.
 
-CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
-Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When
+CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input. \
+Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When \
 a signal arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
 
 Examples:
