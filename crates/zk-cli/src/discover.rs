@@ -1,7 +1,6 @@
 //! `zk discover`: services and their instances, on the nodes and the JSON of Curator's
 //! `ServiceDiscovery`.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::{IsTerminal, stdout};
@@ -19,6 +18,7 @@ use crate::output::{Output, aligned, data_text};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
 use crate::subtree::read_each;
+use crate::watch_notes::WatchNotes;
 
 /// The `discover` command.
 #[derive(Debug, ClapArgs)]
@@ -88,10 +88,10 @@ pub(crate) async fn follow(
     let path = args.path()?;
     let mut signals = Signals::new()?;
     sessions.keep_trying();
-    let has_begun = Cell::new(false);
+    let notes = WatchNotes::new(&path, output);
     let ended = tokio::select! {
-        failure = follow_sessions(&mut sessions, &path, &has_begun, output) => Err(failure),
-        signal = signals.next() => match has_begun.get() {
+        failure = follow_sessions(&mut sessions, &path, &notes, output) => Err(failure),
+        signal = signals.next() => match notes.has_begun() {
             true => Ok(0), // the intended end of this command
             false => Err(Failure::interrupted(number(signal))),
         }
@@ -195,7 +195,7 @@ fn lines<const COLUMNS: usize>(
 async fn follow_sessions(
     sessions: &mut Sessions,
     path: &str,
-    has_begun: &Cell<bool>,
+    notes: &WatchNotes<'_>,
     output: Output,
 ) -> Failure {
     let mut told = Nodes::default();
@@ -204,16 +204,12 @@ async fn follow_sessions(
             Ok(client) => client,
             Err(failure) => return failure,
         };
-        let begin = || {
-            if !has_begun.replace(true) {
-                output.note(&format!("watching {path}"));
-            }
-        };
-        let Err(failure) = follow_session(&client, path, &mut told, begin, output).await;
+        let Err(failure) = follow_session(&client, path, &mut told, notes, output).await;
         sessions.count_answers();
         if !failure.starts_over() || !sessions.may_go_on() {
             return failure;
         }
+        notes.lost();
     }
 }
 
@@ -222,7 +218,7 @@ async fn follow_session(
     client: &Client,
     path: &str,
     told: &mut Nodes,
-    begin: impl FnOnce(),
+    notes: &WatchNotes<'_>,
     output: Output,
 ) -> Result<Infallible, Failure> {
     let retry = &Sessions::endless_retry(client);
@@ -231,7 +227,7 @@ async fn follow_session(
     let hint = "--watch needs ZooKeeper 3.6";
     let mut stream =
         watched.map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, hint))?;
-    begin();
+    notes.begin();
     let mut news = Some(WatchStreamItem::Gap);
     loop {
         match news {

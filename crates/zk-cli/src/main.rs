@@ -36,6 +36,7 @@ mod usage_error;
 mod verbose;
 mod verbose_log;
 mod watch;
+mod watch_notes;
 
 use std::process::ExitCode;
 

@@ -277,6 +277,53 @@ async fn watcher_goes_on_after_data_that_it_may_not_read() {
     says(&watcher, &expected);
 }
 
+/// The servers are gone for longer than the session timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_sessions_are_told_before_the_servers_are_back() {
+    let (server, zk) = start().await;
+    for path in ["/a", "/services/web"] {
+        zk.ok(&["create", path, "--parents"]);
+    }
+    let command = ["--", "sh", "-c", "echo runs; exec cat"];
+    let lost = "the session has ended; waiting for another one\n";
+    let again = "the session had ended; watching";
+    let mut running = [
+        (&["watch", "/a"][..], lost, again),
+        (&["watch", "/a", "-R"], lost, again),
+        (&["discover", "web", "--watch"], lost, again),
+        (
+            &[&["register", "/r"], &command[..]].concat(),
+            "zk: /r: the node was lost; creating it again\n",
+            "zk: /r: registered again\n",
+        ),
+    ]
+    .map(|(line, lost, again)| (zk.start(line), lost, again));
+    let says = |command: &Running, text: &str| {
+        poll(LIMIT, || (command.stderr() + &command.stdout()).contains(text).then_some(()))
+            .unwrap_or_else(|| panic!("no {text}: {}", command.stderr()));
+    };
+    for (command, ..) in &running[..3] {
+        says(command, "watching");
+    }
+    says(&running[3].0, "runs");
+    server.refuse_connects(0);
+    server
+        .with(|truth| truth.sessions().map(|it| it.id).collect::<Vec<_>>())
+        .into_iter()
+        .for_each(|session| server.connection_of(session).cut(Cut::Rst));
+    for (command, lost, _) in &running {
+        says(command, lost);
+        assert_eq!(command.stderr().matches(lost).count(), 1, "{}", command.stderr());
+    }
+    server.accept_connects(0);
+    for (command, _, again) in &mut running {
+        says(command, again);
+        assert_eq!(command.stderr().matches(*again).count(), 1, "{}", command.stderr());
+        command.end_input();
+        command.signal("TERM");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn candidate_leads_again_after_a_long_outage() {
     let (server, zk) = start().await;

@@ -8,7 +8,6 @@ mod node;
 mod reaction;
 mod subtree;
 
-use std::cell::Cell;
 use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
@@ -21,6 +20,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
+use crate::watch_notes::WatchNotes;
 
 /// The `watch` command.
 #[derive(Debug, ClapArgs)]
@@ -73,8 +73,8 @@ pub(crate) async fn run(
     sessions.keep_trying();
     let ending = Ending::default();
     let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
-    let has_begun = Cell::new(false);
-    let watched = Watched { path: &args.path, reaction, has_begun: &has_begun };
+    let notes = WatchNotes::new(&args.path, output);
+    let watched = Watched { path: &args.path, reaction, notes: &notes };
     let mut following = Box::pin(follow(&mut sessions, &watched, args.recursive));
     let result = tokio::select! {
         failure = &mut following => Err(failure),
@@ -83,7 +83,7 @@ pub(crate) async fn run(
                 // The command that runs is ended first.
                 following.as_mut().await;
             }
-            match has_begun.get() {
+            match notes.has_begun() {
                 true => Ok(0), // the intended end of this command
                 false => Err(Failure::interrupted(number(signal))),
             }
@@ -98,23 +98,14 @@ pub(crate) async fn run(
 struct Watched<'a> {
     path: &'a str,
     reaction: Reaction<'a>,
-    has_begun: &'a Cell<bool>,
+    notes: &'a WatchNotes<'a>,
 }
 
 impl Watched<'_> {
-    /// Tells that the watches are set.
-    fn begin(&self) {
-        let path = self.path;
-        self.reaction.output.note(&match self.has_begun.replace(true) {
-            false => format!("watching {path}"),
-            true => format!("the session had ended; watching {path} in a new one"),
-        });
-    }
-
     /// Returns a handle for requests. Once the watches were set, it waits for the ensemble without a
     /// limit.
     fn retry(&self, client: &Client) -> Retry {
-        match self.has_begun.get() {
+        match self.notes.has_begun() {
             true => Sessions::endless_retry(client),
             false => Sessions::retry(client),
         }
@@ -136,5 +127,6 @@ async fn follow(sessions: &mut Sessions, watched: &Watched<'_>, recursive: bool)
         if !failure.starts_over() || !sessions.may_go_on() {
             return failure;
         }
+        watched.notes.lost();
     }
 }

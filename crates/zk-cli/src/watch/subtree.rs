@@ -49,7 +49,7 @@ impl SubtreeWatch {
             .map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, NEEDS))?;
         let now = self.read(client, retry, watched.path).await?;
         sessions.was_answered();
-        watched.begin();
+        watched.notes.begin();
         let retry = &watched.retry(client);
         self.tell_changes(now, watched, retry).await?;
         loop {
