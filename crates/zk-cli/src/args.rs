@@ -412,8 +412,8 @@ Example:
     /// warning or error, the server, and the finding itself. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     ///
-    /// A server that is twice in the connect string is a warning, and so is a voting member of the
-    /// ensemble that is not in it. The last line tells whether a majority serves; its JSON has the
+    /// A server that is twice in the connect string is a warning. So are a voting member of the ensemble
+    /// that is not in it, a server in it that is no member, and a server in memory. The last line tells whether a majority serves; its JSON has the
     /// field majority, true or false. If the servers are not of one ensemble, it tells that instead.
     /// A lost member and a lost majority both end with status 69.
     #[command(after_help = "\

@@ -177,7 +177,7 @@ async fn examine(
     operations(host, &client, report).await?;
     if !report.has_members {
         report.has_members = true;
-        for finding in members::missing(&client, listed).await {
+        for finding in members::differences(&client, listed).await {
             report.add(finding)?;
         }
     }

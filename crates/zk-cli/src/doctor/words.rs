@@ -24,11 +24,19 @@ pub(super) async fn version(
         report.tell(Level::Note, host, text.to_owned())?;
         return Ok(None);
     };
+    let is_in_memory = version.contains(IN_MEMORY);
     let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
     let level = if mode == "read-only" { Level::Warning } else { Level::Ok };
     report.tell(level, host, format!("version {version}, {mode}"))?;
+    if is_in_memory {
+        let text = "a server of zk-testing, in memory: it keeps no node when it ends";
+        report.tell(Level::Warning, host, text.to_owned())?;
+    }
     Ok(Some(mode))
 }
+
+/// Part of the version that the servers of `zk-testing` tell.
+const IN_MEMORY: &str = "-zk-testing";
 
 /// Returns whether the server serves requests, if it tells.
 pub(super) async fn is_serving(door: &Door<'_>, host: &Host) -> Option<bool> {
