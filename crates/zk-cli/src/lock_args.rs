@@ -141,7 +141,8 @@ pub(crate) struct Company {
 /// The `semaphore` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-All who use the semaphore should say the same MAX: ZooKeeper does not know it. Permits are given to \
+All who use the semaphore should say the same MAX: ZooKeeper does not know it, and nobody notices a \
+difference. The largest MAX is the number of permits that are held at once. Permits are given to \
 those who came first, and N at once to one at a time, so nobody waits for somebody who waits.
 
 The command's environment has ZK_LOCK_NODE, the path of the permit's node, and ZK_FENCING_TOKEN, its \

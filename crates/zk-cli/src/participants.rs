@@ -103,22 +103,25 @@ pub(crate) async fn tell_why_empty(
     is_semaphore: bool,
     output: Output,
 ) -> Result<(), Failure> {
+    let nobody = "nobody holds a lock there, or waits for one";
     let names = match retry.get_children(path).await {
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
             // Servers remove the path of a lock that nobody uses, so this is no error.
-            output.note(&format!(
-                "{path} does not exist: nobody holds a lock there, or waits for one"
-            ));
+            output.note(&format!("{path} does not exist: {nobody}"));
             return Ok(());
         }
         listed => listed?.names,
     };
     let has = |wanted: &str| names.names().any(|name| name.contains(wanted));
-    if !is_semaphore && has("leases") {
-        output.note(&format!("{path} is a semaphore; see --semaphore"));
+    output.note(&if !is_semaphore && has("leases") {
+        format!("{path} is a semaphore; see --semaphore")
     } else if is_semaphore && !has("leases") && !names.is_empty() {
-        output.note(&format!("{path} is not a semaphore"));
-    }
+        format!("{path} is not a semaphore")
+    } else if names.is_empty() || is_semaphore {
+        format!("{path} has no contenders: {nobody}")
+    } else {
+        format!("{path} is not a lock: the nodes below it are no contenders")
+    });
     Ok(())
 }
 

@@ -145,8 +145,11 @@ impl Sessions {
         let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
-                Ok(opened) => opened?,
-                Err(_) => return Err(Failure::no_session(&self.servers)),
+                Ok(Ok(client)) => client,
+                Ok(Err(error)) => return Err(Failure::from(error).after_a_session()),
+                Err(_) => {
+                    return Err(Failure::no_session(&self.servers, left).after_a_session());
+                }
             },
             None => {
                 let config = self.config.clone().connect_timeout(left);
@@ -178,7 +181,7 @@ impl Sessions {
         deadline: Option<Instant>,
     ) -> Result<SessionManager, Failure> {
         self.open(deadline).await?;
-        self.manager.clone().ok_or_else(|| Failure::no_session(&self.servers))
+        self.manager.clone().ok_or_else(|| Failure::silent(&self.servers))
     }
 
     /// Runs `work`, and fails if the ensemble is silent for too long.

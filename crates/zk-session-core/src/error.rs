@@ -335,13 +335,15 @@ pub const TRANSIENT_CODES: [ErrorCode; 5] = [
 ];
 
 impl Error {
-    /// Returns true if only the chroot can be missing. The parent of a top-level node is the root,
-    /// which always exists.
+    /// Returns true if only the chroot can be missing: the root always exists, and it is the parent of
+    /// a top-level node.
     fn is_below_nothing(&self) -> bool {
-        let at_the_top = |path: &str| path.len() > 1 && path.rfind('/') == Some(0);
-        let created =
-            |(operation, path): &(&str, String)| *operation == "create" && at_the_top(path);
-        self.code() == Some(ErrorCode::NO_NODE) && self.inner.context.as_ref().is_some_and(created)
+        let at_the_top = |path: &str| path.rfind('/') == Some(0);
+        let is_root_missing = |(operation, path): &(&str, String)| {
+            path == "/" || *operation == "create" && at_the_top(path)
+        };
+        self.code() == Some(ErrorCode::NO_NODE)
+            && self.inner.context.as_ref().is_some_and(is_root_missing)
     }
 }
 
@@ -551,13 +553,14 @@ mod tests {
     }
 
     #[test]
-    fn missing_chroot_is_named_in_create_error() {
+    fn missing_chroot_is_named_in_the_error() {
         let missing = |operation, path: &str| {
             Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE))
                 .on(operation, path)
                 .to_string()
         };
         assert_eq!(missing("create", "/a"), "create /a: NoNode (-101); the chroot does not exist");
+        assert_eq!(missing("getData", "/"), "getData /: NoNode (-101); the chroot does not exist");
         assert_eq!(missing("create", "/a/b"), "create /a/b: NoNode (-101)");
         assert_eq!(missing("getData", "/a"), "getData /a: NoNode (-101)");
     }

@@ -277,6 +277,21 @@ async fn watcher_goes_on_after_data_that_it_may_not_read() {
     says(&watcher, &expected);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn waiter_tells_that_its_session_has_ended() {
+    let (server, zk) = start().await;
+    zk.ok(&["barrier", "/b", "--set"]);
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    let waits = zk.option("--retry", "1").start(&["--verbose", "barrier", "/b"]);
+    poll(LIMIT, || waits.stderr().contains("session 0x").then_some(())).expect("no session");
+    server.refuse_connects(0);
+    assert!(server.expire(session_beside(&server, &other)));
+    let ended = waits.wait(LIMIT);
+    let last = ended.stderr.lines().last().unwrap();
+    let says = "zk: the session has ended, and no other one is open: connect to 127.0.0.1:";
+    assert!(ended.code() == Some(69) && last.starts_with(says), "{ended:?}");
+}
+
 /// The servers are gone for longer than the session timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_sessions_are_told_before_the_servers_are_back() {
