@@ -84,7 +84,7 @@ pub(crate) struct Args {
     )]
     pub(crate) connect: String,
 
-    /// How long the session outlives this process, if the process dies.
+    /// How long the session outlives this process, if the process dies; at least 0.1.
     ///
     /// A lock survives a shorter interruption of the connection. The server limits the
     /// value to its own bounds.
@@ -93,7 +93,7 @@ pub(crate) struct Args {
         global = true,
         value_name = "SECONDS",
         default_value = "10",
-        value_parser = positive_seconds
+        value_parser = session_seconds
     )]
     pub(crate) session_timeout: Duration,
 
@@ -113,6 +113,13 @@ pub(crate) struct Args {
     /// connections and the command is not one that waits for a lock.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) retry: Option<Duration>,
+
+    /// Also read from a server that has lost the majority.
+    ///
+    /// What it returns may be out of date by any amount. It refuses writes, locks and sync. Servers
+    /// do this only with readonlymode.enabled=true. Servers of a majority are preferred.
+    #[arg(long, global = true)]
+    pub(crate) read_only: bool,
 
     #[command(flatten)]
     pub(crate) security: Security,
@@ -164,7 +171,8 @@ Example:
     /// address only.
     ///
     /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
-    /// path of a lock that nobody uses. A line on standard error tells it.
+    /// path of a lock that nobody uses. A line on standard error tells it, as it does if the path is not
+    /// one of a lock.
     #[command(after_help = "\
 Examples:
   zk participants /locks/report
@@ -203,6 +211,7 @@ Examples:
 Examples:
   zk set /app/config '{\"a\":2}'
   zk set /app/config '{\"a\":2}' --version 0
+  zk set /app/state ready --create
   zk set /app/logo --file logo.png
   zk get /app/config | zk set /app/logo -")]
     Set {
@@ -213,6 +222,9 @@ Examples:
         /// Only if the data's version is this one.
         #[arg(long, value_name = "N")]
         version: Option<i32>,
+        /// Create the node if it does not exist. Its parent must exist.
+        #[arg(long, conflicts_with = "version")]
+        create: bool,
     },
 
     /// Delete a node.
@@ -374,10 +386,11 @@ Example:
         path: String,
     },
 
-    /// Replace a node's access control list.
+    /// Replace the access control list of a node, or of a node and all below it.
     #[command(after_help = "\
-Example:
-  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa")]
+Examples:
+  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa
+  zk setacl /app world:anyone:cdrwa --recursive")]
     Setacl {
         /// The node.
         path: String,
@@ -385,8 +398,13 @@ Example:
         #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = acl::entry)]
         acl: Vec<Acl>,
         /// Only if the list's version (aversion) is this one.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", conflicts_with = "recursive")]
         version: Option<i32>,
+        /// Also for all nodes below it, from the leaves up.
+        ///
+        /// /zookeeper is left out, if the node is / without a chroot.
+        #[arg(long, short = 'R')]
+        recursive: bool,
     },
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
@@ -563,6 +581,16 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .filter(|duration| *duration <= Duration::from_secs(60 * 60 * 24 * 365))
         .ok_or_else(|| "write a number of seconds such as 5 or 0.5, at most a year".to_owned())
 }
+
+/// Parses a session timeout. With a shorter one, no server could renew the lease of a lock in time.
+fn session_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|time| *time >= SESSION_TIMEOUT_MIN)
+        .ok_or_else(|| "write a number of seconds from 0.1 to a year".to_owned())
+}
+
+const SESSION_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
 /// Parses a time that is not zero.
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {

@@ -8,15 +8,14 @@ use std::io::{BufRead, stdin};
 use std::time::Duration;
 
 use serde_json::json;
-use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorCode, Outcome, Perms, path::parent,
-};
+use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, Perms, path::parent};
 
 use crate::acl;
-use crate::failure::{Failure, is_end};
+use crate::failure::Failure;
 use crate::output::{Output, data_text};
 use crate::progress::Progress;
-use crate::sessions::{Sessions, clock, patience};
+use crate::repeat::repeat;
+use crate::sessions::Sessions;
 use crate::transfer::{Kind, Line, Node};
 
 /// Creates the nodes of standard input below `root`. Nodes that exist with the same data stay as
@@ -303,28 +302,6 @@ fn absolute(root: &str, below: &str) -> String {
 
 fn code<T>(done: &Result<T, Error>) -> Option<ErrorCode> {
     done.as_ref().err()?.code()
-}
-
-/// Sends a request, and repeats it if its answer is lost: it does no harm to apply it twice. Returns
-/// also whether an answer was lost.
-async fn repeat<T, F: Future<Output = Result<T, Error>>>(
-    client: &Client,
-    request: impl Fn(&Client) -> F,
-) -> (Result<T, Error>, bool) {
-    let (retry, begun) = (Sessions::retry(client), clock());
-    let mut was_lost = false;
-    loop {
-        let done = retry.run(&request).await;
-        let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
-        if !done.as_ref().is_err_and(is_lost) || clock() - begun > patience(client) {
-            let whole = |error: Error| match was_lost {
-                true => error.with_outcome(Outcome::Unknown),
-                false => error,
-            };
-            return (done.map_err(whole), was_lost);
-        }
-        was_lost = true;
-    }
 }
 
 /// Existing nodes with another list that are named.

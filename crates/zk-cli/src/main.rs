@@ -23,6 +23,7 @@ mod output;
 mod participants;
 mod progress;
 mod register;
+mod repeat;
 mod security;
 mod server;
 mod sessions;
@@ -109,6 +110,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
         let config = Config::new(connect)?.session_timeout(args.session_timeout);
+        let config = config.allow_read_only(args.read_only);
         args.security.present(config, &credentials)
     };
     if let Command::Doctor = args.command {
@@ -203,7 +205,10 @@ async fn operate(
         }
         Command::Create(create) => nodes::create(client, retry, create, output).await,
         Command::Get { path } => nodes::get(retry, path, output).await,
-        Command::Set { path, data, version } => {
+        Command::Set { path, data, create: true, .. } => {
+            nodes::set_or_create(retry, path, data, output).await
+        }
+        Command::Set { path, data, version, create: false } => {
             nodes::set(retry, path, data, *version, output).await
         }
         Command::Delete { path, version, recursive: false } => {
@@ -238,8 +243,11 @@ async fn operate(
         Command::Txn(txn) => txn::run(retry, txn, output).await,
         Command::Stat { path } => nodes::stat(retry, path, output).await,
         Command::Getacl { path } => acl::get(retry, path, output).await,
-        Command::Setacl { path, acl, version } => {
+        Command::Setacl { path, acl, version, recursive: false } => {
             acl::set(retry, path, acl, *version, output).await
+        }
+        Command::Setacl { path, acl, recursive: true, .. } => {
+            acl::set_recursive(client, retry, path, acl, sessions.servers(), output).await
         }
         Command::Whoami => acl::who_am_i(retry, output).await,
         Command::Lock(_)

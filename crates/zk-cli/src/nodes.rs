@@ -50,7 +50,11 @@ pub(crate) async fn create(
         }
     };
     let created = retry.run(create).await;
-    let hint = "create the parents first, or use --parents";
+    // Only the chroot can be missing above a top-level node.
+    let hint = match path.rfind('/') {
+        Some(0) => "create it first, by its whole path and without a chroot in --connect",
+        _ => "create the parents first, or use --parents",
+    };
     let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
     let created = created.map_err(|error| {
         let failure = Failure::from(error).with_hint(ErrorCode::NO_NODE, hint);
@@ -96,6 +100,32 @@ pub(crate) async fn set(
 ) -> Result<(), Failure> {
     let data = data.required()?;
     let stat = retry.run(|client| client.set_data(path, data, version)).await?;
+    output.print([], || json!({ "stat": stat_json(&stat) }))
+}
+
+/// Replaces the data of a node, and creates the node if it does not exist.
+pub(crate) async fn set_or_create(
+    retry: &Retry,
+    path: &str,
+    data: &NewData,
+    output: Output,
+) -> Result<(), Failure> {
+    let data = data.required()?;
+    let set = || retry.run(|client| client.set_data(path, data, None));
+    let is = |done: &Result<_, Error>, code| {
+        done.as_ref().is_err_and(|error: &Error| error.code() == Some(code))
+    };
+    let mut stat = set().await;
+    if is(&stat, ErrorCode::NO_NODE) {
+        let created = retry.run(|client| client.create(path, data, CreateMode::Persistent)).await;
+        stat = created.map(|created| created.stat);
+    }
+    if is(&stat, ErrorCode::NODE_EXISTS) {
+        // Another client has created it meanwhile.
+        stat = set().await;
+    }
+    let hint = "create the parents first: zk create --parents";
+    let stat = stat.map_err(|error| Failure::from(error).with_hint(ErrorCode::NO_NODE, hint))?;
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 
@@ -250,8 +280,13 @@ pub(crate) async fn exists(retry: &Retry, path: &str, output: Output) -> Result<
     )?;
     match stat {
         Some(_) => Ok(()),
-        None => Err(Failure::other(format!("{path} does not exist"))),
+        None => Err(missing(path)),
     }
+}
+
+fn missing(path: &str) -> Failure {
+    let chroot = if path == "/" { ": the chroot does not exist" } else { " does not exist" };
+    Failure::other(format!("{path}{chroot}"))
 }
 
 pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
@@ -263,7 +298,7 @@ pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), 
 
 pub(crate) async fn stat(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let Some(stat) = retry.exists(path).await? else {
-        return Err(Failure::other(format!("{path} does not exist")));
+        return Err(missing(path));
     };
     output.print(stat_lines(&stat), || stat_json(&stat))
 }

@@ -1,7 +1,9 @@
 //! Commands on a node and all below it: `zk ls --recursive` and `zk count`.
 
 use serde_json::json;
-use zk_recipes::session::{Children, Client, Error, ErrorCode, Pending, Retry, RetryOn, path};
+use zk_recipes::session::{
+    Children, Client, ConnectString, Error, ErrorCode, Pending, Retry, RetryOn, path,
+};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
@@ -40,6 +42,13 @@ pub(crate) async fn sorted_paths_without(
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
     Ok((paths, hidden))
+}
+
+/// Returns whether a path is left out of a change or a copy of all below `root`: of the whole ensemble,
+/// the nodes in which it keeps its configuration and quotas.
+pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -> bool, Failure> {
+    let is_whole = root == "/" && connect.parse::<ConnectString>()?.chroot().is_empty();
+    Ok(move |path: &str| is_whole && path == "/zookeeper")
 }
 
 /// Prints the number of nodes whose children this client may not list.

@@ -8,7 +8,7 @@
 use std::io::{IsTerminal, Write, stdout};
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, ConnectString, ErrorCode, Retry};
+use zk_recipes::session::{Acl, Client, ErrorCode, Retry};
 
 use crate::acl;
 use crate::failure::Failure;
@@ -25,8 +25,8 @@ pub(crate) async fn export(
     connect: &str,
     output: Output,
 ) -> Result<(), Failure> {
-    let is_all = root == "/" && connect.parse::<ConnectString>()?.chroot().is_empty();
-    let leaves_out = |path: &str| is_all && path == ENSEMBLES_OWN;
+    let leaves_out = subtree::ensembles_own(root, connect)?;
+    let is_whole = leaves_out("/zookeeper");
     let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, leaves_out).await?;
     if hidden > 0 {
         let why = format!("no permission to list the children of {hidden} of the nodes");
@@ -69,7 +69,7 @@ pub(crate) async fn export(
     }
     write_line(&mut out, &json!({ "nodes": nodes }))?;
     drop(progress);
-    if is_all {
+    if is_whole {
         output.note("/zookeeper is left out: each ensemble has its own");
     }
     if ephemerals > 0 {
@@ -81,9 +81,6 @@ pub(crate) async fn export(
 fn write_line(out: &mut impl Write, line: &Value) -> Result<(), Failure> {
     writeln!(out, "{}", json_line(line)).map_err(|error| Failure::of_output(&error))
 }
-
-/// The node below which an ensemble keeps its configuration and quotas.
-const ENSEMBLES_OWN: &str = "/zookeeper";
 
 /// One line.
 pub(crate) enum Line {

@@ -1,9 +1,9 @@
 //! Tests of `zk config` and `zk reconfig`.
 
 use serde_json::Value;
-use zk_tests::{Settings, Zk, or_skip};
+use zk_tests::{Settings, Zk, or_skip, poll};
 
-use crate::{expect_failure, expect_refused, zk};
+use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
 fn reconfig_removes_a_server() {
@@ -62,6 +62,31 @@ fn run(zk: &Zk, example: &str) -> String {
     let ended = zk.shell(example).output().unwrap();
     assert!(ended.status.success(), "{example}: {ended:?}");
     String::from_utf8(ended.stdout).unwrap()
+}
+
+#[test]
+fn server_without_majority_serves_reads_if_asked() {
+    let settings = Settings::default()
+        .tick_ms(500)
+        .jvm_flag("-Dreadonlymode.enabled=true")
+        .config("localSessionsEnabled", "true")
+        .config("localSessionsUpgradingEnabled", "true");
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let all = Zk::new(ensemble.connect_string()).option("--retry", "3");
+    all.ok(&["--read-only", "create", "/a", "x"]);
+    all.ok(&["sync"]);
+    let last = ensemble.follower().unwrap();
+    for other in (0..3).filter(|other| *other != last) {
+        ensemble.server(other).kill();
+    }
+    let reads = || Some(all.run(&["--read-only", "get", "/a"])).filter(|it| it.code() == Some(0));
+    let read = poll(LIMIT, reads).expect("no read");
+    assert_eq!((read.stdout.as_str(), read.stderr.as_str()), ("x", ""));
+    assert_eq!(all.run(&["get", "/a"]).code(), Some(69));
+    let write = all.run(&["--read-only", "set", "/a", "y"]);
+    expect_failure(&write, 69, "the server is read-only, for it has lost the majority");
+    let lock = all.run(&["--read-only", "lock", "/l", "--timeout", "0", "--", "true"]);
+    assert!([69, 75].contains(&lock.code().unwrap()), "{lock:?}");
 }
 
 #[test]

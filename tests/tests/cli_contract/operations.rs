@@ -178,6 +178,33 @@ fn empty_input_leaves_the_node_as_it_is() {
 }
 
 #[test]
+fn set_creates_the_node_if_asked() {
+    let Some(zk) = zk("set-create") else { return };
+    expect_failure(&zk.run(&["set", "/a", "1"]), 1, "NoNode");
+    assert_eq!(zk.ok(&["set", "/a", "1", "--create"]), "");
+    assert_eq!(zk.ok(&["set", "/a", "2", "--create"]), "");
+    assert_eq!(zk.ok(&["get", "/a"]), "2");
+    let stat: Value =
+        serde_json::from_str(&zk.ok(&["set", "/b", "", "--create", "--json"])).unwrap();
+    assert_eq!(stat["stat"]["version"], 0, "{stat}");
+    expect_failure(&zk.run(&["set", "/c/d", "1", "--create"]), 1, "zk create --parents");
+    expect_refused(&["set", "/a", "1", "--create", "--version", "1"], "--version");
+}
+
+#[test]
+fn missing_chroot_is_named() {
+    let Some(zk) = zk("chroot-missing") else { return };
+    let zk = zk.chroot("/nowhere");
+    let create = zk.run(&["create", "/x", "--parents"]);
+    let says = "the chroot does not exist; create it first, by its whole path and without a chroot";
+    expect_failure(&create, 1, says);
+    for command in ["get", "ls", "count", "getacl"] {
+        expect_failure(&zk.run(&[command, "/"]), 1, "the chroot does not exist");
+    }
+    expect_failure(&zk.run(&["stat", "/"]), 1, "/: the chroot does not exist");
+}
+
+#[test]
 fn root_is_not_deleted_and_the_error_says_so() {
     let Some(server) = shared_zookeeper() else { return };
     let zk = Zk::new(server.connect_string());
