@@ -188,15 +188,17 @@ fn check(path: &str, end: NameEnd) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Returns whether the path is legal by a simple one-pass check, as nearly every path is: ASCII without
-/// control characters, slashes only in front of names, and no name that begins with a dot.
+/// Returns whether the path is legal by a simple check, as nearly every path is: ASCII without control
+/// characters, slashes only in front of names, and no name that begins with a dot.
+///
+/// It looks at all bytes even if an early one is illegal, because the compiler then compares many at once.
 fn is_plain(path: &str) -> bool {
-    let mut before = 0;
-    let is_plain = path.bytes().all(|byte| {
-        let begins_a_name = std::mem::replace(&mut before, byte) == b'/';
-        matches!(byte, b' '..=b'~') && !(begins_a_name && matches!(byte, b'/' | b'.'))
-    });
-    is_plain && path.starts_with('/') && before != b'/'
+    let bytes = path.as_bytes();
+    let printable = bytes.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    let names = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    let named =
+        names.fold(true, |all, (byte, next)| all & !(*byte == b'/' && matches!(next, b'/' | b'.')));
+    printable & named && path.starts_with('/') && !path.ends_with('/')
 }
 
 /// Checks one component. An error's offset is relative to the component. For an empty component it is that of
