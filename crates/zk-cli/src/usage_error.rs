@@ -99,7 +99,8 @@ fn hint(error: &clap::Error) -> Option<String> {
 fn option_of_others(line: &[OsString]) -> Option<String> {
     let command = named_command()?;
     let has = |option: &str| line.iter().take_while(|it| *it != "--").any(|it| it == option);
-    let mut slips = OTHER_OPTIONS.iter().filter(|(of, option, _)| command == *of && has(option));
+    let is_of = |of: &str| of.is_empty() || command == of;
+    let mut slips = OTHER_OPTIONS.iter().filter(|(of, option, _)| is_of(of) && has(option));
     slips.next().map(|(_, option, ours)| format!("for {option} of zkCli.sh, write {ours}"))
 }
 
@@ -125,8 +126,11 @@ const WITH_COMMAND: [&str; 5] = [
     "register /services/web/a -- ./serve.sh",
 ];
 
-/// Options of `zkCli.sh`, by command, and what to write here.
-const OTHER_OPTIONS: [(&str, &str, &str); 20] = [
+/// Options of `zkCli.sh`: the command, empty for all commands, the option, and its replacement here.
+const OTHER_OPTIONS: [(&str, &str, &str); 25] = [
+    ("", "-server", "--connect HOST:PORT"),
+    ("", "-timeout", "--session-timeout SECONDS"),
+    ("", "-r", "--read-only"),
     ("create", "-e", "--ephemeral"),
     ("create", "-s", "--sequential"),
     ("create", "-c", "--container"),
@@ -146,6 +150,8 @@ const OTHER_OPTIONS: [(&str, &str, &str); 20] = [
     ("config", "-w", "zk watch /zookeeper/config"),
     ("reconfig", "-add", "--add SERVER"),
     ("reconfig", "-remove", "--remove ID"),
+    ("reconfig", "-members", "an --add or a --remove for each change"),
+    ("reconfig", "-file", "an --add or a --remove for each change"),
     ("reconfig", "-v", "--from-version VERSION"),
 ];
 
