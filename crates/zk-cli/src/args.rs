@@ -116,7 +116,7 @@ pub(crate) struct Args {
 
     /// Also read from a server that has lost the majority.
     ///
-    /// What it returns may be out of date by any amount. It refuses writes, locks and sync. Servers
+    /// Its replies may be out of date by any amount. It refuses writes, locks and sync. Servers
     /// do this only with readonlymode.enabled=true. Servers of a majority are preferred.
     #[arg(long, global = true)]
     pub(crate) read_only: bool,
@@ -431,8 +431,9 @@ Example:
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     ///
     /// A server that is twice in the connect string is a warning. So are a voting member of the ensemble
-    /// that is not in it, a server in it that is no member, and a server in memory. The last line tells whether a majority serves; its JSON has the
-    /// field majority, true or false. If the servers are not of one ensemble, it tells that instead.
+    /// that is not in it, a server in it that is no member, and a server in memory. The last line tells
+    /// whether a majority serves; its JSON has the field majority, true or false. If the servers are not
+    /// of one ensemble, it tells that instead.
     /// A lost member and a lost majority both end with status 69.
     #[command(after_help = "\
 Examples:

@@ -31,8 +31,7 @@ pub(crate) struct BarrierArgs {
 
     /// Remove the barrier, and do not wait.
     ///
-    /// A node that is ephemeral, or whose data is neither empty nor an address, is no barrier, and
-    /// stays.
+    /// A node that is ephemeral, or has other data than an address, is no barrier and stays.
     #[arg(long, conflicts_with = "timeout")]
     remove: bool,
 
@@ -79,7 +78,7 @@ pub(crate) async fn run(
 
 /// Returns whether the barrier is not set now.
 async fn is_open(client: &Client, barrier: &Barrier) -> Result<bool, Failure> {
-    // This server may lag behind the one that has set it.
+    // This server may not have the newest state of the barrier.
     Sessions::retry(client).run(|client| client.sync(barrier.path())).await?;
     Ok(!barrier.is_set().await?)
 }

@@ -116,7 +116,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Creates a node, or compares it with the one that exists.
+    /// Creates a node, or compares it with the existing one.
     async fn node(&mut self, path: &str, node: &Node, is_parent: bool) -> Result<(), Failure> {
         let mut open = if is_parent { self.opened_list(&node.acl).await? } else { None };
         let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;

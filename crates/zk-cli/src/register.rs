@@ -23,7 +23,8 @@ use crate::signals::{Signals, number};
 #[command(after_help = "\
 The node is ephemeral. It exists before the command starts, and is deleted after the command has ended. \
 While the command runs, the node is created again whenever it is lost: when its session has expired, and \
-when somebody deletes it. The command runs on meanwhile, and lines on standard error tell of it. Missing parents are created as containers.
+when somebody deletes it. The command runs on meanwhile, and lines on standard error tell of it. \
+Missing parents are created as containers.
 
 If another process has a node at the path, zk register waits until that node is gone, and does not change \
 it. A process that is killed leaves its node until its session expires.

@@ -37,7 +37,7 @@ impl Signals {
         Ok(Self { handlers, end_requested: false })
     }
 
-    /// Waits for the next signal. Returns SIGTERM for those that no command expects.
+    /// Waits for the next signal. Returns SIGTERM for a signal that no command expects.
     pub(crate) async fn next(&mut self) -> Signal {
         let signal = poll_fn(|context| {
             let arrived = self.handlers.iter_mut().find_map(|(handler, signal)| {
@@ -78,8 +78,8 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// Signals without a handler: those that no process can handle, the faults of this one, those that
-/// stop it or let it go on, and those that do not end it.
+/// Signals without a handler. No process can handle the first two. The others are faults of this
+/// process, stop or continue it, or do not end it.
 const NOT_HANDLED: [&str; 15] = [
     "SIGKILL", "SIGSTOP", "SIGILL", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGTSTP", "SIGTTIN", "SIGTTOU",
     "SIGCONT", "SIGCHLD", "SIGURG", "SIGWINCH", "SIGINFO", "SIGPIPE",

@@ -252,7 +252,7 @@ async fn watcher_outlasts_a_stalled_ensemble() {
         // 10 s.
         poll(LIMIT, || (stalled.count() >= 5).then_some(())).expect("it is not repeated");
         stalled.cancel();
-        // The command may print an event at that moment twice.
+        // The command may print one event twice.
         let told = poll(LIMIT, || Some(watcher.stdout()).filter(|it| it.ends_with('\n'))).unwrap();
         assert!(told.starts_with("NodeDataChanged /a\tx\n"), "{told}");
         watcher.signal("TERM");

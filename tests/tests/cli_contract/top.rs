@@ -133,7 +133,7 @@ async fn list_is_sorted_filtered_and_fits_on_a_narrow_terminal() {
     assert!(sorted.find("/l/orders") < sorted.find("/l/stock"), "{sorted}");
     screen.press("/sto\n");
     screen.shows(": 3 locks, 1 with sto,", 1);
-    // Of all locks, the queue of the only one that is shown.
+    // The queue of the only lock that passes the filter.
     screen.press("\n");
     screen.shows("/l/stock\u{1b}[K", 1);
     screen.press("q");

@@ -63,7 +63,7 @@ fn interrupted_import_below_a_closed_parent_is_completed() {
 }
 
 #[test]
-fn lists_of_existing_nodes_are_compared_and_overwritten_if_asked() {
+fn lists_of_existing_nodes_are_compared_and_overwritten() {
     let Some(zk) = zk("import-lists") else { return };
     for path in ["/from/a", "/from/b", "/to/a", "/to/b"] {
         zk.ok(&["create", path, "--parents"]);

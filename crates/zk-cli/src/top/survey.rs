@@ -34,7 +34,7 @@ pub(crate) struct Survey {
     has_root: bool,
 }
 
-/// What the last look has seen of a lock.
+/// State of a lock at the last look.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     kind: LockKind,
@@ -159,8 +159,8 @@ async fn held(retry: &Retry, queue: &Queue, waiter: &Stat) -> Result<usize, Erro
     Ok(held)
 }
 
-/// Returns the contenders that have left the queue per second between two looks. Those that gave up
-/// count as well.
+/// Returns the contenders that have left the queue per second between two looks. Contenders that gave
+/// up count as well.
 fn rate(last: &Seen, seen: &Seen) -> Option<f64> {
     let seconds = seen.at.checked_duration_since(last.at)?.as_secs_f64();
     let passed = seen.changes.since(last.changes)?;
