@@ -121,7 +121,7 @@ pub(crate) async fn set_recursive(
     output: Output,
 ) -> Result<(), Failure> {
     let leaves_out = subtree::ensembles_own(root, connect)?;
-    let (paths, hidden) = sorted_paths_without(client, retry, root, leaves_out).await?;
+    let (paths, hidden) = sorted_paths_without(client, retry, root, &leaves_out).await?;
     if hidden > 0 {
         let why = format!("no permission to list the children of {hidden} of the nodes");
         return Err(Failure::other(format!("{root}: {why}: no list was changed")));

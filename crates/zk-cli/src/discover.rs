@@ -104,7 +104,7 @@ pub(crate) async fn follow(
 async fn services(client: &Client, retry: &Retry, base: &str) -> Result<Vec<(String, i32)>, Error> {
     let paths = children(retry, base).await?;
     let mut services = Vec::new();
-    read_each(client, retry, &paths, Client::exists, |path, stat| {
+    read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
         services.extend(stat.map(|stat| (file_name(path).to_owned(), stat.num_children)));
     })
     .await?;
@@ -139,7 +139,7 @@ impl Nodes {
 
     /// Adds these nodes. Those that have vanished, or that this client may not read, are left out.
     async fn add(&mut self, client: &Client, retry: &Retry, paths: &[String]) -> Result<(), Error> {
-        read_each(client, retry, paths, Client::get_data, |path, node| {
+        read_each(client, retry, paths, Client::get_data, &mut |path, node| {
             let instance = ServiceInstance::from_json(&node.data.unwrap_or_default());
             self.0.insert(path.to_owned(), instance);
         })

@@ -12,9 +12,20 @@ use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
+use crate::sessions::Sessions;
 use crate::subtree::{READS_AT_ONCE, sorted_paths};
 
-pub(crate) async fn revoke(client: &Client, node: &str, output: Output) -> Result<(), Failure> {
+pub(crate) async fn revoke(
+    sessions: &mut Sessions,
+    client: &Client,
+    node: &str,
+    output: Output,
+) -> Result<(), Failure> {
+    let asked = sessions.attend(request_revocation(client, node, output)).await;
+    asked.map_err(Failure::of_write)?
+}
+
+async fn request_revocation(client: &Client, node: &str, output: Output) -> Result<(), Failure> {
     // The request replaces the data of the node. Only the ephemeral nodes of holders are meant for it.
     if client.exists(node).await?.is_some_and(|stat| !stat.is_ephemeral()) {
         let why = "not a holder's node, which is ephemeral; zk participants lists those of a lock";
@@ -29,6 +40,11 @@ pub(crate) async fn revoke(client: &Client, node: &str, output: Output) -> Resul
 /// Prints what was done, for a command without a result of its own: nothing but with `--json`.
 pub(crate) fn done(path: &str, what: &str, output: Output) -> Result<(), Failure> {
     output.print([], || json!({ "path": path, "done": what }))
+}
+
+pub(crate) async fn sync(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    retry.run(|client| client.sync(path)).await?;
+    done(path, "synced", output)
 }
 
 pub(crate) async fn create(

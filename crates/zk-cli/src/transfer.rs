@@ -27,7 +27,7 @@ pub(crate) async fn export(
 ) -> Result<(), Failure> {
     let leaves_out = subtree::ensembles_own(root, connect)?;
     let is_whole = leaves_out("/zookeeper");
-    let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, leaves_out).await?;
+    let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, &leaves_out).await?;
     if hidden > 0 {
         let why = format!("no permission to list the children of {hidden} of the nodes");
         return Err(Failure::other(format!("{why}: the export would not be complete")));

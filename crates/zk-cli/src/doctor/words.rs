@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use zk_recipes::session::{Connector, Host, LeaseTimes, Tcp};
+use zk_recipes::session::{Connector, Host, LeaseTimes};
 
 use super::{CONNECT_LIMIT, Door, Level, Report, ms};
+use crate::connector::{Connection, ServerConnector};
 use crate::failure::Failure;
 use crate::output::data_text;
-use crate::security::connector;
 
 /// Reports version and mode. Returns the mode, if the server tells it.
 pub(super) async fn version(
@@ -79,17 +79,13 @@ pub(super) async fn tick(
 /// Returns the answer to a four-letter word; empty if there is none.
 async fn ask(door: &Door<'_>, host: &Host, word: &[u8]) -> String {
     let asked = async {
-        match &door.tls {
-            Some(tls) => {
-                exchange(connector(tls.clone()).ok()?.connect(host).await.ok()?, word).await
-            }
-            None => exchange(Tcp.connect(host).await.ok()?, word).await,
-        }
+        let connector = ServerConnector::new(door.tls.clone()).ok()?;
+        exchange(connector.connect(host).await.ok()?, word).await
     };
     timeout(CONNECT_LIMIT, asked).await.ok().flatten().unwrap_or_default()
 }
 
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &[u8]) -> Option<String> {
+async fn exchange(mut stream: Connection, word: &[u8]) -> Option<String> {
     stream.write_all(word).await.ok()?;
     stream.flush().await.ok()?;
     let mut answer = Vec::new();

@@ -1,6 +1,6 @@
 //! The list of locks on the screen: its order, filter and selection.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 
 use super::survey::LockRow;
 use super::terminal::Key;
@@ -20,7 +20,7 @@ pub(super) struct LockList {
     selected: usize,
 }
 
-/// What a key asks for, beyond the list.
+/// Request of a key that the list itself cannot fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Stay,
@@ -119,15 +119,14 @@ impl LockList {
     fn shown(&self) -> Vec<&LockRow> {
         let passes = |row: &&LockRow| row.path.contains(&self.filter);
         let mut shown: Vec<&LockRow> = self.rows.iter().filter(passes).collect();
-        match self.order {
-            Order::Path => {}
-            Order::LongestWait => shown.sort_by_key(|row| Reverse(row.longest_wait)),
-            Order::Waiters => shown.sort_by_key(|row| Reverse(row.waiters)),
-            Order::HandOffs => {
-                let rate = |row: &LockRow| row.handoffs.unwrap_or(-1.0);
-                shown.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
-            }
-        }
+        let rate = |row: &LockRow| row.handoffs.unwrap_or(-1.0);
+        // The largest come first, and equal ones stay in the order of their paths.
+        shown.sort_by(|one, other| match self.order {
+            Order::Path => Ordering::Equal,
+            Order::LongestWait => other.longest_wait.cmp(&one.longest_wait),
+            Order::Waiters => other.waiters.cmp(&one.waiters),
+            Order::HandOffs => rate(other).total_cmp(&rate(one)),
+        });
         shown
     }
 

@@ -95,7 +95,7 @@ pub(super) async fn queues(
 ) -> Result<Vec<Queue>, Error> {
     let mut found = HashMap::new();
     let mut turns = Vec::new();
-    walk(client, retry, root, |node, children| {
+    walk(client, retry, root, &mut |node, children| {
         let (mut names, mut kind, mut below) = (Vec::new(), None, Vec::new());
         for name in children.names.names() {
             let child = path::child(node, &name);

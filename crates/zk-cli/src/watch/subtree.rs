@@ -87,7 +87,7 @@ impl SubtreeWatch {
             listed => listed?.0,
         };
         let mut nodes = BTreeMap::new();
-        read_each(client, retry, &paths, Client::exists, |path, stat| {
+        read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
             nodes.extend(stat.map(|stat| (path.to_owned(), Told::of(&stat))));
         })
         .await?;
