@@ -2,10 +2,13 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE, Perms, Retry};
+use zk_recipes::session::{Acl, Client, ErrorCode, OPEN_ACL_UNSAFE, Perms, Retry};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::progress::Progress;
+use crate::repeat::repeat;
+use crate::subtree::{self, READS_AT_ONCE, sorted_paths_without};
 
 /// The access control list of nodes that a command creates.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -105,6 +108,52 @@ pub(crate) async fn set(
 ) -> Result<(), Failure> {
     let stat = retry.run(|client| client.set_acl(path, acl, aversion)).await?;
     output.print([], || json!({ "aversion": stat.aversion }))
+}
+
+/// Replaces the lists of a node and of all nodes below it, from the leaves up: the new list may keep
+/// this client from listing them again, if the command has to be repeated.
+pub(crate) async fn set_recursive(
+    client: &Client,
+    retry: &Retry,
+    root: &str,
+    acl: &[Acl],
+    connect: &str,
+    output: Output,
+) -> Result<(), Failure> {
+    let leaves_out = subtree::ensembles_own(root, connect)?;
+    let (paths, hidden) = sorted_paths_without(client, retry, root, &leaves_out).await?;
+    if hidden > 0 {
+        let why = format!("no permission to list the children of {hidden} of the nodes");
+        return Err(Failure::other(format!("{root}: {why}: no list was changed")));
+    }
+    let mut progress = Progress::new("changed", Some(paths.len()));
+    for chunk in paths.rchunks(READS_AT_ONCE) {
+        let asked: Vec<_> =
+            chunk.iter().rev().map(|path| client.set_acl(path, acl, None)).collect();
+        let mut failed = None;
+        // All of these requests are under way. Those after a failed one are applied as well.
+        for (path, asked) in chunk.iter().rev().zip(asked) {
+            let done = match asked.await {
+                Err(error) if error.code().is_none() && failed.is_none() => {
+                    repeat(client, |client| client.set_acl(path, acl, None)).await.0
+                }
+                done => done,
+            };
+            match done {
+                Ok(_) => progress.one_more(),
+                // It was deleted meanwhile.
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            progress.hide();
+            return Err(Failure::from(error).with_done(progress.done(), paths.len()));
+        }
+    }
+    progress.hide();
+    let nodes = progress.done();
+    output.print([], || json!({ "path": root, "nodes": nodes }))
 }
 
 pub(crate) async fn who_am_i(retry: &Retry, output: Output) -> Result<(), Failure> {

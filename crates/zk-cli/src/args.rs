@@ -37,37 +37,37 @@ use crate::watch::WatchArgs;
     subcommand_required = true,
     after_help = "\
 Examples:
-  zk lock /locks/backup -- ./backup.sh        run a command while holding a lock
-  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'somebody else is at it'
-  zk participants /locks/backup               who holds it, who waits
-  zk top /locks                               all locks below a path, live
-  zk doctor                                   is this ensemble well?
-  zk semaphore /licences --permits 3 -- ./solve           at most three at a time
-  zk multilock /locks/from /locks/to -- ./transfer        all of them or none
-  zk register /services/web/a 10.0.0.7:8080 -- ./serve    a node while the command runs
+  zk lock /locks/backup -- ./backup.sh           run a command under a lock
+  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'it is held'
+  zk participants /locks/backup                  who holds it, who waits
+  zk top /locks                                  all locks, live
+  zk doctor                                      is this ensemble well?
+  zk semaphore /licences --permits 3 -- ./solve  at most three at a time
+  zk multilock /locks/a /locks/b -- ./transfer   all of them or none
+  zk register /services/web/a h:80 -- ./serve    a node while it runs
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
   zk get /app/logo | zk set /app/logo.old -
   ZK_AUTH=digest:alice:secret zk create /mine --acl auth::cdrwa
-  zk --connect tls://zk1:2281 --cacert ca.pem ls /        over TLS
-  zk server                                   an in-memory ZooKeeper, for development only
+  zk --connect tls://zk1:2281 --cacert ca.pem ls /
+  zk server                                      a ZooKeeper in memory
 
 Exit status:
   that of the command run under a lock, or 0
-  1   an error, with one line on standard error; also if the command cannot be started
-  64  the command line cannot be understood
-  69  the ensemble cannot be reached
-  74  the lock was lost while the command ran
-  75  the lock was not acquired, or the barrier not removed, in time
-  78  another kind of lock uses the path, which would not exclude this one
-  128+N  signal N ended the command, or zk while it waited: 130 for SIGINT, 143 for SIGTERM
+  1      an error, told by one line on standard error
+  64     the command line cannot be understood
+  69     the ensemble cannot be reached
+  74     the lock was lost while the command ran
+  75     the lock was not acquired, or the barrier not removed, in time
+  78     another kind of lock uses the path, and would not exclude this one
+  128+N  signal N ended the command, or zk while it waited: 130 for SIGINT
 
-If zk gets SIGINT and would end with 130, it dies by SIGINT after its clean-up. A shell shows 130 for it,
+If zk gets SIGINT and would end with 130, it dies by SIGINT after its clean-up. A shell shows 130 for it, \
 and ends loops and scripts.
 
-A command goes on after a lost connection. It repeats a request, if need be in another session, if the
-server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens
-no session in 10 s (see --retry), or answers no request for twice the session timeout (at least 10 s,
-at most 2 minutes). A command waits without a limit for a lock that others hold, unless --timeout sets
+A command goes on after a lost connection. It repeats a request, if need be in another session, if the \
+server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens \
+no session in 10 s (see --retry), or answers no request for twice the session timeout (at least 10 s, \
+at most 2 minutes). A command waits without a limit for a lock that others hold, unless --timeout sets \
 one."
 )]
 pub(crate) struct Args {
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     )]
     pub(crate) connect: String,
 
-    /// How long the session outlives this process, if the process dies.
+    /// How long the session outlives this process, if the process dies; at least 0.1.
     ///
     /// A lock survives a shorter interruption of the connection. The server limits the
     /// value to its own bounds.
@@ -93,7 +93,7 @@ pub(crate) struct Args {
         global = true,
         value_name = "SECONDS",
         default_value = "10",
-        value_parser = positive_seconds
+        value_parser = session_seconds
     )]
     pub(crate) session_timeout: Duration,
 
@@ -113,6 +113,13 @@ pub(crate) struct Args {
     /// connections and the command is not one that waits for a lock.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) retry: Option<Duration>,
+
+    /// Also read from a server that has lost the majority.
+    ///
+    /// Its replies may be out of date by any amount. It refuses writes, locks and sync. Servers
+    /// do this only with readonlymode.enabled=true. Servers of a majority are preferred.
+    #[arg(long, global = true)]
+    pub(crate) read_only: bool,
 
     #[command(flatten)]
     pub(crate) security: Security,
@@ -164,7 +171,8 @@ Example:
     /// address only.
     ///
     /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
-    /// path of a lock that nobody uses. A line on standard error tells it.
+    /// path of a lock that nobody uses. A line on standard error tells it, as it does if the path is not
+    /// one of a lock.
     #[command(after_help = "\
 Examples:
   zk participants /locks/report
@@ -203,6 +211,7 @@ Examples:
 Examples:
   zk set /app/config '{\"a\":2}'
   zk set /app/config '{\"a\":2}' --version 0
+  zk set /app/state ready --create
   zk set /app/logo --file logo.png
   zk get /app/config | zk set /app/logo -")]
     Set {
@@ -213,6 +222,9 @@ Examples:
         /// Only if the data's version is this one.
         #[arg(long, value_name = "N")]
         version: Option<i32>,
+        /// Create the node if it does not exist. Its parent must exist.
+        #[arg(long, conflicts_with = "version")]
+        create: bool,
     },
 
     /// Delete a node.
@@ -292,6 +304,8 @@ Example:
 
     /// Print a node and all below it as JSON lines: data and access control lists.
     ///
+    /// The last line has the number of nodes. zk import refuses an input with fewer of them.
+    ///
     /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
     /// do not tell clients which nodes are containers or have a time to live. Nodes that change
     /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
@@ -309,8 +323,12 @@ Examples:
     ///
     /// A node that exists with the same data stays as it is, so an interrupted import can be
     /// repeated. A create whose answer is lost is repeated, too. A node that exists with other data
-    /// ends the import. A line with "kind":"container", or with "kind":"ttl" and "ttl_ms", creates
-    /// such a node.
+    /// ends the import; one with another access control list is named. A line with
+    /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
+    ///
+    /// The list of a parent may deny the creation of its children. Such a parent has an entry more
+    /// until the end of the import, with the permissions ca: that of the presented credentials or,
+    /// without any, of the address of this machine. The lines must be in the order of zk export.
     #[command(after_help = "\
 Examples:
   zk import /app < app.jsonl
@@ -318,7 +336,7 @@ Examples:
     Import {
         /// The node below which they are created; its parent must exist.
         path: String,
-        /// Replace the data of nodes that exist; their access control lists stay.
+        /// Replace the data and the access control lists of nodes that exist.
         #[arg(long)]
         overwrite: bool,
     },
@@ -368,10 +386,11 @@ Example:
         path: String,
     },
 
-    /// Replace a node's access control list.
+    /// Replace the access control list of a node, or of a node and all below it.
     #[command(after_help = "\
-Example:
-  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa")]
+Examples:
+  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa
+  zk setacl /app world:anyone:cdrwa --recursive")]
     Setacl {
         /// The node.
         path: String,
@@ -379,8 +398,13 @@ Example:
         #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = acl::entry)]
         acl: Vec<Acl>,
         /// Only if the list's version (aversion) is this one.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", conflicts_with = "recursive")]
         version: Option<i32>,
+        /// Also for all nodes below it, from the leaves up.
+        ///
+        /// /zookeeper is left out, if the node is / without a chroot.
+        #[arg(long, short = 'R')]
+        recursive: bool,
     },
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
@@ -406,9 +430,10 @@ Example:
     /// warning or error, the server, and the finding itself. The exit status is 0 without
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     ///
-    /// A server that is twice in the connect string is a warning, and so is a voting member of the
-    /// ensemble that is not in it. The last line tells whether a majority serves; its JSON has the
-    /// field majority, true or false. If the servers are not of one ensemble, it tells that instead.
+    /// A server that is twice in the connect string is a warning. So are a voting member of the ensemble
+    /// that is not in it, a server in it that is no member, and a server in memory. The last line tells
+    /// whether a majority serves; its JSON has the field majority, true or false. If the servers are not
+    /// of one ensemble, it tells that instead.
     /// A lost member and a lost majority both end with status 69.
     #[command(after_help = "\
 Examples:
@@ -558,6 +583,16 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write a number of seconds such as 5 or 0.5, at most a year".to_owned())
 }
 
+/// Parses a session timeout. With a shorter one, no server could renew the lease of a lock in time.
+fn session_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|time| *time >= SESSION_TIMEOUT_MIN)
+        .ok_or_else(|| "write a number of seconds from 0.1 to a year".to_owned())
+}
+
+const SESSION_TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
 /// Parses a time that is not zero.
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     seconds(text)
@@ -575,6 +610,21 @@ mod tests {
     #[test]
     fn clap_definition_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    /// Paragraphs broken by hand are ragged on terminals of other widths, and so are long examples.
+    #[test]
+    fn help_has_whole_paragraphs_and_short_examples() {
+        let zk = Args::command();
+        for command in std::iter::once(&zk).chain(zk.get_subcommands()) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            let lines: Vec<&str> = text.lines().collect();
+            let broken = lines.windows(2).find(|two| is_text(two[0]) && is_text(two[1]));
+            assert_eq!(broken, None, "zk {}", command.get_name());
+            let long = lines.iter().find(|line| !is_text(line) && line.chars().count() > 75);
+            assert_eq!(long, None, "zk {}", command.get_name());
+        }
     }
 
     #[test]

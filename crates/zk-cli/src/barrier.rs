@@ -1,15 +1,16 @@
 //! `zk barrier`: a barrier on the node of Curator's `DistributedBarrier`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use zk_coordination::{Barrier, BarrierError};
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, ErrorCode};
 
-use crate::args::positive_seconds;
+use crate::args::seconds;
 use crate::failure::Failure;
 use crate::nodes::done;
-use crate::output::Output;
+use crate::output::{Output, data_text};
 use crate::sessions::Sessions;
 
 /// The `barrier` command.
@@ -29,11 +30,13 @@ pub(crate) struct BarrierArgs {
     set: bool,
 
     /// Remove the barrier, and do not wait.
+    ///
+    /// A node that is ephemeral, or has other data than an address, is no barrier and stays.
     #[arg(long, conflicts_with = "timeout")]
     remove: bool,
 
-    /// Wait for at most so long; exit status 75 if the barrier is still set.
-    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    /// Wait for at most so long; 0 for no wait. The exit status is 75 if the barrier is still set.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }
 
@@ -51,6 +54,7 @@ pub(crate) async fn run(
             "set"
         }
         BarrierArgs { remove: true, .. } => {
+            refuse_other_node(client, &args.path).await?;
             barrier.remove().await?;
             "removed"
         }
@@ -59,13 +63,51 @@ pub(crate) async fn run(
             "waited"
         }
         BarrierArgs { timeout: Some(timeout), .. } => {
-            if !sessions.attend(barrier.wait_timeout(*timeout)).await?? {
+            let is_open = match timeout.is_zero() {
+                true => is_open(client, &barrier).await?,
+                false => sessions.attend(barrier.wait_timeout(*timeout)).await??,
+            };
+            if !is_open {
                 return Err(Failure::still_set(&args.path));
             }
             "waited"
         }
     };
     done(&args.path, what, output)
+}
+
+/// Returns whether the barrier is not set now.
+async fn is_open(client: &Client, barrier: &Barrier) -> Result<bool, Failure> {
+    // This server may not have the newest state of the barrier.
+    Sessions::retry(client).run(|client| client.sync(barrier.path())).await?;
+    Ok(!barrier.is_set().await?)
+}
+
+/// Refuses a node that no barrier has: its path may be mistyped. Barriers of this command have no data,
+/// and those of Java services have an address by default.
+async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
+    let node = match Sessions::retry(client).get_data(path).await {
+        // A barrier that this client may not read.
+        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
+            return Ok(());
+        }
+        node => node?,
+    };
+    let why = match node.data.as_deref() {
+        _ if node.stat.is_ephemeral() => "the node is ephemeral",
+        None | Some([]) => return Ok(()),
+        Some(data) if is_address(data) => return Ok(()),
+        Some(_) => "the node has other data",
+    };
+    let path = data_text(path.as_bytes());
+    Err(Failure::other(format!("{path}: not a barrier, for {why}; zk delete removes it")))
+}
+
+/// Returns true for an address as Java prints it, which may have a zone.
+fn is_address(data: &[u8]) -> bool {
+    let text = std::str::from_utf8(data).unwrap_or_default();
+    let address = text.split('%').next().unwrap_or_default();
+    address.parse::<IpAddr>().is_ok()
 }
 
 impl From<BarrierError> for Failure {

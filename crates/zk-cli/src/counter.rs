@@ -3,10 +3,10 @@
 use clap::Args as ClapArgs;
 use serde_json::json;
 use zk_coordination::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, Number};
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, ErrorCode, Retry};
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, data_text};
 
 /// The `counter` command.
 #[derive(Debug, ClapArgs)]
@@ -30,9 +30,16 @@ pub(crate) struct Counter {
     #[arg(long, value_name = "ID", requires = "add")]
     once: Option<String>,
 
-    /// Set the number unconditionally.
+    /// Set the number, whatever it is.
+    ///
+    /// A node whose data has another length than the number is no counter, and stays as it is. A missing
+    /// node and one without data are 0.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     set: Option<i64>,
+
+    /// Let --set replace data of any length.
+    #[arg(long, requires = "set")]
+    force: bool,
 
     /// The number has 4 bytes, as in Curator's DistributedAtomicInteger.
     #[arg(long)]
@@ -40,12 +47,35 @@ pub(crate) struct Counter {
 }
 
 /// Reads or changes the number, and prints it.
-pub(crate) async fn run(client: &Client, counter: &Counter, output: Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    client: &Client,
+    retry: &Retry,
+    counter: &Counter,
+    output: Output,
+) -> Result<(), Failure> {
+    if counter.set.is_some() && !counter.force {
+        refuse_other_data(retry, counter).await?;
+    }
     let number = match counter.integer {
         true => change(&AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
         false => change(&AtomicLong::new(client, &counter.path)?, counter).await?,
     };
     output.print([number.to_string()], || json!({ "number": number }))
+}
+
+/// Refuses a node that is no counter: its path may be mistyped.
+async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failure> {
+    let len = match retry.get_data(&counter.path).await {
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => 0,
+        node => node?.data.unwrap_or_default().len(),
+    };
+    let wanted = if counter.integer { size_of::<i32>() } else { size_of::<i64>() };
+    if len == 0 || len == wanted {
+        return Ok(());
+    }
+    let path = data_text(counter.path.as_bytes());
+    let why = format!("the node has {len} bytes of data, and the number has {wanted}");
+    Err(Failure::other(format!("{path}: {why}; --force replaces them")))
 }
 
 async fn change<N>(number: &AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>

@@ -1,7 +1,6 @@
 //! `zk discover`: services and their instances, on the nodes and the JSON of Curator's
 //! `ServiceDiscovery`.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::{IsTerminal, stdout};
@@ -19,27 +18,28 @@ use crate::output::{Output, aligned, data_text};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
 use crate::subtree::read_each;
+use crate::watch_notes::WatchNotes;
 
 /// The `discover` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without SERVICE, each line is the name of a service, a tab, and the number of its instances. With it,
-each line is an instance: its id, a tab, and its address. A disabled instance has a tab and the word
-disabled after that. On a terminal it is a table. With --json, the line of an instance is the JSON of its
+Without SERVICE, each line is the name of a service, a tab, and the number of its instances. With it, \
+each line is an instance: its id, a tab, and its address. A disabled instance has a tab and the word \
+disabled after that. On a terminal it is a table. With --json, the line of an instance is the JSON of its \
 node. If there is no service or no instance, the exit status is 1.
 
-With --watch, each line begins with added, changed or removed, and a tab. The present instances come
-first. Once it watches, it waits without a limit for the ensemble. SIGINT, SIGTERM, SIGHUP and
-SIGQUIT end it, with status 0 once it watches.
+With --watch, each line begins with added, changed or removed, and a tab. The present instances come \
+first. Once it watches, it waits without a limit for the ensemble. Any signal that it can handle ends \
+it, with status 0 once it watches.
 
-The option --watch needs ZooKeeper 3.6. zk register registers an instance: the name of its node is the
+The option --watch needs ZooKeeper 3.6. zk register registers an instance: the name of its node is the \
 id.
 
 Examples:
   zk discover
   zk discover web --json
   zk discover web --base /services --watch
-  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\",\"address\":\"h\",\"port\":80}' -- ./serve.sh")]
+  zk register /services/web/a '{\"name\":\"web\",\"id\":\"a\"}' -- ./serve.sh")]
 pub(crate) struct Discover {
     /// The service; without it, the services are listed.
     service: Option<String>,
@@ -88,10 +88,10 @@ pub(crate) async fn follow(
     let path = args.path()?;
     let mut signals = Signals::new()?;
     sessions.keep_trying();
-    let has_begun = Cell::new(false);
+    let notes = WatchNotes::new(&path, output);
     let ended = tokio::select! {
-        failure = follow_sessions(&mut sessions, &path, &has_begun, output) => Err(failure),
-        signal = signals.next() => match has_begun.get() {
+        failure = follow_sessions(&mut sessions, &path, &notes, output) => Err(failure),
+        signal = signals.next() => match notes.has_begun() {
             true => Ok(0), // the intended end of this command
             false => Err(Failure::interrupted(number(signal))),
         }
@@ -104,7 +104,7 @@ pub(crate) async fn follow(
 async fn services(client: &Client, retry: &Retry, base: &str) -> Result<Vec<(String, i32)>, Error> {
     let paths = children(retry, base).await?;
     let mut services = Vec::new();
-    read_each(client, retry, &paths, Client::exists, |path, stat| {
+    read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
         services.extend(stat.map(|stat| (file_name(path).to_owned(), stat.num_children)));
     })
     .await?;
@@ -139,7 +139,7 @@ impl Nodes {
 
     /// Adds these nodes. Those that have vanished, or that this client may not read, are left out.
     async fn add(&mut self, client: &Client, retry: &Retry, paths: &[String]) -> Result<(), Error> {
-        read_each(client, retry, paths, Client::get_data, |path, node| {
+        read_each(client, retry, paths, Client::get_data, &mut |path, node| {
             let instance = ServiceInstance::from_json(&node.data.unwrap_or_default());
             self.0.insert(path.to_owned(), instance);
         })
@@ -195,7 +195,7 @@ fn lines<const COLUMNS: usize>(
 async fn follow_sessions(
     sessions: &mut Sessions,
     path: &str,
-    has_begun: &Cell<bool>,
+    notes: &WatchNotes<'_>,
     output: Output,
 ) -> Failure {
     let mut told = Nodes::default();
@@ -204,16 +204,12 @@ async fn follow_sessions(
             Ok(client) => client,
             Err(failure) => return failure,
         };
-        let begin = || {
-            if !has_begun.replace(true) {
-                output.note(&format!("watching {path}"));
-            }
-        };
-        let Err(failure) = follow_session(&client, path, &mut told, begin, output).await;
+        let Err(failure) = follow_session(&client, path, &mut told, notes, output).await;
         sessions.count_answers();
         if !failure.starts_over() || !sessions.may_go_on() {
             return failure;
         }
+        notes.lost();
     }
 }
 
@@ -222,7 +218,7 @@ async fn follow_session(
     client: &Client,
     path: &str,
     told: &mut Nodes,
-    begin: impl FnOnce(),
+    notes: &WatchNotes<'_>,
     output: Output,
 ) -> Result<Infallible, Failure> {
     let retry = &Sessions::endless_retry(client);
@@ -231,7 +227,7 @@ async fn follow_session(
     let hint = "--watch needs ZooKeeper 3.6";
     let mut stream =
         watched.map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, hint))?;
-    begin();
+    notes.begin();
     let mut news = Some(WatchStreamItem::Gap);
     loop {
         match news {

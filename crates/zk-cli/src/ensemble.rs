@@ -10,11 +10,12 @@ use crate::output::Output;
 /// The `reconfig` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-It needs reconfigEnabled=true on the servers, and the permission to write /zookeeper/config. The new
-servers are printed as by zk config.
+It needs reconfigEnabled=true on the servers, and the permission to write /zookeeper/config, which the \
+user super has. The new servers are printed as by zk config.
 
-Example on an ensemble:
-  zk --auth super:admin:secret reconfig --remove 3 --add 'server.4=zk4:2888:3888;2181'")]
+Examples:
+  zk reconfig --auth digest:super:PASS --remove 3
+  zk reconfig --auth digest:super:PASS --add 'server.4=zk4:2888:3888;2181'")]
 pub(crate) struct Reconfig {
     /// Add a server or change it; may be repeated.
     #[arg(long, value_name = "server.ID=HOST:PORT:PORT[:ROLE];PORT")]

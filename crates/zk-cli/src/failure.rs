@@ -1,5 +1,6 @@
 //! Errors of a command, and their exit statuses.
 
+use std::time::Duration;
 use std::{fmt, io};
 
 use serde_json::{Value, json};
@@ -86,9 +87,17 @@ impl Failure {
         Self::new(UNREACHABLE, message)
     }
 
-    /// Returns the failure for a session that has ended, with no new session in time.
-    pub(crate) fn no_session(servers: &str) -> Self {
-        Self::new(UNREACHABLE, format!("connect to {servers}: no new session in time"))
+    /// Returns the failure of a connection attempt after so much time.
+    pub(crate) fn no_session(servers: &str, time: Duration) -> Self {
+        let seconds = time.as_secs_f64();
+        let message = format!("connect to {servers}: no session in {seconds:.1} s; see --retry");
+        Self::new(UNREACHABLE, message)
+    }
+
+    /// Adds that there was a session before.
+    pub(crate) fn after_a_session(mut self) -> Self {
+        self.message = format!("the session has ended, and no other one is open: {}", self.message);
+        self
     }
 
     /// Adds that a write in flight may have been applied.
@@ -135,6 +144,14 @@ impl Failure {
     /// Keeps the command from starting over: it has printed or read something.
     pub(crate) fn of_stream(mut self) -> Self {
         self.starts_over = false;
+        self
+    }
+
+    /// Adds the number of nodes that were changed before the failure.
+    pub(crate) fn with_done(mut self, nodes: usize, all: usize) -> Self {
+        self.may_be_applied |= nodes > 0;
+        self.starts_over = false;
+        self.message.push_str(&format!("; {nodes} of {all} nodes were changed"));
         self
     }
 
@@ -202,6 +219,7 @@ impl From<Error> for Failure {
             ErrorKind::NoSession(_)
             | ErrorKind::ConnectionLost(_)
             | ErrorKind::TimedOut
+            | ErrorKind::NotReadOnly
             | ErrorKind::SessionEnded(SessionEnd::ExpiredLocally { .. }) => UNREACHABLE,
             ErrorKind::InvalidPath(_) | ErrorKind::InvalidConnectString(_) => USAGE,
             _ => OTHER,
@@ -230,6 +248,7 @@ pub(crate) fn for_users(message: &str) -> String {
         .replace("; open a new client", "")
         .replace("use a connector of the crate zk-tls", "use --cacert FILE")
         .replace("or allow foreign nodes", "or --allow-foreign-nodes")
+        .replace("; wait for SessionEvent::Connected", ", for it has lost the majority")
 }
 
 /// Returns true for the end of a session after which another one may be opened.

@@ -59,7 +59,7 @@ pub(crate) async fn find(
     }
     if let Some(text) = &find.contains {
         let mut found = Vec::new();
-        read_each(client, retry, &paths, Client::get_data, |path, node| {
+        read_each(client, retry, &paths, Client::get_data, &mut |path, node| {
             let contains = memmem(node.data.as_deref().unwrap_or_default(), text.as_bytes());
             found.extend(contains.then(|| path.to_owned()));
         })
@@ -80,7 +80,7 @@ pub(crate) async fn ephemerals(
     let (paths, hidden) = sorted_paths(client, retry, &wanted.path).await?;
     tell_hidden(hidden, output);
     let mut found = Vec::new();
-    read_each(client, retry, &paths, Client::exists, |path, stat| {
+    read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
         let session = stat.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
         if session != SessionId::NONE && wanted.session.is_none_or(|wanted| wanted == session) {
             found.push((session.to_string(), path.to_owned()));

@@ -109,11 +109,11 @@ async fn release(
         lost = sessions.attend(lock.release()) => lost.ok().flatten(),
         // A signal ends the wait for servers that do not answer. The lock was held until the
         // command had ended, and the node is deleted with the session.
-        _ = signals.next() => return Ok(code),
+        () = signals.next_ending() => return Ok(code),
     };
     tokio::select! {
         () = client.close() => {}
-        _ = signals.next() => {}
+        () = signals.next_ending() => {}
     }
     match lost {
         // The lock was lost before its release, possibly while the command was running.

@@ -16,20 +16,21 @@ use crate::lock::Task;
 /// The `lock` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The command's environment has ZK_LOCK_NODE, the path of the holder's node, and ZK_FENCING_TOKEN, a
-number larger than that of every holder before: give it along with every write to what the lock
+The command's environment has ZK_LOCK_NODE, the path of the holder's node, and ZK_FENCING_TOKEN, a \
+number larger than that of every holder before: give it along with every write to what the lock \
 protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
 
-When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and
-the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM,
-SIGHUP and SIGQUIT are passed on to the command, and the lock is released. Signals reach all that the
-command has started, for it is a process group of its own; on a terminal, where it could not read from
-it then, only the command itself. If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the command
+When the lock is lost while the command runs, the command gets SIGTERM, then SIGKILL after 5 s, and \
+the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM, \
+SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command, and the lock is held until it has \
+ended. For all other signals that would end zk, the command gets SIGTERM. Signals reach all that the \
+command has started, for it is a process group of its own; on a terminal, where it could not read from \
+it then, only the command itself. If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the command \
 runs on without the lock.
 
 Examples:
   zk lock /locks/backup -- ./backup.sh
-  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'another backup runs'
+  zk lock /locks/backup --timeout 5 -- ./backup.sh || echo 'it is held'
   zk lock /stock --read -- ./report.sh")]
 pub(crate) struct Lock {
     /// The path of the lock; it is created if it does not exist.
@@ -83,17 +84,17 @@ pub(crate) struct Lock {
 /// The `elect` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Candidates lead in the order in which they stood, one at a time. The command runs while this candidate
-leads. When the leadership is lost, the command gets SIGTERM, then SIGKILL after 5 s, and the candidate
-stands again, unless SIGINT, SIGTERM or SIGQUIT has arrived. The next candidate may lead before that
-SIGKILL; see --kill-after. When the command ends by itself, the next candidate leads, and the exit
-status is that of the command, or 74 if the leadership was lost before its release. It is 69 if no first
-session can be opened; later the candidate waits without a limit for the ensemble. The environment and
-the signals of the command are those of zk lock; see zk lock --help. A candidate that does not lead ends
-at each of these signals, also at SIGHUP.
+Candidates lead in the order in which they stood, one at a time. The command runs while this candidate \
+leads. When the leadership is lost, the command gets SIGTERM, then SIGKILL after 5 s, and the candidate \
+stands again, unless SIGINT, SIGTERM or SIGQUIT has arrived. The next candidate may lead before that \
+SIGKILL; see --kill-after. When the command ends by itself, the next candidate leads, and the exit \
+status is that of the command, or 74 if the leadership was lost before its release. It is 69 if no first \
+session can be opened; later the candidate waits without a limit for the ensemble. The environment and \
+the signals of the command are those of zk lock; see zk lock --help. A candidate that does not lead ends \
+at each of these signals.
 
-zk participants lists the leader and the other candidates. Java services use the same nodes with
-LeaderLatch. There the id of this candidate is its address, host, process and name, with spaces in
+zk participants lists the leader and the other candidates. Java services use the same nodes with \
+LeaderLatch. There the id of this candidate is its address, host, process and name, with spaces in \
 between.
 
 Example:
@@ -140,15 +141,16 @@ pub(crate) struct Company {
 /// The `semaphore` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-All who use the semaphore should say the same MAX: ZooKeeper does not know it. Permits are given to
+All who use the semaphore should say the same MAX: ZooKeeper does not know it, and nobody notices a \
+difference. The largest MAX is the number of permits that are held at once. Permits are given to \
 those who came first, and N at once to one at a time, so nobody waits for somebody who waits.
 
-The command's environment has ZK_LOCK_NODE, the path of the permit's node, and ZK_FENCING_TOKEN, its
-number. With --take N both have N values, in the same order, with commas in between. Tokens grow in
-the order in which permits are taken, but holders are at work at the same time: only if all take all
+The command's environment has ZK_LOCK_NODE, the path of the permit's node, and ZK_FENCING_TOKEN, its \
+number. With --take N both have N values, in the same order, with commas in between. Tokens grow in \
+the order in which permits are taken, but holders are at work at the same time: only if all take all \
 the permits may a resource refuse a token for being smaller than another.
 
-When a permit is lost while the command runs, when signals arrive, and for the exit status: as with
+When a permit is lost while the command runs, when signals arrive, and for the exit status: as with \
 zk lock; see zk lock --help.
 
 Example:
@@ -191,15 +193,15 @@ pub(crate) struct Semaphore {
 /// The `multilock` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The locks are those of zk lock. They are taken in the order of their paths, whatever the order here,
-so that two of these commands cannot wait for each other; --timeout is for all of them together. One
+The locks are those of zk lock. They are taken in the order of their paths, whatever the order here, \
+so that two of these commands cannot wait for each other; --timeout is for all of them together. One \
 that is lost is the loss of all.
 
-The command's environment has ZK_LOCK_NODE, the paths of the nodes, and ZK_FENCING_TOKEN, their
-tokens, with commas in between, in the order of the paths on the command line. Give each resource
+The command's environment has ZK_LOCK_NODE, the paths of the nodes, and ZK_FENCING_TOKEN, their \
+tokens, with commas in between, in the order of the paths on the command line. Give each resource \
 the token of the lock that protects it.
 
-When a lock is lost while the command runs, when signals arrive, and for the exit status: as with
+When a lock is lost while the command runs, when signals arrive, and for the exit status: as with \
 zk lock; see zk lock --help.
 
 Example:

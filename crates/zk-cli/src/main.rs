@@ -6,6 +6,7 @@ mod args;
 mod barrier;
 mod bench;
 mod child;
+mod connector;
 mod counter;
 mod data;
 mod discover;
@@ -14,6 +15,7 @@ mod ensemble;
 mod failure;
 mod find;
 mod holders;
+mod import;
 mod lock;
 mod lock_args;
 mod man;
@@ -22,6 +24,7 @@ mod output;
 mod participants;
 mod progress;
 mod register;
+mod repeat;
 mod security;
 mod server;
 mod sessions;
@@ -35,16 +38,20 @@ mod usage_error;
 mod verbose;
 mod verbose_log;
 mod watch;
+mod watch_notes;
 
+use std::future::{Future, ready};
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use serde_json::json;
-use zk_recipes::session::{Client, Config};
+use zk_recipes::session::{Client, Config, Retry};
 
 use self::args::{Args, Command};
+use self::connector::ServerConnector;
 use self::doctor::Door;
 use self::failure::{Failure, USAGE};
 use self::output::{Output, data_json};
@@ -89,10 +96,15 @@ fn main() -> ExitCode {
     signals::end(ended.unwrap_or_else(|failure| failure.report(output)))
 }
 
+/// Work of a command. On the heap, so that there is not one future, and one function that polls it, with
+/// the work of all commands: that makes the program larger.
+type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
+
 async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     // The server does not need a connect string.
     if let Command::Server(server) = args.command {
-        return server::run(server, output).await;
+        let work: Work<'_, u8> = Box::pin(server::run(server, output));
+        return work.await;
     }
     if let Command::Completions { shell } = args.command {
         let script = completions(shell);
@@ -107,6 +119,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
         let config = Config::new(connect)?.session_timeout(args.session_timeout);
+        let config = if args.read_only { config.allow_read_only() } else { config };
         args.security.present(config, &credentials)
     };
     if let Command::Doctor = args.command {
@@ -114,7 +127,8 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         let session_timeout = args.session_timeout;
         let retry = args.retry;
         let door = Door { config: &config, tls, session_timeout, retry, risk_without_tls };
-        return doctor::run(&door, &args.connect, output).await;
+        let work: Work<'_, u8> = Box::pin(doctor::run(&door, &args.connect, output));
+        return work.await;
     }
     let mut config = config(&args.connect)?;
     config = match args.command.client_name() {
@@ -126,22 +140,25 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let advice = args.security.advice(&credentials);
     args.command.check_path()?;
     args.command.prepare()?;
-    let tls = tls.map(security::connector).transpose()?;
-    let sessions = Sessions::new(config, tls, &args.connect);
+    let sessions = Sessions::new(config, ServerConnector::new(tls)?, &args.connect);
     let log = args.verbose.then(|| VerboseLog::new(output));
     let sessions = sessions.retry_for(args.retry).verbose(log.clone());
-    let ended = match args.command {
-        Command::Lock(lock) => lock::run(sessions, lock.into(), output).await,
-        Command::Elect(elect) => lock::run(sessions, elect.into(), output).await,
-        Command::Semaphore(semaphore) => lock::run(sessions, semaphore.try_into()?, output).await,
-        Command::Multilock(locks) => lock::run(sessions, locks.try_into()?, output).await,
-        Command::Register(register) => register::run(sessions, register, output).await,
-        Command::Discover(args) if args.watch => discover::follow(sessions, &args, output).await,
-        Command::Watch(watch) => watch::run(sessions, &watch, output).await,
-        Command::Bench(bench) => bench::run(sessions, &bench, output).await,
-        Command::Top(top) => top::run(sessions, &top, output).await,
-        command => plain(sessions, &command, output).await,
+    let command = args.command;
+    let work: Work<'_, u8> = match command {
+        Command::Lock(lock) => Box::pin(lock::run(sessions, lock.into(), output)),
+        Command::Elect(elect) => Box::pin(lock::run(sessions, elect.into(), output)),
+        Command::Semaphore(it) => Box::pin(lock::run(sessions, it.try_into()?, output)),
+        Command::Multilock(locks) => Box::pin(lock::run(sessions, locks.try_into()?, output)),
+        Command::Register(register) => Box::pin(register::run(sessions, register, output)),
+        Command::Discover(ref args) if args.watch => {
+            Box::pin(discover::follow(sessions, args, output))
+        }
+        Command::Watch(ref watch) => Box::pin(watch::run(sessions, watch, output)),
+        Command::Bench(ref bench) => Box::pin(bench::run(sessions, bench, output)),
+        Command::Top(ref top) => Box::pin(top::run(sessions, top, output)),
+        ref command => Box::pin(plain(sessions, command, output)),
     };
+    let ended = work.await;
     if let Some(log) = log {
         log.flush();
     }
@@ -160,7 +177,10 @@ fn completions(shell: Shell) -> Vec<u8> {
 async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Result<u8, Failure> {
     loop {
         let client = sessions.open(None).await?;
-        let result = operate(&mut sessions, &client, command, output).await;
+        let result = {
+            let retry = Sessions::retry(&client);
+            operate(&mut sessions, &client, &retry, command, output).await
+        };
         match &result {
             // The session is left to expire, and the ephemeral node with it.
             Ok(()) if matches!(command, Command::Create(create) if create.ephemeral) => {
@@ -179,67 +199,71 @@ async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Res
     }
 }
 
-async fn operate(
-    sessions: &mut Sessions,
-    client: &Client,
-    command: &Command,
+/// Returns the work of a plain command.
+fn operate<'a>(
+    sessions: &'a mut Sessions,
+    client: &'a Client,
+    retry: &'a Retry,
+    command: &'a Command,
     output: Output,
-) -> Result<(), Failure> {
-    let retry = &Sessions::retry(client);
+) -> Work<'a, ()> {
     match command {
-        Command::Participants { path, semaphore, table } => {
+        Command::Participants { path, semaphore, table } => Box::pin(async move {
             let listed = sessions.attend(participants::list(client, path, *semaphore));
             let listed = listed.await??;
             if listed.is_empty() {
                 participants::tell_why_empty(retry, path, *semaphore, output).await?;
             }
             participants::print(&listed, *semaphore, *table, output)
+        }),
+        Command::Revoke { node } => Box::pin(nodes::revoke(sessions, client, node, output)),
+        Command::Create(create) => Box::pin(nodes::create(client, retry, create, output)),
+        Command::Get { path } => Box::pin(nodes::get(retry, path, output)),
+        Command::Set { path, data, create: true, .. } => {
+            Box::pin(nodes::set_or_create(retry, path, data, output))
         }
-        Command::Revoke { node } => {
-            let asked = sessions.attend(nodes::revoke(client, node, output)).await;
-            asked.map_err(Failure::of_write)?
-        }
-        Command::Create(create) => nodes::create(client, retry, create, output).await,
-        Command::Get { path } => nodes::get(retry, path, output).await,
-        Command::Set { path, data, version } => {
-            nodes::set(retry, path, data, *version, output).await
+        Command::Set { path, data, version, create: false } => {
+            Box::pin(nodes::set(retry, path, data, *version, output))
         }
         Command::Delete { path, version, recursive: false } => {
-            nodes::delete(retry, path, *version, output).await
+            Box::pin(nodes::delete(retry, path, *version, output))
         }
         Command::Delete { path, version, recursive: true } => {
-            nodes::delete_recursive(client, retry, path, *version, output).await
+            Box::pin(nodes::delete_recursive(client, retry, path, *version, output))
         }
-        Command::Exists { path } => nodes::exists(retry, path, output).await,
-        Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
-        Command::Ls { path, recursive: true } => subtree::ls(client, retry, path, output).await,
-        Command::Tree(tree) => tree::run(client, retry, tree, output).await,
-        Command::Find(find) => find::find(client, retry, find, output).await,
-        Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
-        Command::Count { path } => subtree::count(client, retry, path, output).await,
-        Command::Counter(counter) => counter::run(client, counter, output).await,
-        Command::Barrier(args) => barrier::run(sessions, client, args, output).await,
-        Command::Discover(args) => discover::list(client, retry, args, output).await,
+        Command::Exists { path } => Box::pin(nodes::exists(retry, path, output)),
+        Command::Ls { path, recursive: false } => Box::pin(nodes::ls(retry, path, output)),
+        Command::Ls { path, recursive: true } => Box::pin(subtree::ls(client, retry, path, output)),
+        Command::Tree(tree) => Box::pin(tree::run(client, retry, tree, output)),
+        Command::Find(find) => Box::pin(find::find(client, retry, find, output)),
+        Command::Ephemerals(wanted) => Box::pin(find::ephemerals(client, retry, wanted, output)),
+        Command::Count { path } => Box::pin(subtree::count(client, retry, path, output)),
+        Command::Counter(counter) => Box::pin(counter::run(client, retry, counter, output)),
+        Command::Barrier(args) => Box::pin(barrier::run(sessions, client, args, output)),
+        Command::Discover(args) => Box::pin(discover::list(client, retry, args, output)),
         Command::Export { path } => {
-            let exported = transfer::export(client, retry, path, sessions.servers(), output).await;
-            exported.map_err(Failure::of_stream)
+            let servers = sessions.servers();
+            let work = transfer::export(client, retry, path, servers, output);
+            Box::pin(async { work.await.map_err(Failure::of_stream) })
         }
         Command::Import { path, overwrite } => {
-            transfer::import(client, path, *overwrite, output).await.map_err(Failure::of_stream)
+            let work = import::import(client, path, *overwrite, output);
+            Box::pin(async { work.await.map_err(Failure::of_stream) })
         }
-        Command::Sync { path } => {
-            retry.run(|client| client.sync(path)).await?;
-            nodes::done(path, "synced", output)
+        Command::Sync { path } => Box::pin(nodes::sync(retry, path, output)),
+        Command::Config => Box::pin(ensemble::config(retry, output)),
+        Command::Reconfig(change) => Box::pin(ensemble::reconfig(client, change, output)),
+        Command::Txn(txn) => Box::pin(txn::run(retry, txn, output)),
+        Command::Stat { path } => Box::pin(nodes::stat(retry, path, output)),
+        Command::Getacl { path } => Box::pin(acl::get(retry, path, output)),
+        Command::Setacl { path, acl, version, recursive: false } => {
+            Box::pin(acl::set(retry, path, acl, *version, output))
         }
-        Command::Config => ensemble::config(retry, output).await,
-        Command::Reconfig(change) => ensemble::reconfig(client, change, output).await,
-        Command::Txn(txn) => txn::run(retry, txn, output).await,
-        Command::Stat { path } => nodes::stat(retry, path, output).await,
-        Command::Getacl { path } => acl::get(retry, path, output).await,
-        Command::Setacl { path, acl, version } => {
-            acl::set(retry, path, acl, *version, output).await
+        Command::Setacl { path, acl, recursive: true, .. } => {
+            let servers = sessions.servers();
+            Box::pin(acl::set_recursive(client, retry, path, acl, servers, output))
         }
-        Command::Whoami => acl::who_am_i(retry, output).await,
+        Command::Whoami => Box::pin(acl::who_am_i(retry, output)),
         Command::Lock(_)
         | Command::Elect(_)
         | Command::Semaphore(_)
@@ -252,7 +276,8 @@ async fn operate(
         | Command::Man(_)
         | Command::Completions { .. }
         | Command::Server(_) => {
-            Err(Failure::other("this command opens its own session".to_owned()))
+            let own = "this command opens its own session".to_owned();
+            Box::pin(ready(Err(Failure::other(own))))
         }
     }
 }

@@ -63,38 +63,83 @@ fn page(command: &Command) -> Result<Vec<u8>, Failure> {
     Ok(page)
 }
 
-/// Writes a page. The synopsis and the text after the options keep their lines: filled, they would
-/// be commands that nobody can copy.
+/// Writes a page. The synopsis, and the examples after the options, keep their lines: filled, they
+/// would be commands that nobody can copy.
 fn render(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     let sections = clap_mangen::Man::new(command.clone());
     sections.render_title(page)?;
     sections.render_name_section(page)?;
     let usage = command.clone().render_usage().to_string();
-    verbatim("SYNOPSIS", usage.trim_start_matches("Usage:").trim(), page)?;
+    let usage = usage.trim_start_matches("Usage:").trim();
+    write!(page, ".SH SYNOPSIS\n.nf\n{}.fi\n", usage.lines().map(line).collect::<String>())?;
     sections.render_description_section(page)?;
     sections.render_options_section(page)?;
     if command.has_subcommands() {
         sections.render_subcommands_section(page)?;
     }
     match command.get_after_help() {
-        Some(text) => verbatim("DETAILS", &text.to_string(), page),
+        Some(text) => details(&text.to_string(), page),
         None => Ok(()),
     }
 }
 
-/// Writes a section whose lines stay as they are.
-fn verbatim(title: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
-    writeln!(page, ".SH {title}\n.nf")?;
-    for line in text.lines() {
-        // A line must not begin with a dot or a quote, which would be a request.
-        let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
-        writeln!(page, "\\&{line}")?;
+/// Writes the text after the options: its paragraphs filled, and its indented lines as they are.
+fn details(text: &str, page: &mut Vec<u8>) -> io::Result<()> {
+    writeln!(page, ".SH DETAILS")?;
+    let mut keeps_lines = false;
+    for text in text.lines() {
+        let indented = text.strip_prefix("  ");
+        if indented.is_some() != keeps_lines {
+            writeln!(page, "{}", if keeps_lines { ".fi" } else { ".nf" })?;
+            keeps_lines = indented.is_some();
+        }
+        match text {
+            "" => writeln!(page, ".PP")?,
+            text => page.write_all(line(indented.unwrap_or(text)).as_bytes())?,
+        }
     }
-    writeln!(page, ".fi")
+    if keeps_lines {
+        writeln!(page, ".fi")?;
+    }
+    Ok(())
+}
+
+/// Returns a line of text. It must not begin with a dot or a quote, which would be a request.
+fn line(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    format!("\\&{text}\n")
 }
 
 fn write(page: &[u8], dir: &Path, name: &str) -> Result<(), Failure> {
     let file = dir.join(format!("{name}.1"));
     let written = fs::write(&file, page);
     written.map_err(|error| Failure::other(format!("cannot write {}: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_filled_and_examples_are_not() {
+        let mut page = Vec::new();
+        details("It runs.\n\nExamples:\n  zk a\n  zk 'b'\n\nMore.\n  zk --c", &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        let lines = [
+            ".SH DETAILS",
+            "\\&It runs.",
+            ".PP",
+            "\\&Examples:",
+            ".nf",
+            "\\&zk a",
+            "\\&zk \\(aqb\\(aq",
+            ".fi",
+            ".PP",
+            "\\&More.",
+            ".nf",
+            "\\&zk \\-\\-c",
+            ".fi",
+        ];
+        assert_eq!(page.lines().collect::<Vec<_>>(), lines);
+    }
 }

@@ -12,9 +12,20 @@ use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
+use crate::sessions::Sessions;
 use crate::subtree::{READS_AT_ONCE, sorted_paths};
 
-pub(crate) async fn revoke(client: &Client, node: &str, output: Output) -> Result<(), Failure> {
+pub(crate) async fn revoke(
+    sessions: &mut Sessions,
+    client: &Client,
+    node: &str,
+    output: Output,
+) -> Result<(), Failure> {
+    let asked = sessions.attend(request_revocation(client, node, output)).await;
+    asked.map_err(Failure::of_write)?
+}
+
+async fn request_revocation(client: &Client, node: &str, output: Output) -> Result<(), Failure> {
     // The request replaces the data of the node. Only the ephemeral nodes of holders are meant for it.
     if client.exists(node).await?.is_some_and(|stat| !stat.is_ephemeral()) {
         let why = "not a holder's node, which is ephemeral; zk participants lists those of a lock";
@@ -29,6 +40,11 @@ pub(crate) async fn revoke(client: &Client, node: &str, output: Output) -> Resul
 /// Prints what was done, for a command without a result of its own: nothing but with `--json`.
 pub(crate) fn done(path: &str, what: &str, output: Output) -> Result<(), Failure> {
     output.print([], || json!({ "path": path, "done": what }))
+}
+
+pub(crate) async fn sync(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
+    retry.run(|client| client.sync(path)).await?;
+    done(path, "synced", output)
 }
 
 pub(crate) async fn create(
@@ -50,7 +66,11 @@ pub(crate) async fn create(
         }
     };
     let created = retry.run(create).await;
-    let hint = "create the parents first, or use --parents";
+    // Only the chroot can be missing above a top-level node.
+    let hint = match path.rfind('/') {
+        Some(0) => "create it first, by its whole path and without a chroot in --connect",
+        _ => "create the parents first, or use --parents",
+    };
     let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
     let created = created.map_err(|error| {
         let failure = Failure::from(error).with_hint(ErrorCode::NO_NODE, hint);
@@ -99,6 +119,32 @@ pub(crate) async fn set(
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 
+/// Replaces the data of a node, and creates the node if it does not exist.
+pub(crate) async fn set_or_create(
+    retry: &Retry,
+    path: &str,
+    data: &NewData,
+    output: Output,
+) -> Result<(), Failure> {
+    let data = data.required()?;
+    let set = || retry.run(|client| client.set_data(path, data, None));
+    let is = |done: &Result<_, Error>, code| {
+        done.as_ref().is_err_and(|error: &Error| error.code() == Some(code))
+    };
+    let mut stat = set().await;
+    if is(&stat, ErrorCode::NO_NODE) {
+        let created = retry.run(|client| client.create(path, data, CreateMode::Persistent)).await;
+        stat = created.map(|created| created.stat);
+    }
+    if is(&stat, ErrorCode::NODE_EXISTS) {
+        // Another client has created it meanwhile.
+        stat = set().await;
+    }
+    let hint = "create the parents first: zk create --parents";
+    let stat = stat.map_err(|error| Failure::from(error).with_hint(ErrorCode::NO_NODE, hint))?;
+    output.print([], || json!({ "stat": stat_json(&stat) }))
+}
+
 pub(crate) async fn delete(
     retry: &Retry,
     path: &str,
@@ -141,6 +187,7 @@ pub(crate) async fn delete_recursive(
         delete_branch(retry, path, version, &mut progress).await
     };
     let ended = ended.await;
+    progress.hide();
     ended.map_err(|error| deletion_failure(error).with_deleted(progress.done()))?;
     tell_deleted(path, progress.done(), output)
 }
@@ -249,8 +296,13 @@ pub(crate) async fn exists(retry: &Retry, path: &str, output: Output) -> Result<
     )?;
     match stat {
         Some(_) => Ok(()),
-        None => Err(Failure::other(format!("{path} does not exist"))),
+        None => Err(missing(path)),
     }
+}
+
+fn missing(path: &str) -> Failure {
+    let chroot = if path == "/" { ": the chroot does not exist" } else { " does not exist" };
+    Failure::other(format!("{path}{chroot}"))
 }
 
 pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
@@ -262,7 +314,7 @@ pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), 
 
 pub(crate) async fn stat(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let Some(stat) = retry.exists(path).await? else {
-        return Err(Failure::other(format!("{path} does not exist")));
+        return Err(missing(path));
     };
     output.print(stat_lines(&stat), || stat_json(&stat))
 }

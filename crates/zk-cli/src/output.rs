@@ -27,10 +27,11 @@ impl Output {
         lines: impl IntoIterator<Item = String>,
         json: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
-        let text: String = match self.json {
-            true => format!("{}\n", json_line(&json())),
-            false => lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect(),
-        };
+        if self.json {
+            return write_json(&json());
+        }
+        let mut text = String::new();
+        lines.into_iter().for_each(|line| push_line(&mut text, &line));
         write(text.as_bytes())
     }
 
@@ -41,7 +42,7 @@ impl Output {
         json: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
         if self.json {
-            return write(format!("{}\n", json_line(&json())).as_bytes());
+            return write_json(&json());
         }
         write(data)?;
         match stdout().is_terminal() && !data.is_empty() {
@@ -66,6 +67,21 @@ impl Output {
     }
 }
 
+// Not inlined: each command has its own copy of its callers.
+#[inline(never)]
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+#[inline(never)]
+fn write_json(value: &Value) -> Result<(), Failure> {
+    let mut line = json_line(value);
+    line.push('\n');
+    write(line.as_bytes())
+}
+
+#[inline(never)]
 fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
@@ -74,17 +90,47 @@ fn write(bytes: &[u8]) -> Result<(), Failure> {
 /// Returns the rows of a table as lines, with the columns aligned. Long cells are cut: others may
 /// write any data into their nodes, and one long cell widens every row.
 pub(crate) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
-    let rows: Vec<[String; COLUMNS]> =
-        rows.iter().map(|row| row.each_ref().map(|cell| cut(cell))).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..COLUMNS).filter_map(width).collect();
-    let line = |row: &[String; COLUMNS]| {
+    align(rows.as_flattened(), COLUMNS)
+}
+
+/// Returns the rows of a table as lines. `cells` has the cells of each row, one row after the other.
+fn align(cells: &[String], columns: usize) -> Vec<String> {
+    let cells: Vec<String> = cells.iter().map(|cell| cut(cell)).collect();
+    let mut widths = vec![0; columns];
+    for row in cells.chunks(columns) {
+        for (cell, width) in row.iter().zip(&mut widths) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut lines = Vec::new();
+    for row in cells.chunks(columns) {
+        let mut line = String::new();
         // A column without any text takes no room.
-        let cells = row.iter().zip(&widths).filter(|(_, width)| **width > 0);
-        let cells = cells.map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+        for (cell, width) in row.iter().zip(&widths).filter(|(_, width)| **width > 0) {
+            let gap = if line.is_empty() { "" } else { "  " };
+            line.push_str(&format!("{gap}{cell:<width$}"));
+        }
+        line.truncate(line.trim_end().len());
+        lines.push(line);
+    }
+    lines
+}
+
+/// Returns the rows as [`aligned`] does. If they are wider than `width`, it leaves out the columns in
+/// this order, as many as it takes.
+pub(crate) fn fitted<const COLUMNS: usize>(
+    rows: &mut [[String; COLUMNS]],
+    left_out: &[usize],
+    width: usize,
+) -> Vec<String> {
+    for column in left_out {
+        let lines = aligned(rows);
+        if lines.iter().all(|line| line.chars().count() <= width) {
+            return lines;
+        }
+        rows.iter_mut().for_each(|row| row[*column].clear());
+    }
+    aligned(rows)
 }
 
 fn cut(cell: &str) -> String {

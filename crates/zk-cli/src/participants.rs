@@ -12,7 +12,7 @@ use zk_recipes::session::{
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
-use crate::output::{Output, aligned, data_json, data_text};
+use crate::output::{Output, data_json, data_text, fitted};
 
 /// A contender, and its part in the lock.
 pub(crate) struct Listed {
@@ -103,22 +103,25 @@ pub(crate) async fn tell_why_empty(
     is_semaphore: bool,
     output: Output,
 ) -> Result<(), Failure> {
+    let nobody = "nobody holds a lock there, or waits for one";
     let names = match retry.get_children(path).await {
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
             // Servers remove the path of a lock that nobody uses, so this is no error.
-            output.note(&format!(
-                "{path} does not exist: nobody holds a lock there, or waits for one"
-            ));
+            output.note(&format!("{path} does not exist: {nobody}"));
             return Ok(());
         }
         listed => listed?.names,
     };
     let has = |wanted: &str| names.names().any(|name| name.contains(wanted));
-    if !is_semaphore && has("leases") {
-        output.note(&format!("{path} is a semaphore; see --semaphore"));
+    output.note(&if !is_semaphore && has("leases") {
+        format!("{path} is a semaphore; see --semaphore")
     } else if is_semaphore && !has("leases") && !names.is_empty() {
-        output.note(&format!("{path} is not a semaphore"));
-    }
+        format!("{path} is not a semaphore")
+    } else if names.is_empty() || is_semaphore {
+        format!("{path} has no contenders: {nobody}")
+    } else {
+        format!("{path} is not a lock: the nodes below it are no contenders")
+    });
     Ok(())
 }
 
@@ -175,14 +178,7 @@ pub(crate) fn table(participants: &[Listed], now: SystemTime, width: usize) -> V
     }
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(participants.iter().enumerate().map(|(at, listed)| row(at, listed, now)));
-    for column in LEFT_OUT {
-        let lines = aligned(&rows);
-        if lines.iter().all(|line| line.chars().count() <= width) {
-            return lines;
-        }
-        rows.iter_mut().for_each(|row| row[column].clear());
-    }
-    aligned(&rows)
+    fitted(&mut rows, &LEFT_OUT, width)
 }
 
 const COLUMNS: usize = 9;
@@ -260,6 +256,7 @@ fn now() -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::aligned;
 
     #[test]
     fn long_data_is_cut_in_a_table() {

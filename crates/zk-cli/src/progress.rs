@@ -31,6 +31,11 @@ impl Progress {
         }
     }
 
+    /// Removes the line, so that another one can be printed.
+    pub(crate) fn hide(&mut self) {
+        self.line.remove();
+    }
+
     /// Returns the number of nodes so far.
     pub(crate) fn done(&self) -> usize {
         self.done

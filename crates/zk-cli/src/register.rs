@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use zk_coordination::{NodeState, PersistentNode};
+use zk_recipes::session::Zxid;
 
 use crate::acl::NewNodeAcl;
 use crate::args::seconds;
@@ -21,15 +22,16 @@ use crate::signals::{Signals, number};
 /// The `register` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The node is ephemeral. It exists before the command starts, and is deleted after the command has ended.
-While the command runs, the node is created again whenever it is lost: when its session has expired, and
-when somebody deletes it. The command runs on meanwhile. Missing parents are created as containers.
+The node is ephemeral. It exists before the command starts, and is deleted after the command has ended. \
+While the command runs, the node is created again whenever it is lost: when its session has expired, and \
+when somebody deletes it. The command runs on meanwhile, and lines on standard error tell of it. \
+Missing parents are created as containers.
 
-If another process has a node at the path, zk register waits until that node is gone, and does not change
+If another process has a node at the path, zk register waits until that node is gone, and does not change \
 it. A process that is killed leaves its node until its session expires.
 
-The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit
-status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects
+The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit \
+status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects \
 the creation.
 
 Java services use the same node with PersistentNode; below a group, it is a GroupMember.
@@ -81,7 +83,7 @@ pub(crate) async fn run(
                 output.note(&error.to_string());
             }
         }
-        _ = signals.next() => {}
+        () = signals.next_ending() => {}
     }
     sessions.close().await;
     ended
@@ -100,6 +102,7 @@ async fn keep(
         created = created(&mut states, &register.path, deadline, output) => created?,
         signal = signals.next() => return Err(Failure::interrupted(number(signal))),
     }
+    let mut creation = creation(&states.borrow_and_update());
     let environment = [("ZK_NODE", register.path.as_str())];
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
     loop {
@@ -109,7 +112,11 @@ async fn keep(
             biased;
             signal = signals.next() => child.signal(signal),
             code = child.wait() => return code,
-            Ok(()) = states.changed() => tell_trouble(&register.path, &states.borrow_and_update(), output),
+            Ok(()) = states.changed() => {
+                let state = states.borrow_and_update().clone();
+                tell_change(&register.path, &state, creation, output);
+                creation = self::creation(&state).or(creation);
+            }
         }
     }
 }
@@ -137,6 +144,23 @@ async fn created(
         if is_late {
             return Err(Failure::not_registered(&format!("{path}: not registered: {state}")));
         }
+    }
+}
+
+/// Returns the zxid that created the node, if it exists.
+fn creation(state: &NodeState) -> Option<Zxid> {
+    state.stat().map(|stat| stat.czxid)
+}
+
+/// Prints that the node was lost, why it is not created again, or that it is. `last` is the zxid that
+/// created the last one.
+fn tell_change(path: &str, state: &NodeState, last: Option<Zxid>, output: Output) {
+    match state {
+        NodeState::Pending => output.note(&format!("{path}: the node was lost; creating it again")),
+        NodeState::Present { .. } if creation(state) != last => {
+            output.note(&format!("{path}: registered again"));
+        }
+        state => tell_trouble(path, state, output),
     }
 }
 

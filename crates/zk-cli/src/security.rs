@@ -68,11 +68,6 @@ pub(crate) struct Security {
     sasl_password_file: Option<PathBuf>,
 }
 
-/// Returns the connector for connections over TLS.
-pub(crate) fn connector(tls: TlsBuilder) -> Result<Tls, Failure> {
-    tls.build().map_err(|error| Failure::other(error.to_string()))
-}
-
 /// A text from the command line that no message and no debug output may show.
 #[derive(Clone)]
 struct SecretText(String);

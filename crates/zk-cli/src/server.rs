@@ -16,14 +16,14 @@ use crate::signals::Signals;
 /// The `server` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-NOT FOR PRODUCTION: it keeps nothing on disk and replicates nothing. When it ends, so does all that
-was in it, and clients that were connected to it have to open new sessions, as if the data of a
+NOT FOR PRODUCTION: it keeps nothing on disk and replicates nothing. When it ends, so does all that \
+was in it, and clients that were connected to it have to open new sessions, as if the data of a \
 ZooKeeper had been wiped. Every client can use it, and nobody has to log in. It speaks no TLS.
 
-The address it listens at goes to standard output, in a line of its own, once it can be connected to.
+The address it listens at goes to standard output, in a line of its own, once it can be connected to. \
 It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
 
---connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and
+--connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and \
 SIGTERM end it, with status 0.
 
 Example:

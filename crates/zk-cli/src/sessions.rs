@@ -1,13 +1,15 @@
 //! Sessions of a command, opened one after the other, and limits for an ensemble that does not
 //! answer.
 
-use std::future::Future;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionId, SessionManager};
-use zk_tls::Tls;
 
+use crate::connector::ServerConnector;
 use crate::failure::Failure;
 use crate::verbose;
 use crate::verbose_log::VerboseLog;
@@ -49,8 +51,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// The sessions of a command, one after the other.
 pub(crate) struct Sessions {
     config: Config,
-    /// How servers are reached over TLS; `None` for plain connections.
-    tls: Option<Tls>,
+    connector: ServerConnector,
     /// The connect string.
     servers: String,
     manager: Option<SessionManager>,
@@ -79,12 +80,12 @@ struct Open {
 }
 
 impl Sessions {
-    pub(crate) fn new(config: Config, tls: Option<Tls>, servers: &str) -> Self {
+    pub(crate) fn new(config: Config, connector: ServerConnector, servers: &str) -> Self {
         let policy =
             RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).with_timeout(CONNECT_TIMEOUT);
         Self {
             config: config.next_session_policy(policy),
-            tls,
+            connector,
             servers: servers.to_owned(),
             manager: None,
             current: None,
@@ -145,17 +146,18 @@ impl Sessions {
         let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
-                Ok(opened) => opened?,
-                Err(_) => return Err(Failure::no_session(&self.servers)),
+                Ok(Ok(client)) => client,
+                Ok(Err(error)) => return Err(Failure::from(error).after_a_session()),
+                Err(_) => {
+                    return Err(Failure::no_session(&self.servers, left).after_a_session());
+                }
             },
             None => {
                 let config = self.config.clone().connect_timeout(left);
                 let refused = if most == FOREVER { most } else { self.refused_timeout };
                 let config = config.refused_timeout(refused);
-                let manager = match self.tls.clone() {
-                    Some(tls) => SessionManager::connect_with(config, tls).await?,
-                    None => SessionManager::connect(config).await?,
-                };
+                let connector = self.connector.clone();
+                let manager = SessionManager::connect_with(config, connector).await?;
                 self.manager.insert(manager).client()
             }
         };
@@ -178,17 +180,17 @@ impl Sessions {
         deadline: Option<Instant>,
     ) -> Result<SessionManager, Failure> {
         self.open(deadline).await?;
-        self.manager.clone().ok_or_else(|| Failure::no_session(&self.servers))
+        self.manager.clone().ok_or_else(|| Failure::silent(&self.servers))
     }
 
     /// Runs `work`, and fails if the ensemble is silent for too long.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
-        let keeps_trying = self.keeps_trying;
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = self.silence(), if !keeps_trying => Err(self.silent()),
-        }
+        let (mut work, mut silence) = (pin!(work), self.silence_failure());
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Ok(done)),
+            Poll::Pending => silence.as_mut().poll(context).map(Err),
+        })
+        .await
     }
 
     /// Does `work`, and repeats it in another session if its session has ended and nothing was
@@ -211,8 +213,7 @@ impl Sessions {
         }
     }
 
-    /// Returns a handle that retries requests within a time limit, unless they could be applied
-    /// twice.
+    /// Returns a handle that retries requests within a time limit, unless they could be applied twice.
     pub(crate) fn retry(client: &Client) -> Retry {
         let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
         client.retry(policy.with_timeout(patience(client)))
@@ -240,9 +241,8 @@ impl Sessions {
         }
     }
 
-    /// Returns true if another session makes sense after the current one has ended. Either a
-    /// request was answered in the current one, or sessions without replies have lasted no longer
-    /// than the limit of silence.
+    /// Returns true if another session makes sense after the current one has ended. Either a request was
+    /// answered in it, or sessions without replies have lasted no longer than the limit of silence.
     pub(crate) fn may_go_on(&mut self) -> bool {
         self.listen();
         let Some(open) = &self.current else { return true };
@@ -287,6 +287,18 @@ impl Sessions {
         if let Some(manager) = self.manager.take() {
             drop(timeout(GOODBYE, manager.close()).await);
         }
+    }
+
+    /// Waits until the ensemble is silent for too long. All callers share its code: it is boxed.
+    #[inline(never)]
+    fn silence_failure(&mut self) -> Pin<Box<dyn Future<Output = Failure> + '_>> {
+        Box::pin(async {
+            if self.keeps_trying {
+                return pending().await;
+            }
+            self.silence().await;
+            self.silent()
+        })
     }
 
     /// Waits until the leader has answered nothing for the limit of silence. Meanwhile it sends a
@@ -339,7 +351,8 @@ mod tests {
     /// Returns the sessions of a command that has run for longer than the limit of silence.
     async fn long_running(server: &TestServer) -> (Sessions, Client) {
         let connect = server.connect_string();
-        let mut sessions = Sessions::new(Config::new(&connect).unwrap(), None, &connect);
+        let connector = ServerConnector::new(None).unwrap();
+        let mut sessions = Sessions::new(Config::new(&connect).unwrap(), connector, &connect);
         let client = sessions.open(None).await.unwrap();
         sessions.fruitless_since = clock().checked_sub(2 * patience(&client));
         assert!(sessions.fruitless_since.is_some());

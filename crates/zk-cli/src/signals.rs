@@ -1,59 +1,92 @@
 //! Signals that end a command.
 
+use std::future::poll_fn;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::failure::Failure;
 
-/// Handlers for SIGINT, SIGTERM, SIGHUP and SIGQUIT, in force from the creation of this value.
-/// Without them, the signals would end this process and leave its command running without the lock.
+/// Handlers for all signals that would end this process and leave its command running without the
+/// lock, in force from the creation of this value. Not even a handler helps against SIGKILL.
 pub(crate) struct Signals {
-    interrupt: unix::Signal,
-    terminate: unix::Signal,
-    hang_up: unix::Signal,
-    quit: unix::Signal,
+    /// The handlers, and the signal that the command gets.
+    handlers: Vec<(unix::Signal, Signal)>,
     /// Whether one of them was meant to end the command.
     end_requested: bool,
 }
 
 impl Signals {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            unix::signal(kind).map_err(|error| Failure::other(format!("no signals: {error}")))
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
-            quit: listen(SignalKind::quit())?,
-            end_requested: false,
-        })
+        let named = Signal::iterator().filter(|it| !NOT_HANDLED.contains(&it.as_str()));
+        let named =
+            named.map(|it| (it as i32, if PASSED_ON.contains(&it) { it } else { Signal::SIGTERM }));
+        let mut handlers = Vec::new();
+        for (number, given) in named.chain(REAL_TIME.map(|number| (number, Signal::SIGTERM))) {
+            match unix::signal(SignalKind::from_raw(number)) {
+                Ok(handler) => handlers.push((handler, given)),
+                // The C library keeps some of them for itself, and not every system has them.
+                Err(_) if REAL_TIME.contains(&number) => {}
+                Err(error) => return Err(Failure::other(format!("no signals: {error}"))),
+            }
+        }
+        Ok(Self { handlers, end_requested: false })
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next signal. Returns SIGTERM for a signal that no command expects.
     pub(crate) async fn next(&mut self) -> Signal {
-        let signal = tokio::select! {
-            _ = self.interrupt.recv() => Signal::SIGINT,
-            _ = self.terminate.recv() => Signal::SIGTERM,
-            _ = self.hang_up.recv() => Signal::SIGHUP,
-            _ = self.quit.recv() => Signal::SIGQUIT,
-        };
+        let signal = poll_fn(|context| {
+            let arrived = self.handlers.iter_mut().find_map(|(handler, signal)| {
+                handler.poll_recv(context).is_ready().then_some(*signal)
+            });
+            arrived.map_or(Poll::Pending, Poll::Ready)
+        });
+        let signal = signal.await;
         if signal == Signal::SIGINT {
             INTERRUPTED.store(true, Ordering::Relaxed);
         }
-        // Many services take SIGHUP as the request to read their configuration again.
-        self.end_requested |= signal != Signal::SIGHUP;
+        self.end_requested |= ENDING.contains(&signal);
         signal
     }
 
-    /// Returns true if a signal other than SIGHUP has arrived so far.
+    /// Waits for a signal that is meant to end the command.
+    pub(crate) async fn next_ending(&mut self) {
+        while !ENDING.contains(&self.next().await) {}
+    }
+
+    /// Returns true if SIGINT, SIGTERM or SIGQUIT has arrived so far.
     pub(crate) fn end_requested(&self) -> bool {
         self.end_requested
     }
 }
+
+/// Signals that are meant to end a command. Many services take the others that are passed on as
+/// requests, for example SIGHUP to read their configuration again.
+const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT];
+
+/// Signals that the command gets as they are.
+const PASSED_ON: [Signal; 6] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGQUIT,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
+
+/// Signals without a handler. No process can handle the first two. The others are faults of this
+/// process, stop or continue it, or do not end it.
+const NOT_HANDLED: [&str; 15] = [
+    "SIGKILL", "SIGSTOP", "SIGILL", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGTSTP", "SIGTTIN", "SIGTTOU",
+    "SIGCONT", "SIGCHLD", "SIGURG", "SIGWINCH", "SIGINFO", "SIGPIPE",
+];
+
+/// Numbers of the signals without a name on Linux. By default, all of them are deadly.
+const REAL_TIME: RangeInclusive<i32> = 34..=64;
 
 /// Whether SIGINT has arrived. A signal is sent to the process, not to a part of it.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

@@ -1,7 +1,9 @@
 //! Commands on a node and all below it: `zk ls --recursive` and `zk count`.
 
 use serde_json::json;
-use zk_recipes::session::{Children, Client, Error, ErrorCode, Pending, Retry, RetryOn, path};
+use zk_recipes::session::{
+    Children, Client, ConnectString, Error, ErrorCode, Pending, Retry, RetryOn, path,
+};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
@@ -26,7 +28,7 @@ pub(crate) async fn sorted_paths(
     retry: &Retry,
     root: &str,
 ) -> Result<(Vec<String>, usize), Error> {
-    sorted_paths_without(client, retry, root, |_| false).await
+    sorted_paths_without(client, retry, root, &|_| false).await
 }
 
 /// Lists nodes like [`sorted_paths`], without those that `leaves_out` accepts, and all below them.
@@ -34,12 +36,19 @@ pub(crate) async fn sorted_paths_without(
     client: &Client,
     retry: &Retry,
     root: &str,
-    leaves_out: impl Fn(&str) -> bool,
+    leaves_out: &dyn Fn(&str) -> bool,
 ) -> Result<(Vec<String>, usize), Error> {
     let (mut paths, hidden) = paths(client, retry, root, leaves_out).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
     Ok((paths, hidden))
+}
+
+/// Returns whether a path is left out of a change or a copy of all below `root`: of the whole ensemble,
+/// the nodes in which it keeps its configuration and quotas.
+pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -> bool, Failure> {
+    let is_whole = root == "/" && connect.parse::<ConnectString>()?.chroot().is_empty();
+    Ok(move |path: &str| is_whole && path == "/zookeeper")
 }
 
 /// Prints the number of nodes whose children this client may not list.
@@ -60,7 +69,7 @@ pub(crate) async fn count(
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            let (paths, hidden) = paths(client, retry, root, |_| false).await?;
+            let (paths, hidden) = paths(client, retry, root, &|_| false).await?;
             tell_hidden(hidden, output);
             paths.len() - 1
         }
@@ -74,10 +83,10 @@ async fn paths(
     client: &Client,
     retry: &Retry,
     root: &str,
-    leaves_out: impl Fn(&str) -> bool,
+    leaves_out: &dyn Fn(&str) -> bool,
 ) -> Result<(Vec<String>, usize), Error> {
     let mut found = vec![root.to_owned()];
-    let hidden = walk(client, retry, root, |node, children| {
+    let hidden = walk(client, retry, root, &mut |node, children| {
         let below = children.names.names().map(|name| path::child(node, &name));
         let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
         found.extend_from_slice(&below);
@@ -94,7 +103,7 @@ pub(crate) async fn walk(
     client: &Client,
     retry: &Retry,
     root: &str,
-    mut visit: impl FnMut(&str, Children) -> Vec<String>,
+    visit: &mut dyn FnMut(&str, Children) -> Vec<String>,
 ) -> Result<usize, Error> {
     let mut level = visit(root, retry.get_children(root).await?);
     let mut hidden = 0;
@@ -121,8 +130,8 @@ pub(crate) async fn read_each<T>(
     client: &Client,
     retry: &Retry,
     paths: &[String],
-    ask: impl Fn(&Client, &str) -> Pending<T>,
-    mut seen: impl FnMut(&str, T),
+    ask: fn(&Client, &str) -> Pending<T>,
+    seen: &mut dyn FnMut(&str, T),
 ) -> Result<(), Error> {
     for chunk in paths.chunks(READS_AT_ONCE) {
         let asked: Vec<_> = chunk.iter().map(|path| ask(client, path)).collect();

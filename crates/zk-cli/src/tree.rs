@@ -53,7 +53,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let mut root = Branch::default();
     let depth_max = usize::try_from(tree.depth).unwrap_or(usize::MAX);
-    let hidden = walk(client, retry, &tree.path, |node, children| {
+    let hidden = walk(client, retry, &tree.path, &mut |node, children| {
         let below = names_below(&tree.path, node);
         let depth = below.len();
         let branch = below

@@ -17,17 +17,17 @@ use crate::output::{Output, data_text};
 #[command(after_help = "\
 An operation is one argument, or one line of standard input if there are no arguments:
 
-  create PATH [DATA]          the node must not exist
-  set PATH [DATA]             the node must exist
-  delete PATH
-  check PATH [VERSION]        the node must exist, and its data have the version
+  create PATH [DATA]    the node must not exist
+  set PATH [DATA]       the node must exist
+  delete PATH           the node must exist, and have no children
+  check PATH [VERSION]  the node must exist, with this version of its data
 
-The data is the rest of the argument after the path and a space. Operations see the effect of the ones
-before. One line is printed for each: created, set, deleted or checked, and the path. If one fails,
+The data is the rest of the argument after the path and a space. Operations see the effect of the ones \
+before. One line is printed for each: created, set, deleted or checked, and the path. If one fails, \
 none is applied, and the error names it.
 
 Examples:
-  zk txn 'check /app/config 0' 'set /app/config {\"a\":2}' 'create /app/log changed a'
+  zk txn 'check /app/config 0' 'set /app/config 2' 'create /app/log 2'
   printf 'delete /app/logo\\ncreate /app/icon' | zk txn")]
 pub(crate) struct Txn {
     /// The operations.

@@ -10,6 +10,13 @@ use crate::args::Args;
 /// Returns the message of a command line error on one line, with a hint and without the usage.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let line: Vec<OsString> = std::env::args_os().collect();
+    let slip = match error.kind() {
+        ErrorKind::UnknownArgument => option_of_others(&line),
+        _ => None,
+    };
+    if slip.is_some() {
+        return message(error, slip);
+    }
     match as_value(error, &line) {
         // The value is wrong in any spelling.
         Some(Err(wrong)) => message(&wrong, None),
@@ -41,7 +48,7 @@ fn as_value(error: &clap::Error, line: &[OsString]) -> Option<Result<String, cla
     }
     let mut other = line.to_vec();
     other.insert(at, OsString::from("--"));
-    let is_value = !runs_command() && Args::try_parse_from(other).is_ok();
+    let is_value = example_with_command().is_none() && Args::try_parse_from(other).is_ok();
     is_value.then(|| Ok(format!("to pass it as a value, write -- before it: -- {argument}")))
 }
 
@@ -79,42 +86,99 @@ fn hint(error: &clap::Error) -> Option<String> {
         }
         // `zk lock PATH CMD` is the usual slip.
         ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
-            if runs_command() && !std::env::args_os().any(|argument| argument == "--") =>
+            if !std::env::args_os().any(|argument| argument == "--") =>
         {
-            Some("the command goes after --, as in zk lock /locks/a -- ./backup.sh".to_owned())
+            let example = example_with_command()?;
+            Some(format!("the command goes after --, as in zk {example}"))
         }
         _ => None,
     }
 }
 
-/// Returns true if the command line names a command that runs a command.
-fn runs_command() -> bool {
-    let zk = Args::command();
-    let named = std::env::args_os().find(|name| zk.find_subcommand(name).is_some());
-    named.is_some_and(|name| WITH_COMMAND.iter().any(|it| name == *it))
+/// Returns the option to write instead of one of `zkCli.sh` in the command line, if it has one.
+fn option_of_others(line: &[OsString]) -> Option<String> {
+    let command = named_command()?;
+    let has = |option: &str| line.iter().take_while(|it| *it != "--").any(|it| it == option);
+    let is_of = |of: &str| of.is_empty() || command == of;
+    let mut slips = OTHER_OPTIONS.iter().filter(|(of, option, _)| is_of(of) && has(option));
+    slips.next().map(|(_, option, ours)| format!("for {option} of zkCli.sh, write {ours}"))
 }
 
-/// Commands that run a command.
-const WITH_COMMAND: [&str; 5] = ["lock", "elect", "semaphore", "multilock", "register"];
+/// Returns the name of the command that the command line names.
+fn named_command() -> Option<OsString> {
+    let zk = Args::command();
+    std::env::args_os().find(|name| zk.find_subcommand(name).is_some())
+}
+
+/// Returns an example of the command that the command line names, if it runs a command.
+fn example_with_command() -> Option<&'static str> {
+    let name = named_command()?;
+    let is_named = |example: &&str| example.split(' ').next().is_some_and(|first| name == first);
+    WITH_COMMAND.into_iter().find(is_named)
+}
+
+/// Examples of the commands that run a command.
+const WITH_COMMAND: [&str; 5] = [
+    "lock /locks/a -- ./backup.sh",
+    "elect /election/a -- ./scheduler",
+    "semaphore /licences --permits 3 -- ./solve.sh",
+    "multilock /locks/a /locks/b -- ./transfer.sh",
+    "register /services/web/a -- ./serve.sh",
+];
+
+/// Options of `zkCli.sh`: the command, empty for all commands, the option, and its replacement here.
+const OTHER_OPTIONS: [(&str, &str, &str); 25] = [
+    ("", "-server", "--connect HOST:PORT"),
+    ("", "-timeout", "--session-timeout SECONDS"),
+    ("", "-r", "--read-only"),
+    ("create", "-e", "--ephemeral"),
+    ("create", "-s", "--sequential"),
+    ("create", "-c", "--container"),
+    ("create", "-t", "--ttl MS"),
+    ("get", "-s", "zk stat PATH, or zk get --json"),
+    ("get", "-w", "zk watch PATH"),
+    ("stat", "-w", "zk watch PATH"),
+    ("ls", "-s", "zk stat PATH"),
+    ("ls", "-w", "zk watch PATH"),
+    ("set", "-v", "--version N"),
+    ("set", "-s", "--json"),
+    ("delete", "-v", "--version N"),
+    ("getacl", "-s", "--json"),
+    ("setacl", "-R", "--recursive"),
+    ("setacl", "-v", "--version N"),
+    ("setacl", "-s", "--json"),
+    ("config", "-w", "zk watch /zookeeper/config"),
+    ("reconfig", "-add", "--add SERVER"),
+    ("reconfig", "-remove", "--remove ID"),
+    ("reconfig", "-members", "an --add or a --remove for each change"),
+    ("reconfig", "-file", "an --add or a --remove for each change"),
+    ("reconfig", "-v", "--from-version VERSION"),
+];
 
 /// Names of the commands in `zkCli.sh`, etcdctl and shells, and their names here.
-const OTHER_NAMES: [(&str, &str); 17] = [
+const OTHER_NAMES: [(&str, &str); 23] = [
     ("add", "create"),
+    ("addWatch", "watch --recursive"),
     ("addauth", "--auth SCHEME:CREDENTIAL"),
     ("cat", "get"),
+    ("connect", "--connect HOST:PORT"),
+    ("del", "delete"),
     ("deleteall", "delete --recursive"),
+    ("endpoint", "doctor"),
     ("getAcl", "getacl"),
     ("getAllChildrenNumber", "count"),
     ("getEphemerals", "ephemerals"),
+    ("member", "config"),
     ("mkdir", "create"),
     ("multi", "txn"),
     ("ping", "doctor"),
-    ("put", "set, or zk create"),
+    ("put", "set --create"),
     ("rm", "delete"),
     ("rmr", "delete --recursive"),
     ("rmdir", "delete"),
     ("setAcl", "setacl"),
     ("status", "doctor"),
+    ("version", "--version"),
     ("whoAmI", "whoami"),
 ];
 

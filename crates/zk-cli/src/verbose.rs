@@ -1,5 +1,6 @@
 //! `--verbose`: what happens meanwhile, on standard error.
 
+use std::collections::HashSet;
 use std::future::pending;
 use std::time::Duration;
 
@@ -37,7 +38,10 @@ pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, want
         pause = (2 * pause).min(PAUSE_MAX);
         let Ok(listed) = participants::list(client, path, is_semaphore).await else { continue };
         let Some(first) = listed.first() else { continue };
-        let (who, count) = (participants::who(&first.participant.data), listed.len());
+        let who = participants::who(&first.participant.data);
+        // A contender of a semaphore has a node for each of its permits.
+        let sessions: HashSet<_> = listed.iter().map(|it| it.participant.session_id).collect();
+        let count = if is_semaphore { sessions.len() } else { listed.len() };
         let waited = participants::span(clock() - begun);
         log.print(format!("waiting for {path} since {waited}: {who} is first of {count}"));
     }

@@ -220,8 +220,9 @@ impl fmt::Display for LockError {
             ),
             Self::ForeignNode { path, node, recipe } => write!(
                 f,
-                "cannot acquire {path}: {node} is the node of a {recipe}, which does not exclude \
+                "cannot acquire {path}: {node} is the node of {} {recipe}, which does not exclude \
                  this lock; use another path, or allow foreign nodes{}",
+                if *recipe == Recipe::Election { "an" } else { "a" },
                 match recipe {
                     Recipe::Semaphore =>
                         " (the server removes an unused `leases` a minute or two after its last use)",

@@ -347,14 +347,15 @@ pub const TRANSIENT_CODES: [ErrorCode; 5] = [
 ];
 
 impl Error {
-    /// Returns true if only the chroot can be missing. The parent of a top-level node is the root,
-    /// which always exists.
+    /// Returns true if only the chroot can be missing: the root always exists, and it is the parent of
+    /// a top-level node.
     fn is_below_nothing(&self) -> bool {
-        let at_the_top = |path: &str| path.len() > 1 && path.rfind('/') == Some(0);
-        let created = |(operation, path): &(Operation, String)| {
-            *operation == OpCode::Create.into() && at_the_top(path)
+        let at_the_top = |path: &str| path.rfind('/') == Some(0);
+        let is_root_missing = |(operation, path): &(Operation, String)| {
+            path == "/" || *operation == OpCode::Create.into() && at_the_top(path)
         };
-        self.code() == Some(ErrorCode::NO_NODE) && self.inner.context.as_ref().is_some_and(created)
+        self.code() == Some(ErrorCode::NO_NODE)
+            && self.inner.context.as_ref().is_some_and(is_root_missing)
     }
 }
 
@@ -586,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_chroot_is_named_in_create_error() {
+    fn missing_chroot_is_named_in_the_error() {
         let missing = |operation: OpCode, path: &str| {
             Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE))
                 .on(operation, path)
@@ -595,6 +596,10 @@ mod tests {
         assert_eq!(
             missing(OpCode::Create, "/a"),
             "create /a: NoNode (-101); the chroot does not exist"
+        );
+        assert_eq!(
+            missing(OpCode::GetData, "/"),
+            "getData /: NoNode (-101); the chroot does not exist"
         );
         assert_eq!(missing(OpCode::Create, "/a/b"), "create /a/b: NoNode (-101)");
         assert_eq!(missing(OpCode::GetData, "/a"), "getData /a: NoNode (-101)");

@@ -38,6 +38,25 @@ fn counter_rejects_data_and_numbers_that_do_not_fit() {
     expect_failure(&id, 64, "cannot be the id");
 }
 
+/// A mistyped path must not cost other data.
+#[test]
+fn counter_overwrites_other_data_only_if_forced() {
+    let Some(zk) = zk("counter-set") else { return };
+    zk.ok(&["create", "/config", "{\"a\":1}"]);
+    zk.ok(&["create", "/long", "0123456789"]);
+    zk.ok(&["create", "/empty"]);
+    let set = ["counter", "/config", "--set", "0", "--integer"];
+    let says = "/config: the node has 7 bytes of data, and the number has 4; --force replaces them";
+    expect_failure(&zk.run(&set), 1, says);
+    assert_eq!(zk.ok(&["get", "/config"]), "{\"a\":1}");
+    expect_failure(&zk.run(&["counter", "/long", "--set", "0"]), 1, "10 bytes of data");
+    assert_eq!(zk.ok(&["counter", "/empty", "--set", "7"]), "7\n");
+    assert_eq!(zk.ok(&["counter", "/empty", "--set", "8"]), "8\n");
+    assert_eq!(zk.ok(&["counter", "/config", "--set", "9", "--integer", "--force"]), "9\n");
+    assert_eq!(zk.ok(&["counter", "/config", "--integer"]), "9\n");
+    expect_refused(&["counter", "/i", "--force"], "--set");
+}
+
 #[test]
 fn barrier_stops_a_command_until_it_is_removed() {
     let Some(zk) = zk("barriers") else { return };
@@ -53,4 +72,33 @@ fn barrier_stops_a_command_until_it_is_removed() {
     assert_eq!(zk.ok(&["barrier", "/b/migration", "--remove"]), "");
     expect_refused(&["barrier", "/b", "--set", "--remove"], "--remove");
     expect_refused(&["barrier", "/b", "--remove", "--timeout", "1"], "--timeout");
+}
+
+#[test]
+fn barrier_is_tested_once_without_time() {
+    let Some(zk) = zk("barrier-test") else { return };
+    assert_eq!(zk.ok(&["barrier", "/b", "--timeout", "0"]), "");
+    zk.ok(&["barrier", "/b", "--set"]);
+    let tested = zk.run(&["barrier", "/b", "--timeout", "0"]);
+    expect_failure(&tested, 75, "/b: the barrier is still set");
+}
+
+/// A mistyped path must not cost other data. Curator's barriers have an address as their data.
+#[test]
+fn only_nodes_of_barriers_are_removed() {
+    let Some(zk) = zk("barrier-remove") else { return };
+    for (path, data) in [("/config", "x=1"), ("/number", "\u{1}\u{1}\u{1}\u{1}"), ("/v", "1.2.3")] {
+        zk.ok(&["create", path, data]);
+        let says =
+            format!("{path}: not a barrier, for the node has other data; zk delete removes it");
+        expect_failure(&zk.run(&["barrier", path, "--remove"]), 1, &says);
+        assert_eq!(zk.ok(&["get", path]), data);
+    }
+    zk.ok(&["--session-timeout", "60", "create", "/session", "--ephemeral"]);
+    expect_failure(&zk.run(&["barrier", "/session", "--remove"]), 1, "the node is ephemeral");
+    for address in ["10.0.0.7", "fe80::1", "fe80::1%eth0", ""] {
+        zk.ok(&["create", "/b", address]);
+        assert_eq!(zk.ok(&["barrier", "/b", "--remove"]), "");
+        assert_eq!(zk.run(&["exists", "/b"]).code(), Some(1), "{address}");
+    }
 }

@@ -1,7 +1,10 @@
 //! `zk doctor` on healthy servers, on one that is missing, and on several that do not belong together.
 
 use serde_json::Value;
-use zk_tests::{Settings, Zk, ensemble, poll, shared_zookeeper, zookeeper, zookeeper_with};
+use zk_testing::TestServer;
+use zk_tests::{
+    Settings, Zk, ensemble, or_skip, poll, shared_zookeeper, zookeeper, zookeeper_with,
+};
 
 use crate::{LIMIT, zk};
 
@@ -93,6 +96,33 @@ fn missing_and_repeated_servers_are_warnings() {
     assert_eq!(repeated, 2, "{found:#?}");
     assert!(has(&found, "warning", &format!("twice, first as {first}")), "{found:#?}");
     assert!(has(&found, "ok", "a majority serves (3 of 3 servers)"), "{found:#?}");
+}
+
+/// The server still follows the leader, and serves clients.
+#[test]
+fn removed_server_is_a_warning() {
+    let settings = Settings::default()
+        .tick_ms(500)
+        .config("reconfigEnabled", "true")
+        .jvm_flag("-Dzookeeper.skipACL=yes");
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let leader = ensemble.server(ensemble.leader().unwrap()).address().to_string();
+    let leaving = ensemble.server(ensemble.follower().unwrap()).address().to_string();
+    let members = Zk::new(&leader).ok(&["config"]);
+    let id = members.lines().find(|line| line.contains(&leaving)).unwrap();
+    Zk::new(&leader).ok(&["reconfig", "--remove", id.split('\t').next().unwrap()]);
+    let found = findings(&Zk::new(ensemble.connect_string()), 1);
+    let warnings: Vec<_> = found.iter().filter(|it| it["level"] == "warning").collect();
+    let [warning] = warnings[..] else { panic!("{found:#?}") };
+    assert_eq!(warning["server"], leaving, "{found:#?}");
+    assert!(has(&found, "warning", "not a member of the ensemble"), "{found:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_in_memory_is_a_warning() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    assert!(has(&findings(&zk, 1), "warning", "in memory: it keeps no node when it ends"));
 }
 
 #[test]

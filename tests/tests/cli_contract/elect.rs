@@ -67,8 +67,8 @@ fn election_and_lock_refuse_the_path_of_the_other() {
         let mut holds = held.start(&[holder, &path, "--", "sh", "-c", HOLD]);
         poll(LIMIT, || (journal.entered().len() == number + 1).then_some(())).expect("no holder");
         let refused = zk.run(&[other, &path, "--", "true"]);
-        let kind = if holder == "lock" { "mutex" } else { "election" };
-        expect_failure(&refused, 78, &format!("is the node of a {kind}"));
+        let kind = if holder == "lock" { "a mutex" } else { "an election" };
+        expect_failure(&refused, 78, &format!("is the node of {kind}"));
         holds.end_input();
         assert_eq!(holds.wait(LIMIT).code(), Some(0));
     }

@@ -1,9 +1,9 @@
 //! Tests of `zk config` and `zk reconfig`.
 
 use serde_json::Value;
-use zk_tests::{Settings, Zk, or_skip};
+use zk_tests::{Settings, Zk, or_skip, poll};
 
-use crate::{expect_failure, expect_refused, zk};
+use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
 fn reconfig_removes_a_server() {
@@ -28,6 +28,65 @@ fn reconfig_removes_a_server() {
     assert_eq!(left.lines().count(), 2, "{left}");
     assert!(!left.contains(&leaving), "{left}");
     assert_eq!(zk.ok(&["config"]), left);
+}
+
+/// The examples of the help, with the id of a follower and the address of the ensemble.
+#[test]
+fn examples_of_reconfig_run() {
+    // The password of `super` is `PASS`.
+    let hash = "super:l6CozLnj0FfmrrG+iDSfkxqzMtE=";
+    let settings = Settings::default()
+        .tick_ms(500)
+        .config("reconfigEnabled", "true")
+        .jvm_flag(format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={hash}"));
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let leader = ensemble.server(ensemble.leader().unwrap()).address().to_string();
+    let leaving = ensemble.server(ensemble.follower().unwrap()).address().to_string();
+    let zk = Zk::new(leader);
+    let members = zk.ok(&["config"]);
+    let leaving = members.lines().find(|line| line.contains(&leaving)).unwrap();
+    let id = leaving.split('\t').next().unwrap();
+
+    let help = zk.ok(&["reconfig", "--help"]);
+    let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  zk ")).collect();
+    let [remove, add] = examples[..] else { panic!("{help}") };
+    assert!(remove.ends_with(" --remove 3"), "{remove}");
+    let removed = run(&zk, &remove.replace("--remove 3", &format!("--remove {id}")));
+    assert!(!removed.contains(leaving), "{removed}");
+    let added = run(&zk, add);
+    assert!(added.contains("zk4:2181"), "{added}");
+}
+
+/// Runs an example, which must succeed, and returns its output.
+fn run(zk: &Zk, example: &str) -> String {
+    let ended = zk.shell(example).output().unwrap();
+    assert!(ended.status.success(), "{example}: {ended:?}");
+    String::from_utf8(ended.stdout).unwrap()
+}
+
+#[test]
+fn server_without_majority_serves_reads_if_asked() {
+    let settings = Settings::default()
+        .tick_ms(500)
+        .jvm_flag("-Dreadonlymode.enabled=true")
+        .config("localSessionsEnabled", "true")
+        .config("localSessionsUpgradingEnabled", "true");
+    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let all = Zk::new(ensemble.connect_string()).option("--retry", "3");
+    all.ok(&["--read-only", "create", "/a", "x"]);
+    all.ok(&["sync"]);
+    let last = ensemble.follower().unwrap();
+    for other in (0..3).filter(|other| *other != last) {
+        ensemble.server(other).kill();
+    }
+    let reads = || Some(all.run(&["--read-only", "get", "/a"])).filter(|it| it.code() == Some(0));
+    let read = poll(LIMIT, reads).expect("no read");
+    assert_eq!((read.stdout.as_str(), read.stderr.as_str()), ("x", ""));
+    assert_eq!(all.run(&["get", "/a"]).code(), Some(69));
+    let write = all.run(&["--read-only", "set", "/a", "y"]);
+    expect_failure(&write, 69, "the server is read-only, for it has lost the majority");
+    let lock = all.run(&["--read-only", "lock", "/l", "--timeout", "0", "--", "true"]);
+    assert!([69, 75].contains(&lock.code().unwrap()), "{lock:?}");
 }
 
 #[test]

@@ -23,9 +23,10 @@ fn examples_of_each_command_run() {
             .filter_map(|line| line.strip_prefix("  "))
             .filter(|line| line.contains("zk "))
             .collect();
-        // The example of `reconfig` needs an ensemble; `ensemble.rs` changes one.
-        let has_example = !examples.is_empty() || command == "reconfig";
-        assert!(has_example, "zk {command} --help has no example");
+        assert!(!examples.is_empty(), "zk {command} --help has no example");
+        if command == "reconfig" {
+            continue; // `ensemble.rs` runs the example on an ensemble
+        }
         for example in examples {
             number += 1;
             run(&zk, &format!("/examples-{number}"), &command, example);

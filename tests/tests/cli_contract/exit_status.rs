@@ -127,6 +127,7 @@ fn invalid_command_line_is_rejected() {
         &["set", "/a"],
         &["set", "/a", "x", "--version", "one"],
         &["--session-timeout", "x", "ls", "/"],
+        &["--session-timeout", "0.001", "ls", "/"],
     ] {
         expect_failure(&nowhere.run(arguments), 64, "--help");
     }
@@ -141,6 +142,14 @@ fn hint_for_a_value_with_a_hyphen_works() {
         (&["ls", "-l", "/"], "unexpected argument '-l' found; see --help"),
         (&["create", "/a", "-1"], "to pass it as a value, write -- before it: -- -1"),
         (&["find", "/", "--name", "-x"], "write --name=-x"),
+        (&["create", "-e", "/a"], "for -e of zkCli.sh, write --ephemeral; see --help"),
+        (&["create", "-t", "5", "/a"], "write --ttl MS"),
+        (&["get", "-s", "/a"], "write zk stat PATH, or zk get --json"),
+        (&["get", "-w", "/a"], "write zk watch PATH"),
+        (&["set", "/a", "x", "-v", "1"], "write --version N"),
+        (&["reconfig", "-remove", "3"], "write --remove ID"),
+        (&["version"], "it is zk --version"),
+        (&["register", "/a", "./serve"], "the command goes after --, as in zk register /services/"),
         (&["lock", "/l", "--timout", "3", "--", "true"], "exists: '--timeout'; see --help"),
     ] {
         expect_failure(&nowhere.run(arguments), 64, says);

@@ -252,7 +252,7 @@ async fn watcher_outlasts_a_stalled_ensemble() {
         // 10 s.
         poll(LIMIT, || (stalled.count() >= 5).then_some(())).expect("it is not repeated");
         stalled.cancel();
-        // The command may print an event at that moment twice.
+        // The command may print one event twice.
         let told = poll(LIMIT, || Some(watcher.stdout()).filter(|it| it.ends_with('\n'))).unwrap();
         assert!(told.starts_with("NodeDataChanged /a\tx\n"), "{told}");
         watcher.signal("TERM");
@@ -275,6 +275,68 @@ async fn watcher_goes_on_after_data_that_it_may_not_read() {
     zk.ok(&["set", "/a", "open"]);
     expected += "NodeDataChanged /a\topen\n";
     says(&watcher, &expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiter_tells_that_its_session_has_ended() {
+    let (server, zk) = start().await;
+    zk.ok(&["barrier", "/b", "--set"]);
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    let waits = zk.option("--retry", "1").start(&["--verbose", "barrier", "/b"]);
+    poll(LIMIT, || waits.stderr().contains("session 0x").then_some(())).expect("no session");
+    server.refuse_connects(0);
+    assert!(server.expire(session_beside(&server, &other)));
+    let ended = waits.wait(LIMIT);
+    let last = ended.stderr.lines().last().unwrap();
+    let says = "zk: the session has ended, and no other one is open: connect to 127.0.0.1:";
+    assert!(ended.code() == Some(69) && last.starts_with(says), "{ended:?}");
+}
+
+/// The servers are gone for longer than the session timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_sessions_are_told_before_the_servers_are_back() {
+    let (server, zk) = start().await;
+    for path in ["/a", "/services/web"] {
+        zk.ok(&["create", path, "--parents"]);
+    }
+    let command = ["--", "sh", "-c", "echo runs; exec cat"];
+    let lost = "the session has ended; waiting for another one\n";
+    let again = "the session had ended; watching";
+    let mut running = [
+        (&["watch", "/a"][..], lost, again),
+        (&["watch", "/a", "-R"], lost, again),
+        (&["discover", "web", "--watch"], lost, again),
+        (
+            &[&["register", "/r"], &command[..]].concat(),
+            "zk: /r: the node was lost; creating it again\n",
+            "zk: /r: registered again\n",
+        ),
+    ]
+    .map(|(line, lost, again)| (zk.start(line), lost, again));
+    let says = |command: &Running, text: &str| {
+        poll(LIMIT, || (command.stderr() + &command.stdout()).contains(text).then_some(()))
+            .unwrap_or_else(|| panic!("no {text}: {}", command.stderr()));
+    };
+    for (command, ..) in &running[..3] {
+        says(command, "watching");
+    }
+    says(&running[3].0, "runs");
+    server.refuse_connects(0);
+    server
+        .with(|truth| truth.sessions().map(|it| it.id).collect::<Vec<_>>())
+        .into_iter()
+        .for_each(|session| server.connection_of(session).cut(Cut::Rst));
+    for (command, lost, _) in &running {
+        says(command, lost);
+        assert_eq!(command.stderr().matches(lost).count(), 1, "{}", command.stderr());
+    }
+    server.accept_connects(0);
+    for (command, _, again) in &mut running {
+        says(command, again);
+        assert_eq!(command.stderr().matches(*again).count(), 1, "{}", command.stderr());
+        command.end_input();
+        command.signal("TERM");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,6 +27,14 @@ fn participants_are_listed_in_queue_order() {
     let nobody = zk.run(&["participants", "/l"]);
     assert_eq!((nobody.code(), nobody.stdout.as_str()), (Some(0), ""), "{nobody:?}");
     assert!(nobody.stderr.starts_with("zk: /l does not exist: nobody holds"), "{nobody:?}");
+    zk.ok(&["create", "/app/config", "--parents"]);
+    for (path, says) in
+        [("/app", "is not a lock: the nodes"), ("/app/config", "has no contenders:")]
+    {
+        let none = zk.run(&["participants", path]);
+        assert_eq!((none.code(), none.stdout.as_str()), (Some(0), ""), "{none:?}");
+        assert!(none.stderr.starts_with(&format!("zk: {path} {says}")), "{none:?}");
+    }
     let mut running = Vec::new();
     for count in 1..=4 {
         running.push(zk.lock("/l", HOLD));

@@ -23,6 +23,7 @@ mod multilocks;
 mod operations;
 mod read_write_locks;
 mod register;
+mod screen;
 mod search;
 mod security;
 mod semaphores;
@@ -31,6 +32,7 @@ mod shells;
 mod signals;
 mod top;
 mod transactions;
+mod transfer;
 mod watch;
 
 use std::time::Duration;

@@ -178,6 +178,33 @@ fn empty_input_leaves_the_node_as_it_is() {
 }
 
 #[test]
+fn set_creates_the_node_if_asked() {
+    let Some(zk) = zk("set-create") else { return };
+    expect_failure(&zk.run(&["set", "/a", "1"]), 1, "NoNode");
+    assert_eq!(zk.ok(&["set", "/a", "1", "--create"]), "");
+    assert_eq!(zk.ok(&["set", "/a", "2", "--create"]), "");
+    assert_eq!(zk.ok(&["get", "/a"]), "2");
+    let stat: Value =
+        serde_json::from_str(&zk.ok(&["set", "/b", "", "--create", "--json"])).unwrap();
+    assert_eq!(stat["stat"]["version"], 0, "{stat}");
+    expect_failure(&zk.run(&["set", "/c/d", "1", "--create"]), 1, "zk create --parents");
+    expect_refused(&["set", "/a", "1", "--create", "--version", "1"], "--version");
+}
+
+#[test]
+fn missing_chroot_is_named() {
+    let Some(zk) = zk("chroot-missing") else { return };
+    let zk = zk.chroot("/nowhere");
+    let create = zk.run(&["create", "/x", "--parents"]);
+    let says = "the chroot does not exist; create it first, by its whole path and without a chroot";
+    expect_failure(&create, 1, says);
+    for command in ["get", "ls", "count", "getacl"] {
+        expect_failure(&zk.run(&[command, "/"]), 1, "the chroot does not exist");
+    }
+    expect_failure(&zk.run(&["stat", "/"]), 1, "/: the chroot does not exist");
+}
+
+#[test]
 fn root_is_not_deleted_and_the_error_says_so() {
     let Some(server) = shared_zookeeper() else { return };
     let zk = Zk::new(server.connect_string());
@@ -233,7 +260,8 @@ fn exported_nodes_are_imported_as_they_were() {
     let exported = zk.run(&["export", "/from"]);
     assert_eq!(exported.code(), Some(0), "{exported:?}");
     assert_eq!(exported.stderr, "zk: 1 ephemeral nodes are left out\n");
-    assert_eq!(exported.stdout.lines().count(), 4, "{exported:?}");
+    let (nodes, last) = exported.stdout.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!((nodes.lines().count(), last), (4, "{\"nodes\":4}"), "{exported:?}");
 
     let import = |lines: &str, options: &[&str]| {
         let mut running = zk.start(&[&["import", "/to"], options].concat());
@@ -266,7 +294,7 @@ fn export_escapes_control_characters() {
     let data = "\u{7f}\u{9b}2J\u{1b}[2J";
     zk.ok(&["create", "/a", data]);
     let exported = zk.ok(&["export", "/a"]);
-    assert!(exported.trim_end().chars().all(|char| !char.is_control()), "{exported:?}");
+    assert!(exported.lines().flat_map(str::chars).all(|char| !char.is_control()), "{exported:?}");
     let mut import = zk.start(&["import", "/b"]);
     import.give(exported.as_bytes());
     import.end_input();
@@ -284,8 +312,8 @@ async fn export_of_all_nodes_leaves_out_the_ensembles_own() {
     }
     let paths = |zk: &Zk, root: &str| -> Vec<String> {
         let exported = zk.ok(&["export", root]);
-        let path = |line| serde_json::from_str::<Value>(line).unwrap()["path"].to_string();
-        exported.lines().map(path).map(|path| path.trim_matches('"').to_owned()).collect()
+        let nodes = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        nodes.filter_map(|node| Some(node["path"].as_str()?.to_owned())).collect()
     };
     assert_eq!(paths(&zk, "/"), ["/", "/a", "/app", "/app/zookeeper", "/zookeeper-not"]);
     let exported = zk.run(&["export", "/"]);

@@ -22,10 +22,15 @@ fn node_exists_while_the_command_runs() {
     zk.ok(&["delete", "/a/b"]);
     let again = poll(LIMIT, || Some(zk.run(&["stat", "/a/b"])).filter(|it| it.code() == Some(0)));
     assert_ne!(again.expect("it is not created again").stdout, first);
+    let told = || kept.stderr().ends_with("zk: /a/b: registered again\n").then_some(());
+    poll(LIMIT, told).unwrap_or_else(|| panic!("{}", kept.stderr()));
+    zk.ok(&["set", "/a/b", "of somebody else"]);
     assert!(!kept.has_ended(), "the command runs on");
     kept.end_input();
     let ended = kept.wait(LIMIT);
     assert_eq!((ended.code(), &*ended.stdout), (Some(0), "runs /a/b\n"), "{ended:?}");
+    assert_eq!(ended.stderr.matches("again\n").count(), ended.stderr.lines().count(), "{ended:?}");
+    assert_eq!(ended.stderr.matches("registered again").count(), 1, "{ended:?}");
     assert_eq!(zk.run(&["exists", "/a/b"]).code(), Some(1));
 }
 

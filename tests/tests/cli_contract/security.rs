@@ -1,6 +1,7 @@
 //! Tests of the options for secured ensembles, and of the commands for access control lists.
 
 use xtask::zookeeper::certificate;
+use zk_testing::{ErrorCode, Op, TestServer};
 use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
@@ -157,6 +158,41 @@ fn command_authenticates_by_sasl() {
     let wrong = alice.env("ZK_SASL_PASSWORD", "open").run(&["get", "/a"]);
     expect_failure(&wrong, 1, "the server rejected the credentials");
     expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+}
+
+#[test]
+fn list_is_set_on_all_nodes_from_the_leaves_up() {
+    let Some(zk) = zk("setacl-all") else { return };
+    for path in ["/a/b/c", "/a/d", "/other"] {
+        zk.ok(&["create", path, "--parents"]);
+    }
+    // After this, nobody may list or create anything, nor set a list.
+    let told = zk.ok(&["setacl", "/a", "ip:127.0.0.9:cdrwa", "world:anyone:a", "-R", "--json"]);
+    assert_eq!(told, "{\"nodes\":4,\"path\":\"/a\"}\n");
+    for path in ["/a", "/a/b", "/a/b/c", "/a/d"] {
+        assert_eq!(zk.ok(&["getacl", path]), "ip:127.0.0.9:cdrwa\nworld:anyone:a\n", "{path}");
+    }
+    assert_eq!(zk.ok(&["getacl", "/other"]), "world:anyone:cdrwa\n");
+    expect_failure(&zk.run(&["setacl", "/a", "world:anyone:r", "-R"]), 1, "NoAuth");
+    zk.ok(&["setacl", "/a", "world:anyone:cdrwa"]);
+    let partly = zk.run(&["setacl", "/a", "world:anyone:r", "--recursive"]);
+    let says = "no permission to list the children of 2 of the nodes: no list was changed";
+    expect_failure(&partly, 1, says);
+    let both = ["setacl", "/a", "world:anyone:r", "--recursive", "--version", "1"];
+    expect_refused(&both, "--version");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recursive_setacl_counts_the_changed_nodes() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    zk.ok(&["create", "/a/b", "--parents"]);
+    let lost = server.on(Op::SetAcl).apply_then_drop_reply();
+    let told = zk.ok(&["setacl", "/", "world:anyone:cdrwa", "--recursive", "--json"]);
+    assert_eq!((told.as_str(), lost.count()), ("{\"nodes\":3,\"path\":\"/\"}\n", 1));
+    server.on(Op::SetAcl).nth(2).answer(ErrorCode::NO_AUTH);
+    let ended = zk.run(&["setacl", "/a", "world:anyone:r", "--recursive"]);
+    expect_failure(&ended, 1, "NoAuth (-102); 1 of 2 nodes were changed");
 }
 
 #[test]

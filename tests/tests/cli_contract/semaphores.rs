@@ -191,3 +191,19 @@ fn wrong_arguments_are_explained_in_one_line() {
         expect_refused(arguments, says);
     }
 }
+
+/// Each permit is a node, and the first waiter has created those that it waits for.
+#[test]
+fn verbose_waiter_counts_contenders() {
+    let Some(zk) = zk("semaphore-verbose") else { return };
+    let both = ["--permits", "2", "--take", "2", "--", "sh", "-c", "echo in; exec cat"];
+    let mut holder = zk.start(&[&["semaphore", "/s"], &both[..]].concat());
+    poll(LIMIT, || (holder.stdout() == "in\n").then_some(())).expect("nobody got in");
+    let waiter = zk.start(&["--verbose", "semaphore", "/s", "--permits", "2", "--", "true"]);
+    let told = || waiter.stderr().contains("waiting for /s since").then_some(());
+    poll(LIMIT, told).expect("nothing is told");
+    assert!(waiter.stderr().contains(" is first of 2\n"), "{}", waiter.stderr());
+    holder.end_input();
+    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    assert_eq!(waiter.wait(LIMIT).code(), Some(0));
+}

@@ -125,6 +125,45 @@ fn loss_ends_child_processes_of_command() {
     assert_eq!(ended.code(), Some(74), "{ended:?}");
 }
 
+/// Services take SIGUSR1 and SIGUSR2 as requests, for example to open their logs again.
+#[test]
+fn user_signals_are_passed_on_and_lock_is_kept() {
+    let Some(zk) = zk("user-signals") else { return };
+    let script = r#"trap 'echo USR1' USR1; trap 'echo USR2' USR2; exec 3<&0; echo ready
+        (trap '' USR1 USR2; exec cat <&3 >/dev/null) & while ! wait; do :; done; echo done"#;
+    for kind in [&["lock", "/l"][..], &["semaphore", "/s", "--permits", "1"], &["register", "/r"]] {
+        let mut holder = zk.start(&[kind, &["--", "sh", "-c", script]].concat());
+        let mut expected = "ready\n".to_owned();
+        poll(LIMIT, || (holder.stdout() == expected).then_some(())).expect("nobody got in");
+        for signal in ["USR1", "USR2"] {
+            holder.signal(signal);
+            expected += &format!("{signal}\n");
+            poll(LIMIT, || (holder.stdout() == expected).then_some(()))
+                .unwrap_or_else(|| panic!("{kind:?} {signal}: {holder:?} {}", holder.stdout()));
+        }
+        assert!(!holder.has_ended(), "{kind:?}");
+        holder.end_input();
+        let ended = holder.wait(LIMIT);
+        assert_eq!((ended.code(), ended.stdout), (Some(0), expected + "done\n"), "{kind:?}");
+    }
+}
+
+/// A command must not run on without its lock. SIGRTMAX is 64.
+#[test]
+fn other_deadly_signals_end_the_command_as_sigterm_does() {
+    let Some(zk) = zk("deadly-signals") else { return };
+    let deadly = "ABRT ALRM IO PROF PWR SYS TRAP VTALRM XCPU XFSZ 40 64";
+    for signal in deadly.split(' ') {
+        let holder = zk.lock("/l", "trap 'echo TERM; exit 5' TERM; echo ready; read line");
+        poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+        holder.signal(signal);
+        let ended = holder.wait(LIMIT);
+        let told = (ended.code(), ended.stdout.as_str());
+        assert_eq!(told, (Some(5), "ready\nTERM\n"), "{signal}: {ended:?}");
+        assert_eq!(zk.ok(&["ls", "/l"]), "", "{signal}");
+    }
+}
+
 #[test]
 fn interrupted_waiter_leaves_the_queue() {
     let Some(zk) = zk("interrupted") else { return };
@@ -132,7 +171,7 @@ fn interrupted_waiter_leaves_the_queue() {
     let zk = zk.journal(&journal);
     let _holder = zk.lock("/l", HOLD);
     poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
-    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+    for (signal, number) in [("INT", 2), ("TERM", 15), ("USR1", 10), ("ALRM", 15)] {
         let waiter = zk.lock("/l", HOLD);
         let count = || zk.ok(&["participants", "/l"]).lines().count();
         poll(LIMIT, || (count() == 2).then_some(())).expect("it does not queue");

@@ -1,13 +1,10 @@
 //! Tests of `zk top`.
 
-use std::fs::File;
-use std::io::Write;
-use std::process::{Child, Stdio};
-
 use serde_json::Value;
 use zk_testing::{ErrorCode, Op, TestServer};
-use zk_tests::{HOLD, Journal, Scratch, Zk, poll};
+use zk_tests::{HOLD, Journal, Zk, poll};
 
+use crate::screen::Screen;
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
@@ -90,6 +87,60 @@ fn top_goes_on_without_the_path_of_the_locks() {
     assert_eq!(top.wait(LIMIT).code(), Some(0));
 }
 
+/// Most looks at a busy lock fall between two holders.
+#[test]
+fn lock_is_listed_between_two_holders() {
+    let Some(zk) = zk("top-busy") else { return };
+    let hold = || zk.ok(&["create", "/locks/a/x-lock-", "--sequential", "--parents"]);
+    let node = hold();
+    zk.ok(&["create", "/locks/other"]);
+    let top = zk.start(&["top", "/locks", "--json", "--count", "100000", "--interval", "0.05"]);
+    let looks = || -> Vec<Value> {
+        let whole = top.stdout();
+        let whole = whole.rsplit_once('\n').map(|(whole, _)| whole.to_owned()).unwrap_or_default();
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    poll(LIMIT, || (!looks().is_empty()).then_some(())).expect("no look");
+    zk.ok(&["delete", node.trim()]);
+    let is_free = |look: &Value| look[0]["holder"] == "" && look[0]["since_s"].is_null();
+    poll(LIMIT, || looks().last().is_some_and(is_free).then_some(())).expect("not free");
+    let rate = |look: &Value| look[0]["handoffs_per_s"].as_f64().unwrap_or(0.0);
+    assert!(looks().iter().any(|look| rate(look) > 0.0), "{}", top.stdout());
+    hold();
+    poll(LIMIT, || (!looks().last().is_some_and(is_free)).then_some(())).expect("still free");
+    assert!(looks().iter().all(|look| look.as_array().unwrap().len() == 1), "{}", top.stdout());
+    top.signal("INT");
+    assert_eq!(top.wait(LIMIT).code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn list_is_sorted_filtered_and_fits_on_a_narrow_terminal() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    for (lock, contenders) in [("a", 1), ("orders", 3), ("stock", 2)] {
+        for _ in 0..contenders {
+            let path = format!("/l/{lock}/x-lock-");
+            zk.ok(&["create", &path, "10.0.0.7 web3 4711 checkout", "--sequential", "--parents"]);
+        }
+    }
+    let mut screen = Screen::start(&zk, "stty cols 60; zk top --interval 1000");
+    screen.shows("zk top /: 3 locks, by path", 1);
+    screen.shows("HAND-OFFS/S\u{1b}[K", 1);
+    screen.press("ss");
+    screen.shows("zk top /: 3 locks, by waiters", 1);
+    let printed = screen.printed();
+    let (_, sorted) = printed.rsplit_once("by waiters").unwrap();
+    assert!(sorted.find("/l/orders") < sorted.find("/l/stock"), "{sorted}");
+    screen.press("/sto\n");
+    screen.shows(": 3 locks, 1 with sto,", 1);
+    // The queue of the only lock that passes the filter.
+    screen.press("\n");
+    screen.shows("/l/stock\u{1b}[K", 1);
+    screen.press("q");
+    let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
+    assert!(ended.success(), "{ended:?}: {}", screen.printed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn queue_page_shows_rejections_and_obeys_keys() {
     let server = TestServer::start().await.unwrap();
@@ -112,7 +163,7 @@ async fn queue_page_shows_rejections_and_obeys_keys() {
     }
     screen.shows("zk top /: 1 locks", 3);
     let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
-    assert!(ended.success(), "{ended:?}: {}", screen.output.read("screen"));
+    assert!(ended.success(), "{ended:?}: {}", screen.printed());
 }
 
 /// Other commands take the path of the node. A terminal without a size has 80 columns here.
@@ -134,38 +185,4 @@ async fn queue_page_shows_nodes_on_a_narrow_terminal() {
     assert!(ended.success(), "{ended:?}");
     holder.end_input();
     assert_eq!(holder.wait(LIMIT).code(), Some(0));
-}
-
-/// A command on a terminal that util-linux's `script` provides.
-struct Screen {
-    script: Child,
-    output: Scratch,
-}
-
-impl Screen {
-    fn start(zk: &Zk, command: &str) -> Self {
-        let output = Scratch::new();
-        let mut script = zk.shell(&format!("exec script -qec '{command}' /dev/null"));
-        script.stdin(Stdio::piped()).stdout(File::create(output.path("screen")).unwrap());
-        Self { script: script.spawn().unwrap(), output }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Waits until `text` was printed so many times.
-    fn shows(&self, text: &str, times: usize) {
-        let count = || self.output.read("screen").matches(text).count();
-        poll(LIMIT, || (count() >= times).then_some(()))
-            .unwrap_or_else(|| panic!("{text}: {}", self.output.read("screen")));
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // Both calls fail only if the command has ended.
-        let _ = self.script.kill();
-        let _ = self.script.wait();
-    }
 }

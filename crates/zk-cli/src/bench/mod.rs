@@ -23,19 +23,19 @@ use crate::signals::{Signals, number};
 /// The `bench` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-It puts a real load on the ensemble, from one connection, and creates its nodes below PATH. They are
-deleted at the end, with the parents of PATH that did not exist. If the command is killed, the servers
+It puts a real load on the ensemble, from one connection, and creates its nodes below PATH. They are \
+deleted at the end, with the parents of PATH that did not exist. If the command is killed, the servers \
 delete them: they are ephemeral nodes and containers. A node that exists at PATH stays.
 
   sync        a round trip to the leader
   read        one read after the other
   write       one write after the other, each on the disks of a majority
   reads       100 reads under way
-  writes      100 writes under way; fewer of more than 2621 bytes, 256 KiB in all
+  writes      100 writes under way, or fewer with 256 KiB in all
   lock        a free lock: acquire and release it
   hand-off    a lock with 10 waiters: from a release to the next holder
 
-PER SECOND counts completed requests, holds of the lock, or hand-offs. The plot has a column for each
+PER SECOND counts completed requests, holds of the lock, or hand-offs. The plot has a column for each \
 doubling of the time, from 31 µs at the left to a second and more at the right.
 
 Example:

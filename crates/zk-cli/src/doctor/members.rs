@@ -47,9 +47,9 @@ pub(super) fn repetition(earlier: &[Listed], host: &Listed) -> Option<Finding> {
     Some(Finding { level: Level::Warning, server: host.host.to_string(), text })
 }
 
-/// Compares the voting members of the ensemble with the connect string. Observers may be left out of
-/// it on purpose.
-pub(super) async fn missing(client: &Client, listed: &[Listed]) -> Vec<Finding> {
+/// Compares the members of the ensemble with the connect string. Observers may be left out of it on
+/// purpose.
+pub(super) async fn differences(client: &Client, listed: &[Listed]) -> Vec<Finding> {
     let config = match client.get_config().await {
         Ok(config) => config,
         Err(error) => {
@@ -57,7 +57,7 @@ pub(super) async fn missing(client: &Client, listed: &[Listed]) -> Vec<Finding> 
                 true => "no permission to read /zookeeper/config".to_owned(),
                 false => error.to_string(),
             };
-            let text = format!("{why}: members that the connect string lacks are not noticed");
+            let text = format!("{why}: the members are not compared with the connect string");
             return vec![Finding { level: Level::Note, server: String::new(), text }];
         }
     };
@@ -66,16 +66,28 @@ pub(super) async fn missing(client: &Client, listed: &[Listed]) -> Vec<Finding> 
 
 async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for member in config.members.iter().filter(|member| !member.is_observer) {
+    let mut is_member = vec![false; listed.len()];
+    for member in &config.members {
         let Some((name, port)) = address(member) else { continue };
         let addresses = resolve(name).await;
-        if listed.iter().any(|it| it.is_member(name, &addresses, port)) {
+        let is_this = |it: &Listed| it.is_member(name, &addresses, port);
+        is_member.iter_mut().zip(listed).for_each(|(is_member, it)| *is_member |= is_this(it));
+        if member.is_observer || listed.iter().any(is_this) {
             continue;
         }
         let server = port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
         let text = "a member of the ensemble, which the connect string lacks".to_owned();
         let server = data_text(server.as_bytes());
         findings.push(Finding { level: Level::Warning, server, text });
+    }
+    // If no name fits, the servers have other names here, for example that of a proxy.
+    if is_member.contains(&true) {
+        let strangers = listed.iter().zip(&is_member).filter(|(_, is_member)| !**is_member);
+        findings.extend(strangers.map(|(it, _)| {
+            let text =
+                "not a member of the ensemble, which has removed it or never had it".to_owned();
+            Finding { level: Level::Warning, server: it.host.to_string(), text }
+        }));
     }
     findings
 }

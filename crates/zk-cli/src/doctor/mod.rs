@@ -20,9 +20,9 @@ use zk_tls::TlsBuilder;
 
 use self::members::Listed;
 use self::verdict::Examined;
+use crate::connector::ServerConnector;
 use crate::failure::{Failure, UNREACHABLE, for_users};
 use crate::output::{Output, data_text};
-use crate::security::connector;
 
 /// How bad a finding is, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,11 +149,7 @@ async fn examine(
     let config = config
         .connect_timeout(door.retry.unwrap_or(CONNECT_LIMIT))
         .refused_timeout(door.retry.unwrap_or_default());
-    let connected = match door.tls.clone() {
-        Some(tls) => config.connect_with(connector(tls)?).await,
-        None => config.connect().await,
-    };
-    let client = match connected {
+    let client = match config.connect_with(ServerConnector::new(door.tls.clone())?).await {
         Ok(client) => client,
         Err(error) => {
             let text = match words::is_serving(door, host).await {
@@ -177,7 +173,7 @@ async fn examine(
     operations(host, &client, report).await?;
     if !report.has_members {
         report.has_members = true;
-        for finding in members::missing(&client, listed).await {
+        for finding in members::differences(&client, listed).await {
             report.add(finding)?;
         }
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use zk_recipes::session::{Connector, Host, LeaseTimes, Tcp};
+use zk_recipes::session::{Connector, Host, LeaseTimes};
 
 use super::{CONNECT_LIMIT, Door, Level, Report, ms};
+use crate::connector::{Connection, ServerConnector};
 use crate::failure::Failure;
 use crate::output::data_text;
-use crate::security::connector;
 
 /// Reports version and mode. Returns the mode, if the server tells it.
 pub(super) async fn version(
@@ -24,11 +24,19 @@ pub(super) async fn version(
         report.tell(Level::Note, host, text.to_owned())?;
         return Ok(None);
     };
+    let is_in_memory = version.contains(IN_MEMORY);
     let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
     let level = if mode == "read-only" { Level::Warning } else { Level::Ok };
     report.tell(level, host, format!("version {version}, {mode}"))?;
+    if is_in_memory {
+        let text = "a server of zk-testing, in memory: it keeps no node when it ends";
+        report.tell(Level::Warning, host, text.to_owned())?;
+    }
     Ok(Some(mode))
 }
+
+/// Part of the version that the servers of `zk-testing` tell.
+const IN_MEMORY: &str = "-zk-testing";
 
 /// Returns whether the server serves requests, if it tells.
 pub(super) async fn is_serving(door: &Door<'_>, host: &Host) -> Option<bool> {
@@ -71,17 +79,13 @@ pub(super) async fn tick(
 /// Returns the answer to a four-letter word; empty if there is none.
 async fn ask(door: &Door<'_>, host: &Host, word: &[u8]) -> String {
     let asked = async {
-        match &door.tls {
-            Some(tls) => {
-                exchange(connector(tls.clone()).ok()?.connect(host).await.ok()?, word).await
-            }
-            None => exchange(Tcp.connect(host).await.ok()?, word).await,
-        }
+        let connector = ServerConnector::new(door.tls.clone()).ok()?;
+        exchange(connector.connect(host).await.ok()?, word).await
     };
     timeout(CONNECT_LIMIT, asked).await.ok().flatten().unwrap_or_default()
 }
 
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &[u8]) -> Option<String> {
+async fn exchange(mut stream: Connection, word: &[u8]) -> Option<String> {
     stream.write_all(word).await.ok()?;
     stream.flush().await.ok()?;
     let mut answer = Vec::new();

@@ -1,13 +1,17 @@
 //! `zk top`: the locks below a path, live.
 //!
-//! * [`survey`] reads the locks from the ensemble.
+//! * [`survey`] reads the locks from the ensemble, in [`queues`].
+//! * [`list`] orders, filters and selects them.
 //! * [`view`] lays them out.
 //! * [`terminal`] shows them, and reads keys.
 
+mod list;
+mod queues;
 mod survey;
 mod terminal;
 mod view;
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal, stdin, stdout};
 use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,6 +20,8 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::Client;
 
+use self::list::{LockList, Step, moved};
+use self::queues::LockKind;
 use self::survey::{LockRow, Survey};
 use self::terminal::{Key, Terminal};
 use crate::args::positive_seconds;
@@ -28,16 +34,18 @@ use crate::signals::Signals;
 /// The `top` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A line shows the lock, its kind, the name, host and process of the first in line, since when it is in
-the queue, the number of waiters, how long the first of them waits, and the hand-offs a second. Times
-run from the clock of the ensemble to that of this machine. On a terminal, the arrow keys select a
-lock, enter shows its queue, esc goes back, and q quits. Elsewhere the table is printed once, or N
-times.
+A line shows the lock, its kind, the name, host and process of the first in line, since when it is in \
+the queue, the number of waiters, how long the first of them waits, and the hand-offs a second: the \
+contenders that have left the queue since the last look. Times run from the clock of the ensemble to \
+that of this machine. A lock that was seen stays for a minute after its last use.
 
-Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the
-path, and reads two nodes of each lock, and those of the permits that the first waiter of a semaphore
-waits for: on a large tree give a path near the locks. On a narrow terminal the queue leaves out
-columns, so that it shows the nodes.
+On a terminal, the arrow keys, PgUp, PgDn, Home and End select a lock, and enter shows its queue. The \
+key s sorts by longest wait, waiters, hand-offs or path, and / begins a filter of paths. Esc goes back, \
+and q quits. Elsewhere the table is printed once, or N times.
+
+Locks whose nodes have other names than Curator's do not appear. Each look lists every node below the \
+path, and reads two nodes of each lock, and those of the permits that the first waiter of a semaphore \
+waits for: on a large tree give a path near the locks. On a narrow terminal, columns are left out.
 
 Examples:
   zk top /locks
@@ -81,7 +89,7 @@ async fn print(sessions: &mut Sessions, top: &Top, output: Output) -> Result<(),
             tokio::time::sleep(top.interval).await;
         }
         let rows = look(sessions, &mut survey, &top.path).await?;
-        output.print(view::table(&rows), || rows.iter().map(to_json).collect())?;
+        output.print(view::table(&rows, usize::MAX), || rows.iter().map(to_json).collect())?;
     }
     Ok(())
 }
@@ -98,34 +106,51 @@ fn to_json(row: &LockRow) -> Value {
     })
 }
 
-/// What the screen shows.
-enum Page {
-    Locks,
-    Queue(Queue),
-}
-
-/// The contenders of one lock.
-struct Queue {
+/// The queue of one lock, on the screen.
+struct QueuePage {
     path: String,
     is_semaphore: bool,
     /// The table, or why it cannot be read; empty before the first read.
     lines: Vec<String>,
+    /// Rows above the screen.
+    skipped: usize,
+}
+
+impl QueuePage {
+    fn lines(&self) -> Vec<String> {
+        let help = "esc: back    q: quit";
+        view::fit(&self.path, &self.lines, self.skipped, None, help, Terminal::size())
+    }
+
+    fn goes_back(key: Key) -> bool {
+        matches!(key, Key::Escape | Key::Left | Key::Backspace | Key::Char('h'))
+    }
+
+    fn scroll(&mut self, key: Key, room: usize) {
+        // The last page is full.
+        let pages = self.lines.len().saturating_sub(room);
+        self.skipped = moved(self.skipped, key, room, pages);
+    }
 }
 
 /// Shows the locks until the user quits.
 async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
-    let mut survey = Survey::default();
+    let (mut survey, mut list) = (Survey::default(), LockList::default());
     // A failure to connect is told on the usual screen.
-    let mut rows = look(sessions, &mut survey, &top.path).await?;
+    list.refresh(look(sessions, &mut survey, &top.path).await?);
     let mut terminal = Terminal::open()?;
-    let (mut page, mut selected) = (Page::Locks, 0_usize);
+    let mut page: Option<QueuePage> = None;
+    let title = format!("zk top {}", top.path);
     let mut due = after(top.interval);
-    // A key that was pressed during a look.
-    let mut early = None;
+    // Keys that were pressed during a look.
+    let mut early = VecDeque::new();
     loop {
-        selected = selected.min(rows.len().saturating_sub(1));
-        Terminal::show(&lines(&page, top, &rows, selected));
-        let next = match early.take() {
+        let size = Terminal::size();
+        Terminal::show(&match &page {
+            Some(queue) => queue.lines(),
+            None => list.lines(&title, size),
+        });
+        let next = match early.pop_front() {
             Some(key) => Some(key),
             None => tokio::select! {
                 () = tokio::time::sleep_until(due) => None,
@@ -133,62 +158,45 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
             },
         };
         match (next, &mut page) {
-            (None, Page::Locks) => {
+            (None, None) => {
                 let looking = look(sessions, &mut survey, &top.path);
-                let keys = [Key::Quit];
-                if let Some(seen) = unless_key(&mut terminal, &mut early, &keys, looking).await {
-                    rows = seen?;
+                let ends = |key| list.quits(key);
+                if let Some(seen) = unless_key(&mut terminal, &mut early, ends, looking).await {
+                    list.refresh(seen?);
                 }
                 due = after(top.interval);
             }
-            (None, Page::Queue(queue)) => {
+            (None, Some(queue)) => {
                 let reading = read_queue(sessions, &queue.path, queue.is_semaphore);
-                let keys = [Key::Quit, Key::Back];
-                if let Some(lines) = unless_key(&mut terminal, &mut early, &keys, reading).await {
+                let ends = |key| key == Key::Char('q') || QueuePage::goes_back(key);
+                if let Some(lines) = unless_key(&mut terminal, &mut early, ends, reading).await {
                     queue.lines = lines?;
                 }
                 due = after(top.interval);
             }
-            (Some(Key::Quit), _) => return Ok(()),
-            (Some(Key::Up), _) => selected = selected.saturating_sub(1),
-            (Some(Key::Down), _) => selected += 1,
-            (Some(Key::Enter), Page::Locks) => {
-                if let Some(row) = rows.get(selected) {
-                    let is_semaphore = row.kind == survey::LockKind::Semaphore;
+            (Some(Key::Char('q' | 'Q')), Some(_)) => return Ok(()),
+            (Some(key), Some(_)) if QueuePage::goes_back(key) => page = None,
+            (Some(key), Some(queue)) => queue.scroll(key, view::room(size)),
+            (Some(key), None) => match (list.obey(key, view::room(size)), list.selected()) {
+                (Step::Quit, _) => return Ok(()),
+                (Step::Open, Some(row)) => {
+                    let is_semaphore = row.kind == LockKind::Semaphore;
                     let (path, lines) = (row.path.clone(), Vec::new());
-                    page = Page::Queue(Queue { path, is_semaphore, lines });
+                    page = Some(QueuePage { path, is_semaphore, lines, skipped: 0 });
                     due = after(Duration::ZERO);
                 }
-            }
-            (Some(Key::Back), Page::Queue(_)) => page = Page::Locks,
-            _ => {}
+                _ => {}
+            },
         }
     }
 }
 
-/// Returns the lines of the screen.
-fn lines(page: &Page, top: &Top, rows: &[LockRow], selected: usize) -> Vec<String> {
-    match page {
-        Page::Locks => {
-            let count = rows.len();
-            let title = format!("zk top {}: {count} locks, every {:?}", top.path, top.interval);
-            let help = "up, down: select    enter: its queue    q: quit";
-            let at = (!rows.is_empty()).then_some(selected);
-            view::fit(&title, &view::table(rows), at, help, Terminal::size())
-        }
-        Page::Queue(queue) => {
-            let help = "esc: back    q: quit";
-            view::fit(&queue.path, &queue.lines, None, help, Terminal::size())
-        }
-    }
-}
-
-/// Does `work` unless the user presses one of `keys` meanwhile. The last key that was pressed
-/// becomes `early`.
+/// Does `work` unless the user presses a key that `ends` it. The keys that were pressed are added to
+/// `early`.
 async fn unless_key<W: Future>(
     terminal: &mut Terminal,
-    early: &mut Option<Key>,
-    keys: &[Key],
+    early: &mut VecDeque<Key>,
+    ends: impl Fn(Key) -> bool,
     work: W,
 ) -> Option<W::Output> {
     let mut work = pin!(work);
@@ -202,8 +210,8 @@ async fn unless_key<W: Future>(
                 Terminal::tell("the servers do not answer; what is shown is old    q: quit");
             }
             key = terminal.key() => {
-                *early = Some(key);
-                if keys.contains(&key) {
+                early.push_back(key);
+                if ends(key) {
                     return None;
                 }
             }

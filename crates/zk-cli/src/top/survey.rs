@@ -3,60 +3,53 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use zk_recipes::Mutex;
-use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat, path};
+use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat};
 
+use super::queues::{Changes, LockKind, Queue, queues};
 use crate::participants::who;
-use crate::subtree::{READS_AT_ONCE, or_again, walk};
+use crate::subtree::{READS_AT_ONCE, or_again};
 
-/// A lock that somebody holds or waits for.
+/// A lock that somebody holds or waits for, or that somebody used a short time ago.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LockRow {
     pub(crate) path: String,
     pub(crate) kind: LockKind,
-    /// The first in line, or the number of readers or of leases of a semaphore.
+    /// The first in line, or the number of readers or of leases of a semaphore; empty if there is none.
     pub(crate) holder: String,
     /// Time since the holder is in the queue.
     pub(crate) since: Option<Duration>,
     pub(crate) waiters: usize,
     /// Time since the first waiter is in the queue.
     pub(crate) longest_wait: Option<Duration>,
-    /// Holders per second since the last look, if there was one.
+    /// Contenders that have left the queue per second since the last look, if there was one.
     pub(crate) handoffs: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LockKind {
-    Mutex,
-    /// Candidates, as of Curator's `LeaderLatch`.
-    Election,
-    ReadWrite,
-    Semaphore,
-}
-
-impl LockKind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Election => "election",
-            Self::ReadWrite => "read-write",
-            Self::Semaphore => "semaphore",
-        }
-    }
 }
 
 /// Looks at the locks again and again, and remembers the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// The number of the first in line of each lock, and when it was read.
-    last: HashMap<String, (u32, Instant)>,
+    /// The last look at each lock, by the path of the node that has the contenders.
+    last: HashMap<String, Seen>,
     /// Whether the root has existed.
     has_root: bool,
 }
 
+/// State of a lock at the last look.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    kind: LockKind,
+    changes: Changes,
+    at: Instant,
+    /// Time of the last look that found contenders, or that some have come and gone.
+    used: Instant,
+}
+
 impl Survey {
-    /// Lists the locks at `root` and below. A root that has vanished since the last look has none:
-    /// servers remove a container when its last child is deleted.
+    /// Lists the locks at `root` and below. A lock that was seen before stays in the list for
+    /// [`KEPT`] after its last use: many looks at a busy lock fall between two holders.
+    ///
+    /// A root that has vanished since the last look has none: servers remove a container when its
+    /// last child is deleted.
     pub(crate) async fn look(
         &mut self,
         client: &Client,
@@ -64,12 +57,14 @@ impl Survey {
         root: &str,
         now: (Instant, SystemTime),
     ) -> Result<Vec<LockRow>, Error> {
-        let queues = match queues(client, retry, root).await {
+        let known = |node: &str| self.last.get(node).map(|seen| seen.kind);
+        let queues = match queues(client, retry, root, known).await {
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) && self.has_root => Vec::new(),
             found => found?,
         };
         self.has_root = true;
         let mut rows = Vec::with_capacity(queues.len());
+        let mut seen = HashMap::new();
         for chunk in queues.chunks(READS_AT_ONCE) {
             let asked: Vec<_> = chunk.iter().map(|queue| queue.read_ends(client)).collect();
             for (queue, (first, waiter)) in chunk.iter().zip(asked) {
@@ -79,47 +74,67 @@ impl Survey {
                     (LockKind::Semaphore, Some(waiter)) => held(retry, queue, &waiter.stat).await?,
                     _ => queue.holders(),
                 };
-                rows.push(self.row(queue, holders, first.as_ref(), waiter.as_ref(), now));
+                let last = self.last.get(&queue.node);
+                let now_seen = Seen::of(queue, last, now.0);
+                if now.0.saturating_duration_since(now_seen.used) > KEPT {
+                    continue;
+                }
+                let handoffs = last.and_then(|last| rate(last, &now_seen));
+                seen.insert(queue.node.clone(), now_seen);
+                let row = queue.row(holders, first.as_ref(), waiter.as_ref(), now.1);
+                rows.push(LockRow { handoffs, ..row });
             }
         }
+        self.last = seen;
         rows.sort_by(|one, other| one.path.cmp(&other.path));
-        self.last.retain(|path, _| rows.binary_search_by(|row| row.path.cmp(path)).is_ok());
         Ok(rows)
     }
+}
 
+impl Seen {
+    fn of(queue: &Queue, last: Option<&Self>, at: Instant) -> Self {
+        let Queue { kind, changes, .. } = *queue;
+        let is_used = !queue.names.is_empty() || !queue.turns.is_empty();
+        let used = match last {
+            Some(last) if !is_used && last.changes == changes => last.used,
+            _ => at,
+        };
+        Self { kind, changes, at, used }
+    }
+}
+
+/// Time for which an unused lock stays in the list.
+const KEPT: Duration = Duration::from_secs(60);
+
+impl Queue {
+    /// Returns the row of the lock, without the hand-offs.
     fn row(
-        &mut self,
-        queue: &Queue,
+        &self,
         holders: usize,
         first: Option<&NodeData>,
         waiter: Option<&NodeData>,
-        (at, wall): (Instant, SystemTime),
+        wall: SystemTime,
     ) -> LockRow {
         let age = |node: &NodeData| {
             let created = u64::try_from(node.stat.ctime_ms).unwrap_or(0);
             let created = SystemTime::UNIX_EPOCH + Duration::from_millis(created);
             wall.duration_since(created).unwrap_or_default()
         };
-        let holder = match (queue.kind, holders) {
+        let holder = match (self.kind, holders) {
             (LockKind::Semaphore, _) => format!("{holders} leases"),
             (LockKind::ReadWrite, 2..) => format!("{holders} readers"),
             _ => {
                 first.map(|node| who(node.data.as_deref().unwrap_or_default())).unwrap_or_default()
             }
         };
-        let handoffs = queue.names.first().and_then(|(number, _)| {
-            let last = self.last.insert(queue.path.clone(), (*number, at));
-            last.filter(|_| matches!(queue.kind, LockKind::Mutex | LockKind::Election))
-                .and_then(|last| rate(last, (*number, at)))
-        });
         LockRow {
-            path: queue.path.clone(),
-            kind: queue.kind,
+            path: self.path.clone(),
+            kind: self.kind,
             holder,
             since: first.map(age),
-            waiters: queue.waiters(),
+            waiters: self.waiters(),
             longest_wait: waiter.map(age),
-            handoffs,
+            handoffs: None,
         }
     }
 }
@@ -144,11 +159,11 @@ async fn held(retry: &Retry, queue: &Queue, waiter: &Stat) -> Result<usize, Erro
     Ok(held)
 }
 
-/// Returns the holders per second between two looks at the first in line. Contenders that gave up
-/// in between count as well.
-fn rate((from, since): (u32, Instant), (to, at): (u32, Instant)) -> Option<f64> {
-    let seconds = at.checked_duration_since(since)?.as_secs_f64();
-    let passed = to.checked_sub(from)?;
+/// Returns the contenders that have left the queue per second between two looks. Contenders that gave
+/// up count as well.
+fn rate(last: &Seen, seen: &Seen) -> Option<f64> {
+    let seconds = seen.at.checked_duration_since(last.at)?.as_secs_f64();
+    let passed = seen.changes.since(last.changes)?;
     (seconds > 0.0).then(|| f64::from(passed) / seconds)
 }
 
@@ -173,152 +188,46 @@ fn visible<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The contenders of one lock, in order, with the numbers at the end of their names.
-struct Queue {
-    path: String,
-    kind: LockKind,
-    names: Vec<(u32, String)>,
-    /// Contenders that wait for a semaphore: for their turn or, as the first one, for their permits.
-    turns: Vec<(u32, String)>,
-}
-
-impl Queue {
-    /// Returns how many hold the lock, by the order of the queue.
-    fn holders(&self) -> usize {
-        match self.kind {
-            LockKind::Mutex | LockKind::Election => self.names.len().min(1),
-            LockKind::Semaphore => self.names.len(),
-            LockKind::ReadWrite => {
-                let readers = self.names.iter().take_while(|(_, path)| path.contains(READ)).count();
-                readers.max(self.names.len().min(1))
-            }
-        }
-    }
-
-    fn waiters(&self) -> usize {
-        match self.kind {
-            LockKind::Semaphore => self.turns.len(),
-            _ => self.names.len() - self.holders(),
-        }
-    }
-
-    fn first(&self) -> Option<&str> {
-        self.names.first().map(|(_, path)| path.as_str())
-    }
-
-    fn first_waiter(&self) -> Option<&str> {
-        let waiter = match self.kind {
-            LockKind::Semaphore => self.turns.first(),
-            _ => self.names.get(self.holders()),
-        };
-        waiter.map(|(_, path)| path.as_str())
-    }
-
-    /// Requests the first in line, and the first waiter.
-    fn read_ends(&self, client: &Client) -> (Option<Pending<NodeData>>, Option<Pending<NodeData>>) {
-        let read = |path: Option<&str>| path.map(|path| client.get_data(path));
-        (read(self.first()), read(self.first_waiter()))
-    }
-}
-
-/// Part of the names of readers.
-const READ: &str = "-__READ__";
-
-/// Finds the locks at `root` and below. Nodes that vanish meanwhile, or that this client may not
-/// read, are left out.
-async fn queues(client: &Client, retry: &Retry, root: &str) -> Result<Vec<Queue>, Error> {
-    let mut found = HashMap::new();
-    let mut turns = Vec::new();
-    walk(client, retry, root, |node, children| {
-        let (mut names, mut kind, mut below) = (Vec::new(), None, Vec::new());
-        for name in children.names.names() {
-            let child = path::child(node, &name);
-            match contender(&name) {
-                Some((its, number)) => {
-                    kind = Some(its);
-                    names.push((number, child));
-                }
-                None => below.push(child),
-            }
-        }
-        if let Some(kind) = kind {
-            names.sort();
-            let is_leases = kind == LockKind::Semaphore && path::file_name(node) == "leases";
-            let path = path::parent(node).filter(|_| is_leases).unwrap_or(node).to_owned();
-            if kind == LockKind::Mutex && path::file_name(node) == "locks" {
-                turns.push(node.to_owned());
-            }
-            found.insert(path.clone(), Queue { path, kind, names, turns: Vec::new() });
-        }
-        below
-    })
-    .await?;
-    // The queue for the turns of a semaphore is no lock of its own.
-    for node in turns {
-        let is_part = |queue: &Queue| queue.kind == LockKind::Semaphore;
-        let whole = path::parent(&node).unwrap_or("/");
-        if found.get(whole).is_some_and(is_part) {
-            let waiting = found.remove(&node).map(|queue| queue.names).unwrap_or_default();
-            if let Some(semaphore) = found.get_mut(whole) {
-                semaphore.turns = waiting;
-            }
-        }
-    }
-    Ok(found.into_values().collect())
-}
-
-/// Returns the kind of lock that a name belongs to, and the number at its end.
-fn contender(name: &str) -> Option<(LockKind, u32)> {
-    let (text, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
-    let number = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
-    let kind = match text {
-        text if text.ends_with("lock-") => LockKind::Mutex,
-        text if text.ends_with(Mutex::LEADER_LATCH) => LockKind::Election,
-        text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => LockKind::ReadWrite,
-        text if text.ends_with("lease-") => LockKind::Semaphore,
-        _ => return None,
-    };
-    Some((kind, number))
-}
-
 #[cfg(test)]
 mod tests {
+    use zk_recipes::session::Zxid;
+
     use super::*;
 
     #[test]
-    fn contenders_are_told_from_other_nodes() {
-        let kind = |name| contender(name).map(|(kind, number)| (kind.name(), number));
-        assert_eq!(kind("_c_3f-lock-0000000007"), Some(("mutex", 7)));
-        assert_eq!(kind("_c_3f-__WRIT__0000000010"), Some(("read-write", 10)));
-        assert_eq!(kind("_c_3f-lease-0000000001"), Some(("semaphore", 1)));
-        assert_eq!(kind("_c_3f-latch-0000000002"), Some(("election", 2)));
-        for other in ["locks", "leases", "lock-00000000x1", "ä-lock-000", "", "item-0000000001"] {
-            assert_eq!(kind(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn readers_before_the_first_writer_hold_the_lock() {
-        let queue = |sides: &[&str]| {
-            let named = (0_u32..).zip(sides);
-            let names =
-                named.map(|(at, side)| (at, format!("/l/_c_1-__{side}__{at:010}"))).collect();
-            Queue { path: "/l".to_owned(), kind: LockKind::ReadWrite, names, turns: Vec::new() }
-        };
-        let counted = |sides| (queue(sides).holders(), queue(sides).waiters());
-        assert_eq!(counted(&["READ", "READ", "WRIT", "READ"]), (2, 2));
-        assert_eq!(counted(&["WRIT", "READ"]), (1, 1));
-        assert_eq!(counted(&["READ"]), (1, 0));
-        assert_eq!(counted(&[]), (0, 0));
-    }
-
-    #[test]
-    fn rate_counts_the_numbers_between_two_looks() {
+    fn rate_counts_the_deletions_between_two_looks() {
         let begin = crate::top::now().0;
-        let later = begin + Duration::from_secs(2);
-        assert_eq!(rate((5, begin), (25, later)), Some(10.0));
-        assert_eq!(rate((5, begin), (5, later)), Some(0.0));
-        assert_eq!(rate((5, begin), (1, later)), None, "the lock was removed in between");
-        assert_eq!(rate((5, begin), (6, begin)), None);
+        let looked = |seconds, czxid, cversion, num_children| {
+            let czxid = Zxid(czxid);
+            let stat = Stat { czxid, cversion, num_children, ..Stat::default() };
+            let at = begin + Duration::from_secs(seconds);
+            Seen { kind: LockKind::Mutex, changes: Changes::of(&stat), at, used: at }
+        };
+        // 12 created and 10 deleted, then 32 created and 30 deleted.
+        assert_eq!(rate(&looked(0, 1, 22, 2), &looked(2, 1, 62, 2)), Some(10.0));
+        assert_eq!(rate(&looked(0, 1, 22, 2), &looked(2, 1, 22, 2)), Some(0.0));
+        assert_eq!(rate(&looked(0, 1, i32::MAX, 1), &looked(1, 1, i32::MIN + 1, 1)), Some(1.0));
+        assert_eq!(rate(&looked(0, 1, 22, 2), &looked(1, 7, 62, 2)), None, "another node");
+        assert_eq!(rate(&looked(0, 1, 22, 2), &looked(0, 1, 24, 2)), None);
+    }
+
+    #[test]
+    fn unused_lock_is_kept_for_a_while() {
+        let begin = crate::top::now().0;
+        let later = begin + Duration::from_secs(5);
+        let queue = |cversion, names: &[&str]| Queue {
+            path: "/l".to_owned(),
+            node: "/l".to_owned(),
+            changes: Changes::of(&Stat { cversion, ..Stat::default() }),
+            kind: LockKind::Mutex,
+            names: names.iter().map(|name| (0, (*name).to_owned())).collect(),
+            turns: Vec::new(),
+        };
+        let first = Seen::of(&queue(1, &["a"]), None, begin);
+        let idle = Seen::of(&queue(2, &[]), Some(&first), later);
+        assert_eq!((first.used, idle.used), (begin, later), "a contender has left");
+        let later = later + Duration::from_secs(5);
+        assert_eq!(Seen::of(&queue(2, &[]), Some(&idle), later).used, idle.used);
+        assert_eq!(Seen::of(&queue(2, &["a"]), Some(&idle), later).used, later);
     }
 }

@@ -8,14 +8,21 @@ use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 
-/// A key that `zk top` knows.
+/// A key of the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Up,
     Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    Home,
+    End,
     Enter,
-    Back,
-    Quit,
+    Escape,
+    Backspace,
+    Char(char),
 }
 
 /// The terminal while `zk top` uses it. Dropping it restores what was there.
@@ -90,8 +97,13 @@ fn keys(mut bytes: &[u8]) -> impl Iterator<Item = Key> {
     let next = move || {
         let len = match bytes {
             [] => return None,
-            [0x1b, b'[' | b'O', _, ..] => 3,
-            _ => 1,
+            [0x1b, b'O', _, ..] => 3,
+            // Parameters, and a letter or a tilde at the end.
+            [0x1b, b'[', rest @ ..] => {
+                let end = rest.iter().position(|byte| (0x40..=0x7e).contains(byte));
+                end.map_or(bytes.len(), |end| end + 3)
+            }
+            _ => bytes.utf8_chunks().next()?.valid().chars().next().map_or(1, char::len_utf8),
         };
         let (first, rest) = bytes.split_at(len);
         bytes = rest;
@@ -102,12 +114,21 @@ fn keys(mut bytes: &[u8]) -> impl Iterator<Item = Key> {
 
 fn key(bytes: &[u8]) -> Option<Key> {
     match bytes {
-        b"q" | b"Q" => Some(Key::Quit),
-        b"k" | b"\x1b[A" | b"\x1bOA" => Some(Key::Up),
-        b"j" | b"\x1b[B" | b"\x1bOB" => Some(Key::Down),
-        b"\n" | b"\r" | b"l" | b"\x1b[C" | b"\x1bOC" => Some(Key::Enter),
-        b"\x1b" | b"h" | b"\x7f" | b"\x1b[D" | b"\x1bOD" => Some(Key::Back),
-        _ => None,
+        b"\x1b[A" | b"\x1bOA" => Some(Key::Up),
+        b"\x1b[B" | b"\x1bOB" => Some(Key::Down),
+        b"\x1b[C" | b"\x1bOC" => Some(Key::Right),
+        b"\x1b[D" | b"\x1bOD" => Some(Key::Left),
+        b"\x1b[5~" => Some(Key::PageUp),
+        b"\x1b[6~" => Some(Key::PageDown),
+        b"\x1b[H" | b"\x1bOH" | b"\x1b[1~" | b"\x1b[7~" => Some(Key::Home),
+        b"\x1b[F" | b"\x1bOF" | b"\x1b[4~" | b"\x1b[8~" => Some(Key::End),
+        b"\n" | b"\r" => Some(Key::Enter),
+        b"\x1b" => Some(Key::Escape),
+        b"\x7f" | b"\x08" => Some(Key::Backspace),
+        _ => {
+            let char = std::str::from_utf8(bytes).ok()?.chars().next()?;
+            (!char.is_control()).then_some(Key::Char(char))
+        }
     }
 }
 
@@ -133,8 +154,15 @@ mod tests {
     fn keys_are_read_in_both_modes_of_a_terminal() {
         let read = |bytes| keys(bytes).collect::<Vec<_>>();
         assert_eq!(read(b"\x1b[A\x1bOB"), [Key::Up, Key::Down]);
-        assert_eq!(read(b"\x1b"), [Key::Back]);
-        assert_eq!(read(b"x\x1b[Zjq"), [Key::Down, Key::Quit]);
+        assert_eq!(read(b"\x1b"), [Key::Escape]);
+        assert_eq!(read(b"\x1b[5~\x1b[6~"), [Key::PageUp, Key::PageDown]);
+        assert_eq!(read(b"\x1b[1~\x1bOF"), [Key::Home, Key::End]);
+        assert_eq!(
+            read(b"x\x1b[Z\x1b[1;5Aq\x7f"),
+            [Key::Char('x'), Key::Char('q'), Key::Backspace]
+        );
+        assert_eq!(read("ä\u{1}€".as_bytes()), [Key::Char('ä'), Key::Char('€')]);
+        assert_eq!(read(b"\xc3q"), [Key::Char('q')]);
         assert_eq!(read(b""), []);
     }
 }

@@ -1,6 +1,7 @@
 //! What the screen shows, as lines of text.
 
 use super::survey::LockRow;
+use crate::output::{aligned, fitted};
 use crate::participants::span;
 
 /// Cells of the table; the numbers are on the right.
@@ -9,10 +10,14 @@ const HEAD: [&str; 7] = ["LOCK", "KIND", "HOLDER", "QUEUED", "WAITERS", "WAIT", 
 /// Characters of a holder, so that long data leaves room for the other columns.
 const HOLDER_MAX: usize = 40;
 
-/// Returns the table with its head.
-pub(super) fn table(rows: &[LockRow]) -> Vec<String> {
+/// Columns that a narrow table leaves out, in this order.
+const LEFT_OUT: [usize; 3] = [1, 3, 2];
+
+/// Returns the table with its head. If it is wider than `width`, it leaves out columns, and then the
+/// beginnings of long paths.
+pub(super) fn table<'a>(rows: impl IntoIterator<Item = &'a LockRow>, width: usize) -> Vec<String> {
     let mut cells = vec![HEAD.map(str::to_owned)];
-    cells.extend(rows.iter().map(|row| {
+    cells.extend(rows.into_iter().map(|row| {
         [
             row.path.clone(),
             row.kind.name().to_owned(),
@@ -23,14 +28,36 @@ pub(super) fn table(rows: &[LockRow]) -> Vec<String> {
             row.handoffs.map(|rate| format!("{rate:.1}")).unwrap_or_default(),
         ]
     }));
-    crate::output::aligned(&cells)
+    let lines = fitted(&mut cells, &LEFT_OUT, width);
+    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let longest = cells.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+    if widest <= width {
+        return lines;
+    }
+    let room = longest.saturating_sub(widest - width).max(PATH_MIN);
+    for row in &mut cells {
+        row[0] = end_of(&row[0], room);
+    }
+    aligned(&cells)
 }
 
-/// Fits lines into a screen: a title, the lines around `selected`, which is shown in reverse, and a
-/// line of help.
+/// Returns the last `room` characters of a path, with an ellipsis if it is longer.
+fn end_of(path: &str, room: usize) -> String {
+    match path.chars().count().checked_sub(room) {
+        Some(over @ 1..) => format!("…{}", path.chars().skip(over + 1).collect::<String>()),
+        _ => path.to_owned(),
+    }
+}
+
+/// Characters of a path that even the narrowest table shows.
+const PATH_MIN: usize = 8;
+
+/// Fits lines into a screen: a title, the head of the table, the rows after the first `skipped` ones,
+/// and a line of help. The selected row is shown in reverse.
 pub(super) fn fit(
     title: &str,
     lines: &[String],
+    skipped: usize,
     selected: Option<usize>,
     help: &str,
     (width, height): (usize, usize),
@@ -40,10 +67,8 @@ pub(super) fn fit(
         Some((head, rows)) => (cut(head), rows),
         None => (String::new(), lines),
     };
-    let room = height.saturating_sub(CHROME).max(1);
-    let skipped = selected.map_or(0, |at| (at + 1).saturating_sub(room));
     let mut shown = vec![cut(title), head];
-    for (at, row) in rows.iter().enumerate().skip(skipped).take(room) {
+    for (at, row) in rows.iter().enumerate().skip(skipped).take(room((width, height))) {
         let row = cut(row);
         shown.push(match selected == Some(at) {
             true => format!("{REVERSE}{row:<width$}{PLAIN}"),
@@ -55,6 +80,11 @@ pub(super) fn fit(
     shown
 }
 
+/// Returns the number of rows that a screen of this size shows.
+pub(super) fn room((_, height): (usize, usize)) -> usize {
+    height.saturating_sub(CHROME).max(1)
+}
+
 /// Lines around the rows: title, head and help.
 const CHROME: usize = 3;
 const REVERSE: &str = "\u{1b}[7m";
@@ -64,7 +94,7 @@ const PLAIN: &str = "\u{1b}[0m";
 mod tests {
     use std::time::Duration;
 
-    use super::super::survey::LockKind;
+    use super::super::queues::LockKind;
     use super::*;
 
     fn row(path: &str, waiters: usize) -> LockRow {
@@ -81,7 +111,7 @@ mod tests {
 
     #[test]
     fn table_has_a_line_for_each_lock() {
-        let lines = table(&[row("/locks/a", 0), row("/locks/stock", 12)]);
+        let lines = table(&[row("/locks/a", 0), row("/locks/stock", 12)], usize::MAX);
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("LOCK          KIND   HOLDER"), "{}", lines[0]);
         assert!(
@@ -92,10 +122,29 @@ mod tests {
     }
 
     #[test]
+    fn narrow_table_keeps_the_numbers_of_the_waiters() {
+        let rows = [row("/locks/a", 0), row("/very/long/path/of/the/locks/of/stock", 12)];
+        let at = |width| table(&rows, width);
+        let is_within =
+            |lines: &[String], width| lines.iter().all(|it| it.chars().count() <= width);
+        for (width, without) in [(100, "…"), (90, "KIND"), (75, "HOLDER"), (60, "HOLDER")] {
+            let lines = at(width);
+            assert!(is_within(&lines, width), "{width}: {lines:#?}");
+            assert!(lines[0].ends_with("WAITERS  WAIT  HAND-OFFS/S"), "{width}: {lines:#?}");
+            assert!(!lines.concat().contains(without), "{width}: {lines:#?}");
+        }
+        let lines = at(45);
+        assert!(is_within(&lines, 45) && lines[2].starts_with("…"), "{lines:#?}");
+        assert!(lines[2].contains("/stock  12 "), "{lines:#?}");
+        assert!(at(10)[2].starts_with("…f/stock  12"), "{:#?}", at(10));
+    }
+
+    #[test]
     fn screen_shows_the_selected_row_and_fits() {
         let rows: Vec<LockRow> = (0..50).map(|at| row(&format!("/l{at:02}"), at)).collect();
-        let lines = table(&rows);
-        let screen = fit("title", &lines, Some(49), "help", (40, 10));
+        let lines = table(&rows, usize::MAX);
+        let size = (40, 10);
+        let screen = fit("title", &lines, 50 - room(size), Some(49), "help", size);
         assert_eq!(screen.len(), 10);
         assert!(screen[8].contains("/l49") && screen[8].starts_with(REVERSE), "{screen:?}");
         assert_eq!((screen[0].as_str(), screen[9].as_str()), ("title", "help"));
@@ -103,7 +152,8 @@ mod tests {
             screen.iter().map(|line| line.replace(REVERSE, "").replace(PLAIN, "")).collect();
         assert!(plain.iter().all(|line| line.chars().count() <= 40), "{plain:?}");
         // A screen of one line, and a table without rows.
-        assert!(!fit("title", &lines, None, "help", (5, 1)).is_empty());
-        assert_eq!(fit("title", &table(&[]), None, "help", (80, 24)).len(), 24);
+        assert!(!fit("title", &lines, 0, None, "help", (5, 1)).is_empty());
+        let empty = table(&[], usize::MAX);
+        assert_eq!(fit("title", &empty, 0, None, "help", (80, 24)).len(), 24);
     }
 }

@@ -8,7 +8,6 @@ mod node;
 mod reaction;
 mod subtree;
 
-use std::cell::Cell;
 use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
@@ -21,26 +20,27 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
+use crate::watch_notes::WatchNotes;
 
 /// The `watch` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or NodeChildrenChanged, and the
-path. The node need not exist. Without --recursive, several quick changes may appear as one; the last
+Each event is one line: NodeCreated, NodeDataChanged, NodeDeleted or NodeChildrenChanged, and the \
+path. The node need not exist. Without --recursive, several quick changes may appear as one; the last \
 line always matches the node as it is.
 
-With --recursive the events are those of every node, and a created or deleted child is an event of its
-own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins. After a lost
-connection it reads them again, and prints the events that lead from the old state to the new one. An
+With --recursive the events are those of every node, and a created or deleted child is an event of its \
+own. It needs ZooKeeper 3.6. The command reads the status of all nodes when it begins. After a lost \
+connection it reads them again, and prints the events that lead from the old state to the new one. An \
 event at that moment may appear twice. Before ZooKeeper 3.9, so may the last change of each node.
 
-The command reconnects, and opens a new session when one expires, with a line on standard error; then
-it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT,
-SIGTERM, SIGHUP and SIGQUIT end it, with status 0 once it watches.
+The command reconnects, and opens a new session when one expires, with a line on standard error; then \
+it prints the changes since. Once it watches, it waits without a limit for the ensemble. SIGINT, \
+SIGTERM and all other signals that can end a process end it, with status 0 once it watches.
 
-CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input.
-Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When
-one of these signals arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
+CMD gets the event in ZK_EVENT, the path in ZK_PATH and, with --data, the data on standard input. \
+Events wait until it has ended. If its exit status is not 0, the command reports it and goes on. When \
+a signal arrives, a running CMD gets SIGTERM, then SIGKILL after 5 s.
 
 Examples:
   zk watch /app/config --data
@@ -73,8 +73,8 @@ pub(crate) async fn run(
     sessions.keep_trying();
     let ending = Ending::default();
     let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
-    let has_begun = Cell::new(false);
-    let watched = Watched { path: &args.path, reaction, has_begun: &has_begun };
+    let notes = WatchNotes::new(&args.path, output);
+    let watched = Watched { path: &args.path, reaction, notes: &notes };
     let mut following = Box::pin(follow(&mut sessions, &watched, args.recursive));
     let result = tokio::select! {
         failure = &mut following => Err(failure),
@@ -83,7 +83,7 @@ pub(crate) async fn run(
                 // The command that runs is ended first.
                 following.as_mut().await;
             }
-            match has_begun.get() {
+            match notes.has_begun() {
                 true => Ok(0), // the intended end of this command
                 false => Err(Failure::interrupted(number(signal))),
             }
@@ -98,23 +98,14 @@ pub(crate) async fn run(
 struct Watched<'a> {
     path: &'a str,
     reaction: Reaction<'a>,
-    has_begun: &'a Cell<bool>,
+    notes: &'a WatchNotes<'a>,
 }
 
 impl Watched<'_> {
-    /// Tells that the watches are set.
-    fn begin(&self) {
-        let path = self.path;
-        self.reaction.output.note(&match self.has_begun.replace(true) {
-            false => format!("watching {path}"),
-            true => format!("the session had ended; watching {path} in a new one"),
-        });
-    }
-
     /// Returns a handle for requests. Once the watches were set, it waits for the ensemble without a
     /// limit.
     fn retry(&self, client: &Client) -> Retry {
-        match self.has_begun.get() {
+        match self.notes.has_begun() {
             true => Sessions::endless_retry(client),
             false => Sessions::retry(client),
         }
@@ -136,5 +127,6 @@ async fn follow(sessions: &mut Sessions, watched: &Watched<'_>, recursive: bool)
         if !failure.starts_over() || !sessions.may_go_on() {
             return failure;
         }
+        watched.notes.lost();
     }
 }

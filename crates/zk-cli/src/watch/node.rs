@@ -43,7 +43,7 @@ impl NodeWatch {
         }
         let mut seen = WatchedState::of(&retry, watched.path).await?;
         sessions.was_answered();
-        watched.begin();
+        watched.notes.begin();
         let retry = watched.retry(client);
         self.tell(None, seen.state, watched, &retry).await?;
         loop {

@@ -49,7 +49,7 @@ impl SubtreeWatch {
             .map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, NEEDS))?;
         let now = self.read(client, retry, watched.path).await?;
         sessions.was_answered();
-        watched.begin();
+        watched.notes.begin();
         let retry = &watched.retry(client);
         self.tell_changes(now, watched, retry).await?;
         loop {
@@ -87,7 +87,7 @@ impl SubtreeWatch {
             listed => listed?.0,
         };
         let mut nodes = BTreeMap::new();
-        read_each(client, retry, &paths, Client::exists, |path, stat| {
+        read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
             nodes.extend(stat.map(|stat| (path.to_owned(), Told::of(&stat))));
         })
         .await?;

@@ -1,6 +1,7 @@
 //! Retries of requests, as far as a retry cannot apply a request twice.
 
 use std::future::{Future, ready};
+use std::pin::Pin;
 
 use proto::{CreateMode, ErrorCode, Stat};
 use zk_session_core::{Error, Outcome};
@@ -69,11 +70,18 @@ impl Retry {
     ///
     /// # Errors
     /// Returns the errors of the request.
-    pub async fn run<T, F>(&self, request: impl FnMut(&Client) -> F) -> Result<T, Error>
+    pub async fn run<T, F>(&self, mut request: impl FnMut(&Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.repeat(Repeat::NotApplied, request, |_, _| ready(Ok(Found::Nothing))).await
+        let mut attempts = self.policy.begin();
+        loop {
+            let sent = request(&self.bounded(&attempts));
+            match sent.await {
+                Ok(done) => return Ok(done),
+                Err(error) => self.again(&mut attempts, error, Repeat::NotApplied).await?,
+            }
+        }
     }
 
     /// Reads a node's data like [`Client::get_data`], with retries.
@@ -229,7 +237,8 @@ impl Retry {
     {
         let (mut attempts, mut is_unknown) = (self.policy.begin(), false);
         loop {
-            let mut error = match request(&self.bounded(&attempts)).await {
+            let sent = request(&self.bounded(&attempts));
+            let mut error = match sent.await {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
@@ -243,13 +252,26 @@ impl Retry {
                 }
             }
             is_unknown |= error.outcome() == Outcome::Unknown;
-            if let Err(error) = attempts.again(&self.client, error, repeats).await {
+            if let Err(error) = self.again(&mut attempts, error, repeats).await {
                 return Err(if is_unknown { error.with_outcome(Outcome::Unknown) } else { error });
             }
         }
     }
 
+    /// Waits before the next attempt; see [`Attempts::again`]. On the heap and the same for all
+    /// requests, because it is rare; this keeps the futures of callers small.
+    #[inline(never)]
+    fn again<'a>(
+        &'a self,
+        attempts: &'a mut Attempts<'_>,
+        error: Error,
+        repeats: Repeat,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+        Box::pin(attempts.again(&self.client, error, repeats))
+    }
+
     /// Returns the handle for an attempt, which waits no longer than the policy's remaining time.
+    #[inline(never)]
     fn bounded(&self, attempts: &Attempts<'_>) -> Client {
         let client = &self.client;
         let Some(left) = attempts.time_left() else { return client.clone() };

@@ -118,7 +118,12 @@ impl fmt::Display for SessionChange {
             Self::Opened { previous_id, session_id } => {
                 write!(f, "session {session_id} takes the place of {previous_id}")
             }
-            Self::Stopped(error) => write!(f, "no next session: {error}"),
+            Self::Stopped(error) => match error.kind() {
+                ErrorKind::SessionEnded(SessionEnd::Closed) => {
+                    f.write_str("the session manager is closed")
+                }
+                _ => write!(f, "no next session: {error}"),
+            },
             Self::Missed(missed) => write!(f, "{missed} changes were missed"),
         }
     }

@@ -80,6 +80,8 @@ async fn manager_stops_when_its_client_is_closed() {
             }
         };
         assert_eq!(*last.kind(), closed);
+        let said = SessionChange::Stopped(last.clone()).to_string();
+        assert_eq!(said, "the session manager is closed");
         assert_eq!(changes.next().await, None);
         let mut late = sessions.changes();
         assert_eq!(late.next().await, Some(SessionChange::Stopped(last.clone())));

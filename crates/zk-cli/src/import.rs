@@ -1,0 +1,308 @@
+//! `zk import`: nodes from the JSON lines of `zk export`.
+//!
+//! The access control list of a parent may deny the creation of its children to everybody. So a parent
+//! is created with an entry of this client added to its list, and gets its own list when all nodes
+//! exist. An import that fails leaves these entries for its repetition.
+
+use std::io::{BufRead, stdin};
+use std::time::Duration;
+
+use serde_json::json;
+use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, Perms, path::parent};
+
+use crate::acl;
+use crate::failure::Failure;
+use crate::output::{Output, data_text};
+use crate::progress::Progress;
+use crate::repeat::repeat;
+use crate::sessions::Sessions;
+use crate::transfer::{Kind, Line, Node};
+
+/// Creates the nodes of standard input below `root`. Nodes that exist with the same data stay as
+/// they are, so an interrupted import can be repeated.
+pub(crate) async fn import(
+    client: &Client,
+    root: &str,
+    overwrites: bool,
+    output: Output,
+) -> Result<(), Failure> {
+    let mut import = Import {
+        client,
+        overwrites,
+        output,
+        progress: Progress::new("imported", None),
+        created: 0,
+        other_lists: 0,
+        own: None,
+        opened: Vec::new(),
+    };
+    let ended = match import.all(root).await {
+        Ok(()) => import.close_lists().await,
+        failed => failed,
+    };
+    import.progress.hide();
+    if ended.is_err() && !import.opened.is_empty() {
+        let count = import.opened.len();
+        output.note(&format!(
+            "the lists of {count} nodes have an entry more, with which this client creates what is \
+             below; the repeated import removes it"
+        ));
+    }
+    ended?;
+    import.tell()
+}
+
+/// An import under way.
+struct Import<'a> {
+    client: &'a Client,
+    overwrites: bool,
+    output: Output,
+    progress: Progress,
+    created: usize,
+    /// Number of existing nodes that keep another list than in the input.
+    other_lists: usize,
+    /// The entry of this client, once it is known; `None` in it if there is none.
+    own: Option<Option<Acl>>,
+    /// Nodes with an entry of this client in their lists, and the lists without it.
+    opened: Vec<(String, Vec<Acl>)>,
+}
+
+impl Import<'_> {
+    /// Reads the lines, and creates the nodes.
+    async fn all(&mut self, root: &str) -> Result<(), Failure> {
+        let lines = stdin().lock().lines().enumerate().map(|(at, line)| (at + 1, line));
+        let is_blank =
+            |line: &std::io::Result<String>| line.as_ref().is_ok_and(|line| line.trim().is_empty());
+        let lines = lines.filter(|(_, line)| !is_blank(line));
+        let mut lines = lines.map(|(at, line)| {
+            let line = line.map_err(|error| error.to_string());
+            (at, line.and_then(|line| Line::parse(&line)))
+        });
+        let mut next = lines.next();
+        // The number of nodes since the last end of an export.
+        let mut nodes = 0;
+        while let Some((at, line)) = next {
+            next = lines.next();
+            let failed = |failure: Failure| failure.with_line(at);
+            match line.map_err(|why| failed(Failure::other(why)))? {
+                Line::Node(node) => {
+                    let is_parent = match &next {
+                        Some((_, Ok(Line::Node(next)))) => is_below(&next.below, &node.below),
+                        Some((_, Ok(Line::End { .. }))) | None => false,
+                        // Nobody knows what follows.
+                        Some((_, Err(_))) => true,
+                    };
+                    self.node(&absolute(root, &node.below), &node, is_parent)
+                        .await
+                        .map_err(failed)?;
+                    self.progress.one_more();
+                    nodes += 1;
+                }
+                Line::End { nodes: exported } if exported == nodes => nodes = 0,
+                Line::End { nodes: exported } => {
+                    let why =
+                        format!("{nodes} nodes came before, of {exported} that were exported");
+                    return Err(failed(Failure::other(why)));
+                }
+            }
+        }
+        if self.progress.done() == 0 {
+            return Err(Failure::other("standard input has no node".to_owned()));
+        }
+        if nodes > 0 {
+            let why = "no last line with the number of nodes, and may be incomplete";
+            self.note(&format!("the input has {why}"));
+        }
+        Ok(())
+    }
+
+    /// Creates a node, or compares it with the existing one.
+    async fn node(&mut self, path: &str, node: &Node, is_parent: bool) -> Result<(), Failure> {
+        let mut open = if is_parent { self.opened_list(&node.acl).await? } else { None };
+        let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;
+        if open.is_some() && code(&created) == Some(ErrorCode::INVALID_ACL) {
+            // The server takes no entry of this client: it is too old for one of an address.
+            (open, self.own) = (None, Some(None));
+            (created, was_lost) = self.create(path, node, None).await;
+        }
+        let error = match created {
+            Ok(()) => {
+                self.created += 1;
+                self.opened.extend(open.map(|_| (path.to_owned(), node.acl.clone())));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let present = match error.code() {
+            Some(ErrorCode::NODE_EXISTS) => Sessions::retry(self.client).get_data(path).await?,
+            // The list of the parent is checked before the existence of the node.
+            Some(ErrorCode::NO_AUTH) => match Sessions::retry(self.client).get_data(path).await {
+                Ok(present) => present,
+                Err(_) => return Err(error.into()),
+            },
+            _ => {
+                let parent = data_text(parent(path).unwrap_or("/").as_bytes());
+                let hint = format!("{parent} does not exist; zk create --parents creates it");
+                return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
+            }
+        };
+        let is_same = present.data.as_deref().unwrap_or_default() == node.data;
+        self.created += usize::from(was_lost && is_same);
+        if !is_same && !self.overwrites {
+            let why = "exists with other data; see --overwrite";
+            return Err(Failure::other(format!("{} {why}", data_text(path.as_bytes()))));
+        }
+        if !is_same {
+            let set = repeat(self.client, |client| client.set_data(path, &node.data, None));
+            set.await.0?;
+        }
+        self.compare_list(path, &node.acl, open).await
+    }
+
+    /// Creates a node with its own list, or the `open` one. Returns also whether an answer was lost.
+    async fn create(
+        &self,
+        path: &str,
+        node: &Node,
+        open: Option<&Vec<Acl>>,
+    ) -> (Result<(), Error>, bool) {
+        let list = open.unwrap_or(&node.acl);
+        let (created, was_lost) = repeat(self.client, |client| {
+            let new = client.create_builder(path).data(&node.data).acl(list);
+            match node.kind {
+                Kind::Persistent => new.create(),
+                Kind::Container => new.mode(CreateMode::Container).create(),
+                Kind::Ttl { ms } => new.ttl(Duration::from_millis(ms)).create(),
+            }
+        })
+        .await;
+        (created.map(drop), was_lost)
+    }
+
+    /// Compares the list of an existing node with the wanted one, and sets it if asked to.
+    async fn compare_list(
+        &mut self,
+        path: &str,
+        wanted: &[Acl],
+        open: Option<Vec<Acl>>,
+    ) -> Result<(), Failure> {
+        let present = Sessions::retry(self.client).run(|client| client.get_acl(path)).await?.acl;
+        let is_begun = is_same(wanted, &present[..wanted.len().min(present.len())]);
+        let added = present.get(wanted.len()..).unwrap_or_default();
+        if is_begun && added.is_empty() {
+            return Ok(());
+        }
+        if is_begun && added.iter().all(|entry| entry.perms == (Perms::CREATE | Perms::ADMIN)) {
+            // An import that failed has left it.
+            self.opened.push((path.to_owned(), wanted.to_vec()));
+            return Ok(());
+        }
+        if !self.overwrites {
+            self.other_lists += 1;
+            if self.other_lists <= LISTS_TOLD {
+                let path = data_text(path.as_bytes());
+                self.note(&format!("{path} keeps another access control list than in the input"));
+            }
+            return Ok(());
+        }
+        let list = open.as_deref().unwrap_or(wanted);
+        repeat(self.client, |client| client.set_acl(path, list, None)).await.0?;
+        self.opened.extend(open.map(|_| (path.to_owned(), wanted.to_vec())));
+        Ok(())
+    }
+
+    /// Returns a list with the entry of this client, if `list` may deny it to create children.
+    async fn opened_list(&mut self, list: &[Acl]) -> Result<Option<Vec<Acl>>, Failure> {
+        let is_open = |it: &Acl| it.scheme == "world" && it.perms.contains(Perms::CREATE);
+        if list.iter().any(is_open) {
+            return Ok(None);
+        }
+        let own = match &self.own {
+            Some(own) => own.clone(),
+            None => self.own.insert(own_entry(self.client).await?).clone(),
+        };
+        Ok(own.map(|own| list.iter().cloned().chain([own]).collect()))
+    }
+
+    /// Gives each opened node its own list, children before their parents.
+    async fn close_lists(&mut self) -> Result<(), Failure> {
+        while let Some((path, list)) = self.opened.last() {
+            let closed = repeat(self.client, |client| client.set_acl(path, list, None)).await.0;
+            match closed {
+                // It was deleted meanwhile.
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                closed => drop(closed?),
+            }
+            self.opened.pop();
+        }
+        Ok(())
+    }
+
+    /// Prints the result.
+    fn tell(&self) -> Result<(), Failure> {
+        let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
+        if other > 0 {
+            let what = "of the existing nodes keep other access control lists; see --overwrite";
+            self.output.note(&format!("{other} {what}"));
+        }
+        let line = format!("{all} nodes imported, {} of which existed", all - created);
+        self.output
+            .print([line], || json!({ "imported": all, "created": created, "other_acl": other }))
+    }
+
+    fn note(&mut self, text: &str) {
+        self.progress.hide();
+        self.output.note(text);
+    }
+}
+
+/// Returns the entry that lets this client create children and set the list: of the identities that it
+/// has presented, or else of its address.
+async fn own_entry(client: &Client) -> Result<Option<Acl>, Error> {
+    let own_perms = Perms::CREATE | Perms::ADMIN;
+    let own = match Sessions::retry(client).run(|client| client.who_am_i()).await {
+        // A server before 3.7. It rejects the entry if there are no identities.
+        Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => Some(Acl::auth(own_perms)),
+        identities => {
+            let identities = identities?;
+            match identities.iter().all(|it| it.scheme == "ip") {
+                true => identities.first().map(|it| Acl::ip(own_perms, it.user.clone())),
+                false => Some(Acl::auth(own_perms)),
+            }
+        }
+    };
+    Ok(own)
+}
+
+/// Returns true for equal lists. The server may hide the hashes of digests from this client.
+fn is_same(wanted: &[Acl], present: &[Acl]) -> bool {
+    let is_same = |(wanted, present): (&Acl, &Acl)| {
+        let user = |entry: &Acl| entry.id.split(':').next().map(str::to_owned);
+        wanted == present
+            || acl::hides_hash(present)
+                && (&wanted.scheme, wanted.perms) == (&present.scheme, present.perms)
+                && user(wanted) == user(present)
+    };
+    wanted.len() == present.len() && wanted.iter().zip(present).all(is_same)
+}
+
+/// Returns true if one path is below another one.
+fn is_below(path: &str, other: &str) -> bool {
+    path.strip_prefix(other.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Returns the path of a node below the node at `root`.
+fn absolute(root: &str, below: &str) -> String {
+    match (root.trim_end_matches('/'), below) {
+        ("", "/") => "/".to_owned(),
+        (root, "/") => root.to_owned(),
+        (root, below) => format!("{root}{below}"),
+    }
+}
+
+fn code<T>(done: &Result<T, Error>) -> Option<ErrorCode> {
+    done.as_ref().err()?.code()
+}
+
+/// Existing nodes with another list that are named.
+const LISTS_TOLD: usize = 20;

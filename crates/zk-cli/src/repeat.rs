@@ -1,0 +1,28 @@
+//! Requests that may be applied twice.
+
+use zk_recipes::session::{Client, Error, Outcome};
+
+use crate::failure::is_end;
+use crate::sessions::{Sessions, clock, patience};
+
+/// Sends a request, and repeats it if its answer is lost: it does no harm to apply it twice. Returns
+/// also whether an answer was lost.
+pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
+    client: &Client,
+    request: impl Fn(&Client) -> F,
+) -> (Result<T, Error>, bool) {
+    let (retry, begun) = (Sessions::retry(client), clock());
+    let mut was_lost = false;
+    loop {
+        let done = retry.run(&request).await;
+        let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
+        if !done.as_ref().is_err_and(is_lost) || clock() - begun > patience(client) {
+            let whole = |error: Error| match was_lost {
+                true => error.with_outcome(Outcome::Unknown),
+                false => error,
+            };
+            return (done.map_err(whole), was_lost);
+        }
+        was_lost = true;
+    }
+}

@@ -1,0 +1,129 @@
+//! Tests of `zk export` and `zk import`: access control lists, repetitions, and incomplete input.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use zk_testing::TestServer;
+use zk_tests::{Ended, Scratch, Zk};
+
+use crate::screen::Screen;
+use crate::{LIMIT, expect_failure, zk};
+
+fn import(zk: &Zk, root: &str, lines: &str, options: &[&str]) -> Ended {
+    let mut running = zk.start(&[&["import", root], options].concat());
+    running.give(lines.as_bytes());
+    running.end_input();
+    running.wait(LIMIT)
+}
+
+/// Creates /ro with children that its list denies to everybody, and exports it.
+fn closed_tree(zk: &Zk) -> String {
+    zk.ok(&["create", "/ro/c/d", "x", "--parents"]);
+    zk.ok(&["create", "/ro/e"]);
+    for path in ["/ro/c/d", "/ro/c", "/ro"] {
+        zk.ok(&["setacl", path, "world:anyone:r"]);
+    }
+    zk.ok(&["export", "/ro"])
+}
+
+/// Lists that deny everybody the creation of children deny it to the importer, too.
+#[test]
+fn imported_nodes_below_a_closed_parent_get_their_lists() {
+    let Some(zk) = zk("import-closed") else { return };
+    for (name, options) in [("plain", &[][..]), ("digest", &["--auth", "digest:alice:sesame"])] {
+        zk.ok(&["create", &format!("/{name}")]);
+        let zk = zk.chroot(&format!("/{name}"));
+        let lines = closed_tree(&zk);
+        let ended = import(&zk, "/copy", &lines, options);
+        assert_eq!(ended.stdout, "4 nodes imported, 0 of which existed\n", "{ended:?}");
+        assert_eq!(zk.ok(&["export", "/copy"]), lines);
+        // All of them exist, and the list of the first one denies the creation.
+        let again = import(&zk, "/copy", &lines, options);
+        assert_eq!(again.stdout, "4 nodes imported, 4 of which existed\n", "{again:?}");
+        assert_eq!((again.code(), again.stderr.as_str()), (Some(0), ""), "{again:?}");
+    }
+}
+
+#[test]
+fn interrupted_import_below_a_closed_parent_is_completed() {
+    let Some(zk) = zk("import-half") else { return };
+    let lines = closed_tree(&zk);
+    let mut half: Vec<&str> = lines.lines().take(2).collect();
+    half.push("{}");
+    let ended = import(&zk, "/copy", &half.join("\n"), &[]);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let says = "line 3: no text `path`";
+    assert!(ended.stderr.lines().last().unwrap().contains(says), "{ended:?}");
+    let says =
+        "the lists of 2 nodes have an entry more, with which this client creates what is below";
+    assert!(ended.stderr.contains(says), "{ended:?}");
+    let whole = import(&zk, "/copy", &lines, &[]);
+    assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
+    assert_eq!(zk.ok(&["export", "/copy"]), lines);
+}
+
+#[test]
+fn lists_of_existing_nodes_are_compared_and_overwritten() {
+    let Some(zk) = zk("import-lists") else { return };
+    for path in ["/from/a", "/from/b", "/to/a", "/to/b"] {
+        zk.ok(&["create", path, "--parents"]);
+    }
+    zk.ok(&["setacl", "/from/a", "world:anyone:r", "ip:127.0.0.1:cdrwa"]);
+    let lines = zk.ok(&["export", "/from"]);
+    let ended = import(&zk, "/to", &lines, &[]);
+    assert_eq!(ended.stdout, "3 nodes imported, 3 of which existed\n", "{ended:?}");
+    let says = "zk: /to/a keeps another access control list than in the input\n\
+                zk: 1 of the existing nodes keep other access control lists; see --overwrite\n";
+    assert_eq!(ended.stderr, says);
+    let json = import(&zk, "/to", &lines, &["--json"]);
+    assert_eq!(json.stdout, "{\"created\":0,\"imported\":3,\"other_acl\":1}\n", "{json:?}");
+    let ended = import(&zk, "/to", &lines, &["--overwrite"]);
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(zk.ok(&["export", "/to"]), lines);
+}
+
+/// A full disk or a killed command cuts an export off, often at the end of a line.
+#[test]
+fn incomplete_input_is_told() {
+    let Some(zk) = zk("import-cut") else { return };
+    for path in ["/from/a", "/from/b"] {
+        zk.ok(&["create", path, "--parents"]);
+    }
+    let exported = zk.ok(&["export", "/from"]);
+    let lines: Vec<&str> = exported.lines().collect();
+    assert_eq!((lines.len(), lines[3]), (4, "{\"nodes\":3}"), "{exported}");
+
+    let without_one = [lines[0], lines[1], lines[3]].join("\n");
+    let ended = import(&zk, "/to", &without_one, &[]);
+    expect_failure(&ended, 1, "line 3: 2 nodes came before, of 3 that were exported");
+    let without_end = import(&zk, "/to", &lines[..3].join("\n"), &[]);
+    assert_eq!(without_end.code(), Some(0), "{without_end:?}");
+    let says = "zk: the input has no last line with the number of nodes, and may be incomplete\n";
+    assert_eq!(without_end.stderr, says);
+
+    // Several exports in one input.
+    let twice = import(&zk, "/to", &exported.repeat(2), &[]);
+    assert_eq!((twice.code(), twice.stderr.as_str()), (Some(0), ""), "{twice:?}");
+    assert_eq!(twice.stdout, "6 nodes imported, 6 of which existed\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_removed_before_the_result() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    // It takes a while, and shows its progress.
+    let mut lines = String::from("{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:r\"]}\n");
+    for number in 1..3000 {
+        let acl = "\"acl\":[\"world:anyone:cdrwa\"]";
+        writeln!(lines, "{{\"path\":\"/{number}\",\"data\":null,{acl}}}").unwrap();
+    }
+    let scratch = Scratch::new();
+    fs::write(scratch.path("lines"), lines + "{\"nodes\":3000}\n").unwrap();
+    let import = format!("zk import /a <{}", scratch.path("lines").display());
+    let screen = Screen::start(&zk, &import);
+    screen.shows("3000 nodes imported, 0 of which existed", 1);
+    let printed = screen.printed();
+    let (before, _) = printed.split_once("3000 nodes imported, 0").unwrap();
+    assert!(before.contains(" nodes imported"), "{printed:?}");
+    assert!(before.ends_with("\r\u{1b}[K"), "{printed:?}");
+}
