@@ -59,8 +59,10 @@ impl<N: Number> AtomicNumber<N> {
         let marker = self.marker(id)?;
         let mut contention = node.contention();
         let mut is_doubtful = false;
+        let mut must_sync = false; // the server may lag
         loop {
-            let look = |client: &Client| look(client.clone(), &node.path, &marker, is_doubtful);
+            let has_caught_up = is_doubtful || must_sync;
+            let look = |client: &Client| look(client.clone(), &node.path, &marker, has_caught_up);
             let looked = retry(&node.client).run(look).await;
             let (value, earlier) = match looked {
                 Err(error) if is_doubtful => {
@@ -77,9 +79,14 @@ impl<N: Number> AtomicNumber<N> {
                 node.create_zero().await?;
                 continue;
             };
-            let Some(next) = self.decode(&read.data)?.checked_add(delta) else {
-                return Err(AtomicError::Overflow { path: self.path().to_owned() });
+            let next = match self.sum(&read, delta) {
+                Err(_) if !has_caught_up => {
+                    must_sync = true;
+                    continue;
+                }
+                next => next?,
             };
+            must_sync = false;
             match self.write_once(&read, &marker, delta, next).await {
                 Ok(Written::Done) => return Ok(next),
                 Ok(Written::Conflict) => contention.conflict().await?,
@@ -145,6 +152,12 @@ impl<N: Number> AtomicNumber<N> {
         }
     }
 
+    /// Returns the number after an addition.
+    fn sum(&self, read: &Read, delta: N) -> Result<N, AtomicError> {
+        let sum = self.decode(&read.data)?.checked_add(delta);
+        sum.ok_or_else(|| AtomicError::Overflow { path: self.path().to_owned() })
+    }
+
     /// Returns the number of an operation that was applied before.
     fn result_of(&self, marker: &str, delta: N, earlier: &[u8]) -> Result<N, AtomicError> {
         let path = || marker.to_owned();
@@ -197,17 +210,18 @@ impl<N: Number> AtomicNumber<N> {
 
 /// Reads a number and a marker, at once.
 ///
-/// With `is_doubtful`, the reads come after a `sync`. They then show what became of all requests of
-/// earlier connections: the leader rejects requests from a connection that the session has left.
+/// With `is_synced`, the reads come after a `sync`, and a lagging server catches up first. They then also
+/// show what became of all requests of earlier connections: the leader rejects requests from a connection
+/// that the session has left.
 async fn look(
     client: Client,
     path: &str,
     marker: &str,
-    is_doubtful: bool,
+    is_synced: bool,
 ) -> Result<(Option<Read>, Option<Bytes>), Error> {
     let (synced, marker, value) = {
         let _one_write = client.batch();
-        let synced = is_doubtful.then(|| client.sync(path));
+        let synced = is_synced.then(|| client.sync(path));
         (synced, client.get_data(marker), client.get_data(path))
     };
     if let Some(synced) = synced {
