@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use zk_coordination::limits::{BACKOFF_MAX, READS_IN_FLIGHT};
 use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager};
-use zk_coordination::{Group, GroupError, GroupMember, NodeState};
+use zk_coordination::{Group, GroupError, GroupMember, NodeMode, NodeState};
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
+use crate::persistent_node::{found, record_gaps};
 use crate::{T, client, config, sessions, settle};
 
 const GROUP: &str = "/groups/web";
@@ -191,6 +192,41 @@ async fn unreadable_member_is_listed_after_its_acl_is_opened() {
     // reason: virtual time, in which nothing is read
     tokio::time::sleep(10 * BACKOFF_MAX).await;
     assert_eq!(reads.count(), count);
+}
+
+/// A program that was killed starts again before its session has expired.
+#[tokio::test(start_paused = true)]
+async fn restarted_member_replaces_its_last_node() {
+    let server = TestServer::in_memory();
+    let last = client(&server, 1).await;
+    last.create("/g", b"", CreateMode::Persistent).await.unwrap();
+    last.create("/g/a", b"old", CreateMode::Ephemeral).await.unwrap();
+    let gaps = record_gaps(&server, "/g/a");
+    let sessions = sessions(&server, 2).await;
+    let me = GroupMember::join_with(&sessions, "/g", "a", "new", |node| {
+        node.previous_session(last.session_id())
+    });
+    let me = me.unwrap();
+    me.wait_until_present(T / 10).await.unwrap();
+    server.expire(last.session_id());
+    settle().await;
+    assert!(me.state().borrow().is_present());
+    assert_eq!(*gaps.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_has_the_options_of_its_node() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let acl = hidden();
+    let me = GroupMember::join_with(&sessions, "/g", "a", "payload", |node| {
+        node.acl(acl).mode(NodeMode::Persistent).data("of another kind")
+    });
+    let me = me.unwrap();
+    let stat = me.wait_until_present(T).await.unwrap();
+    assert!(stat.is_ephemeral(), "the mode and the data of a member are fixed");
+    assert_eq!(found(&server, "/g/a").unwrap().data, b"payload");
+    assert_eq!(operator.get_data("/g/a").await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
 }
 
 /// The server reports no change of an access control list, so each list leads to another read.
