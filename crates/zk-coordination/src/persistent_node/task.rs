@@ -6,7 +6,9 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{Either, select};
 use tokio::sync::watch;
-use zk_recipes::session::{Client, Error, ErrorCode, ErrorKind, Reservation, SessionManager, Stat};
+use zk_recipes::session::{
+    Attempts, Client, Error, ErrorCode, ErrorKind, Reservation, SessionManager, Stat,
+};
 
 use super::builder::Options;
 use super::node_watch::{Event, NodeWatch};
@@ -14,8 +16,7 @@ use super::own_node::{Lack, NumberedData, OwnNode, Owner};
 use super::published::{Progress, Published};
 use super::state::NodeState;
 use super::timers::{Renewal, Timer};
-use crate::background::open_client;
-use crate::backoff::Backoff;
+use crate::background::{TASK_POLICY, open_client};
 use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE};
 use crate::requests::{is_passing, is_session_end};
 
@@ -141,7 +142,7 @@ impl NodeTask {
         let client = self.client.clone();
         let mut reserved = pin!(sessions.reserve(self.node.path()));
         self.reservation = reserved.as_mut().now_or_never();
-        let mut backoff = Backoff::of_tasks(&client);
+        let mut attempts = TASK_POLICY.begin();
         while self.reservation.is_none() {
             if self.is_over() {
                 return false;
@@ -155,11 +156,11 @@ impl NodeTask {
                     if !is_passing(&error) {
                         self.refuse(error);
                     }
-                    self.back_off(&client, &mut backoff).await;
+                    self.back_off(&client, &mut attempts).await;
                     continue;
                 }
             }
-            backoff.reset();
+            attempts.reset();
             let changed = pin!(self.watch.event(&client));
             let replaced = pin!(self.wanted.changed());
             match select(reserved.as_mut(), select(changed, replaced)).await {
@@ -176,12 +177,12 @@ impl NodeTask {
         let client = self.client.clone();
         self.is_missing = true;
         let mut unsettled = 0; // attempts since the last settled one
-        let mut backoff = Backoff::of_tasks(&client);
+        let mut attempts = TASK_POLICY.begin();
         while !self.is_over() {
             let outcome = match self.attempt(&client).await {
                 Ok(Some(settled)) => {
                     unsettled = 0;
-                    backoff.reset();
+                    attempts.reset();
                     self.settle(&client, settled).await
                 }
                 Ok(None) => {
@@ -203,7 +204,7 @@ impl NodeTask {
                 _ => {}
             }
             if is_failure || unsettled > 0 {
-                self.back_off(&client, &mut backoff).await;
+                self.back_off(&client, &mut attempts).await;
             }
         }
     }
@@ -307,14 +308,13 @@ impl NodeTask {
     }
 
     /// Waits for the pause, the deletion of the node, the end of the session, or newer data.
-    async fn back_off(&mut self, client: &Client, backoff: &mut Backoff) {
-        let mut pause = pin!(backoff.pause());
+    async fn back_off(&mut self, client: &Client, attempts: &mut Attempts<'_>) {
+        let mut pause = pin!(attempts.pause(client));
         loop {
             let event = {
                 let changed = pin!(self.watch.event(client));
-                let ended = pin!(client.wait_for_end());
                 let replaced = pin!(self.wanted.changed());
-                match select(changed, select(pause.as_mut(), select(ended, replaced))).await {
+                match select(changed, select(pause.as_mut(), replaced)).await {
                     Either::Left((event, _)) => event,
                     Either::Right(_) => return,
                 }
@@ -336,20 +336,20 @@ impl NodeTask {
         if !self.may_use_path() {
             return Ok(()); // nothing was created
         }
-        let mut backoff = Backoff::of_tasks(&self.client);
+        let mut attempts = TASK_POLICY.begin();
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };
             match (sessions, error.kind()) {
                 (Some(sessions), ErrorKind::SessionEnded(end)) if end.is_loss() => {
                     self.client = open_client(sessions).await?;
-                    backoff = Backoff::of_tasks(&self.client);
+                    attempts.reset();
                 }
                 // A client at its limits sends the deletion later.
                 _ if is_passing(&error)
                     || matches!(error.kind(), ErrorKind::LimitReached(_))
                     || error.code() == Some(ErrorCode::BAD_VERSION) =>
                 {
-                    backoff.pause().await;
+                    attempts.pause(&self.client).await;
                 }
                 _ => return Err(error),
             }
