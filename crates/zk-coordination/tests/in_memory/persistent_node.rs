@@ -74,8 +74,8 @@ async fn outage(server: &TestServer, length: Duration) {
 pub(crate) fn record_gaps(server: &TestServer, path: &'static str) -> Arc<Mutex<u32>> {
     let gaps = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&gaps);
-    let mut has_existed = false;
     server.with(|truth| {
+        let mut has_existed = truth.tree().contains(path);
         truth.observe(move |tree, _| {
             has_existed |= tree.contains(path);
             if has_existed && !tree.contains(path) {

@@ -252,7 +252,7 @@ async fn refused_replacement_creates_the_node_when_the_old_one_expires() {
     let old = sessions.client().session_id();
     expire_at_the_client_only(&server, &sessions).await;
     // Long enough for long pauses between the attempts.
-    pass(T * 7 / 10).await;
+    pass(T / 2).await;
     assert!(matches!(*node.state().borrow(), NodeState::Refused { .. }), "{node:?}");
     assert!(server.expire(old));
     settle().await;
