@@ -37,7 +37,8 @@ pub use self::members::{Member, Members};
 /// One list and one read of each member at the start. Afterwards, a joined or left member costs one
 /// list, and a new or changed member costs one read. There is one watch on the group, and one on
 /// each member. An unreadable child costs one read for each list, and for each
-/// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX). At most [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
+/// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX). At most
+/// [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
 ///
 /// # What happens on loss
 /// * The connection is lost: the members stay as they are. The session sets the watches again.

@@ -122,7 +122,8 @@ impl<'a> PersistentNodeBuilder<'a> {
     ///
     /// Such a node is replaced in one transaction, without a gap. The session must have ended: a handle
     /// that is closed before it has replaced the node waits for the end of that session. Without this
-    /// option, the node of the earlier run is a [`Conflict`](super::NodeState::Conflict) until its session expires.
+    /// option, the node of the earlier run is a [`Conflict`](super::NodeState::Conflict) until its
+    /// session expires.
     /// A program learns the id of its session from
     /// [`Client::session_id`](zk_recipes::session::Client::session_id), and keeps it in a file.
     pub fn previous_session(mut self, session_id: i64) -> Self {

@@ -60,8 +60,8 @@ pub use self::state::{NodeState, PersistentNodeError};
 ///   node of the other process. Both handles know what has happened: this one is
 ///   [`Present`](NodeState::Present), and the other one reports a [`Conflict`](NodeState::Conflict).
 ///   The read follows a `sync`, so only the time of one round trip counts. But two replicas that keep
-///   one path both wait for the expiry, so the path can change hands twice then. Give each process a
-///   path of its own.
+///   one path wait for the same expiry, so this is likely then, and the path may change hands several
+///   times. Give each process a path of its own.
 /// * **Deletion by an operator.** Another client deletes the node after the owner was read, and another
 ///   process creates it before the write or the delete of this handle arrives. That request then hits
 ///   the node of the other process. If it is a delete, a `PersistentNode` there creates the node again.
