@@ -25,7 +25,8 @@ pub(crate) struct Registrations {
     /// All states that nodes have had.
     states: BTreeSet<State>,
     /// The owner of the node before each node. The transaction that replaces a node compares only
-    /// versions, so it may replace a new node of another owner, as `PersistentNode` documents.
+    /// versions. If the earlier session expires on the way, it may replace the next node of the path, as
+    /// `PersistentNode` documents.
     before: BTreeMap<String, i64>,
     /// How often each node has become missing.
     gaps: BTreeMap<String, u64>,
@@ -125,8 +126,11 @@ impl Registrations {
     fn may_delete(&self, path: &str, by: i64, owner: i64, is_gone: bool) -> Result<(), String> {
         let Some((process, handle)) = self.handle(by) else { return Ok(()) };
         let is_own = self.owners.get(&owner) == Some(&process) || handle.previous == Some(owner);
-        let before = self.before.get(path).and_then(|owner| self.owners.get(owner));
-        let is_exempt = !is_gone && before == Some(&process) || self.operated.contains(path);
+        let belonged = |owner: &i64| {
+            self.owners.get(owner) == Some(&process) || handle.previous == Some(*owner)
+        };
+        let is_race = !is_gone && self.before.get(path).is_some_and(belonged);
+        let is_exempt = is_race || self.operated.contains(path);
         if !is_own && !is_exempt {
             return Err(format!("{by:#x} deleted {path} of {owner:#x}: {handle:?}"));
         }
@@ -282,6 +286,11 @@ mod tests {
         assert!(all.may_delete(&path, 7, 7, true).is_err(), "a gap");
         assert!(all.may_delete(&path, 7, 5, false).is_ok(), "the node of the last run");
         assert!(all.may_delete(&path, 99, 7, true).is_ok(), "an operator");
+        for (before, is_race) in [(5, true), (7, true), (8, false)] {
+            all.before.insert(path.clone(), before);
+            assert_eq!(all.may_delete(&path, 7, 8, false).is_ok(), is_race, "after {before}");
+            assert!(all.may_delete(&path, 7, 8, true).is_err(), "no replacement");
+        }
         all.handles.insert(1, handle(End::Confirmed));
         assert!(all.may_write(&path, 7, 7, true).is_err(), "created after the close");
     }
