@@ -87,7 +87,11 @@ pub(crate) async fn run(
     tokio::select! {
         // The server deletes the node after this time anyway.
         closed = timeout(session_timeout, node.close()) => match (closed, &mut state) {
-            (Ok(Ok(())), Some(state)) => state.clear()?,
+            (Ok(Ok(())), Some(state)) => {
+                if let Err(error) = state.clear() {
+                    output.note(&error.to_string()); // the status is that of the command
+                }
+            }
             (Ok(Err(error)), _) => output.note(&error.to_string()),
             _ => {}
         },
