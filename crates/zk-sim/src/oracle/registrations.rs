@@ -24,7 +24,7 @@ pub(crate) struct Registrations {
     nodes: BTreeMap<String, State>,
     /// All states that nodes have had.
     states: BTreeSet<State>,
-    /// The owner of the node before each node. The transaction that replaces a node compares only
+    /// The last owner of each path whose session has ended before its node was deleted. The transaction that replaces a node compares only
     /// versions. If the earlier session expires on the way, it may replace the next node of the path, as
     /// `PersistentNode` documents.
     before: BTreeMap<String, i64>,
@@ -64,8 +64,10 @@ impl Registrations {
         let Commit { session_id: session, effect, .. } = commit;
         match effect {
             Effect::SessionClosed => {
-                let dead: Vec<String> = self.nodes_of(session);
-                dead.iter().for_each(|path| self.remove(path));
+                for path in self.nodes_of(session) {
+                    self.remove(&path);
+                    self.before.insert(path, session);
+                }
                 Ok(())
             }
             Effect::Created(path) | Effect::Changed(path) if path.starts_with(BELOW) => {
@@ -95,9 +97,7 @@ impl Registrations {
 
     fn remove(&mut self, path: &str) {
         self.changed_at = Some(now());
-        if let Some((_, _, owner, _)) = self.nodes.remove(path) {
-            self.before.insert(path.to_owned(), owner);
-        }
+        self.nodes.remove(path);
         *self.gaps.entry(path.to_owned()).or_default() += 1;
     }
 
