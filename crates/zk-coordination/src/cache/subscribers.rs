@@ -101,7 +101,7 @@ impl Receiver {
     /// Waits for the next change. After [`Received::Missed`], changes are missing.
     ///
     /// Dropping the future loses nothing.
-    pub(super) async fn receive(&mut self) -> Received {
+    pub(super) async fn receive(&self) -> Received {
         loop {
             if let Some(received) = self.0.queue().pop() {
                 return received;

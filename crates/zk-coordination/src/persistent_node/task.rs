@@ -323,10 +323,11 @@ impl NodeTask {
                 Ok(Event::Deleted) => return self.is_missing = true,
                 Err(_) => return, // with the session
                 // Another look sets the watch again. If it fails, the pause goes on without a watch.
-                Ok(Event::Changed) => match self.look(client).await {
-                    Ok(None) => return,
-                    Ok(Some(_)) | Err(_) => {}
-                },
+                Ok(Event::Changed) => {
+                    if let Ok(None) = self.look(client).await {
+                        return;
+                    }
+                }
             }
         }
     }
