@@ -11,7 +11,7 @@ use crate::plan::Recipe;
 use crate::process::Process;
 use crate::rng::Rng;
 use crate::workload::{
-    Seat, contend, election, follower, kept_node, registration, requests, session,
+    Seat, contend, discovery, election, follower, kept_node, registration, requests, session,
 };
 use crate::world::World;
 
@@ -22,6 +22,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             Recipe::Election => election::run(world, slot).await,
             Recipe::Registration => registration::run(world, slot).await,
             Recipe::KeptNode => kept_node::run(world, slot).await,
+            Recipe::Discovery => discovery::run(world, slot).await,
             _ => follower::run(world, slot).await,
         };
     }

@@ -46,10 +46,10 @@ pub(crate) struct CoordinationPlan {
 }
 
 /// Probability that a seed has one of the [`LATER_RECIPES`].
-const LATER: f64 = 0.25;
+const LATER: f64 = 0.3;
 
 /// Recipes that were added later. They are drawn last, so that the other draws are unchanged.
-const LATER_RECIPES: [Recipe; 2] = [Recipe::Barrier, Recipe::KeptNode];
+const LATER_RECIPES: [Recipe; 3] = [Recipe::Barrier, Recipe::KeptNode, Recipe::Discovery];
 
 /// The time to live outlasts short faults only, or most of them.
 const MODES: [NodeMode; 4] = [

@@ -54,7 +54,7 @@ pub(crate) use self::caches::{HIDDEN, LEFT_OUT, Part, Replay, TREE_ROOT};
 pub(crate) use self::claims::{Claim, Share, Token};
 pub(crate) use self::counters::{Added, Addition, COUNTER_PATH};
 pub(crate) use self::deletions::Orphan;
-pub(crate) use self::kept_nodes::KEPT_PATH;
+pub(crate) use self::kept_nodes::{KEPT_PATH, SERVICE_PATH};
 pub(crate) use self::permits::LIMIT_PATH;
 pub(crate) use self::registrations::GROUP_PATH;
 pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};

@@ -104,6 +104,8 @@ pub(crate) enum Recipe {
     Barrier,
     /// Persistent nodes of other kinds than those of a group, each with a manager of sessions.
     KeptNode,
+    /// Instances of a service, and caches of the service, each with a manager of sessions.
+    Discovery,
 }
 
 impl Recipe {
@@ -111,7 +113,7 @@ impl Recipe {
     /// first of three.
     pub(crate) fn is_managed(self, is_first: bool) -> bool {
         match self {
-            Self::Election | Self::Registration | Self::KeptNode => true,
+            Self::Election | Self::Registration | Self::KeptNode | Self::Discovery => true,
             Self::Cache => is_first,
             _ => false,
         }

@@ -3,12 +3,20 @@
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::{
-    BARRIER_PATH, COUNTER_PATH, GROUP_PATH, KEPT_PATH, Oracle, SINGLE_BARRIER_PATH, TREE_ROOT,
+    BARRIER_PATH, COUNTER_PATH, GROUP_PATH, KEPT_PATH, Oracle, SERVICE_PATH, SINGLE_BARRIER_PATH,
+    TREE_ROOT,
 };
 
 /// Paths of the recipes, for the trace.
-const PATHS: [&str; 6] =
-    [GROUP_PATH, BARRIER_PATH, TREE_ROOT, COUNTER_PATH, SINGLE_BARRIER_PATH, KEPT_PATH];
+const PATHS: [&str; 7] = [
+    GROUP_PATH,
+    BARRIER_PATH,
+    TREE_ROOT,
+    COUNTER_PATH,
+    SINGLE_BARRIER_PATH,
+    KEPT_PATH,
+    SERVICE_PATH,
+];
 
 impl Oracle {
     /// Records a transaction for the recipes of `zk-coordination`.

@@ -1,5 +1,5 @@
-//! Checks of nodes that a handle keeps and that have no owner, or a number in their name: each state
-//! that a handle reports has existed.
+//! Checks of nodes that a handle keeps and that have no owner, or a number in their name, and of
+//! instances of a service: each state that a handle or a cache reports has existed.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use super::Oracle;
 
 /// Parent of the nodes.
 pub(crate) const KEPT_PATH: &str = "/kept";
-const BELOW: &str = "/kept/";
+/// Parent of the instances.
+pub(crate) const SERVICE_PATH: &str = "/discovery/web";
 
 /// All states that the nodes have had.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ pub(crate) struct KeptNodes {
 impl KeptNodes {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) {
         if let Effect::Created(path) | Effect::Changed(path) = commit.effect
-            && path.starts_with(BELOW)
+            && [KEPT_PATH, SERVICE_PATH].iter().any(|parent| path.starts_with(parent))
             && let Some(node) = tree.node(path)
         {
             self.nodes.insert((path.to_owned(), node.stat().czxid));
@@ -39,7 +40,7 @@ impl Oracle {
         }
     }
 
-    /// Checks data that a handle has reported as written.
+    /// Checks data that a handle has reported as written, or that a cache shows.
     pub(crate) fn kept_data_written(&mut self, data: &[u8]) {
         if !self.kept_nodes.data.contains(data) {
             self.violated("I19", format!("{data:?} was never written"));

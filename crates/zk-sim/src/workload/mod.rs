@@ -3,6 +3,7 @@
 mod barrier;
 mod contender;
 mod counter;
+pub(crate) mod discovery;
 pub(crate) mod double_barrier;
 pub(crate) mod election;
 pub(crate) mod follower;
@@ -91,7 +92,9 @@ pub(crate) async fn contend(mut seat: Seat) {
             Recipe::Barrier => barrier::once(&mut seat).await,
             Recipe::Cache => tree_writer::once(&mut seat).await,
             // They have workloads of their own.
-            Recipe::Election | Recipe::Registration | Recipe::KeptNode => return,
+            Recipe::Election | Recipe::Registration | Recipe::KeptNode | Recipe::Discovery => {
+                return;
+            }
         };
         if is_over {
             return;
@@ -129,9 +132,11 @@ pub(crate) async fn exam(
         Recipe::Counter => return counter::exam(world, client, &label).await.map(|()| None),
         Recipe::Barrier => return barrier::exam(client).await.map(|()| None),
         // Their processes, or all clients together, are examined before.
-        Recipe::Registration | Recipe::KeptNode | Recipe::Cache | Recipe::DoubleBarrier => {
-            return Ok(None);
-        }
+        Recipe::Registration
+        | Recipe::KeptNode
+        | Recipe::Discovery
+        | Recipe::Cache
+        | Recipe::DoubleBarrier => return Ok(None),
         Recipe::Shared => return shared::exam(world, client, &label).await.map(|()| None),
     };
     Ok(Some(guard))
