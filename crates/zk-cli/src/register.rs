@@ -86,7 +86,7 @@ pub(crate) async fn run(
     let session_timeout = manager.client().session_timeout();
     tokio::select! {
         // The server deletes the node after this time anyway.
-        closed = timeout(session_timeout, node.close()) => match (closed, &mut state) {
+        closed = timeout(session_timeout, node.close()) => match (closed, &state) {
             (Ok(Ok(())), Some(state)) => {
                 if let Err(error) = state.clear() {
                     output.note(&error.to_string()); // the status is that of the command

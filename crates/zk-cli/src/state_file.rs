@@ -64,7 +64,7 @@ impl StateFile {
     }
 
     /// Forgets the session, because its node is deleted.
-    pub(crate) fn clear(&mut self) -> Result<(), Failure> {
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
         self.file.set_len(0).map_err(|error| failure(&self.path, &error))
     }
 }
@@ -72,7 +72,8 @@ impl StateFile {
 /// Parses `0x` and sixteen digits.
 fn parse(session: &str) -> Option<i64> {
     let digits = session.strip_prefix("0x")?;
-    u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
+    let session = u64::from_str_radix(digits, 16).ok()?;
+    Some(i64::from_be_bytes(session.to_be_bytes()))
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
