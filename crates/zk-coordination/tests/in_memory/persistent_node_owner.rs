@@ -84,7 +84,7 @@ async fn waiting_handle_of_the_process_waits_over_sessions() {
 
 /// The first handle is about to restore its data when its node is deleted.
 #[tokio::test(start_paused = true)]
-async fn handles_of_one_process_never_share_a_node_after_a_restore_pause() {
+async fn handles_of_one_process_share_no_node_after_a_restore_pause() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let first = keeping(&sessions, "first");
@@ -102,7 +102,7 @@ async fn handles_of_one_process_never_share_a_node_after_a_restore_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handles_of_one_process_never_share_a_node_after_a_failed_look() {
+async fn handles_of_one_process_share_no_node_after_a_failed_look() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let first = PersistentNode::start(&sessions, PATH, "first").unwrap();
@@ -120,7 +120,7 @@ async fn handles_of_one_process_never_share_a_node_after_a_failed_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_of_one_process_with_one_id_do_not_overwrite_each_other() {
+async fn members_with_one_id_do_not_overwrite_each_other() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let [first, second] =
@@ -241,7 +241,7 @@ async fn lagging_server_causes_no_replacement_of_another_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_replacement_creates_the_node_when_the_old_one_expires() {
+async fn refused_replacement_is_created_when_the_old_node_expires() {
     let server = TestServer::ensemble(3);
     let operator = client(&server, 9).await;
     let acl = [Acl { perms: Perms::READ | Perms::CREATE, ..OPEN_ACL_UNSAFE[0].clone() }];
