@@ -43,7 +43,8 @@ impl Oracle {
     /// Checks data that a handle has reported as written, or that a cache shows.
     pub(crate) fn kept_data_written(&mut self, data: &[u8]) {
         if !self.kept_nodes.data.contains(data) {
-            self.violated("I19", format!("{data:?} was never written"));
+            let text = String::from_utf8_lossy(data);
+            self.violated("I19", format!("{text} was never written"));
         }
     }
 }
