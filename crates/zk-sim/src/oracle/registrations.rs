@@ -24,9 +24,9 @@ pub(crate) struct Registrations {
     nodes: BTreeMap<String, State>,
     /// All states that nodes have had.
     states: BTreeSet<State>,
-    /// The last owner of each path whose session has ended before its node was deleted. The transaction that replaces a node compares only
-    /// versions. If the earlier session expires on the way, it may replace the next node of the path, as
-    /// `PersistentNode` documents.
+    /// The last owner of each path whose session has ended before its node was deleted. The transaction
+    /// that replaces a node compares only versions. If the earlier session expires on the way, it may
+    /// replace the next node of the path, as `PersistentNode` documents.
     before: BTreeMap<String, i64>,
     /// How often each node has become missing.
     gaps: BTreeMap<String, u64>,
