@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use zk_recipes::session::SessionId;
 
 use crate::failure::Failure;
 
@@ -15,7 +16,7 @@ use crate::failure::Failure;
 pub(crate) struct StateFile {
     path: PathBuf,
     file: Flock<File>,
-    stored: Option<i64>,
+    stored: Option<SessionId>,
 }
 
 impl StateFile {
@@ -36,7 +37,7 @@ impl StateFile {
         file.read_to_string(&mut text).map_err(|error| failure(path, &error))?;
         let stored = match text.trim() {
             "" => None,
-            session => Some(parse(session).ok_or_else(|| {
+            session => Some(session.parse().map_err(|_| {
                 Failure::other(format!(
                     "{}: the file has no session of zk register",
                     path.display()
@@ -47,12 +48,12 @@ impl StateFile {
     }
 
     /// Returns the session of the last run, if that has not deleted its node.
-    pub(crate) fn session(&self) -> Option<i64> {
+    pub(crate) fn session(&self) -> Option<SessionId> {
         self.stored
     }
 
     /// Stores the session that owns the node.
-    pub(crate) fn store(&mut self, session: i64) -> Result<(), Failure> {
+    pub(crate) fn store(&mut self, session: SessionId) -> Result<(), Failure> {
         if self.stored == Some(session) {
             return Ok(());
         }
@@ -67,13 +68,6 @@ impl StateFile {
     pub(crate) fn clear(&self) -> Result<(), Failure> {
         self.file.set_len(0).map_err(|error| failure(&self.path, &error))
     }
-}
-
-/// Parses `0x` and sixteen digits.
-fn parse(session: &str) -> Option<i64> {
-    let digits = session.strip_prefix("0x")?;
-    let session = u64::from_str_radix(digits, 16).ok()?;
-    Some(i64::from_be_bytes(session.to_be_bytes()))
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {

@@ -58,14 +58,12 @@ impl<N: Number> AtomicNumber<N> {
         let node = self.node();
         let marker = self.marker(id)?;
         let mut contention = node.contention();
-        let mut is_doubtful = false;
-        let mut must_sync = false; // the server may lag
+        let mut view = View::Any;
         loop {
-            let has_caught_up = is_doubtful || must_sync;
-            let look = |client: &Client| look(client.clone(), &node.path, &marker, has_caught_up);
+            let look = |client: &Client| look(client.clone(), &node.path, &marker, view);
             let looked = retry(&node.client).run(look).await;
             let (value, earlier) = match looked {
-                Err(error) if is_doubtful => {
+                Err(error) if view == View::SyncedAfterLoss => {
                     return Err(error.with_outcome(Outcome::Unknown).into());
                 }
                 looked => looked?,
@@ -74,24 +72,28 @@ impl<N: Number> AtomicNumber<N> {
                 return self.result_of(&marker, delta, &earlier);
             }
             // The marker does not exist after a `sync`, so no earlier attempt was applied.
-            is_doubtful = false;
+            let has_caught_up = view != View::Any;
+            view = View::Any;
             let Some(read) = value else {
                 node.create_zero().await?;
                 continue;
             };
             let next = match self.sum(&read, delta) {
+                // The server may lag.
                 Err(_) if !has_caught_up => {
-                    must_sync = true;
+                    view = View::Synced;
                     continue;
                 }
                 next => next?,
             };
-            must_sync = false;
             match self.write_once(&read, &marker, delta, next).await {
                 Ok(Written::Done) => return Ok(next),
                 Ok(Written::Conflict) => contention.conflict().await?,
                 Err(AtomicError::Client(error)) if is_transient(&error) => {
-                    is_doubtful = error.outcome() == Outcome::Unknown;
+                    view = match error.outcome() {
+                        Outcome::Unknown => View::SyncedAfterLoss,
+                        _ => View::Any,
+                    };
                     contention.conflict().await.map_err(|_| error)?;
                 }
                 Err(error) => return Err(error),
@@ -208,20 +210,28 @@ impl<N: Number> AtomicNumber<N> {
     }
 }
 
+/// State that [`look`] reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum View {
+    /// Any state that the server has had.
+    Any,
+    /// The state after a `sync`: the server has caught up.
+    Synced,
+    /// The state after a `sync` that follows a lost reply. It shows what became of all requests of
+    /// earlier connections: the leader rejects requests from a connection that the session has left.
+    SyncedAfterLoss,
+}
+
 /// Reads a number and a marker, at once.
-///
-/// With `is_synced`, the reads come after a `sync`, and a lagging server catches up first. They then also
-/// show what became of all requests of earlier connections: the leader rejects requests from a connection
-/// that the session has left.
 async fn look(
     client: Client,
     path: &str,
     marker: &str,
-    is_synced: bool,
+    view: View,
 ) -> Result<(Option<Read>, Option<Bytes>), Error> {
     let (synced, marker, value) = {
         let _one_write = client.batch();
-        let synced = is_synced.then(|| client.sync(path));
+        let synced = (view != View::Any).then(|| client.sync(path));
         (synced, client.get_data(marker), client.get_data(path))
     };
     if let Some(synced) = synced {

@@ -80,9 +80,9 @@ impl GroupMember {
     /// and the data of the node cannot be changed.
     ///
     /// ```no_run
-    /// # use zk_coordination::session::SessionManager;
+    /// # use zk_coordination::session::{SessionId, SessionManager};
     /// # use zk_coordination::{GroupError, GroupMember};
-    /// # fn example(sessions: SessionManager, last_run: i64) -> Result<(), GroupError> {
+    /// # fn example(sessions: SessionManager, last_run: SessionId) -> Result<(), GroupError> {
     /// let me = GroupMember::join_with(&sessions, "/services/web", "10.0.0.7", "port=8080", |node| {
     ///     node.previous_session(last_run)
     /// })?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, OPEN_ACL_UNSAFE, SessionManager, validate_path,
+    Acl, Client, CreateMode, Error, OPEN_ACL_UNSAFE, SessionId, SessionManager, validate_path,
 };
 
 use super::PersistentNode;
@@ -57,7 +57,7 @@ pub(super) struct Options {
     pub(super) acl: Vec<Acl>,
     pub(super) keeps_data: bool,
     /// Earlier session whose node belongs to the handle.
-    pub(super) previous_session: Option<i64>,
+    pub(super) previous_session: Option<SessionId>,
 }
 
 impl Options {
@@ -126,7 +126,7 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// session expires.
     /// A program learns the id of its session from
     /// [`Client::session_id`](zk_recipes::session::Client::session_id), and keeps it in a file.
-    pub fn previous_session(mut self, session_id: i64) -> Self {
+    pub fn previous_session(mut self, session_id: SessionId) -> Self {
         self.options.previous_session = Some(session_id);
         self
     }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, Outcome, ParentMode, Stat,
+    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode,
+    SessionId, Stat, Zxid,
 };
 
 use super::builder::{NodeMode, Options};
@@ -21,13 +22,13 @@ pub(super) struct OwnNode {
     /// Path that the server has given to a sequential node.
     numbered_path: Option<String>,
     /// The node that this handle has created.
-    czxid: Option<i64>,
+    czxid: Option<Zxid>,
     /// Sessions on which this handle may have created a node besides.
-    doubtful: Vec<i64>,
+    doubtful: Vec<SessionId>,
     /// Number of the data that was written last.
     written: u64,
     /// Zxid of that write.
-    written_zxid: i64,
+    written_zxid: Zxid,
 }
 
 /// Data of the node. The number grows with each replacement.
@@ -67,7 +68,7 @@ impl OwnNode {
             czxid: None,
             doubtful,
             written: 0,
-            written_zxid: 0,
+            written_zxid: Zxid::ZERO,
         }
     }
 
@@ -83,9 +84,9 @@ impl OwnNode {
         data: &NumberedData,
     ) -> Result<(), Error> {
         let session_id = client.session_id();
-        if session_id == 0 {
+        if session_id == SessionId::NONE {
             // No session yet, only a read-only server: the node would have no owner to recognise.
-            return Err(Error::not_applied(ErrorKind::NotReadOnly).on("create", self.path()));
+            return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
         let is_first = self.doubt(session_id);
         let node = client.create_builder(self.path()).data(&data.data).acl(&self.options.acl);
@@ -133,8 +134,8 @@ impl OwnNode {
     pub(super) fn owner(&self, client: &Client, stat: &Stat) -> Owner {
         let owner = stat.ephemeral_owner;
         match (self.options.mode.is_ephemeral(), owner) {
-            (false, 0) => Owner::Current,
-            (false, _) | (true, 0) => Owner::Other,
+            (false, SessionId::NONE) => Owner::Current,
+            (false, _) | (true, SessionId::NONE) => Owner::Other,
             (true, _) if !self.is_own(stat) => Owner::Other,
             (true, _) if owner == client.session_id() => Owner::Current,
             (true, _) => Owner::Earlier,
@@ -292,19 +293,19 @@ impl OwnNode {
         self.numbered_path.as_deref().unwrap_or(&self.given_path)
     }
 
-    fn record_creation(&mut self, session_id: i64, data: &NumberedData, stat: &Stat) {
+    fn record_creation(&mut self, session_id: SessionId, data: &NumberedData, stat: &Stat) {
         self.czxid = Some(stat.czxid);
         self.forget_doubt(session_id);
         self.record_write(data, stat.mzxid);
     }
 
-    fn record_write(&mut self, data: &NumberedData, zxid: i64) {
+    fn record_write(&mut self, data: &NumberedData, zxid: Zxid) {
         (self.written, self.written_zxid) = (data.number, zxid);
     }
 
     /// Records, before a create is sent, that the session may own a node of the handle. Returns false if
     /// that was recorded before.
-    fn doubt(&mut self, session_id: i64) -> bool {
+    fn doubt(&mut self, session_id: SessionId) -> bool {
         let is_new = !self.doubtful.contains(&session_id);
         if is_new {
             if self.doubtful.len() == EARLIER_SESSIONS_MAX {
@@ -315,7 +316,7 @@ impl OwnNode {
         is_new
     }
 
-    fn forget_doubt(&mut self, session_id: i64) {
+    fn forget_doubt(&mut self, session_id: SessionId) {
         self.doubtful.retain(|id| *id != session_id);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_coordination::limits::{BACKOFF_MAX, READS_IN_FLIGHT};
-use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager};
+use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, RetryOn, SessionManager};
 use zk_coordination::{Group, GroupError, GroupMember, NodeMode, NodeState};
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
@@ -117,6 +117,7 @@ async fn ids_that_are_no_names_are_rejected() {
     for id in ["", "a/b", "/a", "a/"] {
         let error = GroupMember::join(&sessions, GROUP, id, "").unwrap_err();
         assert_eq!(error, GroupError::InvalidId { id: id.to_owned() });
+        assert_eq!(error.retry_on(), RetryOn::Never);
     }
     for id in ["..", ".", "a\0b"] {
         let error = GroupMember::join(&sessions, GROUP, id, "").unwrap_err();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use zk_session::Zxid;
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
@@ -16,7 +17,7 @@ pub(crate) const SERVICE_PATH: &str = "/discovery/web";
 #[derive(Debug, Default)]
 pub(crate) struct KeptNodes {
     /// Paths with each `czxid`.
-    nodes: BTreeSet<(String, i64)>,
+    nodes: BTreeSet<(String, Zxid)>,
     data: BTreeSet<Vec<u8>>,
 }
 
@@ -34,9 +35,9 @@ impl KeptNodes {
 
 impl Oracle {
     /// Checks a node that a handle reports.
-    pub(crate) fn kept_node_reported(&mut self, path: &str, czxid: i64) {
+    pub(crate) fn kept_node_reported(&mut self, path: &str, czxid: Zxid) {
         if !self.kept_nodes.nodes.contains(&(path.to_owned(), czxid)) {
-            self.violated("I19", format!("{path} of {czxid:#x} is said to be present"));
+            self.violated("I19", format!("{path} of {czxid} is said to be present"));
         }
     }
 

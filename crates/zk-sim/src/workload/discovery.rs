@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_discovery::{Discovery, Instances, Registration, ServiceInstance};
+use zk_session::SessionId;
 
 use super::managed::{self, Managed};
 use crate::clock::now;
@@ -177,7 +178,7 @@ fn is_current(world: &World, instances: &Instances) -> bool {
 }
 
 /// Returns the owner and the JSON of each registered instance at the leader, by id.
-fn registered(world: &World) -> BTreeMap<String, (i64, Vec<u8>)> {
+fn registered(world: &World) -> BTreeMap<String, (SessionId, Vec<u8>)> {
     world.server.with(|truth| {
         let nodes = truth.tree().iter().filter_map(|(path, node)| {
             let id = path.strip_prefix(SERVICE_PATH)?.strip_prefix('/')?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_coordination::{Group, NodeState, PersistentNode};
-use zk_session::SessionManager;
+use zk_session::{SessionId, SessionManager};
 
 use super::Impatient;
 use super::managed::{self, Managed, open};
@@ -55,12 +55,12 @@ impl Keeper {
         this
     }
 
-    fn start(&mut self, previous: Option<i64>) {
+    fn start(&mut self, previous: Option<SessionId>) {
         self.data = self.fresh();
         self.node = self.handle(self.data.clone(), previous);
     }
 
-    fn handle(&self, data: Vec<u8>, previous: Option<i64>) -> Option<PersistentNode> {
+    fn handle(&self, data: Vec<u8>, previous: Option<SessionId>) -> Option<PersistentNode> {
         let Managed { world, sessions, .. } = &self.managed;
         world.oracle().handle_begins(self.managed.number, &self.path, previous);
         let builder = PersistentNode::builder(sessions, &self.path).data(data);
