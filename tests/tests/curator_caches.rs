@@ -32,6 +32,32 @@ async fn cache_behind_broken_connections_ends_with_the_same_nodes() {
     run("/interop/broken-caches", 3).await;
 }
 
+/// The killed process was changing the tree. Our cache has the same nodes as a cache of the next process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cache_follows_a_java_process_that_is_killed() {
+    let Some(zookeeper) = shared_zookeeper() else { return };
+    let (address, root) = (zookeeper.connect_string(), "/interop/killed-caches");
+    let start = || Curator::with_program("CuratorCaches.java", &address, SESSION_TIMEOUT);
+    let Some(mut killed) = start() else { return };
+    let sessions = SessionManager::connect(Config::new(&address).unwrap()).await.unwrap();
+    sessions.client().ensure_path(root, ParentMode::Persistent).await.unwrap();
+    let cache = Cache::tree(&sessions, root).open().await.unwrap();
+    let mut changes = cache.changes();
+    killed.ok("java", &format!("open {root}"));
+    killed.tell("java", &format!("change {root} 1 1000000"));
+    for _ in 0..20 {
+        changes.next().await.unwrap();
+    }
+    drop(killed); // which kills the process
+    let mut next = start().unwrap();
+    next.ok("java", &format!("open {root}"));
+    let same = eventually(LIMIT, async || {
+        let theirs = curators_nodes(&mut next);
+        (!theirs.is_empty() && theirs == nodes(&cache)).then_some(())
+    });
+    assert!(same.await.is_some(), "{cache:?}");
+}
+
 async fn run(root: &str, cuts: usize) {
     let Some(zookeeper) = shared_zookeeper() else { return };
     let address = zookeeper.connect_string();

@@ -90,6 +90,29 @@ async fn mixed_clients_with_a_lock_lose_no_addition() {
     assert!(client.get_children(lock).await.unwrap().names.is_empty());
 }
 
+/// The killed process may hold the lock, or wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn additions_go_on_after_a_java_process_was_killed() {
+    let Some((client, mut curator)) = peers().await else { return };
+    let (path, lock) = ("/interop/killed/counter", "/interop/killed/lock");
+    let counter = AtomicLong::new(&client, path).unwrap().promote_to_lock(lock, 0).unwrap();
+    curator.tell("one", &format!("count {path} {lock} 1000000"));
+    for _ in 0..20 {
+        counter.increment().await.unwrap();
+    }
+    drop(curator); // which kills the process
+    let is_free = eventually(LIMIT, async || {
+        client.get_children(lock).await.unwrap().names.is_empty().then_some(())
+    });
+    assert!(is_free.await.is_some(), "the lock of the killed process is free after its expiry");
+    let before = counter.get().await.unwrap();
+    assert!(before >= 20);
+    for _ in 0..20 {
+        counter.increment().await.unwrap();
+    }
+    assert_eq!(counter.get().await.unwrap(), before + 20);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_kind_sets_and_removes_a_barrier() {
     let Some((client, mut curator)) = peers().await else { return };
@@ -176,6 +199,20 @@ async fn members_leave_after_a_java_member_was_killed() {
     assert_eq!(curator.answer("one"), ["ok"]);
     drop(curator); // which kills the process
     tokio::time::timeout(LIMIT, member.leave()).await.unwrap().unwrap();
+    expect_children(&client, path, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_member_leaves_after_our_member_died() {
+    let Some((client, mut curator)) = peers().await else { return };
+    let Some(server) = shared_zookeeper() else { return };
+    let dying = connect(&server.connect_string(), SESSION_TIMEOUT).await;
+    let path = "/interop/barriers/our-death";
+    curator.tell("one", &format!("enter {path} 2 -1"));
+    let _member = entering(&dying, path, 2).await.unwrap().unwrap();
+    assert_eq!(curator.answer("one"), ["ok"]);
+    dying.detach(); // the session goes on without its process
+    assert_eq!(curator.ask("one", "leave -1"), ["ok"]);
     expect_children(&client, path, 0).await;
 }
 

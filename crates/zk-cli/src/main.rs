@@ -29,6 +29,7 @@ mod security;
 mod server;
 mod sessions;
 mod signals;
+mod state_file;
 mod subtree;
 mod top;
 mod transfer;

@@ -1,6 +1,7 @@
 //! `zk register`, which keeps a node while a command runs.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
+use crate::state_file::StateFile;
 
 /// The `register` command.
 #[derive(Debug, ClapArgs)]
@@ -28,7 +30,8 @@ when somebody deletes it. The command runs on meanwhile, and lines on standard e
 Missing parents are created as containers.
 
 If another process has a node at the path, zk register waits until that node is gone, and does not change \
-it. A process that is killed leaves its node until its session expires.
+it. A process that is killed leaves its node until its session expires. With --state-file, the next run \
+recognises that node, and replaces it at once. Each process needs a file of its own.
 
 The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit \
 status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects \
@@ -49,6 +52,10 @@ pub(crate) struct Register {
     #[arg(long, value_name = "S", value_parser = seconds)]
     timeout: Option<Duration>,
 
+    /// File that keeps the id of the session. After a crash, the next run replaces the node of this one.
+    #[arg(long, value_name = "FILE")]
+    state_file: Option<PathBuf>,
+
     #[command(flatten)]
     acl: NewNodeAcl,
 
@@ -62,6 +69,7 @@ pub(crate) async fn run(
     register: Register,
     output: Output,
 ) -> Result<u8, Failure> {
+    let mut state = register.state_file.as_deref().map(StateFile::open).transpose()?;
     sessions.wait_for_servers();
     sessions.keep_trying();
     let mut signals = Signals::new()?;
@@ -73,16 +81,22 @@ pub(crate) async fn run(
     let manager = opened?;
     let builder = PersistentNode::builder(&manager, &register.path);
     let builder = builder.data(register.data.or_empty()?.to_vec()).acl(register.acl.entries());
+    let previous = state.as_ref().and_then(StateFile::session);
+    let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;
-    let ended = keep(&node, &register, deadline, &mut signals, output).await;
+    let ended = keep(&node, &register, &mut state, deadline, &mut signals, output).await;
     let session_timeout = manager.client().session_timeout();
     tokio::select! {
         // The server deletes the node after this time anyway.
-        closed = timeout(session_timeout, node.close()) => {
-            if let Ok(Err(error)) = closed {
-                output.note(&error.to_string());
+        closed = timeout(session_timeout, node.close()) => match (closed, &state) {
+            (Ok(Ok(())), Some(state)) => {
+                if let Err(error) = state.clear() {
+                    output.note(&error.to_string()); // the status is that of the command
+                }
             }
-        }
+            (Ok(Err(error)), _) => output.note(&error.to_string()),
+            _ => {}
+        },
         () = signals.next_ending() => {}
     }
     sessions.close().await;
@@ -93,6 +107,7 @@ pub(crate) async fn run(
 async fn keep(
     node: &PersistentNode,
     register: &Register,
+    file: &mut Option<StateFile>,
     deadline: Option<Instant>,
     signals: &mut Signals,
     output: Output,
@@ -103,6 +118,7 @@ async fn keep(
         signal = signals.next() => return Err(Failure::interrupted(number(signal))),
     }
     let mut creation = creation(&states.borrow_and_update());
+    store_session(file, &states.borrow())?;
     let environment = [("ZK_NODE", register.path.as_str())];
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
     loop {
@@ -116,8 +132,19 @@ async fn keep(
                 let state = states.borrow_and_update().clone();
                 tell_change(&register.path, &state, creation, output);
                 creation = self::creation(&state).or(creation);
+                if let Err(error) = store_session(file, &state) {
+                    output.note(&error.to_string()); // the command runs on
+                }
             }
         }
+    }
+}
+
+/// Stores the session that owns the node.
+fn store_session(file: &mut Option<StateFile>, state: &NodeState) -> Result<(), Failure> {
+    match (file, state.stat()) {
+        (Some(file), Some(stat)) => file.store(stat.ephemeral_owner),
+        _ => Ok(()),
     }
 }
 

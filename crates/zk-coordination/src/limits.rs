@@ -33,8 +33,8 @@ pub const RECHECKED_DATA_MAX: usize = 1024;
 /// parts of at most [`READS_PER_REQUEST`], except for the deletion of a whole subtree.
 pub const CHANGES_KEPT: usize = 1_024;
 
-/// Largest number of changes that wait for a subscriber of a cache. Their memory is taken at the start,
-/// some twenty megabytes for this many.
+/// Largest number of changes that wait for a subscriber of a cache. The nodes that they keep count
+/// separately. Without these, this many use some twenty megabytes.
 pub const CHANGES_KEPT_MAX: usize = 262_144;
 
 /// Changes that wait for the task of a watched value. It needs only the newest.

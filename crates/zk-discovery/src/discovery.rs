@@ -75,8 +75,8 @@ impl Discovery {
     /// (CURATOR-175).
     ///
     /// # Errors
-    /// The name or the id of the instance is invalid. Failed requests are repeated; see
-    /// [`Registration::state`].
+    /// The name or the id of the instance is invalid, or its JSON is larger than a server accepts.
+    /// Failed requests are repeated; see [`Registration::state`].
     pub fn register(&self, instance: ServiceInstance) -> Result<Registration, DiscoveryError> {
         self.register_with(instance, |node| node)
     }

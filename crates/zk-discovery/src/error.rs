@@ -3,7 +3,7 @@
 use std::fmt;
 
 use zk_coordination::session::{Abbreviated, Error, PathError};
-use zk_coordination::{CacheError, NodeState, PersistentNodeError};
+use zk_coordination::{CacheError, NodeState};
 
 /// Error of a [`Discovery`](crate::Discovery), a [`Registration`](crate::Registration) or a
 /// [`ServiceCache`](crate::ServiceCache).
@@ -49,12 +49,6 @@ pub enum DiscoveryError {
     Cache(CacheError),
     /// The session layer failed. [`Error::outcome`] and [`Error::retry_on`] say what to do.
     Client(Error),
-}
-
-impl DiscoveryError {
-    pub(crate) fn not_registered(path: &str, error: &PersistentNodeError) -> Self {
-        Self::NotRegistered { path: path.to_owned(), state: error.state().clone() }
-    }
 }
 
 impl From<CacheError> for DiscoveryError {

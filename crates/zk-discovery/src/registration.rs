@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_coordination::session::SessionManager;
-use zk_coordination::{NodeMode, NodeState, PersistentNode, PersistentNodeBuilder};
+use zk_coordination::{
+    NodeMode, NodeState, PersistentNode, PersistentNodeBuilder, PersistentNodeError,
+};
 
 use crate::error::DiscoveryError;
 use crate::instance::{ServiceInstance, ServiceType};
@@ -127,7 +129,7 @@ impl Registration {
         let Some(present) = present else { return Err(self.not_registered()) };
         match present.await {
             Ok(_) => Ok(()),
-            Err(error) => Err(DiscoveryError::not_registered(&self.path, &error)),
+            Err(error) => Err(self.rejected(&error)),
         }
     }
 
@@ -136,6 +138,9 @@ impl Registration {
     ///
     /// # Errors
     /// * [`DiscoveryError::OtherInstance`] if the name, the id or the type differ.
+    /// * [`DiscoveryError::NotRegistered`] with
+    ///   [`ErrorKind::TooLarge`](zk_coordination::session::ErrorKind::TooLarge) if the JSON is larger
+    ///   than a server accepts. The instance stays registered as it is.
     /// * [`DiscoveryError::NotRegistered`] if the attempt was refused, or the node belongs to
     ///   another owner. The update is kept, and written as soon as possible.
     ///
@@ -148,11 +153,13 @@ impl Registration {
                 return Err(DiscoveryError::OtherInstance { path: self.path.clone() });
             }
             let Some(node) = &current.node else { return Err(self.not_registered()) };
-            let written = node.set_data(instance.to_json());
+            let json = instance.to_json();
+            node.check_data(json.as_ref()).map_err(|error| self.rejected(&error))?;
+            let written = node.set_data(json);
             current.instance = instance;
             written
         };
-        written.await.map_err(|error| DiscoveryError::not_registered(&self.path, &error))
+        written.await.map_err(|error| self.rejected(&error))
     }
 
     /// Unregisters the instance: deletes its node, and waits until a server has confirmed it. The
@@ -184,6 +191,10 @@ impl Registration {
             }),
             _ => Ok(()),
         }
+    }
+
+    fn rejected(&self, error: &PersistentNodeError) -> DiscoveryError {
+        DiscoveryError::NotRegistered { path: self.path.clone(), state: error.state().clone() }
     }
 
     fn not_registered(&self) -> DiscoveryError {

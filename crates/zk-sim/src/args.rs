@@ -36,8 +36,8 @@ Usage: cargo xtask sim [--coordination] [--seeds N] [--first S]
                 seeds are run twice, to see that they take the same course
 --first S       the first of them, 0 unless told
 --seed S        runs one seed and prints all that happens, with times
---coordination  simulates counters, registrations, caches and double barriers instead of sessions and
-                locks
+--coordination  simulates counters, registrations, caches, barriers and service discovery instead of
+                sessions and locks
 
 Exit status:
   0  every invariant held

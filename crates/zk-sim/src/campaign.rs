@@ -93,7 +93,7 @@ impl Campaign {
 /// Runs a seed. One seed in [`REPEAT_EVERY`] is run twice.
 fn run_checked(suite: Suite, seed: u64, number: u64) -> (Outcome, bool) {
     let mut outcome = run(suite, seed);
-    let again = number.is_multiple_of(REPEAT_EVERY);
+    let again = number.is_multiple_of(REPEAT_EVERY) && outcome.is_repeatable;
     if again && outcome.violation.is_none() {
         let second = run(suite, seed);
         if second.hash != outcome.hash {

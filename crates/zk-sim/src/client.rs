@@ -10,7 +10,9 @@ use crate::network::Network;
 use crate::plan::Recipe;
 use crate::process::Process;
 use crate::rng::Rng;
-use crate::workload::{Seat, contend, election, follower, registration, requests, session};
+use crate::workload::{
+    Seat, contend, discovery, election, follower, kept_node, registration, requests, session,
+};
 use crate::world::World;
 
 /// Runs clients in a slot, one after the other, until the run drains.
@@ -19,6 +21,8 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         return match world.plan.recipe {
             Recipe::Election => election::run(world, slot).await,
             Recipe::Registration => registration::run(world, slot).await,
+            Recipe::KeptNode => kept_node::run(world, slot).await,
+            Recipe::Discovery => discovery::run(world, slot).await,
             _ => follower::run(world, slot).await,
         };
     }

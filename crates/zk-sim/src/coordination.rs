@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zk_coordination::NodeMode;
+
 use crate::plan::Recipe;
 use crate::rng::Rng;
 
@@ -31,7 +33,31 @@ pub(crate) struct CoordinationPlan {
     pub(crate) members: usize,
     /// The mean pause between two changes by an operator.
     pub(crate) operated_every: Duration,
+    /// Probability that an addition to a counter reads the number, and compares and sets it.
+    pub(crate) compares: f64,
+    /// Whether a process may have two handles of its member.
+    pub(crate) has_twins: bool,
+    /// Whether a cache leaves out some names.
+    pub(crate) filters: bool,
+    /// Whether the tree of a cache has nodes that nobody may read.
+    pub(crate) hides: bool,
+    /// Mode of kept nodes.
+    pub(crate) mode: NodeMode,
 }
+
+/// Probability that a seed has one of the [`LATER_RECIPES`].
+const LATER: f64 = 0.3;
+
+/// Recipes that were added later. They are drawn last, so that the other draws are unchanged.
+const LATER_RECIPES: [Recipe; 3] = [Recipe::Barrier, Recipe::KeptNode, Recipe::Discovery];
+
+/// The time to live outlasts short faults only, or most of them.
+const MODES: [NodeMode; 4] = [
+    NodeMode::Persistent,
+    NodeMode::Ttl(Duration::from_secs(2)),
+    NodeMode::Ttl(Duration::from_secs(60)),
+    NodeMode::EphemeralSequential,
+];
 
 const RECIPES: [Recipe; 4] =
     [Recipe::Counter, Recipe::Registration, Recipe::Cache, Recipe::DoubleBarrier];
@@ -39,7 +65,7 @@ const RECIPES: [Recipe; 4] =
 impl CoordinationPlan {
     pub(crate) fn draw(seed: u64, clients: usize) -> Self {
         let mut rng = Rng::new(seed ^ 0x636f_6f72_6469);
-        Self {
+        let mut plan = Self {
             recipe: rng.pick(&RECIPES),
             adds_one: rng.chance(0.5),
             once: rng.pick(&[0.0, 0.5, 1.0]),
@@ -52,6 +78,15 @@ impl CoordinationPlan {
             reads_in_flight: rng.pick(&[1, 2, 256]),
             members: 1 + rng.index(clients.max(2)),
             operated_every: Duration::from_millis(rng.pick(&[100, 1_000, 100_000])),
+            compares: rng.pick(&[0.0, 0.0, 0.5]),
+            has_twins: rng.chance(0.3),
+            filters: rng.chance(0.3),
+            hides: rng.chance(0.3),
+            mode: rng.pick(&MODES),
+        };
+        if rng.chance(LATER) {
+            plan.recipe = rng.pick(&LATER_RECIPES);
         }
+        plan
     }
 }

@@ -24,6 +24,7 @@
 //! | I19 | a member's node belongs to its process, has its data, and has no gap that it could avoid |
 //! | I20 | a cache reports states that existed, in order, and becomes equal to the leader's tree |
 //! | I21 | the members of a double barrier enter together and leave together |
+//! | I22 | a wait for a barrier ends only if the barrier was not set at some moment of it |
 
 mod barriers;
 mod caches;
@@ -32,10 +33,12 @@ mod coordination;
 mod counters;
 mod deletions;
 mod elections;
+mod kept_nodes;
 mod local_queues;
 mod permits;
 mod registrations;
 mod shared;
+mod single_barrier;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -48,13 +51,15 @@ use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::barriers::BARRIER_PATH;
-pub(crate) use self::caches::{Replay, TREE_ROOT};
+pub(crate) use self::caches::{HIDDEN, LEFT_OUT, Part, Replay, TREE_ROOT};
 pub(crate) use self::claims::{Claim, Share, Token};
 pub(crate) use self::counters::{Added, Addition, COUNTER_PATH};
 pub(crate) use self::deletions::Orphan;
+pub(crate) use self::kept_nodes::{KEPT_PATH, SERVICE_PATH};
 pub(crate) use self::permits::LIMIT_PATH;
 pub(crate) use self::registrations::GROUP_PATH;
 pub(crate) use self::shared::{COUNT_PATH, VALUE_PATH};
+pub(crate) use self::single_barrier::SINGLE_BARRIER_PATH;
 
 use self::barriers::Barriers;
 use self::caches::Caches;
@@ -62,10 +67,12 @@ use self::claims::{Tokens, conflict};
 use self::counters::Counters;
 use self::deletions::Deletions;
 use self::elections::Elections;
+use self::kept_nodes::KeptNodes;
 use self::local_queues::LocalQueues;
 use self::permits::Limits;
 use self::registrations::Registrations;
 use self::shared::Shared;
+use self::single_barrier::SingleBarrier;
 use crate::bound::Bounds;
 use crate::clock::now;
 use crate::history::{History, ROOT, is_at_or_below};
@@ -75,7 +82,7 @@ use crate::workload::holding::Holding;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I21, or `panic`.
+    /// The invariant: I1 to I22, or `panic`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,
@@ -123,6 +130,8 @@ pub(crate) struct Oracle {
     registrations: Registrations,
     caches: Caches,
     barriers: Barriers,
+    single_barrier: SingleBarrier,
+    kept_nodes: KeptNodes,
     /// Lock nodes with a revocation request.
     asked_for: BTreeSet<String>,
     /// Lock nodes of attempts with several nodes, in the order of deletion.
@@ -209,6 +218,8 @@ impl Oracle {
             registrations: Registrations::default(),
             caches: Caches::default(),
             barriers: Barriers::default(),
+            single_barrier: SingleBarrier::default(),
+            kept_nodes: KeptNodes::default(),
             asked_for: BTreeSet::new(),
             deleted: BTreeMap::new(),
             history: History::default(),

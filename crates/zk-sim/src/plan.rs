@@ -101,6 +101,11 @@ pub(crate) enum Recipe {
     /// Caches of a tree that other clients change.
     Cache,
     DoubleBarrier,
+    Barrier,
+    /// Persistent nodes of other kinds than those of a group, each with a manager of sessions.
+    KeptNode,
+    /// Instances of a service, and caches of the service, each with a manager of sessions.
+    Discovery,
 }
 
 impl Recipe {
@@ -108,7 +113,7 @@ impl Recipe {
     /// first of three.
     pub(crate) fn is_managed(self, is_first: bool) -> bool {
         match self {
-            Self::Election | Self::Registration => true,
+            Self::Election | Self::Registration | Self::KeptNode | Self::Discovery => true,
             Self::Cache => is_first,
             _ => false,
         }

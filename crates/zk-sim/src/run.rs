@@ -32,6 +32,9 @@ pub struct Outcome {
     pub hash: u64,
     /// Whether the seed had locks and no session workload.
     pub is_locks_only: bool,
+    /// Whether the seed decides all. It does not if two handles of one session wait for the next
+    /// session: tokio wakes them in an order that it draws itself.
+    pub is_repeatable: bool,
     /// Requests of the session workload.
     pub requests: u64,
     /// Locks granted, and successful operations of the other recipes.
@@ -80,6 +83,8 @@ async fn simulate(plan: Plan) -> Outcome {
     }
     course.abort();
     let is_locks_only = world.plan.locks && !world.plan.sessions;
+    let is_repeatable =
+        world.plan.recipe != Recipe::Registration || !world.plan.coordination.has_twins;
     let mut oracle = world.oracle();
     let (requests, virtual_time) = (oracle.asked, now() - start);
     let violation = oracle.violation.clone();
@@ -93,6 +98,7 @@ async fn simulate(plan: Plan) -> Outcome {
         trace,
         hash,
         is_locks_only,
+        is_repeatable,
         requests,
         handoffs,
         virtual_time,

@@ -1,6 +1,6 @@
 //! Tests of `zk register`.
 
-use zk_tests::{Running, poll};
+use zk_tests::{Running, Scratch, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -59,6 +59,32 @@ fn second_registration_waits_for_the_first() {
     assert_eq!(zk.ok(&["get", "/a"]), "second");
     second.end_input();
     assert_eq!(second.wait(LIMIT).code(), Some(0));
+}
+
+/// A killed run leaves its node until its session expires. The next run does not wait for that.
+#[test]
+fn restarted_registration_replaces_the_node_of_the_last_run() {
+    let Some(zk) = zk("register-restart") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("session");
+    let file = file.to_str().unwrap();
+    let run = |data| ["register", "/a", data, "--state-file", file, "--", "sh", "-c", RUN];
+    let first = zk.start(&run("first"));
+    expect_running(&first);
+    let second = zk.run(&run("second"));
+    expect_failure(&second, 1, "another zk register uses the file");
+    first.signal("KILL");
+    assert_eq!(first.wait(LIMIT).signal(), Some(9));
+    let mut second = zk.start(&run("second"));
+    expect_running(&second);
+    assert_eq!(zk.ok(&["get", "/a"]), "second");
+    assert!(!second.stderr().contains("belongs to session"), "{}", second.stderr());
+    assert!(std::fs::read_to_string(file).unwrap().starts_with("0x"));
+    second.end_input();
+    assert_eq!(second.wait(LIMIT).code(), Some(0));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "", "the node is deleted");
+    std::fs::write(file, "other text").unwrap();
+    expect_failure(&zk.run(&run("third")), 1, "no session of zk register");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl ValueNode {
     }
 
     /// Replaces the value with the result of `next`, and starts again after each conflict. Returns
-    /// `None`, and changes nothing, if `next` does.
+    /// `None`, and changes nothing, if `next` does. Returns the error of `next`.
     ///
     /// The server may lag, so `next` decides again after a `sync` before nothing is changed. A conflict
     /// shows that the server has caught up.
@@ -72,18 +72,19 @@ impl ValueNode {
         loop {
             let read = self.read().await?;
             let data = match &read {
-                None if missing == Missing::IsNoValue => None,
-                None => next(&self.zero)?,
-                Some(read) => next(&read.data)?,
+                None if missing == Missing::IsNoValue => Ok(None),
+                None => next(&self.zero),
+                Some(read) => next(&read.data),
             };
             match (read, data) {
-                (_, None) if has_caught_up => return Ok(None),
-                (_, None) => {
+                (_, Ok(None)) if has_caught_up => return Ok(None),
+                (_, Err(error)) if has_caught_up => return Err(error),
+                (_, Ok(None) | Err(_)) => {
                     retry(&self.client).run(|client| client.sync(&self.path)).await?;
                     has_caught_up = true;
                 }
-                (None, Some(_)) => self.create_zero().await?,
-                (Some(read), Some(data)) => match self.write(&read, &data).await? {
+                (None, Ok(Some(_))) => self.create_zero().await?,
+                (Some(read), Ok(Some(data))) => match self.write(&read, &data).await? {
                     Written::Done => return Ok(Some(data)),
                     Written::Conflict => {
                         has_caught_up = true;

@@ -63,7 +63,7 @@ impl<N: Number> AtomicNumber<N> {
             let look = |client: &Client| look(client.clone(), &node.path, &marker, view);
             let looked = retry(&node.client).run(look).await;
             let (value, earlier) = match looked {
-                Err(error) if view == View::Synced => {
+                Err(error) if view == View::SyncedAfterLoss => {
                     return Err(error.with_outcome(Outcome::Unknown).into());
                 }
                 looked => looked?,
@@ -72,20 +72,26 @@ impl<N: Number> AtomicNumber<N> {
                 return self.result_of(&marker, delta, &earlier);
             }
             // The marker does not exist after a `sync`, so no earlier attempt was applied.
+            let has_caught_up = view != View::Any;
             view = View::Any;
             let Some(read) = value else {
                 node.create_zero().await?;
                 continue;
             };
-            let Some(next) = self.decode(&read.data)?.checked_add(delta) else {
-                return Err(AtomicError::Overflow { path: self.path().to_owned() });
+            let next = match self.sum(&read, delta) {
+                // The server may lag.
+                Err(_) if !has_caught_up => {
+                    view = View::Synced;
+                    continue;
+                }
+                next => next?,
             };
             match self.write_once(&read, &marker, delta, next).await {
                 Ok(Written::Done) => return Ok(next),
                 Ok(Written::Conflict) => contention.conflict().await?,
                 Err(AtomicError::Client(error)) if is_transient(&error) => {
                     view = match error.outcome() {
-                        Outcome::Unknown => View::Synced,
+                        Outcome::Unknown => View::SyncedAfterLoss,
                         _ => View::Any,
                     };
                     contention.conflict().await.map_err(|_| error)?;
@@ -148,6 +154,12 @@ impl<N: Number> AtomicNumber<N> {
         }
     }
 
+    /// Returns the number after an addition.
+    fn sum(&self, read: &Read, delta: N) -> Result<N, AtomicError> {
+        let sum = self.decode(&read.data)?.checked_add(delta);
+        sum.ok_or_else(|| AtomicError::Overflow { path: self.path().to_owned() })
+    }
+
     /// Returns the number of an operation that was applied before.
     fn result_of(&self, marker: &str, delta: N, earlier: &[u8]) -> Result<N, AtomicError> {
         let path = || marker.to_owned();
@@ -203,9 +215,11 @@ impl<N: Number> AtomicNumber<N> {
 enum View {
     /// Any state that the server has had.
     Any,
-    /// The state after a `sync`. It shows what became of all requests of earlier connections: the
-    /// leader rejects requests from a connection that the session has left.
+    /// The state after a `sync`: the server has caught up.
     Synced,
+    /// The state after a `sync` that follows a lost reply. It shows what became of all requests of
+    /// earlier connections: the leader rejects requests from a connection that the session has left.
+    SyncedAfterLoss,
 }
 
 /// Reads a number and a marker, at once.
@@ -217,7 +231,7 @@ async fn look(
 ) -> Result<(Option<Read>, Option<Bytes>), Error> {
     let (synced, marker, value) = {
         let _one_write = client.batch();
-        let synced = (view == View::Synced).then(|| client.sync(path));
+        let synced = (view != View::Any).then(|| client.sync(path));
         (synced, client.get_data(marker), client.get_data(path))
     };
     if let Some(synced) = synced {

@@ -16,7 +16,9 @@ use crate::requests::{create_parents, repeat, retry, unless, within};
 ///
 /// # What it promises
 /// * [`wait`](Self::wait) returns only if the barrier was not set at some moment during the call. A
-///   barrier that was set before the call stops it, whichever server the client is connected to.
+///   barrier that was set before the call stops it, also on a server that lags. The exception is a
+///   leader that has lost its followers: it answers from its old tree until it notices, after at most
+///   its `syncLimit`.
 /// * The removal wakes all waiters at once, over one event for each session.
 /// * A wait that times out or is dropped leaves no watch behind, on the client or on the server.
 /// * The barrier outlives the session that set it. It stays set until a client removes it.

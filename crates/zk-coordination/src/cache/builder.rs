@@ -9,6 +9,7 @@ use super::follower::Follower;
 use super::reads::Reads;
 use super::scope::{Filter, Scope};
 use super::shared::Shared;
+use super::subscribers::QueueLimits;
 use super::{Cache, CacheError};
 use crate::limits::{CACHE_BYTES_MAX, CACHE_NODES_MAX, CHANGES_KEPT, READS_IN_FLIGHT};
 
@@ -67,7 +68,8 @@ impl CacheBuilder {
     ///
     /// Replies on their way need memory besides: up to as many nodes as
     /// [`reads_in_flight`](Self::reads_in_flight). Snapshots in use keep the nodes that the cache
-    /// has replaced.
+    /// has replaced. Changes that wait for the slowest subscriber keep such nodes, too, up to this limit
+    /// again. Beyond it, the subscriber gets [`Change::Missed`](super::Change::Missed).
     pub fn max_bytes(self, bytes: usize) -> Self {
         Self { bytes_max: bytes, ..self }
     }
@@ -78,8 +80,8 @@ impl CacheBuilder {
         Self { in_flight_max: reads, ..self }
     }
 
-    /// Limits the changes that wait for a slow subscriber, rounded up to a power of two. The default
-    /// is [`CHANGES_KEPT`](crate::limits::CHANGES_KEPT), the maximum
+    /// Limits the changes that wait for a slow subscriber, at least 1. The default is
+    /// [`CHANGES_KEPT`](crate::limits::CHANGES_KEPT), the maximum
     /// [`CHANGES_KEPT_MAX`](crate::limits::CHANGES_KEPT_MAX). Beyond it, the subscriber gets
     /// [`Change::Missed`](super::Change::Missed).
     pub fn changes_kept(self, changes: usize) -> Self {
@@ -110,7 +112,8 @@ impl CacheBuilder {
     pub fn start(self) -> Result<Cache, CacheError> {
         validate_path(&self.path)?;
         let root: Arc<str> = self.path.into();
-        let shared = Arc::new(Shared::new(Arc::clone(&root), self.changes_kept));
+        let waiting = QueueLimits { changes: self.changes_kept, bytes: self.bytes_max };
+        let shared = Arc::new(Shared::new(Arc::clone(&root), waiting));
         let client = self.sessions.client();
         let follower = Follower {
             sessions: self.sessions,

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
 use zk_recipes::session::Zxid;
 
 use super::CacheError;
 use super::shared::Shared;
 use super::snapshot::{CachedNode, Snapshot};
+use super::subscribers::{Received, Receiver};
 
 /// Change of a [`Cache`](super::Cache).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +105,7 @@ impl Change {
 /// It does not keep the cache alive.
 pub struct Changes {
     shared: Weak<Shared>,
-    receiver: broadcast::Receiver<Change>,
+    receiver: Receiver,
     snapshot: Arc<Snapshot>,
     is_over: bool,
 }
@@ -134,10 +133,10 @@ impl Changes {
         if self.is_over {
             return None;
         }
-        let change = match self.receiver.recv().await {
-            Ok(change) => change,
-            Err(RecvError::Closed) => return None,
-            Err(RecvError::Lagged(missed)) => {
+        let change = match self.receiver.receive().await {
+            Received::Change(change) => change,
+            Received::Closed => return None,
+            Received::Missed(missed) => {
                 let shared = self.shared.upgrade()?;
                 (self.snapshot, self.receiver, self.is_over) = shared.subscribe();
                 Change::Missed(missed)

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::broadcast;
 use zk_recipes::session::NodeData;
 use zk_recipes::session::limits::DATA_COPIED_MAX;
 
 use super::change::Change;
 use super::snapshot::{CachedNode, Snapshot};
 use super::sorted_nodes::Slot;
+use super::subscribers::Subscribers;
 
 /// The nodes of a cache while they change. A subscriber gets each change, in this order: parents
 /// are created before their children, and deleted after them.
 pub(super) struct Edit<'a> {
     snapshot: &'a mut Snapshot,
-    changes: &'a broadcast::Sender<Change>,
+    subscribers: &'a mut Subscribers,
 }
 
 /// Relation of a node that was read to the cached one.
@@ -28,8 +28,8 @@ pub(super) enum Seen {
 }
 
 impl<'a> Edit<'a> {
-    pub(super) fn new(snapshot: &'a mut Snapshot, changes: &'a broadcast::Sender<Change>) -> Self {
-        Self { snapshot, changes }
+    pub(super) fn new(snapshot: &'a mut Snapshot, subscribers: &'a mut Subscribers) -> Self {
+        Self { snapshot, subscribers }
     }
 
     /// Stores a node as a read has shown it.
@@ -46,8 +46,8 @@ impl<'a> Edit<'a> {
         let data = owned(data.unwrap_or_default());
         let new = Arc::new(CachedNode::new(Arc::clone(path), data, stat));
         match self.snapshot.nodes.insert(Slot::Node(Arc::clone(&new))) {
-            Some(Slot::Node(old)) => self.report(|| Change::DataChanged { old, new }),
-            _ => self.report(|| Change::Created { new }),
+            Some(Slot::Node(old)) => self.subscribers.send(|| Change::DataChanged { old, new }),
+            _ => self.subscribers.send(|| Change::Created { new }),
         }
         if is_known { Seen::Known } else { Seen::New }
     }
@@ -59,7 +59,7 @@ impl<'a> Edit<'a> {
         }
         let old = self.snapshot.nodes.insert(Slot::Unreadable(Arc::clone(path)));
         let old = old.and_then(|slot| slot.node().cloned());
-        self.report(|| Change::Unreadable { path: Arc::clone(path), old });
+        self.subscribers.send(|| Change::Unreadable { path: Arc::clone(path), old });
     }
 
     /// Removes a node and everything below it.
@@ -70,14 +70,8 @@ impl<'a> Edit<'a> {
         for path in paths.iter().rev() {
             if let Some(slot) = self.snapshot.nodes.remove(path) {
                 let old = slot.node().cloned();
-                self.report(|| Change::Deleted { path: Arc::clone(path), old });
+                self.subscribers.send(|| Change::Deleted { path: Arc::clone(path), old });
             }
-        }
-    }
-
-    fn report(&self, change: impl FnOnce() -> Change) {
-        if self.changes.receiver_count() > 0 {
-            drop(self.changes.send(change())); // an error means that there is no subscriber
         }
     }
 }

@@ -12,6 +12,7 @@ mod scope;
 mod shared;
 mod snapshot;
 mod sorted_nodes;
+mod subscribers;
 mod watched_value;
 
 use std::fmt;

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 
 use super::CacheError;
 use super::change::Change;
 use super::edit::Edit;
 use super::snapshot::Snapshot;
-use crate::limits::CHANGES_KEPT_MAX;
+use super::subscribers::{QueueLimits, Receiver, Subscribers};
 
 /// How a [`Cache`](super::Cache) stands to the tree on the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,31 +27,35 @@ pub enum CacheStatus {
 }
 
 pub(super) struct Shared {
-    current: Mutex<Arc<Snapshot>>,
-    /// Changes are sent while `current` is locked, so that a subscriber gets a snapshot and exactly
-    /// the changes after it.
-    changes: broadcast::Sender<Change>,
+    current: Mutex<Current>,
     status: watch::Sender<CacheStatus>,
 }
 
+/// The nodes and their subscribers, under one lock: a subscriber gets a snapshot and exactly the
+/// changes after it.
+struct Current {
+    snapshot: Arc<Snapshot>,
+    subscribers: Subscribers,
+}
+
 impl Shared {
-    pub(super) fn new(root: Arc<str>, changes_kept: usize) -> Self {
+    pub(super) fn new(root: Arc<str>, limits: QueueLimits) -> Self {
+        let snapshot = Arc::new(Snapshot::new(root));
         Self {
-            current: Mutex::new(Arc::new(Snapshot::new(root))),
-            changes: broadcast::Sender::new(changes_kept.clamp(1, CHANGES_KEPT_MAX)),
+            current: Mutex::new(Current { snapshot, subscribers: Subscribers::new(limits) }),
             status: watch::Sender::new(CacheStatus::Loading),
         }
     }
 
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.lock())
+        Arc::clone(&self.lock().snapshot)
     }
 
     /// Returns a snapshot, the changes after it, and whether there will be none.
-    pub(super) fn subscribe(&self) -> (Arc<Snapshot>, broadcast::Receiver<Change>, bool) {
-        let current = self.lock();
+    pub(super) fn subscribe(&self) -> (Arc<Snapshot>, Receiver, bool) {
+        let mut current = self.lock();
         let is_over = matches!(*self.status.borrow(), CacheStatus::Stopped(_));
-        (Arc::clone(&current), self.changes.subscribe(), is_over)
+        (Arc::clone(&current.snapshot), current.subscribers.subscribe(), is_over)
     }
 
     pub(super) fn status(&self) -> CacheStatus {
@@ -66,18 +70,20 @@ impl Shared {
     /// use shares them.
     pub(super) fn edit<T>(&self, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
         let mut current = self.lock();
-        change(&mut Edit::new(Arc::make_mut(&mut current), &self.changes))
+        let Current { snapshot, subscribers } = &mut *current;
+        change(&mut Edit::new(Arc::make_mut(snapshot), subscribers))
     }
 
     pub(super) fn set_synced(&self) {
-        let current = self.lock();
+        let mut current = self.lock();
         self.status.send_replace(CacheStatus::Synced);
-        self.announce(Change::Synced { zxid: current.zxid });
+        let zxid = current.snapshot.zxid;
+        current.subscribers.send(|| Change::Synced { zxid });
     }
 
     /// Reports that the nodes may be out of date, unless that is known.
     pub(super) fn set_stale(&self) {
-        let _current = self.lock();
+        let mut current = self.lock();
         let was_synced = self.status.send_if_modified(|status| {
             let is_synced = *status == CacheStatus::Synced;
             if is_synced {
@@ -86,13 +92,13 @@ impl Shared {
             is_synced
         });
         if was_synced {
-            self.announce(Change::Stale);
+            current.subscribers.send(|| Change::Stale);
         }
     }
 
     /// Reports the end, unless that is known.
     pub(super) fn stop(&self, error: CacheError) {
-        let _current = self.lock();
+        let mut current = self.lock();
         let is_first = self.status.send_if_modified(|status| {
             let is_first = !matches!(status, CacheStatus::Stopped(_));
             if is_first {
@@ -101,22 +107,19 @@ impl Shared {
             is_first
         });
         if is_first {
-            self.announce(Change::Stopped(error));
+            current.subscribers.send(|| Change::Stopped(error));
         }
     }
 
     /// Ends without a report, because nobody has a handle any more. The changes end, too.
     pub(super) fn end(&self) {
-        let _current = self.lock();
+        let mut current = self.lock();
         self.status.send_replace(CacheStatus::Stopped(CacheError::TaskEnded));
-    }
-
-    fn announce(&self, change: Change) {
-        drop(self.changes.send(change)); // an error means that there is no subscriber
+        current.subscribers.close();
     }
 
     /// Held only briefly. No user code runs under this lock.
-    fn lock(&self) -> MutexGuard<'_, Arc<Snapshot>> {
+    fn lock(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

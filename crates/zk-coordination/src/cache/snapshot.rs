@@ -7,6 +7,7 @@ use bytes::Bytes;
 use zk_recipes::session::{Stat, Zxid};
 
 use super::sorted_nodes::{Slot, SortedNodes};
+use crate::limits::NODE_BYTES;
 
 /// Immutable view of the nodes of a [`Cache`](super::Cache).
 ///
@@ -30,6 +31,11 @@ pub struct CachedNode {
 impl CachedNode {
     pub(super) fn new(path: Arc<str>, data: Bytes, stat: Stat) -> Self {
         Self { path, data, stat }
+    }
+
+    /// Returns the memory that the node uses, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        NODE_BYTES + self.path.len() + self.data.len()
     }
 
     pub(super) fn shared_path(&self) -> &Arc<str> {

@@ -170,8 +170,10 @@ impl Slot {
     }
 
     fn bytes(&self) -> usize {
-        let data = self.node().map_or(0, |node| node.data().len());
-        NODE_BYTES + self.path().len() + data
+        match self {
+            Self::Node(node) => node.bytes(),
+            Self::Unreadable(path) => NODE_BYTES + path.len(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use zk_recipes::session::path::child;
 use zk_recipes::session::{SessionManager, Stat, validate_path};
 
 use super::GroupError;
-use crate::{NodeState, PersistentNode, PersistentNodeError};
+use crate::{NodeMode, NodeState, PersistentNode, PersistentNodeBuilder, PersistentNodeError};
 
 /// The membership of this process in a group: the writing half of Curator's `GroupMember`.
 ///
@@ -29,7 +29,10 @@ use crate::{NodeState, PersistentNode, PersistentNodeError};
 /// As a [`PersistentNode`]: two requests to join, three to leave, and one watch.
 ///
 /// # What happens on loss
-/// As with a [`PersistentNode`]. Dropping the handle leaves the group in the background.
+/// As with a [`PersistentNode`]. Dropping the handle leaves the group in the background. A program
+/// that starts again before its last session has expired names that session with
+/// [`join_with`](Self::join_with). Otherwise its own last node is a conflict until then, and the
+/// program is missing for a moment afterwards.
 ///
 /// # Example
 /// ```no_run
@@ -61,19 +64,48 @@ impl GroupMember {
     /// Starts to join a group, in the background.
     ///
     /// # Errors
-    /// The path of the group or the id is invalid.
+    /// The path of the group or the id is invalid, or the payload is larger than a server accepts.
     pub fn join(
         sessions: &SessionManager,
         group: &str,
         id: &str,
         payload: impl Into<Bytes>,
     ) -> Result<Self, GroupError> {
+        Self::join_with(sessions, group, id, payload, |node| node)
+    }
+
+    /// Starts to join a group with options of the member's node, for example an
+    /// [access control list](PersistentNodeBuilder::acl), or the
+    /// [session](PersistentNodeBuilder::previous_session) of an earlier run of this program. The mode
+    /// and the data of the node cannot be changed.
+    ///
+    /// ```no_run
+    /// # use zk_coordination::session::{SessionId, SessionManager};
+    /// # use zk_coordination::{GroupError, GroupMember};
+    /// # fn example(sessions: SessionManager, last_run: SessionId) -> Result<(), GroupError> {
+    /// let me = GroupMember::join_with(&sessions, "/services/web", "10.0.0.7", "port=8080", |node| {
+    ///     node.previous_session(last_run)
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_with(
+        sessions: &SessionManager,
+        group: &str,
+        id: &str,
+        payload: impl Into<Bytes>,
+        options: impl for<'a> FnOnce(PersistentNodeBuilder<'a>) -> PersistentNodeBuilder<'a>,
+    ) -> Result<Self, GroupError> {
         validate_path(group)?;
         let path = child(group, id);
         if id.is_empty() || id.contains('/') {
             return Err(GroupError::InvalidId { id: id.to_owned() });
         }
-        let node = PersistentNode::builder(sessions, &path).data(payload).keep_data().start()?;
+        let node = options(PersistentNode::builder(sessions, &path).keep_data());
+        let node = node.mode(NodeMode::Ephemeral).data(payload).start()?;
         Ok(Self { id: id.to_owned(), node })
     }
 

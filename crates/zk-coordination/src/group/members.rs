@@ -1,6 +1,6 @@
 //! A list of members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,8 +10,10 @@ use zk_recipes::session::{Error, NodeData, SessionId, Zxid};
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     list: Arc<BTreeMap<String, Member>>,
+    unreadable: Arc<BTreeSet<String>>,
     error: Option<Error>,
-    is_published: bool,
+    /// The group was read at least once.
+    is_read: bool,
 }
 
 /// One member of a group.
@@ -51,26 +53,37 @@ impl Members {
         self.list.is_empty()
     }
 
-    /// Returns the reason why the list may be out of date, or incomplete: a request for it was
-    /// rejected. Returns `None` after the next successful request.
+    /// Returns the sorted names of the children that this client may not read: the server rejects the
+    /// read with `NoAuth`. They are no members. Each is read again after
+    /// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX), because no event reports a change of its access
+    /// control list.
+    pub fn unreadable(&self) -> impl Iterator<Item = &str> {
+        self.unreadable.iter().map(|name| &**name)
+    }
+
+    /// Returns the reason why the list may be out of date: a request failed, and is repeated after a
+    /// pause. Returns `None` after the next successful request.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    pub(super) fn is_published(&self) -> bool {
-        self.is_published
+    /// Returns true if the group was read at least once.
+    pub(super) fn is_read(&self) -> bool {
+        self.is_read
     }
 
     /// Replaces the list. Returns true if it differs.
     pub(super) fn replace(
         &mut self,
         list: &BTreeMap<String, Member>,
-        error: Option<Error>,
+        unreadable: &BTreeSet<String>,
     ) -> bool {
-        let is_new = !self.is_published || *self.list != *list || self.error != error;
+        let is_same = *self.list == *list && *self.unreadable == *unreadable;
+        let is_new = !self.is_read || !is_same || self.error.is_some();
         if is_new {
-            *self = Self { list: Arc::new(list.clone()), error, is_published: true };
+            let (list, unreadable) = (Arc::new(list.clone()), Arc::new(unreadable.clone()));
+            *self = Self { list, unreadable, error: None, is_read: true };
         }
         is_new
     }
@@ -78,7 +91,7 @@ impl Members {
     /// Sets the reason why the list may be out of date. Returns true if it differs.
     pub(super) fn fail(&mut self, error: Error) -> bool {
         let is_new = self.error.as_ref() != Some(&error);
-        (self.error, self.is_published) = (Some(error), true);
+        self.error = Some(error);
         is_new
     }
 }

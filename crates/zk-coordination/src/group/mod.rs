@@ -22,7 +22,9 @@ pub use self::members::{Member, Members};
 ///
 /// # What it promises
 /// * Each member is the id of an ephemeral node, with its data. Other children of the group are no
-///   members, and neither is a member that this client may not read.
+///   members.
+/// * A child that this client may not read does not disturb the others. [`Members::unreadable`] lists
+///   it.
 /// * The own process is a member only if its node exists. Curator lists its own id always.
 /// * After the last change, the members equal the nodes in the group. A reader may miss lists in
 ///   between.
@@ -34,7 +36,9 @@ pub use self::members::{Member, Members};
 /// # What it costs
 /// One list and one read of each member at the start. Afterwards, a joined or left member costs one
 /// list, and a new or changed member costs one read. There is one watch on the group, and one on
-/// each member. At most [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
+/// each member. An unreadable child costs one read for each list, and for each
+/// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX). At most
+/// [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
 ///
 /// # What happens on loss
 /// * The connection is lost: the members stay as they are. The session sets the watches again.
@@ -73,8 +77,9 @@ impl Group {
     /// manager alive.
     ///
     /// # Errors
-    /// The path is invalid, the first list fails for a reason that does not pass by itself, or the
-    /// session manager has stopped. Without a connection, the method waits for one.
+    /// The path is invalid, the first attempt to read the group fails for a reason that does not pass by
+    /// itself, or the session manager has stopped. An unreadable child is no such reason. Without a
+    /// connection, the method waits for one.
     ///
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
@@ -84,8 +89,10 @@ impl Group {
         let watcher = Watcher::new(path, publisher);
         let task = sessions.client().spawn_beside(watcher.run(sessions.clone()));
         let mut group = Self { path: path.to_owned(), members, task };
-        let first = group.members.wait_for(Members::is_published).await;
+        let is_first = |members: &Members| members.is_read() || members.error().is_some();
+        let first = group.members.wait_for(is_first).await;
         let failed = match first.as_deref() {
+            Ok(members) if members.is_read() => None,
             Ok(members) => members.error().cloned(),
             Err(_) => Some(watcher::stopped()),
         };

@@ -1,6 +1,7 @@
 //! The background task of a group: reads the members, and reads again what has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::pin::{Pin, pin};
 
 use futures::future::{Either, FutureExt, select};
@@ -13,7 +14,7 @@ use zk_recipes::session::{
 
 use super::members::{Member, Members};
 use crate::background::{TASK_POLICY, open_client};
-use crate::limits::READS_IN_FLIGHT;
+use crate::limits::{BACKOFF_MAX, READS_IN_FLIGHT};
 use crate::requests::{is_passing, is_session_end};
 
 /// Follows the members of one group, over any number of sessions.
@@ -59,8 +60,8 @@ impl Watcher {
                 return error;
             }
             attempts.reset();
-            let View { members, rejection, .. } = &view;
-            self.published.send_if_modified(|it| it.replace(members, rejection.clone()));
+            let View { members, unreadable, .. } = &view;
+            self.published.send_if_modified(|it| it.replace(members, unreadable));
             if let Err(error) = view.changed().await {
                 return error;
             }
@@ -97,8 +98,8 @@ struct View<'a> {
     child_watches: FuturesUnordered<ChildWatch>,
     /// Children that have to be read.
     unread: BTreeSet<String>,
-    /// Why a child could not be read.
-    rejection: Option<Error>,
+    /// Children that this client may not read.
+    unreadable: BTreeSet<String>,
 }
 
 impl<'a> View<'a> {
@@ -111,7 +112,7 @@ impl<'a> View<'a> {
             list_watch: None,
             child_watches: FuturesUnordered::new(),
             unread: BTreeSet::new(),
-            rejection: None,
+            unreadable: BTreeSet::new(),
         }
     }
 
@@ -119,7 +120,7 @@ impl<'a> View<'a> {
     async fn update(&mut self) -> Result<(), Error> {
         if self.list_watch.is_none() {
             let (names, watch) = list(self.client, self.path).await?;
-            self.rejection = None; // children that could not be read are read again
+            self.unreadable.clear(); // they are read again, because they are not watched
             self.members.retain(|name, _| names.contains(name));
             self.watched.retain(|name| names.contains(name));
             self.unread.retain(|name| names.contains(name));
@@ -134,6 +135,7 @@ impl<'a> View<'a> {
         });
         let mut reads = pin!(reads.buffer_unordered(READS_IN_FLIGHT));
         while let Some((name, read)) = reads.next().await {
+            self.unreadable.remove(&name);
             match read {
                 Ok((node, watch)) => {
                     update_member(&mut self.members, &name, node);
@@ -146,8 +148,8 @@ impl<'a> View<'a> {
                 }
                 Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
                     self.members.remove(&name);
-                    self.watched.remove(&name); // the next list leads to another read
-                    self.rejection = Some(error);
+                    self.watched.remove(&name);
+                    self.unreadable.insert(name);
                 }
                 Err(error) => return Err(error),
             }
@@ -155,27 +157,42 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Waits until something has changed, and notes what.
+    /// Waits until something has changed, and notes what. Unreadable children count as changed after a
+    /// time, because the server reports no change of an access control list.
     async fn changed(&mut self) -> Result<(), Error> {
         let Some(list_watch) = &mut self.list_watch else { return Ok(()) };
-        match self.child_watches.is_empty() {
-            true => {
-                list_watch.await?;
-                self.list_watch = None;
-            }
-            false => match select(list_watch, self.child_watches.next()).await {
+        {
+            let changed_child = pin!(next_child(&mut self.child_watches));
+            let is_due = pin!(async {
+                match self.unreadable.is_empty() {
+                    true => pending().await,
+                    false => self.client.sleep(BACKOFF_MAX).await,
+                }
+            });
+            match select(list_watch, select(changed_child, is_due)).await {
                 Either::Left((event, _)) => {
                     event?;
                     self.list_watch = None;
                 }
-                Either::Right((name, _)) => self.unread.extend(name.transpose()?),
-            },
+                Either::Right((Either::Left((name, _)), _)) => drop(self.unread.insert(name?)),
+                Either::Right((Either::Right(_), _)) => {
+                    self.unread.extend(self.unreadable.iter().cloned());
+                }
+            }
         }
         // Changes that have arrived together are read together.
         while let Some(Some(name)) = self.child_watches.next().now_or_never() {
             self.unread.insert(name?);
         }
         Ok(())
+    }
+}
+
+/// Waits for an event of a child, and returns its name.
+async fn next_child(watches: &mut FuturesUnordered<ChildWatch>) -> Result<String, Error> {
+    match watches.next().await {
+        Some(name) => name,
+        None => pending().await,
     }
 }
 

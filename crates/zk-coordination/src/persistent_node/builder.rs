@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Acl, OPEN_ACL_UNSAFE, PathError, SessionId, SessionManager, validate_path,
+    Acl, Client, CreateMode, Error, OPEN_ACL_UNSAFE, SessionId, SessionManager, validate_path,
 };
 
 use super::PersistentNode;
@@ -60,6 +60,22 @@ pub(super) struct Options {
     pub(super) previous_session: Option<SessionId>,
 }
 
+impl Options {
+    /// Checks that the largest request with this data is not larger than a server accepts: the
+    /// transaction that replaces a node.
+    pub(super) fn check_data(&self, client: &Client, path: &str, data: &[u8]) -> Result<(), Error> {
+        let path = match self.mode {
+            NodeMode::EphemeralSequential => [path, NUMBERING].concat(),
+            _ => path.to_owned(),
+        };
+        let replacement = client.multi().delete(&path, None);
+        replacement.create_with_acl(&path, data, CreateMode::Ephemeral, &self.acl).check_len()
+    }
+}
+
+/// As long as the protection and the number that a sequential node has in its name.
+const NUMBERING: &str = "_c_00000000-0000-0000-0000-000000000000-0000000000";
+
 impl<'a> PersistentNodeBuilder<'a> {
     pub(super) fn new(sessions: &'a SessionManager, path: &'a str) -> Self {
         let options = Options {
@@ -104,8 +120,10 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// Declares that a node of this session belongs to the handle: the session of an earlier run of
     /// the program, which has ended without a close.
     ///
-    /// Such a node is replaced in one transaction, without a gap. Without this option, the node of
-    /// the earlier run is a [`Conflict`](super::NodeState::Conflict) until its session expires.
+    /// Such a node is replaced in one transaction, without a gap. The session must have ended: a handle
+    /// that is closed before it has replaced the node waits for the end of that session. Without this
+    /// option, the node of the earlier run is a [`Conflict`](super::NodeState::Conflict) until its
+    /// session expires.
     /// A program learns the id of its session from
     /// [`Client::session_id`](zk_recipes::session::Client::session_id), and keeps it in a file.
     pub fn previous_session(mut self, session_id: SessionId) -> Self {
@@ -116,9 +134,10 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// Starts to create the node, in the background.
     ///
     /// # Errors
-    /// Returns an error if the path is not a valid ZooKeeper path.
-    pub fn start(self) -> Result<PersistentNode, PathError> {
+    /// As [`PersistentNode::start`].
+    pub fn start(self) -> Result<PersistentNode, Error> {
         validate_path(self.path)?;
+        self.options.check_data(&self.sessions.client(), self.path, &self.data)?;
         Ok(PersistentNode::spawn(self.sessions, self.path, self.data, self.options))
     }
 }

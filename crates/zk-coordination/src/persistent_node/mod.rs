@@ -1,11 +1,12 @@
 //! A node that is created again whenever it is lost: Curator's `PersistentNode`.
 
 mod builder;
+mod node_watch;
 mod own_node;
 mod published;
-mod renewal;
 mod state;
 mod task;
+mod timers;
 
 use std::fmt;
 use std::future::Future;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::select;
 use tokio::sync::watch;
-use zk_recipes::session::{Client, PathError, SessionManager, Stat};
+use zk_recipes::session::{Client, Error, SessionManager, Stat};
 
 use self::builder::Options;
 use self::published::Progress;
@@ -36,21 +37,34 @@ pub use self::state::{NodeState, PersistentNodeError};
 ///   session is never taken for present, because the server is about to delete it.
 /// * If the node of an earlier session of this handle still exists, one transaction deletes it and
 ///   creates the new one. No reader finds the node missing.
-/// * A node of another owner is reported as [`NodeState::Conflict`] and not changed.
+/// * A node of another owner is reported as [`NodeState::Conflict`] and not changed, apart from the
+///   races below.
 /// * The data is the latest one given to [`set_data`](Self::set_data), on every session.
 ///
-/// The handle proves that an ephemeral node is its own by the node's owner. The owner must be a
-/// session on which this handle has sent a create that was not rejected, or the one given to
-/// [`previous_session`](PersistentNodeBuilder::previous_session). ZooKeeper can compare the version of
-/// a node with a write, and not its owner or its czxid. So the handle reads the owner first, and then
-/// replaces, writes or deletes the node if it still has the version that came with the owner. In the
-/// round trip between the two, the session may expire, or another client may delete the node. If
-/// another process creates the node in that time, and the node has the same version, then it is the
-/// node of the other process that is changed:
+/// # Whose node it is
+/// * The handle recognises its node by the `czxid` from the reply to the create. If that reply was
+///   lost, it recognises the node by the session that owns it.
+/// * Of several handles of one [`SessionManager`] with the same path, only the first one acts. The
+///   others report its node as a conflict. The next one takes over when the first one is closed or
+///   dropped, and has deleted its node. This holds for [`NodeMode::Ephemeral`].
+/// * The handle writes and deletes its node on the session that owns it. If that session has expired,
+///   the server rejects these requests. A node of an ended session is replaced by the next session, or
+///   left to the server.
 ///
-/// * A replacement shows the other process the deletion of its node, followed by a conflict.
-/// * [`close`](Self::close) and a dropped handle delete the node. A `PersistentNode` of the other
-///   process creates it again.
+/// ZooKeeper can compare the version of a node with a write, and not its owner or its `czxid`. So the
+/// handle reads the owner first, and then changes the node if it still has that version. Two races
+/// remain, in which the node of another process is changed, if it has the same version:
+///
+/// * **Replacement.** The earlier session expires after the owner was read, and another process
+///   creates the node before the transaction of this handle arrives. The transaction then replaces the
+///   node of the other process. Both handles know what has happened: this one is
+///   [`Present`](NodeState::Present), and the other one reports a [`Conflict`](NodeState::Conflict).
+///   The read follows a `sync`, so only the time of one round trip counts. But two replicas that keep
+///   one path wait for the same expiry, so this is likely then, and the path may change hands several
+///   times. Give each process a path of its own.
+/// * **Deletion by an operator.** Another client deletes the node after the owner was read, and another
+///   process creates it before the write or the delete of this handle arrives. That request then hits
+///   the node of the other process. If it is a delete, a `PersistentNode` there creates the node again.
 ///
 /// # On the wire
 /// The node at the given path, with the given data, as Curator's. Missing parents are created as
@@ -59,8 +73,8 @@ pub use self::state::{NodeState, PersistentNodeError};
 /// # What it costs
 /// Two requests to create and watch the node. A change of the data costs two, and so does a lost
 /// connection during one of these requests. The renewal of a [`NodeMode::Ttl`] costs two requests
-/// for each half of the time to live. Otherwise there is one watch and no request.
-/// [`close`](Self::close) costs three requests.
+/// for each half of the time to live. Otherwise there is one watch and no request. The replacement of
+/// a node of an earlier session costs four requests. [`close`](Self::close) costs three.
 ///
 /// # What happens on loss
 /// * The connection is lost: the node stays, and so does the state. The session sets the watch
@@ -93,6 +107,7 @@ pub use self::state::{NodeState, PersistentNodeError};
 #[must_use = "dropping the handle deletes the node"]
 pub struct PersistentNode {
     path: String,
+    options: Options,
     /// For timers. It does not keep the session open.
     client: Client,
     wanted: watch::Sender<Wanted>,
@@ -107,13 +122,13 @@ impl PersistentNode {
     /// session manager alive.
     ///
     /// # Errors
-    /// Returns an error if the path is not a valid ZooKeeper path. Failed requests are repeated; see
-    /// [`state`](Self::state).
+    /// Returns an error if the path is not a valid ZooKeeper path, or if the data is larger than a
+    /// server accepts. Failed requests are repeated; see [`state`](Self::state).
     pub fn start(
         sessions: &SessionManager,
         path: &str,
         data: impl Into<Bytes>,
-    ) -> Result<Self, PathError> {
+    ) -> Result<Self, Error> {
         Self::builder(sessions, path).data(data).start()
     }
 
@@ -125,10 +140,10 @@ impl PersistentNode {
     fn spawn(sessions: &SessionManager, path: &str, data: Bytes, options: Options) -> Self {
         let client = sessions.client();
         let (wanted, wants) = watch::channel(Wanted::new(data));
-        let (task, state, progress) = NodeTask::new(path, options, client.clone(), wants);
+        let (task, state, progress) = NodeTask::new(path, options.clone(), client.clone(), wants);
         // Before the driver has run there is no runtime. The state is `Closed` then.
         drop(client.spawn_beside(task.run(sessions.clone())));
-        Self { path: path.to_owned(), client: client.weak(), wanted, state, progress }
+        Self { path: path.to_owned(), options, client: client.weak(), wanted, state, progress }
     }
 
     /// Returns the path that the handle was started with. The path of a sequential node is in its
@@ -175,8 +190,10 @@ impl PersistentNode {
     /// The data of other clients is overwritten. Calls take effect in their order.
     ///
     /// # Errors
-    /// The attempt was refused, the node belongs to another owner, or the handle is closed. Unless
-    /// it is closed, the data is kept and written as soon as possible.
+    /// * The data is larger than a server accepts; see [`check_data`](Self::check_data). The node keeps
+    ///   its earlier data.
+    /// * The attempt was refused, the node belongs to another owner, or the handle is closed. Unless
+    ///   it is closed, the data is kept and written as soon as possible.
     ///
     /// # Cancel safety
     /// The call stores the data. Dropping the future only ends the wait.
@@ -184,12 +201,16 @@ impl PersistentNode {
         &self,
         data: D,
     ) -> impl Future<Output = Result<(), PersistentNodeError>> + Send + use<D> {
-        let mut number = 0;
         let data = data.into();
-        self.wanted.send_modify(|wanted| number = wanted.replace_data(data));
+        let stored = self.check_data(&data).map(|()| {
+            let mut number = 0;
+            self.wanted.send_modify(|wanted| number = wanted.replace_data(data));
+            number
+        });
         let (state, path) = (self.state.clone(), self.path.clone());
         let mut progress = self.progress.clone();
         async move {
+            let number = stored?;
             let tried = progress.wait_for(|it| it.written >= number || it.failed >= number).await;
             match tried {
                 Ok(progress) if progress.written >= number => Ok(()),
@@ -198,11 +219,23 @@ impl PersistentNode {
         }
     }
 
+    /// Checks that data is not larger than a server accepts. Sends no request.
+    /// [`set_data`](Self::set_data) checks it too.
+    ///
+    /// # Errors
+    /// The error has the state [`NodeState::Refused`] with
+    /// [`ErrorKind::TooLarge`](zk_recipes::session::ErrorKind::TooLarge).
+    pub fn check_data(&self, data: &[u8]) -> Result<(), PersistentNodeError> {
+        let checked = self.options.check_data(&self.client, &self.path, data);
+        checked.map_err(|error| PersistentNodeError::new(&self.path, NodeState::Refused { error }))
+    }
+
     /// Deletes the node, and waits until a server has confirmed it. The deletion is repeated over
     /// reconnects, and over sessions.
     ///
-    /// Only a node of this handle is deleted, except for a node that takes its place within one round
-    /// trip; see [`PersistentNode`]. A create that was in flight is found and deleted too.
+    /// Only a node of this handle is deleted; see [`PersistentNode`]. A create that was in flight is
+    /// awaited, and its node is deleted too. If the node belongs to an earlier session, which has ended
+    /// at the client and not yet at the servers, the method waits until the servers expire that session.
     ///
     /// Without a connection, only the end of the session manager bounds the wait; bound it with a
     /// timeout of your own.

@@ -3,22 +3,28 @@
 use bytes::Bytes;
 use zk_recipes::session::{
     Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode,
-    SessionId, Stat, Watch, Zxid,
+    SessionId, Stat, Zxid,
 };
 
 use super::builder::{NodeMode, Options};
+use super::node_watch::NodeWatch;
 use crate::limits::EARLIER_SESSIONS_MAX;
 
 /// The node of a handle, as far as the handle has seen it.
+///
+/// A node is recognised by its `czxid`, which no other node has. The reply to its create has it. If that
+/// reply was lost, the node is recognised by its owner, the session of the create. No other handle of the
+/// process can have created it on that session, because the handle has reserved the path.
 #[derive(Debug)]
 pub(super) struct OwnNode {
     given_path: String,
     options: Options,
     /// Path that the server has given to a sequential node.
     numbered_path: Option<String>,
-    /// Sessions on which the handle has created the node, or may have created it. The node of such
-    /// a session belongs to the handle.
-    sessions: Vec<SessionId>,
+    /// The node that this handle has created.
+    czxid: Option<Zxid>,
+    /// Sessions on which this handle may have created a node besides.
+    doubtful: Vec<SessionId>,
     /// Number of the data that was written last.
     written: u64,
     /// Zxid of that write.
@@ -42,27 +48,33 @@ pub(super) enum Owner {
     Other,
 }
 
-/// Reason to write the data of a node that exists.
+/// What a node that exists lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Write {
+pub(super) enum Lack {
+    Nothing,
     /// The handle has newer data.
-    Newer,
-    /// Another client has overwritten the data, which the handle keeps.
-    Restore,
+    NewerData,
+    /// Another client has written the node, and the handle keeps its own data.
+    OwnData,
 }
 
 impl OwnNode {
     pub(super) fn new(path: &str, options: Options) -> Self {
-        let sessions = options.previous_session.into_iter().collect();
-        let given_path = path.to_owned();
+        let doubtful = options.previous_session.into_iter().collect();
         Self {
-            given_path,
+            given_path: path.to_owned(),
             options,
             numbered_path: None,
-            sessions,
+            czxid: None,
+            doubtful,
             written: 0,
             written_zxid: Zxid::ZERO,
         }
+    }
+
+    /// Returns true if the server does not tell the nodes of several handles of one session apart.
+    pub(super) fn needs_reservation(&self) -> bool {
+        self.options.mode == NodeMode::Ephemeral
     }
 
     /// Creates the node, and its missing parents.
@@ -76,8 +88,7 @@ impl OwnNode {
             // No session yet, only a read-only server: the node would have no owner to recognise.
             return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
-        // Before the request, because the caller may drop this future during the request.
-        let is_first = self.add_session(session_id);
+        let is_first = self.doubt(session_id);
         let node = client.create_builder(self.path()).data(&data.data).acl(&self.options.acl);
         let node = match self.options.mode {
             NodeMode::EphemeralSequential if self.numbered_path.is_none() => {
@@ -92,32 +103,31 @@ impl OwnNode {
                 if self.options.mode == NodeMode::EphemeralSequential {
                     self.numbered_path = Some(created.path);
                 }
-                self.record_write(data, created.stat.mzxid);
+                self.record_creation(session_id, data, &created.stat);
                 Ok(())
             }
             Err(error) => {
                 if is_first && error.outcome() == Outcome::NotApplied {
-                    self.forget_session(session_id);
+                    self.forget_doubt(session_id);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Returns the Stat of the node at the path, with a watch on it. There is no watch if the
-    /// session has too many.
-    pub(super) async fn look(
-        &self,
-        client: &Client,
-    ) -> Result<Option<(Stat, Option<Watch>)>, Error> {
-        match client.exists_and_watch(self.path()).await {
-            Ok((stat, watch)) => Ok(stat.map(|stat| (stat, Some(watch)))),
-            Err(error) if matches!(error.kind(), ErrorKind::LimitReached(_)) => {
-                let stat = client.exists(self.path()).await?;
-                Ok(stat.map(|stat| (stat, None)))
-            }
-            Err(error) => Err(error),
-        }
+    /// Returns the Stat of the node at the path, and a watch on the path.
+    pub(super) async fn look(&self, client: &Client) -> Result<(Option<Stat>, NodeWatch), Error> {
+        NodeWatch::look(client, self.path()).await
+    }
+
+    /// Returns the Stat of the node at the path, after the server has caught up.
+    async fn look_synced(&self, client: &Client) -> Result<Option<Stat>, Error> {
+        let (synced, found) = {
+            let _one_write = client.batch();
+            (client.sync(self.path()), client.exists(self.path()))
+        };
+        synced.await?;
+        found.await
     }
 
     /// Returns whose node was found.
@@ -126,32 +136,37 @@ impl OwnNode {
         match (self.options.mode.is_ephemeral(), owner) {
             (false, SessionId::NONE) => Owner::Current,
             (false, _) | (true, SessionId::NONE) => Owner::Other,
-            (true, _) if !self.sessions.contains(&owner) => Owner::Other,
+            (true, _) if !self.is_own(stat) => Owner::Other,
             (true, _) if owner == client.session_id() => Owner::Current,
             (true, _) => Owner::Earlier,
         }
     }
 
-    /// Records that the node is present on this session. It is the only node of the handle.
-    pub(super) fn confirm(&mut self, client: &Client) {
-        self.sessions.clear();
-        self.sessions.push(client.session_id());
+    fn is_own(&self, stat: &Stat) -> bool {
+        self.czxid == Some(stat.czxid) || self.doubtful.contains(&stat.ephemeral_owner)
     }
 
-    /// Records that the node was deleted while it was present on this session.
-    pub(super) fn record_deletion(&mut self, client: &Client) {
-        self.forget_session(client.session_id());
+    /// Records that this is the node of the handle, and the only one.
+    pub(super) fn confirm(&mut self, stat: &Stat) {
+        self.czxid = Some(stat.czxid);
+        self.doubtful.clear();
     }
 
-    /// Replaces the node of an earlier session in one transaction, if it has the given version.
+    /// Replaces the node of an earlier session in one transaction, unless the path has another one by now.
+    ///
+    /// The transaction compares the version. ZooKeeper can compare neither the `czxid` nor the owner, so
+    /// the node is read right before, after a `sync`.
     pub(super) async fn replace(
         &mut self,
         client: &Client,
-        stat: &Stat,
         data: &NumberedData,
     ) -> Result<(), Error> {
+        let Some(stat) = self.look_synced(client).await? else { return Ok(()) };
+        if self.owner(client, &stat) != Owner::Earlier {
+            return Ok(());
+        }
         let session_id = client.session_id();
-        let is_first = self.add_session(session_id);
+        let is_first = self.doubt(session_id);
         let (path, acl) = (self.path(), &self.options.acl);
         let replaced = client
             .multi()
@@ -161,31 +176,33 @@ impl OwnNode {
             .await;
         match replaced {
             Ok(outcomes) => {
-                // Older servers send no Stat. The data is written once more then, if it is kept.
+                // Older servers send no Stat. The node is recognised by its session then, and the data
+                // is written once more.
                 if let Some(MultiOutcome::Created { stat: Some(stat), .. }) = outcomes.last() {
-                    self.record_write(data, stat.mzxid);
+                    self.record_creation(session_id, data, stat);
                 }
                 Ok(())
             }
             Err(error) => {
                 if is_first && error.outcome() == Outcome::NotApplied {
-                    self.forget_session(session_id);
+                    self.forget_doubt(session_id);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Returns the reason to write the data of the node, if there is one.
-    pub(super) fn write_needed(&self, stat: &Stat, data: &NumberedData) -> Option<Write> {
-        if self.written != data.number {
-            return Some(Write::Newer);
-        }
+    /// Returns what the node lacks.
+    pub(super) fn lack(&self, stat: &Stat, data: &NumberedData) -> Lack {
         let is_overwritten = stat.mzxid != self.written_zxid;
-        (is_overwritten && self.options.keeps_data).then_some(Write::Restore)
+        match self.written == data.number {
+            false => Lack::NewerData,
+            true if is_overwritten && self.options.keeps_data => Lack::OwnData,
+            true => Lack::Nothing,
+        }
     }
 
-    /// Writes the data, if the node has the given version.
+    /// Writes the data, if the node has the version of this Stat.
     pub(super) async fn write(
         &mut self,
         client: &Client,
@@ -193,8 +210,30 @@ impl OwnNode {
         data: &NumberedData,
     ) -> Result<(), Error> {
         let set = client.set_data(self.path(), &data.data, Some(stat.version)).await?;
-        self.record_write(data, set.mzxid);
+        // Another node may have had the same version.
+        if set.czxid == stat.czxid {
+            self.record_write(data, set.mzxid);
+        }
         Ok(())
+    }
+
+    /// Writes the data again, unless the node has it. Two handles that keep the same data of one node
+    /// would otherwise write it in turn for ever.
+    pub(super) async fn restore(
+        &mut self,
+        client: &Client,
+        stat: &Stat,
+        data: &NumberedData,
+    ) -> Result<(), Error> {
+        let found = client.get_data(self.path()).await?;
+        if found.stat.czxid != stat.czxid {
+            return Ok(());
+        }
+        if found.data.unwrap_or_default() == data.data {
+            self.record_write(data, found.stat.mzxid);
+            return Ok(());
+        }
+        self.write(client, &found.stat, data).await
     }
 
     /// Renews the time to live of the node: writes the data that it has.
@@ -216,46 +255,68 @@ impl OwnNode {
     ///
     /// A guaranteed delete would not do: another process may already have a node of the same name.
     /// The `sync` lets the server catch up with a create whose reply was lost.
+    ///
+    /// A node of an earlier session is left to the server, which deletes it with that session. Only a
+    /// delete of the owner itself is safe from an expiry: if the session has expired, the server rejects
+    /// its requests. Other sessions might delete the next node of the path, which has the same version.
+    /// To close the earlier session would be safe, too. But it would also delete the nodes that other
+    /// handles are about to replace without a gap.
     pub(super) async fn delete(&self, client: &Client) -> Result<(), Error> {
-        if self.sessions.is_empty() {
+        if self.czxid.is_none() && self.doubtful.is_empty() {
             return Ok(()); // no create was sent, and no node was adopted
         }
-        let (synced, found) = {
-            let _one_write = client.batch();
-            (client.sync(self.path()), client.exists(self.path()))
-        };
-        synced.await?;
-        let Some(stat) = found.await? else { return Ok(()) };
-        if self.owner(client, &stat) == Owner::Other {
-            return Ok(());
+        loop {
+            let Some(stat) = self.look_synced(client).await? else { return Ok(()) };
+            match self.owner(client, &stat) {
+                Owner::Other => return Ok(()),
+                Owner::Earlier => self.wait_for_end(client, &stat).await?,
+                Owner::Current => {
+                    return match client.delete(self.path(), Some(stat.version)).await {
+                        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(()),
+                        deleted => deleted,
+                    };
+                }
+            }
         }
-        match client.delete(self.path(), Some(stat.version)).await {
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(()),
-            deleted => deleted,
+    }
+
+    /// Waits for an event of the node with this Stat.
+    async fn wait_for_end(&self, client: &Client, stat: &Stat) -> Result<(), Error> {
+        let (found, mut watch) = self.look(client).await?;
+        if found.is_some_and(|found| found.czxid == stat.czxid) {
+            watch.event(client).await?;
         }
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &str {
         self.numbered_path.as_deref().unwrap_or(&self.given_path)
     }
 
+    fn record_creation(&mut self, session_id: SessionId, data: &NumberedData, stat: &Stat) {
+        self.czxid = Some(stat.czxid);
+        self.forget_doubt(session_id);
+        self.record_write(data, stat.mzxid);
+    }
+
     fn record_write(&mut self, data: &NumberedData, zxid: Zxid) {
         (self.written, self.written_zxid) = (data.number, zxid);
     }
 
-    /// Returns false if the session was in the list before.
-    fn add_session(&mut self, session_id: SessionId) -> bool {
-        let is_new = !self.sessions.contains(&session_id);
+    /// Records, before a create is sent, that the session may own a node of the handle. Returns false if
+    /// that was recorded before.
+    fn doubt(&mut self, session_id: SessionId) -> bool {
+        let is_new = !self.doubtful.contains(&session_id);
         if is_new {
-            if self.sessions.len() == EARLIER_SESSIONS_MAX {
-                self.sessions.remove(0);
+            if self.doubtful.len() == EARLIER_SESSIONS_MAX {
+                self.doubtful.remove(0);
             }
-            self.sessions.push(session_id);
+            self.doubtful.push(session_id);
         }
         is_new
     }
 
-    fn forget_session(&mut self, session_id: SessionId) {
-        self.sessions.retain(|id| *id != session_id);
+    fn forget_doubt(&mut self, session_id: SessionId) {
+        self.doubtful.retain(|id| *id != session_id);
     }
 }

@@ -23,8 +23,9 @@ pub enum NodeState {
     /// The last attempt failed, and a repetition fails until somebody corrects the cause. For
     /// example, the access control list of the parent does not permit the creation.
     ///
-    /// The attempt is repeated after a pause of up to [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX),
-    /// on each new session, and after each [`set_data`](super::PersistentNode::set_data).
+    /// The attempt is repeated after a pause of up to [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX), when
+    /// the node is deleted, on each new session, and after each
+    /// [`set_data`](super::PersistentNode::set_data).
     Refused {
         /// The error of the last attempt.
         error: Error,
@@ -32,8 +33,9 @@ pub enum NodeState {
     /// The path has a node that does not belong to the handle. It is never changed. The attempt is
     /// repeated when that node is deleted or changed.
     ///
-    /// The node belongs to another process, to another handle of this process, or to an earlier run
-    /// of this program whose session has not expired yet.
+    /// The node belongs to another process, to an earlier run of this program whose session has not
+    /// expired yet, or to another handle of this process. The attempt then waits for the end of that
+    /// handle.
     Conflict {
         /// Stat of that node. Its `ephemeral_owner` is
         /// [`SessionId::NONE`](zk_recipes::session::SessionId::NONE) if it is not ephemeral.

@@ -1,21 +1,21 @@
 //! The background task of a persistent node.
 
-use std::future::pending;
 use std::pin::pin;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::{Either, select};
 use tokio::sync::watch;
-use zk_recipes::limits::UNWATCHED_PAUSE;
 use zk_recipes::session::{
-    Attempts, Client, Error, ErrorCode, ErrorKind, EventType, SessionManager, Stat, Watch,
+    Attempts, Client, Error, ErrorCode, ErrorKind, Reservation, SessionManager, Stat,
 };
 
 use super::builder::Options;
-use super::own_node::{NumberedData, OwnNode, Owner, Write};
+use super::node_watch::{Event, NodeWatch};
+use super::own_node::{Lack, NumberedData, OwnNode, Owner};
 use super::published::{Progress, Published};
-use super::renewal::Renewal;
 use super::state::NodeState;
+use super::timers::{Renewal, Timer};
 use crate::background::{TASK_POLICY, open_client};
 use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE};
 use crate::requests::{is_passing, is_session_end};
@@ -44,16 +44,23 @@ impl Wanted {
 }
 
 /// Keeps one node, over any number of sessions.
+///
+/// The end of the handle interrupts waits and no requests, so the task learns what became of a create
+/// before it deletes the node.
 pub(super) struct NodeTask {
     node: OwnNode,
     /// The client of the latest session.
     client: Client,
+    /// The right to use the path. Until then, the task changes nothing.
+    reservation: Option<Reservation>,
     wanted: watch::Receiver<Wanted>,
     published: Published,
     /// Number of the data of the latest attempt.
     tried: u64,
     /// The node did not exist at the last look.
     is_missing: bool,
+    watch: NodeWatch,
+    restoration: Timer,
     renewal: Renewal,
 }
 
@@ -66,51 +73,112 @@ impl NodeTask {
     ) -> (Self, watch::Receiver<NodeState>, watch::Receiver<Progress>) {
         let (published, states, progresses) = Published::new();
         let renewal = Renewal::new(options.mode);
-        let node = OwnNode::new(path, options);
-        let task = Self { node, client, wanted, published, tried: 0, is_missing: true, renewal };
+        let task = Self {
+            node: OwnNode::new(path, options),
+            client,
+            reservation: None,
+            wanted,
+            published,
+            tried: 0,
+            is_missing: true,
+            watch: NodeWatch::Over,
+            restoration: Timer::default(),
+            renewal,
+        };
         (task, states, progresses)
     }
 
     pub(super) async fn run(mut self, sessions: SessionManager) {
-        let mut wanted = self.wanted.clone();
-        // An error means that the handle was dropped.
-        let closing = async { wanted.wait_for(|wanted| wanted.is_closing).await.is_ok() };
-        let ended = {
-            match select(pin!(closing), pin!(self.keep_over_sessions(&sessions))).await {
-                Either::Left((is_closed, _)) => Ok(is_closed),
-                Either::Right((error, _)) => Err(error),
-            }
-        };
-        let removed = match ended {
-            Ok(true) => self.remove(Some(&sessions)).await,
-            Ok(false) => {
+        let kept = self.keep_over_sessions(&sessions).await;
+        let is_closing = self.wanted.borrow().is_closing;
+        let removed = match kept {
+            Ok(()) if is_closing => self.remove(Some(&sessions)).await,
+            Ok(()) => {
                 drop(sessions); // a dropped handle opens no further session
                 self.remove(None).await
             }
             Err(error) => Err(error),
         };
+        self.reservation = None;
         self.published.set_state(NodeState::Closed { error: removed.err() });
     }
 
+    /// Keeps the node until the handle is closed or dropped.
+    ///
+    /// # Errors
     /// Returns the error with which the session manager stopped.
-    async fn keep_over_sessions(&mut self, sessions: &SessionManager) -> Error {
+    async fn keep_over_sessions(&mut self, sessions: &SessionManager) -> Result<(), Error> {
         loop {
-            match open_client(sessions).await {
-                Ok(client) => self.client = client.clone(),
-                Err(error) => return error,
+            let mut wanted = self.wanted.clone();
+            // An error means that the handle was dropped.
+            let over = async { drop(wanted.wait_for(|wanted| wanted.is_closing).await) };
+            match select(pin!(over), pin!(open_client(sessions))).await {
+                Either::Left(_) => return Ok(()),
+                Either::Right((opened, _)) => self.client = opened?,
             }
-            self.keep().await;
+            self.watch = NodeWatch::Over;
+            if self.may_use_path() || self.reserve_path(sessions).await {
+                self.keep().await;
+            }
+            if self.is_over() {
+                return Ok(());
+            }
             self.published.set_state(NodeState::Pending);
         }
     }
 
-    /// Keeps the node until the session has ended.
+    /// Returns true if the handle is closed or dropped.
+    fn is_over(&self) -> bool {
+        self.wanted.has_changed().is_err() || self.wanted.borrow().is_closing
+    }
+
+    fn may_use_path(&self) -> bool {
+        !self.node.needs_reservation() || self.reservation.is_some()
+    }
+
+    /// Waits until no other handle of this process uses the path. Publishes its node as a conflict
+    /// meanwhile. Returns false if the session or the handle ends first.
+    async fn reserve_path(&mut self, sessions: &SessionManager) -> bool {
+        let client = self.client.clone();
+        let mut reserved = pin!(sessions.reserve(self.node.path()));
+        self.reservation = reserved.as_mut().now_or_never();
+        let mut attempts = TASK_POLICY.begin();
+        while self.reservation.is_none() {
+            if self.is_over() {
+                return false;
+            }
+            self.tried = self.wanted.borrow_and_update().data.number;
+            match self.look(&client).await {
+                Ok(Some(stat)) => self.published.set(NodeState::Conflict { stat }, self.tried),
+                Ok(None) => self.published.set_state(NodeState::Pending),
+                Err(error) if is_session_end(&error) => return false,
+                Err(error) => {
+                    if !is_passing(&error) {
+                        self.refuse(error);
+                    }
+                    self.back_off(&client, &mut attempts).await;
+                    continue;
+                }
+            }
+            attempts.reset();
+            let changed = pin!(self.watch.event(&client));
+            let replaced = pin!(self.wanted.changed());
+            match select(reserved.as_mut(), select(changed, replaced)).await {
+                Either::Left((reservation, _)) => self.reservation = Some(reservation),
+                Either::Right((Either::Left((Err(_), _)), _)) => return false, // with the session
+                Either::Right(_) => {}
+            }
+        }
+        true
+    }
+
+    /// Keeps the node until the session or the handle has ended.
     async fn keep(&mut self) {
         let client = self.client.clone();
         self.is_missing = true;
         let mut unsettled = 0; // attempts since the last settled one
         let mut attempts = TASK_POLICY.begin();
-        loop {
+        while !self.is_over() {
             let outcome = match self.attempt(&client).await {
                 Ok(Some(settled)) => {
                     unsettled = 0;
@@ -153,88 +221,122 @@ impl NodeTask {
                 Err(error) => return Err(error),
             }
         }
-        let found = self.node.look(client).await?;
-        self.is_missing = found.is_none();
-        let Some((stat, watch)) = found else { return Ok(None) };
+        let Some(stat) = self.look(client).await? else { return Ok(None) };
         match self.node.owner(client, &stat) {
             Owner::Other => {
                 let state = NodeState::Conflict { stat };
-                Ok(Some(Settled { state, stat, watch }))
+                Ok(Some(Settled { state, stat, is_overwritten: false }))
             }
             Owner::Earlier => {
-                unless_raced(self.node.replace(client, &stat, &data).await)?;
+                unless_raced(self.node.replace(client, &data).await)?;
                 Ok(None)
             }
             Owner::Current => {
-                self.node.confirm(client);
-                let Some(write) = self.node.write_needed(&stat, &data) else {
-                    let state = NodeState::Present { path: self.node.path().to_owned(), stat };
-                    return Ok(Some(Settled { state, stat, watch }));
-                };
-                if write == Write::Restore {
-                    client.sleep(RESTORE_PAUSE).await;
+                self.node.confirm(&stat);
+                let lack = self.node.lack(&stat, &data);
+                if lack == Lack::NewerData {
+                    let written = self.node.write(client, &stat, &data).await;
+                    self.renewal.restart();
+                    return unless_raced(written).map(|()| None);
                 }
-                let written = self.node.write(client, &stat, &data).await;
-                self.renewal.restart();
-                unless_raced(written)?;
-                Ok(None)
+                let state = NodeState::Present { path: self.node.path().to_owned(), stat };
+                Ok(Some(Settled { state, stat, is_overwritten: lack == Lack::OwnData }))
             }
         }
     }
 
+    /// Returns the Stat of the node at the path, and watches the path from now on.
+    async fn look(&mut self, client: &Client) -> Result<Option<Stat>, Error> {
+        let (found, watch) = self.node.look(client).await?;
+        (self.is_missing, self.watch) = (found.is_none(), watch);
+        Ok(found)
+    }
+
     /// Publishes the state, and waits until another attempt is due.
     async fn settle(&mut self, client: &Client, settled: Settled) -> Result<(), Error> {
-        let Settled { state, stat, watch } = settled;
+        let Settled { state, stat, is_overwritten } = settled;
         let is_present = state.is_present();
         self.published.set(state, self.tried);
-        let event = {
-            let changed = pin!(next_event(client, watch));
+        match is_overwritten {
+            true => self.restoration.start_unless_running(RESTORE_PAUSE),
+            false => self.restoration.stop(),
+        }
+        let wake = {
+            let changed = pin!(self.watch.event(client));
             let replaced = pin!(self.wanted.changed());
+            let restoration = pin!(self.restoration.due());
             let renewal = pin!(async {
                 match is_present {
                     true => self.renewal.due().await,
-                    false => pending().await,
+                    false => std::future::pending().await,
                 }
             });
-            match select(changed, select(replaced, renewal)).await {
-                Either::Left((event, _)) => event?,
-                Either::Right((Either::Left(_), _)) => Event::Changed,
-                Either::Right((Either::Right(_), _)) => Event::RenewalDue,
+            match select(select(changed, replaced), select(restoration, renewal)).await {
+                Either::Left((Either::Left((event, _)), _)) => Wake::Event(event?),
+                Either::Left((Either::Right(_), _)) => return Ok(()),
+                Either::Right((Either::Left(_), _)) => Wake::RestorationDue,
+                Either::Right((Either::Right(_), _)) => Wake::RenewalDue,
             }
         };
-        match event {
-            Event::Deleted => {
+        let data = self.wanted.borrow().data.clone();
+        match wake {
+            Wake::Event(Event::Changed) => Ok(()),
+            Wake::Event(Event::Deleted) => {
                 self.is_missing = true;
-                if is_present {
-                    self.node.record_deletion(client);
-                }
                 self.published.set_state(NodeState::Pending);
+                Ok(())
             }
-            Event::Changed => {}
-            Event::RenewalDue => {
-                let data = self.wanted.borrow().data.clone();
+            Wake::RestorationDue => {
+                self.restoration.stop();
+                let restored = self.node.restore(client, &stat, &data).await;
+                self.renewal.restart();
+                unless_raced(restored)
+            }
+            Wake::RenewalDue => {
                 let renewed = unless_raced(self.node.renew(client, &stat, &data).await);
                 match renewed {
                     Ok(()) => self.renewal.restart(),
                     Err(_) => self.renewal.restart_soon(),
                 }
-                renewed?;
+                renewed
             }
         }
-        Ok(())
     }
 
     fn refuse(&self, error: Error) {
         self.published.set(NodeState::Refused { error }, self.tried);
     }
 
-    /// Waits for the pause, the end of the session, or newer data.
+    /// Waits for the pause, the deletion of the node, the end of the session, or newer data.
     async fn back_off(&mut self, client: &Client, attempts: &mut Attempts<'_>) {
-        select(pin!(attempts.pause(client)), pin!(self.wanted.changed())).await;
+        let mut pause = pin!(attempts.pause(client));
+        loop {
+            let event = {
+                let changed = pin!(self.watch.event(client));
+                let replaced = pin!(self.wanted.changed());
+                match select(changed, select(pause.as_mut(), replaced)).await {
+                    Either::Left((event, _)) => event,
+                    Either::Right(_) => return,
+                }
+            };
+            match event {
+                Ok(Event::Deleted) => return self.is_missing = true,
+                Err(_) => return, // with the session
+                // Another look sets the watch again. If it fails, the pause goes on without a watch.
+                Ok(Event::Changed) => {
+                    if let Ok(None) = self.look(client).await {
+                        return;
+                    }
+                }
+            }
+        }
     }
 
     /// Deletes the node. Without a session manager, the end of the session ends the attempts.
     async fn remove(&mut self, sessions: Option<&SessionManager>) -> Result<(), Error> {
+        if !self.may_use_path() {
+            return Ok(()); // nothing was created
+        }
         let mut attempts = TASK_POLICY.begin();
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };
@@ -260,26 +362,15 @@ impl NodeTask {
 struct Settled {
     state: NodeState,
     stat: Stat,
-    watch: Option<Watch>,
+    /// The node is present, with the data of another client.
+    is_overwritten: bool,
 }
 
-/// Why another attempt is due.
-enum Event {
-    Deleted,
-    Changed,
+/// Why a settled state is over.
+enum Wake {
+    Event(Event),
+    RestorationDue,
     RenewalDue,
-}
-
-/// Waits for a change of the node; without a watch, until the node has to be read again.
-async fn next_event(client: &Client, watch: Option<Watch>) -> Result<Event, Error> {
-    let Some(watch) = watch else {
-        client.sleep(UNWATCHED_PAUSE).await;
-        return Ok(Event::Changed);
-    };
-    Ok(match watch.await?.event_type {
-        EventType::NODE_DELETED => Event::Deleted,
-        _ => Event::Changed,
-    })
 }
 
 /// Ignores the rejection of a conditional write: another client has changed the node.

@@ -134,3 +134,53 @@ async fn old_markers_are_forgotten_and_count_again() {
     assert_eq!(counter.add_once("new", 1).await.unwrap(), 301);
     assert_eq!(counter.add_once("old-7", 1).await.unwrap(), 302, "its marker is gone");
 }
+
+/// The server shows the number of before, to which the addition would overflow.
+#[tokio::test(start_paused = true)]
+async fn overflow_is_decided_after_the_server_has_caught_up() {
+    let server = TestServer::ensemble(3);
+    let first = AtomicLong::new(&client(&server, 1).await, "/c").unwrap();
+    first.set(i64::MAX).await.unwrap();
+    settle().await;
+    for follower in [1, 2] {
+        server.lag(follower, Duration::from_secs(2));
+    }
+    server.refuse_connects(0);
+    let mut others = Vec::new();
+    for seed in 3..6 {
+        let other = client_of_three(&server, seed).await;
+        others.push(AtomicLong::new(&other, "/c").unwrap());
+    }
+    first.set(0).await.unwrap();
+    assert_eq!(first.add_once("order-1", 4).await.unwrap(), 4);
+    assert_eq!(others[0].add_once("order-1", 4).await.unwrap(), 4, "it was applied");
+    assert_eq!(others[1].add_once("order-2", 4).await.unwrap(), 8, "it can be applied");
+    first.set(i64::MAX).await.unwrap();
+    let error = others[2].add_once("order-3", 4).await.unwrap_err();
+    assert_eq!(error, AtomicError::Overflow { path: "/c".to_owned() });
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+}
+
+/// The server shows data that was no number, and that a client has repaired.
+#[tokio::test(start_paused = true)]
+async fn corruption_is_decided_after_the_server_has_caught_up() {
+    let server = TestServer::ensemble(3);
+    let one = client(&server, 1).await;
+    one.create("/c", b"abc", CreateMode::Persistent).await.unwrap();
+    settle().await;
+    for follower in [1, 2] {
+        server.lag(follower, Duration::from_secs(2));
+    }
+    server.refuse_connects(0);
+    let [first, second, third] = [3, 4, 5].map(|seed| client_of_three(&server, seed));
+    let other = |client| AtomicLong::new(&client, "/c").unwrap();
+    let others = [other(first.await), other(second.await), other(third.await)];
+    AtomicLong::new(&one, "/c").unwrap().set(0).await.unwrap();
+    assert_eq!(others[0].add(4).await.unwrap(), 4);
+    assert_eq!(others[1].add_once("a", 4).await.unwrap(), 8);
+    assert!(others[2].compare_and_set(8, 1).await.unwrap());
+    one.set_data("/c", b"abc", None).await.unwrap();
+    let corrupted = AtomicError::Corrupted { path: "/c".to_owned(), len: 3, expected: 8 };
+    assert_eq!(others[0].add(4).await.unwrap_err(), corrupted);
+    assert_eq!(others[1].add_once("b", 4).await.unwrap_err(), corrupted);
+}

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use zk_coordination::limits::READS_IN_FLIGHT;
-use zk_coordination::session::{CreateMode, OPEN_ACL_UNSAFE, RetryOn, SessionManager};
-use zk_coordination::{Group, GroupError, GroupMember, NodeState};
+use zk_coordination::limits::{BACKOFF_MAX, READS_IN_FLIGHT};
+use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, RetryOn, SessionManager};
+use zk_coordination::{Group, GroupError, GroupMember, NodeMode, NodeState};
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
+use crate::persistent_node::{found, record_gaps};
 use crate::{T, client, config, sessions, settle};
 
 const GROUP: &str = "/groups/web";
@@ -138,28 +139,94 @@ async fn children_that_are_not_ephemeral_are_no_members() {
     expect(&mut group, &["a", "z"]).await;
 }
 
+/// Access control list with which nobody can read the node.
+fn hidden() -> Vec<Acl> {
+    vec![Acl { perms: Perms::WRITE | Perms::ADMIN, ..OPEN_ACL_UNSAFE[0].clone() }]
+}
+
+fn unreadable(group: &Group) -> Vec<String> {
+    group.members().unreadable().map(str::to_owned).collect()
+}
+
 #[tokio::test(start_paused = true)]
-async fn member_that_cannot_be_read_is_left_out_with_an_error() {
+async fn unreadable_child_does_not_disturb_the_group() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let _a = joined(&sessions, "a").await;
-    let hidden = [zk_coordination::session::Acl {
-        perms: zk_coordination::session::Perms::WRITE,
-        ..OPEN_ACL_UNSAFE[0].clone()
-    }];
     let secret = "/groups/web/secret";
-    operator.create_with_acl(secret, b"", CreateMode::Ephemeral, &hidden).await.unwrap();
-    let mut group = Group::open(&sessions, GROUP).await.unwrap_err();
-    assert!(group.to_string().contains("NoAuth"), "{group}");
+    operator.create_with_acl(secret, b"", CreateMode::Ephemeral, &hidden()).await.unwrap();
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    assert_eq!(
+        (ids(&group), unreadable(&group)),
+        (vec!["a".to_owned()], vec!["secret".to_owned()])
+    );
+    assert!(group.members().error().is_none(), "the list is complete");
+    let _b = joined(&sessions, "b").await;
+    expect(&mut group, &["a", "b"]).await;
     operator.delete(secret, None).await.unwrap();
-    let mut open = Group::open(&sessions, GROUP).await.unwrap();
-    operator.create_with_acl(secret, b"", CreateMode::Ephemeral, &hidden).await.unwrap();
-    let members = open.changed().await.unwrap();
-    group = GroupError::from(members.error().unwrap().clone());
-    assert!(group.to_string().contains("NoAuth"), "{group}");
-    assert_eq!(ids(&open), ["a"]);
-    operator.delete(secret, None).await.unwrap();
-    assert!(open.changed().await.unwrap().error().is_none());
+    group.changed().await.unwrap();
+    assert!(unreadable(&group).is_empty());
+    operator.create_with_acl(secret, b"", CreateMode::Ephemeral, &hidden()).await.unwrap();
+    group.changed().await.unwrap();
+    assert_eq!(unreadable(&group), ["secret"]);
+    assert_eq!(ids(&group), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_member_is_listed_after_its_acl_is_opened() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let _a = joined(&sessions, "a").await;
+    let path = "/groups/web/b";
+    operator.create_with_acl(path, b"", CreateMode::Ephemeral, &hidden()).await.unwrap();
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    let reads = server.on(Op::GetData).always().delay(Duration::from_millis(1));
+    // reason: virtual time, in which the child is read again
+    tokio::time::sleep(10 * BACKOFF_MAX).await;
+    assert!((9..=11).contains(&reads.count()), "{} reads", reads.count());
+    operator.set_acl(path, OPEN_ACL_UNSAFE, None).await.unwrap();
+    let in_time = BACKOFF_MAX + Duration::from_secs(1);
+    tokio::time::timeout(in_time, expect(&mut group, &["a", "b"])).await.unwrap();
+    assert!(unreadable(&group).is_empty());
+    let count = reads.count();
+    // reason: virtual time, in which nothing is read
+    tokio::time::sleep(10 * BACKOFF_MAX).await;
+    assert_eq!(reads.count(), count);
+}
+
+/// A program that was killed starts again before its session has expired.
+#[tokio::test(start_paused = true)]
+async fn restarted_member_replaces_its_last_node() {
+    let server = TestServer::in_memory();
+    let last = client(&server, 1).await;
+    last.create("/g", b"", CreateMode::Persistent).await.unwrap();
+    last.create("/g/a", b"old", CreateMode::Ephemeral).await.unwrap();
+    let gaps = record_gaps(&server, "/g/a");
+    let sessions = sessions(&server, 2).await;
+    let me = GroupMember::join_with(&sessions, "/g", "a", "new", |node| {
+        node.previous_session(last.session_id())
+    });
+    let me = me.unwrap();
+    me.wait_until_present(T / 10).await.unwrap();
+    server.expire(last.session_id());
+    settle().await;
+    assert!(me.state().borrow().is_present());
+    assert_eq!(*gaps.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_has_the_options_of_its_node() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let acl = hidden();
+    let me = GroupMember::join_with(&sessions, "/g", "a", "payload", |node| {
+        node.acl(acl).mode(NodeMode::Persistent).data("of another kind")
+    });
+    let me = me.unwrap();
+    let stat = me.wait_until_present(T).await.unwrap();
+    assert!(stat.is_ephemeral(), "the mode and the data of a member are fixed");
+    assert_eq!(found(&server, "/g/a").unwrap().data, b"payload");
+    assert_eq!(operator.get_data("/g/a").await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
 }
 
 /// The server reports no change of an access control list, so each list leads to another read.
@@ -173,19 +240,15 @@ async fn member_that_was_unreadable_for_a_time_is_listed_again() {
     let path = "/groups/web/b";
     operator.create(path, b"", CreateMode::Ephemeral).await.unwrap();
     expect(&mut group, &["a", "b"]).await;
-    let hidden = [zk_coordination::session::Acl {
-        perms: zk_coordination::session::Perms::WRITE | zk_coordination::session::Perms::ADMIN,
-        ..OPEN_ACL_UNSAFE[0].clone()
-    }];
     // The event of the change leads to a read, which finds the new list.
     let changed = operator.set_data(path, b"new", None);
-    operator.set_acl(path, &hidden, None).await.unwrap();
+    operator.set_acl(path, &hidden(), None).await.unwrap();
     changed.await.unwrap();
     expect(&mut group, &["a"]).await;
     operator.set_acl(path, OPEN_ACL_UNSAFE, None).await.unwrap();
     let _c = joined(&sessions, "c").await;
     expect(&mut group, &["a", "b", "c"]).await;
-    assert!(group.members().error().is_none());
+    assert!(unreadable(&group).is_empty());
 }
 
 #[tokio::test(start_paused = true)]

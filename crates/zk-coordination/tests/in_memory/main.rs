@@ -17,6 +17,7 @@ mod double_barrier_faults;
 mod group;
 mod persistent_node;
 mod persistent_node_faults;
+mod persistent_node_owner;
 mod persistent_node_ttl;
 mod program_exit;
 mod random;

@@ -71,11 +71,11 @@ async fn outage(server: &TestServer, length: Duration) {
 }
 
 /// Records each transaction after which the node does not exist, once it has existed.
-fn record_gaps(server: &TestServer, path: &'static str) -> Arc<Mutex<u32>> {
+pub(crate) fn record_gaps(server: &TestServer, path: &'static str) -> Arc<Mutex<u32>> {
     let gaps = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&gaps);
-    let mut has_existed = false;
     server.with(|truth| {
+        let mut has_existed = truth.tree().contains(path);
         truth.observe(move |tree, _| {
             has_existed |= tree.contains(path);
             if has_existed && !tree.contains(path) {
@@ -87,7 +87,7 @@ fn record_gaps(server: &TestServer, path: &'static str) -> Arc<Mutex<u32>> {
 }
 
 /// Lets the client expire its session by its own clock, while the servers keep it.
-async fn expire_at_the_client_only(server: &TestServer, sessions: &SessionManager) {
+pub(crate) async fn expire_at_the_client_only(server: &TestServer, sessions: &SessionManager) {
     let old = sessions.client();
     (0..server.servers()).for_each(|it| server.refuse_connects(it));
     server.connections().cut(Cut::Rst);
@@ -264,17 +264,11 @@ async fn two_handles_with_one_path_never_share_the_node() {
     let first = PersistentNode::start(&sessions, PATH, "a").unwrap();
     expect_present(&server, &sessions, &first).await;
     let second = PersistentNode::start(&sessions, PATH, "b").unwrap();
-    let mut firsts = 0;
     for round in 0..80 {
         settle().await;
-        let states = [&first, &second].map(|node| node.state().borrow().clone());
-        let [one, other] = match states[0].is_present() {
-            true => [&states[0], &states[1]],
-            false => [&states[1], &states[0]],
-        };
+        let [one, other] = [&first, &second].map(|node| node.state().borrow().clone());
         assert!(one.is_present(), "round {round}: {one}");
         assert!(matches!(other, NodeState::Conflict { .. }), "round {round}: {other}");
-        firsts += u32::from(states[0].is_present());
         let slow = server.on(Op::Create2).times(4).with_probability(0.5);
         let slow = slow.answer(ErrorCode::THROTTLED_OP);
         match round % 4 {
@@ -285,7 +279,6 @@ async fn two_handles_with_one_path_never_share_the_node() {
         tokio::time::sleep(2 * T).await;
         slow.cancel();
     }
-    assert!((1..80).contains(&firsts), "each handle had the node: {firsts}");
     first.close().await.unwrap();
     expect_present(&server, &sessions, &second).await;
 }
@@ -444,6 +437,73 @@ async fn refused_creation_is_repeated_with_growing_pauses() {
     refusal.cancel();
     node.wait_until_present(BACKOFF_MAX + T).await.unwrap();
     assert_eq!(found(&server, "/n").unwrap().data, b"b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_node_is_created_again_right_after_its_deletion() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let refusal = server.on(Op::SetData).session(sessions.client().session_id()).always();
+    let refusal = refusal.answer(ErrorCode::NO_AUTH);
+    node.set_data("b").await.unwrap_err();
+    // reason: virtual time, in which the pauses grow up to their limit
+    tokio::time::sleep(6 * BACKOFF_MAX).await;
+    operator.set_data(PATH, b"x", None).await.unwrap();
+    settle().await;
+    let count = refusal.count();
+    operator.delete(PATH, None).await.unwrap();
+    settle().await;
+    expect_present(&server, &sessions, &node).await;
+    assert_eq!((&*data(&server), refusal.count()), (&b"b"[..], count), "no change ends a pause");
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_is_created_at_once_if_it_is_deleted_in_a_restore_pause() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let node = PersistentNode::builder(&sessions, PATH).data("kept").keep_data().start().unwrap();
+    expect_present(&server, &sessions, &node).await;
+    operator.set_data(PATH, b"overwritten", None).await.unwrap();
+    // reason: virtual time, a part of the pause
+    tokio::time::sleep(RESTORE_PAUSE / 10).await;
+    operator.delete(PATH, None).await.unwrap();
+    // reason: virtual time, in which the node is created
+    tokio::time::sleep(RESTORE_PAUSE / 10).await;
+    assert_eq!(data(&server), b"kept");
+    assert!(node.state().borrow().is_present());
+}
+
+/// A server closes the connection of a client that sends too much.
+#[tokio::test(start_paused = true)]
+async fn too_large_data_is_rejected_and_the_node_keeps_its_data() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
+        let node = PersistentNode::builder(&sessions, "/n").mode(mode).data("a").start().unwrap();
+        node.wait_until_present(T).await.unwrap();
+        let NodeState::Present { path, .. } = node.state().borrow().clone() else { panic!() };
+        let mut largest = 2 << 20;
+        while node.check_data(&vec![0; largest]).is_err() {
+            largest -= 1;
+        }
+        let error = node.set_data(vec![0; largest + 1]).await.unwrap_err();
+        let NodeState::Refused { error: cause } = error.state() else { panic!("{error}") };
+        assert!(matches!(cause.kind(), ErrorKind::TooLarge { .. }), "{error}");
+        assert!(node.state().borrow().is_present());
+        operator.delete(&path, None).await.unwrap();
+        settle().await;
+        assert_eq!(found(&server, &path).unwrap().data, b"a");
+        node.set_data(vec![1; largest]).await.unwrap();
+        server.expire(sessions.client().session_id());
+        settle().await;
+        node.wait_until_present(T).await.unwrap();
+        assert_eq!(found(&server, &path).unwrap().data.len(), largest);
+        node.close().await.unwrap();
+    }
+    let error = PersistentNode::start(&sessions, "/n", vec![0; 2 << 20]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

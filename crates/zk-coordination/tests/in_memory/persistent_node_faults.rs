@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use zk_coordination::limits::RESTORE_PAUSE;
 use zk_coordination::session::limits::REQUESTS_MAX;
-use zk_coordination::session::{ErrorKind, SessionManager};
+use zk_coordination::session::{CreateMode, ErrorKind, SessionManager};
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
@@ -167,7 +167,7 @@ async fn close_after(mode: NodeMode, trouble: Trouble, ending: Ending, after: Du
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_between_two_sessions_deletes_the_old_node() {
+async fn close_between_two_sessions_waits_for_the_end_of_the_old_one() {
     let server = TestServer::ensemble(3);
     let sessions = sessions(&server, 1).await;
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
@@ -183,9 +183,33 @@ async fn close_between_two_sessions_deletes_the_old_node() {
     settle().await;
     assert!(!closing.is_finished() && found(&server, PATH).is_some());
     server.accept_connects(0);
+    settle().await;
+    assert!(!closing.is_finished() && server.with(|truth| truth.is_alive(old.session_id())));
+    let deletes = server.on(Op::Delete).always().delay(T);
     closing.await.unwrap().unwrap();
-    assert!(server.with(|truth| truth.is_alive(old.session_id())));
-    assert!(found(&server, PATH).is_none());
+    assert!(!server.with(|truth| truth.is_alive(old.session_id())));
+    assert!(found(&server, PATH).is_none() && deletes.count() == 0);
+}
+
+/// The close learns the name of the node that its create makes, and deletes it by that name.
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_the_create_of_a_sequential_node() {
+    for is_rejected in [false, true] {
+        let server = TestServer::in_memory();
+        let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+        let id = sessions.client().session_id();
+        operator.create("/g", b"", CreateMode::Persistent).await.unwrap();
+        let late = server.on(Op::Create2).session(id).delay(T / 50);
+        let node = PersistentNode::builder(&sessions, "/g/a-").mode(NodeMode::EphemeralSequential);
+        let node = node.start().unwrap();
+        settle().await;
+        if is_rejected {
+            server.on(Op::Delete).session(id).answer(ErrorCode::NO_AUTH);
+        }
+        assert_eq!(node.close().await.is_err(), is_rejected);
+        let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
+        assert_eq!((left, late.count()), (usize::from(is_rejected), 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]

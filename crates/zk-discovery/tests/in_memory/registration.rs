@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_discovery::session::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Perms};
+use zk_discovery::session::{Acl, CreateMode, ErrorCode, ErrorKind, OPEN_ACL_UNSAFE, Perms};
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
 use zk_testing::{Cut, Op, SessionId, TestServer};
 
@@ -52,6 +52,27 @@ async fn each_type_has_its_kind_of_node() {
         registration.unregister().await.unwrap();
         assert_eq!(data(&server, &path), None, "{service_type}");
     }
+}
+
+/// No server accepts it, so it must not replace the instance that the next session registers.
+#[tokio::test(start_paused = true)]
+async fn too_large_update_keeps_the_registered_instance() {
+    let server = TestServer::in_memory();
+    let discovery = discovery(&server, 1).await;
+    let huge = || web("a").with_address("a".repeat(2 << 20));
+    let DiscoveryError::Client(error) = discovery.register(huge()).unwrap_err() else { panic!() };
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+    let registration = register(&discovery, web("a")).await;
+    let error = registration.update(huge()).await.unwrap_err();
+    let DiscoveryError::NotRegistered { state: NodeState::Refused { error }, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+    assert_eq!(registration.instance().address(), web("a").address());
+    client(&server, 2).await.delete(PATH, None).await.unwrap();
+    settle().await;
+    assert_eq!(data(&server, PATH).unwrap(), registration.instance().to_json());
+    registration.wait_until_registered(T).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

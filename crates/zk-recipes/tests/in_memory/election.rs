@@ -531,7 +531,7 @@ async fn candidacy_ends_when_the_manager_is_closed() {
 
 /// `CURATOR-358`: `getLeader` fails with `NoNode` if a candidate leaves during the call.
 #[tokio::test(start_paused = true)]
-async fn candidate_that_leaves_during_a_list_is_skipped() {
+async fn curator_358_candidate_that_leaves_during_a_list_is_skipped() {
     let server = TestServer::in_memory();
     let election = candidate(&server, 1).await;
     let _first = election.stand();
@@ -574,7 +574,7 @@ async fn two_candidates_of_one_process_lead_in_turn() {
 
 /// `CURATOR-171`: leaders do not support revocation.
 #[tokio::test(start_paused = true)]
-async fn leader_of_a_selector_resigns_on_a_revocation() {
+async fn curator_171_leader_of_a_selector_resigns_on_a_revocation() {
     let server = TestServer::in_memory();
     let election = Election::selector(&sessions(&server, 1).await, "/e", "one").unwrap();
     let candidacy = election.stand();

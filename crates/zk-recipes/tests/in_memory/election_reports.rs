@@ -90,7 +90,7 @@ async fn candidate_anywhere(server: &TestServer, seed: u128) -> Election {
 
 /// `CURATOR-444`: the servers cannot reach each other for a session timeout, and then two lead.
 #[tokio::test(start_paused = true)]
-async fn cut_between_the_servers_makes_no_two_leaders() {
+async fn curator_444_cut_servers_make_no_two_leaders() {
     for seconds in [3, 10, 25] {
         let server = TestServer::ensemble(3);
         let mut watched = Watched::new(&server);
@@ -114,7 +114,7 @@ async fn cut_between_the_servers_makes_no_two_leaders() {
 
 /// `CURATOR-504`, `CURATOR-644`: each reconnect creates nodes, millions in the end.
 #[tokio::test(start_paused = true)]
-async fn reconnects_create_no_further_nodes() {
+async fn curator_504_644_reconnects_create_no_further_nodes() {
     let server = TestServer::in_memory();
     let mut watched = Watched::new(&server);
     for seed in 1..5 {
@@ -135,7 +135,7 @@ async fn reconnects_create_no_further_nodes() {
 /// `CURATOR-620`: two reconnects in quick succession, and the candidate deletes its node after it has
 /// begun to lead.
 #[tokio::test(start_paused = true)]
-async fn quick_reconnects_do_not_delete_the_leaders_node() {
+async fn curator_620_quick_reconnects_keep_the_leaders_node() {
     for reply in [Op::Create2, Op::GetChildren2, Op::Delete, Op::SetWatches] {
         for pause_ms in [0, 1, 5, 30] {
             let server = TestServer::in_memory();
@@ -159,7 +159,7 @@ async fn quick_reconnects_do_not_delete_the_leaders_node() {
 
 /// `CURATOR-645`: two candidates that wait for a leader which resigns reset each other for ever.
 #[tokio::test(start_paused = true)]
-async fn waiting_candidates_settle_when_the_leader_resigns() {
+async fn curator_645_waiting_candidates_settle_after_a_resignation() {
     for is_cut in [false, true] {
         let server = TestServer::in_memory();
         let mut watched = Watched::new(&server);
@@ -181,7 +181,7 @@ async fn waiting_candidates_settle_when_the_leader_resigns() {
 /// `CURATOR-653`, `CURATOR-652`: the ensemble elects a new leader, all clients reconnect, and a
 /// candidate leads on with a node that it has deleted.
 #[tokio::test(start_paused = true)]
-async fn ensembles_election_makes_no_two_leaders() {
+async fn curator_653_652_ensembles_election_makes_no_two_leaders() {
     let server = TestServer::ensemble(3);
     let mut watched = Watched::new(&server);
     for seed in 1..4 {
@@ -208,7 +208,7 @@ async fn ensembles_election_makes_no_two_leaders() {
 /// `CURATOR-696`: the client has given its session up and has a new one, and leads with the node of
 /// the old session until the server deletes it.
 #[tokio::test(start_paused = true)]
-async fn node_of_the_previous_session_does_not_lead() {
+async fn curator_696_node_of_the_previous_session_does_not_lead() {
     let server = TestServer::in_memory();
     let mut watched = Watched::new(&server);
     watched.add(&candidate(&server, 1).await).await;
@@ -235,7 +235,7 @@ async fn node_of_the_previous_session_does_not_lead() {
 /// `CURATOR-498`: the late reply of an old creation replaces the path of the leader's node. The
 /// leader's node is deleted, and the leader leads on.
 #[tokio::test(start_paused = true)]
-async fn late_creation_does_not_replace_the_leaders_node() {
+async fn curator_498_late_creation_keeps_the_leaders_node() {
     for is_expired in [false, true] {
         let server = TestServer::in_memory();
         let mut watched = Watched::new(&server);
@@ -259,7 +259,7 @@ async fn late_creation_does_not_replace_the_leaders_node() {
 ///
 /// The candidate is cancelled after each part of each answer.
 #[tokio::test(start_paused = true)]
-async fn cancelled_candidate_blocks_nobody() {
+async fn curator_62_cancelled_candidate_blocks_nobody() {
     for is_background in [false, true] {
         let mut steps = 0;
         while !is_cancelled_after(steps, is_background).await {
@@ -303,7 +303,7 @@ async fn is_cancelled_after(steps: usize, is_background: bool) -> bool {
 
 /// `CURATOR-188`: the server that leads the ensemble fails, and nodes of candidates stay behind.
 #[tokio::test(start_paused = true)]
-async fn failed_server_leaves_no_dead_candidate_behind() {
+async fn curator_188_failed_server_leaves_no_dead_candidate() {
     let server = TestServer::ensemble(3);
     let mut watched = Watched::new(&server);
     let mut elections = Vec::new();

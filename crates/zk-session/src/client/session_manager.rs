@@ -11,7 +11,8 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 use zk_session_core::{DisconnectReason, Error, ErrorKind, SaslFailure, SessionEnd, TIMEOUT_MAX};
 
-use super::{Client, Config, RetryPolicy};
+use super::reservation::Reservations;
+use super::{Client, Config, Reservation, RetryPolicy};
 use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, SASL_CLOSES_MAX};
 
@@ -58,6 +59,7 @@ struct Inner {
     changes: broadcast::Sender<SessionChange>,
     /// The task that opens the next session. It is aborted when the last handle is dropped.
     task: OnceLock<AbortHandle>,
+    reservations: Arc<Reservations>,
 }
 
 /// The current session.
@@ -218,6 +220,7 @@ impl SessionManager {
             current: watch::Sender::new(Current { client, stopped: None }),
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
+            reservations: Arc::default(),
         });
         let opener = Opener::new(config, connector, thread.clone());
         let task = renew(StopOnDrop(Arc::downgrade(&inner)), opener);
@@ -266,6 +269,20 @@ impl SessionManager {
         let receiver = self.inner.changes.subscribe();
         let stopped = self.inner.current.borrow().stopped.clone();
         SessionChanges { receiver, stopped, is_over: false }
+    }
+
+    /// Waits until no other user of this manager has the name, in the order of the calls. Sends no
+    /// request: other processes and other managers do not see it.
+    ///
+    /// It is for recipes that recognise a node by the session that owns it. Two of them must not use one
+    /// path on the same session, because they would take the other's node for their own.
+    ///
+    /// The reservation outlives sessions. It does not keep the manager alive.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the line.
+    pub fn reserve(&self, name: &str) -> impl Future<Output = Reservation> + Send + use<> {
+        Arc::clone(&self.inner.reservations).reserve(name.to_owned())
     }
 
     /// Closes the current session, for all handles, and opens no further one; see

@@ -12,6 +12,30 @@ use super::Oracle;
 /// Root of the tree that caches follow.
 pub(crate) const TREE_ROOT: &str = "/tree";
 const BELOW: &str = "/tree/";
+/// Name of the nodes that nobody may read. They have no children.
+pub(crate) const HIDDEN: &str = "x";
+/// Name of the nodes that a filter leaves out, with all below them.
+pub(crate) const LEFT_OUT: &str = "b c";
+
+/// The part of the tree that a cache keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) depth: Option<usize>,
+    pub(crate) filters: bool,
+}
+
+impl Part {
+    fn contains(self, path: &str) -> bool {
+        let below = match path.strip_prefix(TREE_ROOT) {
+            Some(below) if below.is_empty() || below.starts_with('/') => below,
+            _ => return false,
+        };
+        let mut names = below.split('/').skip(1);
+        let is_left_out = |name| name == HIDDEN || self.filters && name == LEFT_OUT;
+        let level = below.matches('/').count();
+        self.depth.is_none_or(|depth| level <= depth) && !names.any(is_left_out)
+    }
+}
 
 /// State of a node: its `czxid`, its `mzxid`, and its data.
 type State = (Zxid, Zxid, Vec<u8>);
@@ -118,22 +142,16 @@ impl Caches {
                 }
                 before.map_or(Ok(()), |(czxid, ..)| self.was_deleted(path, czxid))
             }
+            Change::Unreadable { path, old: None } if path.ends_with(HIDDEN) => Ok(()),
             Change::Unreadable { path, .. } => Err(format!("{path} is readable")),
             Change::Stopped(error) => Err(format!("the cache stopped: {error}")),
             _ => Ok(()),
         }
     }
 
-    /// Returns the state of the leader's tree, to a depth.
-    fn expected(tree: &Tree, depth: Option<usize>) -> BTreeMap<String, State> {
-        let is_in_scope = |path: &str| match path.strip_prefix(TREE_ROOT) {
-            Some("") => true,
-            Some(below) if below.starts_with('/') => {
-                depth.is_none_or(|depth| below.matches('/').count() <= depth)
-            }
-            _ => false,
-        };
-        let nodes = tree.iter().filter(|(path, _)| is_in_scope(path));
+    /// Returns the state of a part of the leader's tree.
+    fn expected(tree: &Tree, part: Part) -> BTreeMap<String, State> {
+        let nodes = tree.iter().filter(|(path, _)| part.contains(path));
         let state = |(path, node): (&str, &zk_testing::server::Node)| {
             let data = node.data().unwrap_or_default().to_vec();
             (path.to_owned(), (node.stat().czxid, node.stat().mzxid, data))
@@ -170,9 +188,9 @@ impl Replay {
         }
     }
 
-    /// Returns true if the replayed tree is that of the leader.
-    pub(crate) fn is_current(&self, tree: &Tree, depth: Option<usize>) -> bool {
-        self.nodes == Caches::expected(tree, depth)
+    /// Returns true if the replayed tree is that part of the leader's.
+    pub(crate) fn is_current(&self, tree: &Tree, part: Part) -> bool {
+        self.nodes == Caches::expected(tree, part)
     }
 }
 

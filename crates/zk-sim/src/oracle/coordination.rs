@@ -3,7 +3,21 @@
 use zk_coordination::session::SessionId;
 use zk_testing::server::{Commit, Effect, Tree};
 
-use super::{BARRIER_PATH, COUNTER_PATH, GROUP_PATH, Oracle, TREE_ROOT};
+use super::{
+    BARRIER_PATH, COUNTER_PATH, GROUP_PATH, KEPT_PATH, Oracle, SERVICE_PATH, SINGLE_BARRIER_PATH,
+    TREE_ROOT,
+};
+
+/// Paths of the recipes, for the trace.
+const PATHS: [&str; 7] = [
+    GROUP_PATH,
+    BARRIER_PATH,
+    TREE_ROOT,
+    COUNTER_PATH,
+    SINGLE_BARRIER_PATH,
+    KEPT_PATH,
+    SERVICE_PATH,
+];
 
 impl Oracle {
     /// Records a transaction for the recipes of `zk-coordination`.
@@ -15,10 +29,10 @@ impl Oracle {
         self.caches.committed(tree, commit);
         let opened = self.barriers.committed(tree, commit);
         self.must("I21", opened);
+        self.single_barrier.committed(commit);
+        self.kept_nodes.committed(tree, commit);
         if let Effect::Created(path) | Effect::Deleted(path) | Effect::Changed(path) = commit.effect
-            && [GROUP_PATH, BARRIER_PATH, TREE_ROOT, COUNTER_PATH]
-                .iter()
-                .any(|it| path.starts_with(it))
+            && PATHS.iter().any(|it| path.starts_with(it))
         {
             let Commit { zxid, session_id, effect, .. } = commit;
             self.log(format_args!("{effect:?} by {session_id} at {zxid}"));

@@ -25,8 +25,9 @@ pub(crate) struct Registrations {
     nodes: BTreeMap<String, State>,
     /// All states that nodes have had.
     states: BTreeSet<State>,
-    /// The owner of the node before each node. The transaction that replaces a node compares only
-    /// versions, so it may replace a new node of another owner, as `PersistentNode` documents.
+    /// The last owner of each path whose session has ended before its node was deleted. The transaction
+    /// that replaces a node compares only versions. If the earlier session expires on the way, it may
+    /// replace the next node of the path, as `PersistentNode` documents.
     before: BTreeMap<String, SessionId>,
     /// How often each node has become missing.
     gaps: BTreeMap<String, u64>,
@@ -64,8 +65,10 @@ impl Registrations {
         let Commit { session_id: session, effect, .. } = commit;
         match effect {
             Effect::SessionClosed => {
-                let dead: Vec<String> = self.nodes_of(session);
-                dead.iter().for_each(|path| self.remove(path));
+                for path in self.nodes_of(session) {
+                    self.remove(&path);
+                    self.before.insert(path, session);
+                }
                 Ok(())
             }
             Effect::Created(path) | Effect::Changed(path) if path.starts_with(BELOW) => {
@@ -95,9 +98,7 @@ impl Registrations {
 
     fn remove(&mut self, path: &str) {
         self.changed_at = Some(now());
-        if let Some((_, _, owner, _)) = self.nodes.remove(path) {
-            self.before.insert(path.to_owned(), owner);
-        }
+        self.nodes.remove(path);
         *self.gaps.entry(path.to_owned()).or_default() += 1;
     }
 
@@ -138,8 +139,11 @@ impl Registrations {
     ) -> Result<(), String> {
         let Some((process, handle)) = self.handle(by) else { return Ok(()) };
         let is_own = self.owners.get(&owner) == Some(&process) || handle.previous == Some(owner);
-        let before = self.before.get(path).and_then(|owner| self.owners.get(owner));
-        let is_exempt = !is_gone && before == Some(&process) || self.operated.contains(path);
+        let belonged = |owner: &SessionId| {
+            self.owners.get(owner) == Some(&process) || handle.previous == Some(*owner)
+        };
+        let is_race = !is_gone && self.before.get(path).is_some_and(belonged);
+        let is_exempt = is_race || self.operated.contains(path);
         if !is_own && !is_exempt {
             return Err(format!("{by} deleted {path} of {owner}: {handle:?}"));
         }
@@ -296,15 +300,18 @@ mod tests {
             has_dropped: false,
         };
         all.handles.insert(1, handle(End::Open));
-        assert!(all.may_write(&path, SessionId(7), SessionId(7), true).is_ok());
-        assert!(all.may_write(&path, SessionId(7), SessionId(8), false).is_err());
-        assert!(all.may_delete(&path, SessionId(7), SessionId(8), false).is_err());
-        assert!(all.may_delete(&path, SessionId(7), SessionId(7), true).is_err(), "a gap");
-        assert!(
-            all.may_delete(&path, SessionId(7), SessionId(5), false).is_ok(),
-            "the node of the last run"
-        );
-        assert!(all.may_delete(&path, SessionId(99), SessionId(7), true).is_ok(), "an operator");
+        let [own, other, last] = [7, 8, 5].map(SessionId);
+        assert!(all.may_write(&path, own, own, true).is_ok());
+        assert!(all.may_write(&path, own, other, false).is_err());
+        assert!(all.may_delete(&path, own, other, false).is_err());
+        assert!(all.may_delete(&path, own, own, true).is_err(), "a gap");
+        assert!(all.may_delete(&path, own, last, false).is_ok(), "the node of the last run");
+        assert!(all.may_delete(&path, SessionId(99), own, true).is_ok(), "an operator");
+        for (before, is_race) in [(last, true), (own, true), (other, false)] {
+            all.before.insert(path.clone(), before);
+            assert_eq!(all.may_delete(&path, own, other, false).is_ok(), is_race, "after {before}");
+            assert!(all.may_delete(&path, own, other, true).is_err(), "no replacement");
+        }
         all.handles.insert(1, handle(End::Confirmed));
         assert!(
             all.may_write(&path, SessionId(7), SessionId(7), true).is_err(),

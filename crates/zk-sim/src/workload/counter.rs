@@ -15,6 +15,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let Ok(counter) = counter(&seat.client, &seat.world.plan) else { return true };
     let is_once = seat.rng.chance(seat.world.plan.coordination.once);
     let repeats = is_once && seat.rng.chance(0.5);
+    let compares = seat.rng.chance(seat.world.plan.coordination.compares);
     let style = seat.rng.below(20);
     let done = match style {
         0 | 1 => read(&seat.world, &counter).await,
@@ -23,6 +24,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
             let patience = seat.rng.below(12);
             (Impatient { future, patience }).await.unwrap_or(Ok(()))
         }
+        _ if compares => compare_and_set(&seat.world, &seat.client, &counter).await,
         _ => add(&seat.world, &seat.client, &counter, is_once, repeats).await,
     };
     match done {
@@ -59,6 +61,36 @@ impl Drop for Running<'_> {
     }
 }
 
+/// Returns what an operation adds.
+fn delta(world: &World, number: u64) -> i64 {
+    match world.plan.coordination.adds_one {
+        true => 1,
+        // No difference of two of these numbers is one of them by chance.
+        false => i64::try_from(number).unwrap_or(1) * 1_000 + 7,
+    }
+}
+
+/// Adds to the number that a read shows, unless another client is faster.
+async fn compare_and_set(
+    world: &World,
+    client: &Client,
+    counter: &AtomicLong,
+) -> Result<(), AtomicError> {
+    let read = counter.get().await?;
+    let delta = delta(world, world.next_number());
+    let is_unique = !world.plan.coordination.adds_one;
+    let addition = world.oracle().addition_begins(client.session_id(), delta, is_unique);
+    let mut running = Running { world, addition, added: Added::Unknown };
+    let set = counter.compare_and_set(read, read + delta).await;
+    running.added = match &set {
+        Ok(true) => Added::Applied(read + delta),
+        Ok(false) => Added::NotApplied,
+        Err(error) if error.outcome() == Outcome::NotApplied => Added::NotApplied,
+        Err(_) => Added::Unknown,
+    };
+    set.map(drop)
+}
+
 /// Adds a number. With `repeats`, it repeats an earlier operation with an unknown outcome.
 async fn add(
     world: &World,
@@ -68,11 +100,7 @@ async fn add(
     repeats: bool,
 ) -> Result<(), AtomicError> {
     let (number, session) = (world.next_number(), client.session_id());
-    let delta = match world.plan.coordination.adds_one {
-        true => 1,
-        // No difference of two of these numbers is one of them by chance.
-        false => i64::try_from(number).unwrap_or(1) * 1_000 + 7,
-    };
+    let delta = delta(world, number);
     let earlier = if repeats { world.oracle().unresolved_operation() } else { None };
     let (id, delta) = earlier.unwrap_or_else(|| (format!("{number}"), delta));
     let is_unique = !world.plan.coordination.adds_one;

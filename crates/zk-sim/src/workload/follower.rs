@@ -10,7 +10,7 @@ use zk_coordination::{Cache, CacheStatus, Change, Changes};
 
 use super::managed::{self, Managed};
 use crate::clock::now;
-use crate::oracle::{Replay, TREE_ROOT};
+use crate::oracle::{LEFT_OUT, Part, Replay, TREE_ROOT};
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -28,6 +28,10 @@ async fn follow(managed: Managed) {
         Some(_) => Cache::children(&sessions, TREE_ROOT),
     };
     let builder = builder.changes_kept(plan.changes_kept).reads_in_flight(plan.reads_in_flight);
+    let builder = match plan.filters {
+        true => builder.filter(|path| !path.ends_with(&format!("/{LEFT_OUT}"))),
+        false => builder,
+    };
     let Ok(cache) = builder.start() else { return };
     let mut reader = Reader { changes: cache.changes(), replay: Replay::default() };
     let first = Arc::clone(reader.changes.snapshot());
@@ -101,8 +105,9 @@ impl Reader {
     /// Returns true if the cache is synced and equals the leader's tree.
     fn is_current(&mut self, world: &World, cache: &Cache) -> bool {
         self.drain(world);
-        let depth = world.plan.coordination.depth;
-        let is_current = world.server.with(|truth| self.replay.is_current(truth.tree(), depth));
+        let plan = &world.plan.coordination;
+        let part = Part { depth: plan.depth, filters: plan.filters };
+        let is_current = world.server.with(|truth| self.replay.is_current(truth.tree(), part));
         is_current && cache.status() == CacheStatus::Synced
     }
 }

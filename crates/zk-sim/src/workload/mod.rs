@@ -1,11 +1,14 @@
 //! Workloads of clients. Each recipe has its file here.
 
+mod barrier;
 mod contender;
 mod counter;
+pub(crate) mod discovery;
 pub(crate) mod double_barrier;
 pub(crate) mod election;
 pub(crate) mod follower;
 pub(crate) mod holding;
+pub(crate) mod kept_node;
 mod managed;
 mod multi_lock;
 mod mutex;
@@ -86,8 +89,12 @@ pub(crate) async fn contend(mut seat: Seat) {
             Recipe::Revocation => revocation::once(&mut seat).await,
             Recipe::Counter => counter::once(&mut seat).await,
             Recipe::DoubleBarrier => double_barrier::once(&mut seat).await,
+            Recipe::Barrier => barrier::once(&mut seat).await,
             Recipe::Cache => tree_writer::once(&mut seat).await,
-            Recipe::Election | Recipe::Registration => return, // have workloads of their own
+            // They have workloads of their own.
+            Recipe::Election | Recipe::Registration | Recipe::KeptNode | Recipe::Discovery => {
+                return;
+            }
         };
         if is_over {
             return;
@@ -123,8 +130,13 @@ pub(crate) async fn exam(
         }
         Recipe::Election => election::exam(client, plan, label).await?,
         Recipe::Counter => return counter::exam(world, client, &label).await.map(|()| None),
+        Recipe::Barrier => return barrier::exam(client).await.map(|()| None),
         // Their processes, or all clients together, are examined before.
-        Recipe::Registration | Recipe::Cache | Recipe::DoubleBarrier => return Ok(None),
+        Recipe::Registration
+        | Recipe::KeptNode
+        | Recipe::Discovery
+        | Recipe::Cache
+        | Recipe::DoubleBarrier => return Ok(None),
         Recipe::Shared => return shared::exam(world, client, &label).await.map(|()| None),
     };
     Ok(Some(guard))

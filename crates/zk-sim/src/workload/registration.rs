@@ -28,6 +28,8 @@ struct Keeper {
     managed: Managed,
     path: String,
     node: Option<PersistentNode>,
+    /// A second handle with the same path. It waits until the first one is closed.
+    twin: Option<PersistentNode>,
     data: Vec<u8>,
 }
 
@@ -47,22 +49,26 @@ impl Keeper {
         let plan = managed.world.plan.coordination;
         let path = format!("{GROUP_PATH}/{}", managed.slot % plan.ids);
         let previous = managed.previous_session;
-        let mut this = Self { managed, path, node: None, data: Vec::new() };
+        let mut this = Self { managed, path, node: None, twin: None, data: Vec::new() };
         let knows = this.managed.rng.chance(plan.knows_previous);
         this.start(previous.filter(|_| knows));
         this
     }
 
     fn start(&mut self, previous: Option<SessionId>) {
-        let Managed { world, sessions, .. } = &self.managed;
         self.data = self.fresh();
+        self.node = self.handle(self.data.clone(), previous);
+    }
+
+    fn handle(&self, data: Vec<u8>, previous: Option<SessionId>) -> Option<PersistentNode> {
+        let Managed { world, sessions, .. } = &self.managed;
         world.oracle().handle_begins(self.managed.number, &self.path, previous);
-        let builder = PersistentNode::builder(sessions, &self.path).data(self.data.clone());
+        let builder = PersistentNode::builder(sessions, &self.path).data(data);
         let builder =
             if world.plan.coordination.restores_data { builder.keep_data() } else { builder };
         let builder =
             previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
-        self.node = builder.start().ok();
+        builder.start().ok()
     }
 
     /// Returns unique data.
@@ -93,7 +99,21 @@ impl Keeper {
                 }
             }
             5 => self.close().await,
+            6 if plan.coordination.has_twins && self.twin.is_none() => {
+                self.twin = self.handle(self.fresh(), None);
+            }
+            7 => self.twin = None,
             _ => sleep(time).await,
+        }
+        self.check_twin();
+    }
+
+    /// Checks that at most one of two handles of the process claims the node.
+    fn check_twin(&self) {
+        let (Some(node), Some(twin)) = (&self.node, &self.twin) else { return };
+        if node.state().borrow().is_present() && twin.state().borrow().is_present() {
+            let text = format!("two handles of one process are present: {node:?}, {twin:?}");
+            self.managed.world.oracle().violated("I19", text);
         }
     }
 
@@ -101,13 +121,19 @@ impl Keeper {
     async fn close(&mut self) {
         let Some(node) = self.node.take() else { return };
         let (style, patience) = self.managed.rng.pick(&[(0, 0), (1, 2), (2, 0), (2, 0)]);
-        self.managed.world.oracle().handle_closes(self.managed.number);
+        // The other handle takes over, so the process may create the node again.
+        self.node = self.twin.take();
+        let has_twin = self.node.is_some();
+        if !has_twin {
+            self.managed.world.oracle().handle_closes(self.managed.number);
+        }
         let closed = match style {
             0 => return drop(node),
             1 => (Impatient { future: Some(Box::pin(node.close())), patience }).await,
             _ => Some(node.close().await),
         };
         match closed {
+            Some(Ok(())) if has_twin => {}
             Some(Ok(())) => self.managed.world.oracle().handle_closed(self.managed.number),
             Some(Err(error)) => self.managed.world.oracle().violated("I19", format!("{error}")),
             None => {}
@@ -117,6 +143,7 @@ impl Keeper {
     /// Checks without faults that the node is there, also after the end of its session and after a
     /// restart of the process, and that nothing is left of it after it is closed.
     async fn examine(mut self) {
+        self.twin = None;
         if self.node.is_none() {
             self.start(None);
         }

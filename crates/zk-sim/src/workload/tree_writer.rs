@@ -1,10 +1,10 @@
 //! Changes of the tree that caches follow.
 
-use zk_session::{Client, CreateMode, Error, ErrorCode, ErrorOrigin};
+use zk_session::{Acl, Client, CreateMode, Error, ErrorCode, ErrorOrigin, OPEN_ACL_UNSAFE, Perms};
 
 use super::Seat;
 use super::contender::rest;
-use crate::oracle::TREE_ROOT;
+use crate::oracle::{HIDDEN, TREE_ROOT};
 
 /// Changes the tree once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
@@ -12,6 +12,9 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
         let name = seat.rng.pick(&["a", "b", "b c"]);
         format!("{path}/{name}")
     });
+    if seat.world.plan.coordination.hides && seat.rng.chance(0.2) {
+        return hide(seat, &path).await;
+    }
     let data = format!("{}#{}", seat.name, seat.world.next_number());
     let client = seat.client.clone();
     let done = match seat.rng.below(10) {
@@ -21,6 +24,29 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
         7 | 8 => client.delete(&path, None).await,
         _ => recreate(&client, &path).await,
     };
+    settle(seat, done).await
+}
+
+/// Creates, changes or deletes a node that nobody may read. Returns true if the session is over.
+async fn hide(seat: &mut Seat, parent: &str) -> bool {
+    let (path, data) =
+        (format!("{parent}/{HIDDEN}"), format!("hidden#{}", seat.world.next_number()));
+    let acl = [Acl { perms: Perms::WRITE | Perms::ADMIN, ..OPEN_ACL_UNSAFE[0].clone() }];
+    let client = seat.client.clone();
+    let done = match seat.rng.below(3) {
+        0 => {
+            let created =
+                client.create_with_acl(&path, data.as_bytes(), CreateMode::Persistent, &acl);
+            created.await.map(drop)
+        }
+        1 => client.set_data(&path, data.as_bytes(), None).await.map(drop),
+        _ => client.delete(&path, None).await,
+    };
+    settle(seat, done).await
+}
+
+/// Rests after a change if that is due. Returns true if the session is over.
+async fn settle(seat: &mut Seat, done: Result<(), Error>) -> bool {
     match done {
         Ok(()) => seat.world.oracle().had(),
         Err(error) if error.origin() == ErrorOrigin::Session => return true,

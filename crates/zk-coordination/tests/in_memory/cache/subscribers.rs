@@ -1,5 +1,7 @@
 //! Subscribers, and the end of a cache.
 
+use std::sync::{Arc, Weak};
+
 use zk_coordination::session::limits::REMOVAL_DELAY;
 use zk_coordination::{Cache, Change};
 use zk_testing::{Cut, Op, TestServer};
@@ -36,6 +38,35 @@ async fn slow_subscriber_starts_again_from_a_snapshot() {
     assert_eq!(next.path(), Some("/app/next"), "no change is repeated");
     replay.apply(&changes, &next);
     replay.assert_same(&cache.snapshot());
+}
+
+/// The nodes that the cache has replaced count toward its limit as long as a subscriber waits to see
+/// them.
+#[tokio::test(start_paused = true)]
+async fn idle_subscriber_keeps_no_more_than_max_bytes() {
+    const MAX: usize = 1 << 20;
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::node(&sessions, "/app").max_bytes(MAX).open().await.unwrap();
+    let (mut idle, mut busy) = (cache.changes(), cache.changes());
+    let mut seen = Vec::new();
+    for number in 0..100_u32 {
+        let mut data = vec![0; MAX / 4];
+        data[..4].copy_from_slice(&number.to_be_bytes());
+        writer.set_data("/app", &data, None).await.unwrap();
+        assert_eq!(words(&mut busy).await, ["changed /app"]);
+        seen.push(Arc::downgrade(cache.snapshot().get("/app").unwrap()));
+    }
+    let kept = seen.iter().filter_map(Weak::upgrade).map(|node| node.data().len()).sum::<usize>();
+    assert!(kept <= MAX + MAX / 4, "{kept} bytes are kept, with the snapshot");
+    let Some(Change::Missed(missed @ 90..)) = idle.next().await else { panic!() };
+    assert_eq!(idle.snapshot().len(), 1, "after {missed} changes");
+    writer.set_data("/app", b"small", None).await.unwrap();
+    assert_eq!(words(&mut idle).await, ["changed /app"]);
+    let kept = seen.iter().filter_map(Weak::upgrade).count();
+    assert_eq!(kept, 1, "only the snapshot of the subscriber");
 }
 
 #[tokio::test(start_paused = true)]

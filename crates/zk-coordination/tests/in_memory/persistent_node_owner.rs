@@ -1,0 +1,261 @@
+//! Whose node it is: several handles of one process, other clients, and sessions that have ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use zk_coordination::limits::RESTORE_PAUSE;
+use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager};
+use zk_coordination::{GroupMember, NodeMode, NodeState, PersistentNode};
+use zk_testing::server::Effect;
+use zk_testing::{ErrorCode, Op, TestServer};
+
+use crate::persistent_node::{
+    PATH, expect_present, expire_at_the_client_only, found, record_gaps, sessions_of_all,
+};
+use crate::{T, client, sessions, settle};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn is_conflict(node: &PersistentNode) -> bool {
+    matches!(*node.state().borrow(), NodeState::Conflict { .. })
+}
+
+fn keeping(sessions: &SessionManager, data: &'static str) -> PersistentNode {
+    PersistentNode::builder(sessions, PATH).data(data).keep_data().start().unwrap()
+}
+
+/// Counts the changes of a node's data.
+fn count_writes(server: &TestServer, path: &'static str) -> Arc<AtomicUsize> {
+    let writes = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&writes);
+    server.with(|truth| {
+        truth.observe(move |_, commit| {
+            count.fetch_add(usize::from(commit.effect == Effect::Changed(path)), Relaxed);
+        });
+    });
+    writes
+}
+
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await; // reason: virtual time
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_handle_of_the_process_takes_over_after_the_first() {
+    for is_closed in [true, false] {
+        let server = TestServer::in_memory();
+        let sessions = sessions(&server, 1).await;
+        let first = PersistentNode::start(&sessions, PATH, "first").unwrap();
+        expect_present(&server, &sessions, &first).await;
+        let [second, third] =
+            ["second", "third"].map(|data| PersistentNode::start(&sessions, PATH, data).unwrap());
+        settle().await;
+        assert!(is_conflict(&second) && is_conflict(&third));
+        assert!(second.set_data("new").await.is_err(), "the node of the first handle");
+        third.close().await.unwrap();
+        match is_closed {
+            true => first.close().await.unwrap(),
+            false => drop(first),
+        }
+        expect_present(&server, &sessions, &second).await;
+        assert_eq!(found(&server, PATH).unwrap().data, b"new");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_handle_of_the_process_waits_over_sessions() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let first = PersistentNode::start(&sessions, PATH, "first").unwrap();
+    expect_present(&server, &sessions, &first).await;
+    let second = PersistentNode::start(&sessions, PATH, "second").unwrap();
+    for _ in 0..3 {
+        settle().await;
+        assert!(is_conflict(&second));
+        server.expire(sessions.client().session_id());
+        pass(T).await;
+        expect_present(&server, &sessions, &first).await;
+        assert_eq!(found(&server, PATH).unwrap().data, b"first");
+    }
+    first.close().await.unwrap();
+    expect_present(&server, &sessions, &second).await;
+}
+
+/// The first handle is about to restore its data when its node is deleted.
+#[tokio::test(start_paused = true)]
+async fn handles_of_one_process_share_no_node_after_a_restore_pause() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let first = keeping(&sessions, "first");
+    expect_present(&server, &sessions, &first).await;
+    let second = keeping(&sessions, "second");
+    settle().await;
+    operator.set_data(PATH, b"x", None).await.unwrap();
+    pass(RESTORE_PAUSE / 5).await;
+    operator.delete(PATH, None).await.unwrap();
+    pass(T).await;
+    assert!(first.state().borrow().is_present() && is_conflict(&second));
+    let writes = count_writes(&server, PATH);
+    pass(6 * T).await;
+    assert_eq!(writes.load(Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_of_one_process_share_no_node_after_a_failed_look() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let first = PersistentNode::start(&sessions, PATH, "first").unwrap();
+    expect_present(&server, &sessions, &first).await;
+    let second = PersistentNode::start(&sessions, PATH, "second").unwrap();
+    settle().await;
+    // A change of the data leads to looks of both.
+    let throttled = server.on(Op::Exists).answer(ErrorCode::THROTTLED_OP);
+    operator.set_data(PATH, b"x", None).await.unwrap();
+    pass(5 * MS).await;
+    operator.delete(PATH, None).await.unwrap();
+    pass(T).await;
+    assert_eq!(throttled.count(), 1);
+    assert!(first.state().borrow().is_present() && is_conflict(&second));
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_with_one_id_do_not_overwrite_each_other() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let [first, second] =
+        ["first", "second"].map(|it| GroupMember::join(&sessions, "/g", "a", it).unwrap());
+    first.wait_until_present(T).await.unwrap();
+    operator.set_data("/g/a", b"x", None).await.unwrap();
+    operator.delete("/g/a", None).await.unwrap();
+    pass(T).await;
+    let writes = count_writes(&server, "/g/a");
+    pass(6 * T).await;
+    assert!(first.state().borrow().is_present());
+    assert!(matches!(*second.state().borrow(), NodeState::Conflict { .. }));
+    assert_eq!(writes.load(Relaxed), 0);
+}
+
+/// The owner of the node is the session of the handle, and its `czxid` is another one.
+#[tokio::test(start_paused = true)]
+async fn node_of_the_application_on_the_same_session_is_a_conflict() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let node = keeping(&sessions, "kept");
+    expect_present(&server, &sessions, &node).await;
+    let application = sessions.client();
+    let deleted = application.delete(PATH, None);
+    let created = application.create(PATH, b"other", CreateMode::Ephemeral);
+    deleted.await.unwrap();
+    created.await.unwrap();
+    pass(T).await;
+    assert!(is_conflict(&node));
+    assert_eq!(found(&server, PATH).unwrap().data, b"other");
+    node.close().await.unwrap();
+    assert!(found(&server, PATH).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_that_keep_equal_data_write_it_once() {
+    for mode in [NodeMode::Persistent, NodeMode::Ttl(60 * T)] {
+        let server = TestServer::in_memory();
+        let all = [sessions(&server, 1).await, sessions(&server, 2).await];
+        let writes = count_writes(&server, PATH);
+        let [one, other] = all.each_ref().map(|sessions| {
+            let node = PersistentNode::builder(sessions, PATH).data("same").mode(mode);
+            node.keep_data().start().unwrap()
+        });
+        one.wait_until_present(T).await.unwrap();
+        other.wait_until_present(T).await.unwrap();
+        pass(6 * T).await;
+        assert!(writes.load(Relaxed) <= 1, "{mode:?}: {writes:?}");
+        client(&server, 3).await.set_data(PATH, b"x", None).await.unwrap();
+        pass(T).await;
+        assert_eq!(found(&server, PATH).unwrap().data, b"same");
+        assert!(writes.load(Relaxed) <= 4, "{mode:?}: {writes:?}");
+    }
+}
+
+/// A close by the next session must not delete the node that takes the place of its own.
+#[tokio::test(start_paused = true)]
+async fn close_after_the_session_keeps_the_next_node_of_the_path() {
+    for is_closed in [true, false] {
+        let server = TestServer::ensemble(3);
+        let sessions = sessions_of_all(&server, 1).await;
+        let node = PersistentNode::start(&sessions, PATH, "first").unwrap();
+        expect_present(&server, &sessions, &node).await;
+        let others = sessions_of_all(&server, 2).await;
+        let other = PersistentNode::start(&others, PATH, "other").unwrap();
+        settle().await;
+        let old = sessions.client();
+        // The replacement fails, so that the close finds the node of the old session.
+        let refused = server.on(Op::Multi).always().answer(ErrorCode::NO_AUTH);
+        expire_at_the_client_only(&server, &sessions).await;
+        pass(T / 10).await;
+        assert!(server.with(|truth| truth.is_alive(old.session_id())));
+        let closing = tokio::spawn(async move {
+            match is_closed {
+                true => node.close().await.unwrap(),
+                false => drop(node),
+            }
+        });
+        let deletes = server.on(Op::Delete).always().delay(T);
+        settle().await;
+        assert_eq!(closing.is_finished(), !is_closed, "it waits for the end of the session");
+        let gaps = record_gaps(&server, PATH);
+        assert!(server.expire(old.session_id()));
+        let stat = other.wait_until_present(T).await.unwrap();
+        closing.await.unwrap();
+        pass(3 * T).await;
+        assert_eq!(other.state().borrow().stat().unwrap().czxid, stat.czxid);
+        assert_eq!((deletes.count(), *gaps.lock().unwrap()), (0, 1));
+        assert!(refused.count() > 0);
+    }
+}
+
+/// The server of the next session still shows the node of the old one, which has expired.
+#[tokio::test(start_paused = true)]
+async fn lagging_server_causes_no_replacement_of_another_owner() {
+    let server = TestServer::ensemble(3);
+    let sessions = sessions_of_all(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "first").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let others = crate::sessions(&server, 2).await;
+    let other = PersistentNode::start(&others, PATH, "other").unwrap();
+    settle().await;
+    let old = sessions.client();
+    let slow = server.on(Op::Exists).always().delay(100 * MS);
+    expire_at_the_client_only(&server, &sessions).await;
+    let leader = server.leader();
+    (0..3).filter(|it| *it != leader).for_each(|it| server.lag(it, T / 10));
+    server.refuse_connects(leader);
+    let next = sessions.open_client().await.unwrap();
+    let at = server.with(|truth| truth.sessions().find(|it| it.id == next.session_id()));
+    assert!(at.is_some_and(|at| at.server != leader));
+    assert!(server.expire(old.session_id()));
+    let stat = other.wait_until_present(T).await.unwrap();
+    pass(2 * T).await;
+    assert!(is_conflict(&node), "{node:?}");
+    assert_eq!(other.state().borrow().stat().unwrap().czxid, stat.czxid);
+    assert!(slow.count() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_replacement_is_created_when_the_old_node_expires() {
+    let server = TestServer::ensemble(3);
+    let operator = client(&server, 9).await;
+    let acl = [Acl { perms: Perms::READ | Perms::CREATE, ..OPEN_ACL_UNSAFE[0].clone() }];
+    operator.create_builder("/g").acl(&acl).create().await.unwrap();
+    let sessions = sessions_of_all(&server, 1).await;
+    let node = PersistentNode::start(&sessions, "/g/a", "a").unwrap();
+    node.wait_until_present(T).await.unwrap();
+    let old = sessions.client().session_id();
+    expire_at_the_client_only(&server, &sessions).await;
+    // Long enough for long pauses between the attempts.
+    pass(T / 2).await;
+    assert!(matches!(*node.state().borrow(), NodeState::Refused { .. }), "{node:?}");
+    assert!(server.expire(old));
+    settle().await;
+    let owner = found(&server, "/g/a").map(|it| it.owner);
+    assert_eq!(owner, Some(sessions.client().session_id()));
+}
