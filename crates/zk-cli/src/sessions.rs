@@ -153,7 +153,7 @@ impl Sessions {
                 let refused = if most == FOREVER { most } else { self.refused_timeout };
                 let config = config.refused_timeout(refused);
                 let manager = match self.tls.clone() {
-                    Some(tls) => SessionManager::connect_with(config, tls).await?,
+                    Some(tls) => SessionManager::connect(config.connector(tls)).await?,
                     None => SessionManager::connect(config).await?,
                 };
                 self.manager.insert(manager).client()

@@ -150,7 +150,7 @@ async fn examine(
         .connect_timeout(door.retry.unwrap_or(CONNECT_LIMIT))
         .refused_timeout(door.retry.unwrap_or_default());
     let connected = match door.tls.clone() {
-        Some(tls) => config.connect_with(connector(tls)?).await,
+        Some(tls) => config.connector(connector(tls)?).connect().await,
         None => config.connect().await,
     };
     let client = match connected {

@@ -35,9 +35,11 @@ use crate::trace;
 /// # drop(client); Ok(())
 /// # }
 /// ```
+///
+/// `C` is the [connector](Self::connector) that opens the connections; plain TCP by default.
 #[must_use = "nothing is opened before `connect`"]
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct Config<C = Tcp> {
     connect_string: ConnectString,
     settings: Settings,
     seed: Option<u128>,
@@ -47,6 +49,7 @@ pub struct Config {
     dedicated_thread: bool,
     next_session: RetryPolicy,
     name: Option<Arc<str>>,
+    connector: C,
 }
 
 #[derive(Clone)]
@@ -76,7 +79,27 @@ impl Config {
             dedicated_thread: false,
             next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
             name: None,
+            connector: Tcp,
         })
+    }
+}
+
+impl<C> Config<C> {
+    /// Opens every connection with this connector: TLS with that of the crate `zk-tls`, or a server
+    /// of the crate `zk-testing` in memory.
+    pub fn connector<D: Connector>(self, connector: D) -> Config<D> {
+        Config {
+            connect_string: self.connect_string,
+            settings: self.settings,
+            seed: self.seed,
+            connect_timeout: self.connect_timeout,
+            credentials: self.credentials,
+            sasl: self.sasl,
+            dedicated_thread: self.dedicated_thread,
+            next_session: self.next_session,
+            name: self.name,
+            connector,
+        }
     }
 
     /// Sets the session timeout; 10 s by default.
@@ -247,7 +270,18 @@ impl Config {
         self
     }
 
-    /// Opens a session over TCP and waits until it is open.
+    pub(super) fn next_session(&self) -> RetryPolicy {
+        self.next_session
+    }
+
+    /// Starts the thread for the sessions of this configuration, if it asks for a dedicated one.
+    pub(super) fn thread(&self) -> Result<Option<Arc<DriverThread>>, Error> {
+        self.dedicated_thread.then(DriverThread::start).transpose().map_err(Error::no_thread)
+    }
+}
+
+impl<C: Connector> Config<C> {
+    /// Opens a session and waits until it is open.
     ///
     /// # Errors
     /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
@@ -266,17 +300,8 @@ impl Config {
     /// Dropping the future closes a session that was opened meanwhile. A session to be
     /// [resumed](Self::resume) is not closed, and the caller may try again.
     pub async fn connect(self) -> Result<Client, Error> {
-        self.connect_with(Tcp).await
-    }
-
-    /// Opens a session over the connections of the given connector; otherwise like
-    /// [`connect`](Self::connect).
-    ///
-    /// # Errors
-    /// Returns the errors of [`connect`](Self::connect).
-    pub async fn connect_with<C: Connector>(self, connector: C) -> Result<Client, Error> {
         let thread = self.thread()?;
-        self.connect_on(thread, connector).await
+        self.connect_on(thread).await
     }
 
     /// Opens a session on a [dedicated thread](Self::dedicated_thread), and blocks the caller until
@@ -288,45 +313,23 @@ impl Config {
     /// # Panics
     /// In a task, or in the `block_on` of a runtime: use [`connect`](Self::connect) there.
     pub fn connect_blocking(self) -> Result<(Client, DedicatedThread), Error> {
-        self.connect_blocking_through(Tcp)
-    }
-
-    /// Opens a session over the connections of the given connector; otherwise like
-    /// [`connect_blocking`](Self::connect_blocking).
-    ///
-    /// # Errors
-    /// Returns the errors of [`connect`](Self::connect).
-    ///
-    /// # Panics
-    /// In a task, or in the `block_on` of a runtime.
-    pub fn connect_blocking_through<C: Connector>(
-        self,
-        connector: C,
-    ) -> Result<(Client, DedicatedThread), Error> {
         let thread = DriverThread::start().map_err(Error::no_thread)?;
-        let client = thread.block_on(self.connect_on(Some(thread.clone()), connector))?;
+        let client = thread.block_on(self.connect_on(Some(thread.clone())))?;
         Ok((client, DedicatedThread::new(&thread)))
     }
 
-    /// Starts the thread for the sessions of this configuration, if it asks for a dedicated one.
-    pub(super) fn thread(&self) -> Result<Option<Arc<DriverThread>>, Error> {
-        self.dedicated_thread.then(DriverThread::start).transpose().map_err(Error::no_thread)
-    }
-
-    pub(super) async fn connect_on<C: Connector>(
+    pub(super) async fn connect_on(
         self,
         thread: Option<Arc<DriverThread>>,
-        connector: C,
     ) -> Result<Client, Error> {
         let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
         let servers = servers.join(",");
-        trace::connect(&servers, self.attempt(thread, connector, &servers)).await
+        trace::connect(&servers, self.attempt(thread, &servers)).await
     }
 
-    async fn attempt<C: Connector>(
+    async fn attempt(
         self,
         thread: Option<Arc<DriverThread>>,
-        connector: C,
         servers: &str,
     ) -> Result<Client, Error> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
@@ -334,7 +337,7 @@ impl Config {
             let kind = ErrorKind::LeaseImpossible(why);
             return Err(Error::not_applied(kind).on("connect to", servers));
         }
-        let (client, presented) = self.start(connector, thread.as_ref());
+        let (client, presented) = self.start(thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
         let connected = async {
@@ -381,31 +384,49 @@ impl Config {
     ///
     /// # Panics
     /// Outside of a tokio runtime, unless the session has a dedicated thread.
-    pub fn open_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
+    pub fn open(self) -> Result<Client, Error> {
         let thread = self.thread()?;
         // Rejected credentials end the session. Only `connect` reports credentials that cannot be
         // presented.
-        Ok(self.start(connector, thread.as_ref()).0)
+        Ok(self.start(thread.as_ref()).0)
     }
 
     /// Starts to open a session, and returns its driver as a future for the caller to run;
-    /// otherwise like [`open_through`](Self::open_through).
+    /// otherwise like [`open`](Self::open).
     ///
     /// The driver moves the bytes. The caller can run it on another runtime, at another priority,
     /// or, in a simulation, not at all for a while. It completes when the session has ended.
     /// Dropping it ends the client. It needs tokio's clock.
-    pub fn into_parts<C: Connector>(
-        self,
-        connector: C,
-    ) -> (Client, impl Future<Output = ()> + Send + 'static) {
-        let (shared, driver) = self.prepare(connector);
-        (self.client(shared, None).0, driver)
+    pub fn into_parts(self) -> (Client, impl Future<Output = ()> + Send + 'static) {
+        let (driver, shared, credentials) = self.prepare();
+        (client(shared, None, credentials).0, driver)
     }
 
-    pub(super) fn next_session(&self) -> RetryPolicy {
-        self.next_session
+    /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns
+    /// the replies to the credentials.
+    fn start(self, thread: Option<&Arc<DriverThread>>) -> (Client, Vec<Pending<()>>) {
+        let (driver, shared, credentials) = self.prepare();
+        let driver = driver.closing_on_drop();
+        let thread = match thread {
+            Some(thread) => Some(thread.drive(driver)),
+            None => {
+                tokio::spawn(driver);
+                None
+            }
+        };
+        client(shared, thread, credentials)
     }
 
+    fn prepare(self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
+        let seed = self.seed.unwrap_or_else(entropy);
+        let settings = Settings { seed, ..self.settings };
+        let shared = Shared::new(settings, self.connect_string.chroot(), self.name);
+        let driver = Driver::new(shared.clone(), self.connector, self.sasl);
+        (driver, shared, self.credentials)
+    }
+}
+
+impl<C: Clone> Config<C> {
     /// Returns the settings of the session with this number after the first: a new session at
     /// these servers, opened in at most `left`.
     pub(super) fn for_next(&self, nth: u32, hosts: Vec<Host>, left: Duration) -> Self {
@@ -417,45 +438,6 @@ impl Config {
         next.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
         next
     }
-
-    /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns
-    /// the replies to the credentials.
-    fn start<C: Connector>(
-        self,
-        connector: C,
-        thread: Option<&Arc<DriverThread>>,
-    ) -> (Client, Vec<Pending<()>>) {
-        let (shared, driver) = self.prepare(connector);
-        let driver = driver.closing_on_drop();
-        let thread = match thread {
-            Some(thread) => Some(thread.drive(driver)),
-            None => {
-                tokio::spawn(driver);
-                None
-            }
-        };
-        self.client(shared, thread)
-    }
-
-    fn prepare<C: Connector>(&self, connector: C) -> (Arc<Shared>, Driver<C>) {
-        let seed = self.seed.unwrap_or_else(entropy);
-        let settings = Settings { seed, ..self.settings.clone() };
-        let shared = Shared::new(settings, self.connect_string.chroot(), self.name.clone());
-        let driver = Driver::new(shared.clone(), connector, self.sasl.clone());
-        (shared, driver)
-    }
-
-    /// Returns a handle to the session, and the replies to its credentials.
-    fn client(
-        self,
-        shared: Arc<Shared>,
-        thread: Option<SessionThread>,
-    ) -> (Client, Vec<Pending<()>>) {
-        let client = Client::new(shared, thread);
-        let present = |Credential(scheme, auth)| client.add_auth(&scheme, auth);
-        let answers = self.credentials.into_iter().map(present).collect();
-        (client, answers)
-    }
 }
 
 impl Client {
@@ -466,6 +448,18 @@ impl Client {
     pub async fn connect(connect_string: &str) -> Result<Self, Error> {
         Config::new(connect_string)?.connect().await
     }
+}
+
+/// Returns a handle to the session, and the replies to its credentials.
+fn client(
+    shared: Arc<Shared>,
+    thread: Option<SessionThread>,
+    credentials: Vec<Credential>,
+) -> (Client, Vec<Pending<()>>) {
+    let client = Client::new(shared, thread);
+    let present = |Credential(scheme, auth)| client.add_auth(&scheme, auth);
+    let answers = credentials.into_iter().map(present).collect();
+    (client, answers)
 }
 
 /// Attempt to resume an existing session. Dropping it detaches the client, so that a failed or
