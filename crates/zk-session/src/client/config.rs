@@ -85,8 +85,8 @@ impl Config {
 }
 
 impl<C> Config<C> {
-    /// Opens every connection with this connector: TLS with that of the crate `zk-tls`, or a server
-    /// of the crate `zk-testing` in memory.
+    /// Sets the connector that opens the connections; [`Tcp`] by default. The crate `zk-tls` has one
+    /// for TLS. A server of the crate `zk-testing` is one for clients in memory.
     pub fn connector<D: Connector>(self, connector: D) -> Config<D> {
         Config {
             connect_string: self.connect_string,
