@@ -17,7 +17,7 @@ pub(crate) fn tell_session(log: &VerboseLog, client: &Client) {
     let stats = client.stats();
     let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
     let timeout = client.session_timeout();
-    log.print(format!("session {:#x}{server}, session timeout {timeout:?}", stats.session_id));
+    log.print(format!("session {}{server}, session timeout {timeout:?}", stats.session_id));
     let (log, mut events) = (log.clone(), client.events());
     tokio::spawn(async move {
         while let Some(event) = events.next().await {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use zk_recipes::session::Zxid;
 
 use super::CacheError;
 use super::shared::Shared;
@@ -52,7 +53,7 @@ pub enum Change {
     Synced {
         /// The largest zxid in the Stats that the cache has read. A change up to there is in the
         /// snapshot, or its event has arrived and the next changes have it.
-        zxid: i64,
+        zxid: Zxid,
     },
     /// The subscriber has read too slowly, and lost this many changes. Start again from
     /// [`Changes::snapshot`]. The next changes continue from there.
@@ -94,7 +95,7 @@ impl Change {
     /// Returns the number of the transaction that set the node's data: the new data, or the data
     /// that was deleted. The protocol does not report the transaction that deleted a node.
     #[must_use]
-    pub fn mzxid(&self) -> Option<i64> {
+    pub fn mzxid(&self) -> Option<Zxid> {
         self.new_node().or_else(|| self.old_node()).map(|node| node.stat().mzxid)
     }
 }

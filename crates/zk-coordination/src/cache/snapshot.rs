@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_recipes::session::Stat;
+use zk_recipes::session::{Stat, Zxid};
 
 use super::sorted_nodes::{Slot, SortedNodes};
 
@@ -16,7 +16,7 @@ use super::sorted_nodes::{Slot, SortedNodes};
 pub struct Snapshot {
     pub(super) root: Arc<str>,
     pub(super) nodes: SortedNodes,
-    pub(super) zxid: i64,
+    pub(super) zxid: Zxid,
 }
 
 /// A node in a [`Snapshot`].
@@ -64,15 +64,15 @@ impl fmt::Debug for CachedNode {
         f.debug_struct("CachedNode")
             .field("path", &self.path)
             .field("data_len", &self.data.len())
-            .field("czxid", &format_args!("{:#x}", self.stat.czxid))
-            .field("mzxid", &format_args!("{:#x}", self.stat.mzxid))
+            .field("czxid", &self.stat.czxid)
+            .field("mzxid", &self.stat.mzxid)
             .finish()
     }
 }
 
 impl Snapshot {
     pub(super) fn new(root: Arc<str>) -> Self {
-        Self { root, nodes: SortedNodes::default(), zxid: 0 }
+        Self { root, nodes: SortedNodes::default(), zxid: Zxid::ZERO }
     }
 
     /// Returns true if the node is cached, even if it is not readable.
@@ -158,7 +158,7 @@ impl Snapshot {
 
     /// Returns the largest zxid in the Stats that the cache has read. The snapshot is not older.
     #[must_use]
-    pub fn zxid(&self) -> i64 {
+    pub fn zxid(&self) -> Zxid {
         self.zxid
     }
 }
@@ -169,7 +169,7 @@ impl fmt::Debug for Snapshot {
             .field("root", &self.root)
             .field("nodes", &self.len())
             .field("bytes", &self.bytes())
-            .field("zxid", &format_args!("{:#x}", self.zxid))
+            .field("zxid", &self.zxid)
             .finish()
     }
 }

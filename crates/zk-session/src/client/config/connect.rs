@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::select;
-use zk_session_core::{DisconnectReason, Error, ErrorKind, Settings};
+use zk_session_core::{DisconnectReason, Error, ErrorKind, Operation};
 
 use super::super::Pending;
 use super::{Client, Config, Credential};
@@ -68,7 +68,7 @@ impl<C: Connector> Config<C> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on("connect to", servers));
+            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
         }
         let (client, presented) = self.start(thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
@@ -107,7 +107,7 @@ impl<C: Connector> Config<C> {
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on("connect to", servers))
+        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open.
@@ -150,10 +150,9 @@ impl<C: Connector> Config<C> {
         client(shared, thread, credentials)
     }
 
-    fn prepare(self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
-        let seed = self.seed.unwrap_or_else(entropy);
-        let settings = Settings { seed, ..self.settings };
-        let shared = Shared::new(settings, self.connect_string.chroot(), self.name);
+    fn prepare(mut self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
+        self.settings.seed = self.seed.unwrap_or_else(entropy);
+        let shared = Shared::new(self.settings, self.connect_string.chroot(), self.name);
         let driver = Driver::new(shared.clone(), self.connector, self.sasl);
         (driver, shared, self.credentials)
     }

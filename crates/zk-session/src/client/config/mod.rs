@@ -165,13 +165,13 @@ impl<C> Config<C> {
         self
     }
 
-    /// Allows a server without a quorum to serve this client until another server is found; false
-    /// by default.
+    /// Allows a server without a quorum to serve this client until another server is found.
     ///
     /// [`connect`](Self::connect) then also succeeds with such a read-only server. While the client
     /// is connected to it:
     ///
-    /// * There is no session yet, and [`Client::session_id`] is 0.
+    /// * There is no session yet, and [`Client::session_id`] is
+    ///   [`SessionId::NONE`](crate::SessionId::NONE).
     /// * Writes and `sync` fail with [`ErrorKind::NotReadOnly`](crate::ErrorKind::NotReadOnly).
     /// * Reads may return data that is out of date by any amount.
     /// * No lease is valid, and no lock can be acquired.
@@ -180,8 +180,8 @@ impl<C> Config<C> {
     /// opens the session at the first server that accepts writes
     /// ([`SessionEvent::Connected`](crate::SessionEvent::Connected)). An existing session never
     /// connects to a read-only server, which would refuse it.
-    pub fn allow_read_only(mut self, allow: bool) -> Self {
-        self.settings.allow_read_only = allow;
+    pub fn allow_read_only(mut self) -> Self {
+        self.settings.allow_read_only = true;
         self
     }
 
@@ -242,8 +242,7 @@ impl<C> Config<C> {
         self
     }
 
-    /// Runs the session on a dedicated thread instead of the runtime in which it is opened; false
-    /// by default.
+    /// Runs the session on a dedicated thread instead of the runtime in which it is opened.
     ///
     /// On a dedicated thread the session sends its heartbeats and detects a lost lock even while
     /// the caller blocks its runtime. The caller needs no runtime at all: see
@@ -251,8 +250,8 @@ impl<C> Config<C> {
     /// tenth of a second](crate::limits::CLOSE_ON_DROP_WAIT) for the server to close the session,
     /// so that a program that ends right afterwards leaves no lock behind. The cost is the thread,
     /// and a switch between threads for each reply.
-    pub fn dedicated_thread(mut self, is_dedicated: bool) -> Self {
-        self.dedicated_thread = is_dedicated;
+    pub fn dedicated_thread(mut self) -> Self {
+        self.dedicated_thread = true;
         self
     }
 

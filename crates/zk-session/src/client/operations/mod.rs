@@ -22,12 +22,14 @@ mod subtree;
 use std::borrow::Cow;
 
 use proto::{PathError, Request};
-use zk_session_core::{ErrorKind, Failure, Outcome, Reply, ReplyTo, RequestId, Session, WatchKind};
+use zk_session_core::{
+    ErrorKind, Failure, Operation, Outcome, Reply, ReplyTo, RequestId, Session, WatchKind,
+};
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
+pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_of};
 pub use self::nodes::{Children, Created, NodeData};
-pub(super) use self::nodes::{any, finish_create, is_name_of};
 
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
@@ -52,16 +54,9 @@ impl Client {
         Ok(self.full(path))
     }
 
-    /// Checks the path of a new node. The server appends digits to the name of a sequential node
-    /// before it checks the path.
-    pub(super) fn checked_new<'a>(
-        &self,
-        path: &'a str,
-        is_sequential: bool,
-    ) -> Result<Cow<'a, str>, Failure> {
-        if !is_sequential {
-            return self.checked(path);
-        }
+    /// Checks the path of a new sequential node. The server appends digits to the name before it
+    /// checks the path.
+    pub(super) fn checked_sequential<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
         proto::validate_sequential_path(path).map_err(invalid)?;
         Ok(match path {
             // The name of the node is only its number, which must not become part of the chroot's
@@ -89,17 +84,22 @@ fn invalid(error: PathError) -> Failure {
 impl Client {
     pub(super) fn ask<T>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: impl Into<String>,
         finish: Finish<T>,
     ) -> Ask<T> {
-        Ask { operation, path: path.into(), chroot_len: self.chroot.len(), finish }
+        Ask {
+            operation: operation.into(),
+            path: path.into(),
+            chroot_len: self.chroot.len(),
+            finish,
+        }
     }
 
     /// Sends the request that `request` makes of the path of a node.
     fn on_node<'a, T, R: Request>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: &'a str,
         decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
         request: impl FnOnce(Cow<'a, str>) -> R,
@@ -111,7 +111,7 @@ impl Client {
     /// As [`on_node`](Self::on_node), for a request that sets a watch of this kind.
     fn watch_node<'a, T, R: Request>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: &'a str,
         decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
         kind: WatchKind,
