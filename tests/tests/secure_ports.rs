@@ -39,7 +39,7 @@ fn config(to: &str) -> Config {
 }
 
 async fn connect(to: &str, tls: TlsBuilder) -> Result<Client, Error> {
-    config(to).connect_with(tls.build().unwrap()).await
+    config(to).connector(tls.build().unwrap()).connect().await
 }
 
 fn failure(connected: Result<Client, Error>) -> TlsFailure {
@@ -166,7 +166,7 @@ async fn plain_tls_and_unified_ports_are_told_apart() {
 
     let Some(plain) = zookeeper() else { return };
     let config = config(&plain.connect_string()).refused_timeout(Duration::ZERO);
-    let missing = failure(config.connect_with(trusting("ca.pem").build().unwrap()).await);
+    let missing = failure(config.connector(trusting("ca.pem").build().unwrap()).connect().await);
     assert_eq!(missing, TlsFailure::ClosedByServer);
 }
 
@@ -179,7 +179,7 @@ async fn guard_reports_loss_before_next_grant_over_tls() {
     let connect_to = async |at: usize| {
         let config = Config::new(&ensemble.server(at).connect_string()).unwrap();
         let config = config.session_timeout(Duration::from_secs(4));
-        config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap()
+        config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap()
     };
     let (holder, next) = (connect_to(follower).await, connect_to(leader).await);
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
@@ -226,7 +226,7 @@ async fn digest_md5_works_over_tls() {
     let settings = serving("server.pem", "none").sasl_user("alice", "sesame");
     let Some(server) = zookeeper_with(&settings) else { return };
     let config = config(&tls_port(&server)).sasl(DigestMd5::new("alice", "sesame"));
-    let client = config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap();
+    let client = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap();
     let known = client.who_am_i().await.unwrap();
     assert!(known.iter().any(|it| it.scheme == "sasl" && it.user == "alice"), "{known:?}");
 }

@@ -105,7 +105,7 @@ impl Door {
         let config = Config::new(&job.address)?.session_timeout(super::SESSION_TIMEOUT);
         Ok(match self {
             Self::Plain => config.connect().await?,
-            Self::Tls(tls) => config.connect_with(tls.clone()).await?,
+            Self::Tls(tls) => config.connector(tls.clone()).connect().await?,
         })
     }
 }

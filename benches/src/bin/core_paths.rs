@@ -177,7 +177,7 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = runtime.block_on(async {
         let config = Config::new("server:1")?.seed(1).session_timeout(Duration::from_secs(30));
-        Ok::<_, Failure>(config.connect_with(TestServer::in_memory()).await?)
+        Ok::<_, Failure>(config.connector(TestServer::in_memory()).connect().await?)
     })?;
     runtime.block_on(path(client.clone(), WARM_UP))?;
     let mut outcome = Ok(());

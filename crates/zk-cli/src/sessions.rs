@@ -156,8 +156,8 @@ impl Sessions {
                 let config = self.config.clone().connect_timeout(left);
                 let refused = if most == FOREVER { most } else { self.refused_timeout };
                 let config = config.refused_timeout(refused);
-                let connector = self.connector.clone();
-                let manager = SessionManager::connect_with(config, connector).await?;
+                let config = config.connector(self.connector.clone());
+                let manager = SessionManager::connect(config).await?;
                 self.manager.insert(manager).client()
             }
         };

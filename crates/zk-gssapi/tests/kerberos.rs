@@ -113,7 +113,7 @@ async fn canonical_name_is_found_below_tls_too() {
     let port = named_port(server.tls_address().unwrap().into()).await;
     let tls =
         Tls::builder().ca_file(certificate("ca.pem")).server_name("localhost").build().unwrap();
-    let client = config(&port).sasl(Kerberos::new()).connect_with(tls).await.unwrap();
+    let client = config(&port).sasl(Kerberos::new()).connector(tls).connect().await.unwrap();
     assert_eq!(identities(&client).await, ["alice@ZK.TEST"]);
 }
 

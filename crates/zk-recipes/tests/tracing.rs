@@ -86,7 +86,7 @@ impl Subscriber for Log {
 }
 
 async fn connect(server: &TestServer) -> Client {
-    Config::new("server-0:1").unwrap().connect_with(server.clone()).await.unwrap()
+    Config::new("server-0:1").unwrap().connector(server.clone()).connect().await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,10 +178,10 @@ async fn secrets_stay_out_of_spans_and_events() {
     let server = TestServer::in_memory_with(Settings::new().sasl_user("alice", "sesame"));
     let config = Config::new("server-0:1").unwrap().auth("digest", "bob:open-says-me");
     let config = config.sasl(DigestMd5::new("alice", "sesame"));
-    let client = config.clone().connect_with(server.clone()).await.unwrap();
+    let client = config.clone().connector(server.clone()).connect().await.unwrap();
     client.add_auth("digest", "carol:open-says-me").await.unwrap();
     let wrong = config.sasl(DigestMd5::new("alice", "wrong-sesame"));
-    assert!(wrong.connect_with(server).await.is_err());
+    assert!(wrong.connector(server).connect().await.is_err());
     log.assert_one(&["event ERROR", "authentication failed"]);
     for secret in ["sesame", "open-says-me"] {
         assert_eq!(log.with(&[secret]), [] as [String; 0]);

@@ -48,7 +48,7 @@ async fn billing_stops_when_its_session_expires() {
 
 /// Connects a client without a socket, which a paused clock requires.
 async fn connect(server: &TestServer) -> Client {
-    Config::new("server-0:1").unwrap().connect_with(server.clone()).await.unwrap()
+    Config::new("server-0:1").unwrap().connector(server.clone()).connect().await.unwrap()
 }
 // Up to here.
 

@@ -254,7 +254,7 @@ pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option
     };
     let hosts: Vec<_> = (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
     let config = Config::new(&hosts.join(",")).ok()?;
-    config.seed(u128::from(rng.draw())).open_through(network).ok()
+    config.seed(u128::from(rng.draw())).connector(network).open().ok()
 }
 
 fn name_of(action: Action) -> &'static str {

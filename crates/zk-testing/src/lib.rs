@@ -122,9 +122,26 @@
 //!
 //! let server = TestServer::ensemble(3);
 //! let config = Config::new("server-0:1,server-1:1,server-2:1")?;
-//! let client = config.connect_with(server.clone()).await?;
+//! let client = config.connector(server.clone()).connect().await?;
 //! server.expire(client.session_id());
 //! client.wait_for_end().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A test without async needs a runtime only for the servers. The session runs on its own thread:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_session::{Config, CreateMode};
+//! use zk_testing::TestServer;
+//!
+//! let runtime = tokio::runtime::Runtime::new()?;
+//! let server = runtime.block_on(async { TestServer::in_memory() });
+//! let config = Config::new("server-0:1")?.connector(server.clone());
+//! let (client, thread) = config.connect_blocking()?;
+//! thread.block_on(client.create("/a", b"", CreateMode::Persistent))?;
+//! assert!(server.with(|truth| truth.tree().contains("/a")));
 //! # Ok(())
 //! # }
 //! ```

@@ -1,7 +1,7 @@
 //! TLS for the ZooKeeper client of `zk-session`, on rustls.
 //!
 //! * [`Tls`] is a [`Connector`](zk_session::Connector): pass it to
-//!   [`Config::connect_with`](zk_session::Config::connect_with).
+//!   [`Config::connector`](zk_session::Config::connector).
 //! * [`TlsBuilder`] takes the certificates, as files that are read again for each connection, or as
 //!   texts.
 //!
@@ -26,7 +26,7 @@
 //! use zk_tls::Tls;
 //!
 //! let tls = Tls::builder().ca_file("/etc/zookeeper/ca.pem").build()?;
-//! let client = Config::new("zk1:2281")?.connect_with(tls).await?;
+//! let client = Config::new("zk1:2281")?.connector(tls).connect().await?;
 //! # drop(client); Ok(())
 //! # }
 //! ```

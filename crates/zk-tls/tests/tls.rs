@@ -50,7 +50,7 @@ async fn port(settings: &TlsSettings) -> (TestServer, TlsPort) {
 
 async fn connect(to: &str, tls: TlsBuilder) -> Result<Client, Error> {
     let config = Config::new(to)?.session_timeout(Duration::from_secs(10));
-    config.connect_timeout(Duration::from_secs(30)).connect_with(tls.build().unwrap()).await
+    config.connect_timeout(Duration::from_secs(30)).connector(tls.build().unwrap()).connect().await
 }
 
 fn failure(connected: Result<Client, Error>) -> TlsFailure {
@@ -209,7 +209,7 @@ async fn plain_and_tls_ports_are_told_apart() {
     let server = TestServer::start().await.unwrap();
     let plain = server.connect_string();
     let config = Config::new(&plain).unwrap().refused_timeout(Duration::ZERO);
-    let connected = config.connect_with(trusting("ca.pem").build().unwrap()).await;
+    let connected = config.connector(trusting("ca.pem").build().unwrap()).connect().await;
     let expected = DisconnectReason::Tls(TlsFailure::ClosedByServer);
     assert_eq!(*connected.unwrap_err().kind(), ErrorKind::NoSession(expected));
     let port = TlsPort::listen(&server, 0, &settings("server.pem")).await.unwrap();
@@ -282,12 +282,12 @@ async fn ca_file_is_read_for_each_connection() {
     let tls = Tls::builder().ca_file(&ca).build().unwrap();
     let config = Config::new(&port.address().to_string()).unwrap();
     let config = config.connect_timeout(Duration::from_secs(30));
-    assert!(config.clone().connect_with(tls.clone()).await.is_ok());
+    assert!(config.clone().connector(tls.clone()).connect().await.is_ok());
     fs::write(&ca, pem("other-ca.pem")).unwrap();
-    let error = config.clone().connect_with(tls.clone()).await;
+    let error = config.clone().connector(tls.clone()).connect().await;
     assert_eq!(failure(error), TlsFailure::UnknownIssuer);
     fs::remove_file(&ca).unwrap();
-    let error = config.connect_with(tls).await;
+    let error = config.connector(tls).connect().await;
     assert_missing(&failure(error), ca.to_str().unwrap());
 }
 
@@ -325,7 +325,7 @@ async fn read_only_session_finds_a_writable_server_over_tls() {
     server.make_read_only(1);
     let config = Config::new(&read_only.address().to_string()).unwrap().allow_read_only();
     let tls = trusting("ca.pem").build().unwrap();
-    let client = config.connect_with(tls).await.unwrap();
+    let client = config.connector(tls).connect().await.unwrap();
     assert!(client.is_read_only());
     let mut events = client.events();
     let both = format!("{},{}", read_only.address(), writable.address());
@@ -366,7 +366,7 @@ async fn ping_overtakes_bulk_data_over_tls() {
         stream
     };
     let config = Config::new("127.0.0.1").unwrap().session_timeout(Duration::from_secs(10));
-    let (client, mut server) = tokio::join!(config.connect_with(tls), server);
+    let (client, mut server) = tokio::join!(config.connector(tls).connect(), server);
     let client = client.unwrap();
     for _ in 0..WRITES {
         let client = client.clone();
@@ -501,7 +501,7 @@ async fn lying_peers_are_refused_with_their_own_words() {
     // The alert internal_error.
     let to = liar(&[0x15, 3, 3, 0, 2, 2, 80]).await.to_string();
     let config = Config::new(&to).unwrap().refused_timeout(Duration::ZERO);
-    let error = config.connect_with(trusting("ca.pem").build().unwrap()).await.unwrap_err();
+    let error = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap_err();
     assert!(error.to_string().contains("the alert InternalError"), "{error}");
 }
 

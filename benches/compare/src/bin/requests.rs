@@ -72,7 +72,7 @@ async fn compare(address: String) -> Result<(), Failure> {
     let connector = zookeeper_client::Client::connector().with_session_timeout(timeout);
     let other = connector.connect(&address).await?;
     let memory = Config::new("memory:1")?.session_timeout(timeout);
-    let memory = memory.connect_with(TestServer::in_memory()).await?;
+    let memory = memory.connector(TestServer::in_memory()).connect().await?;
     println!(
         "{:>7} {:<24} {:>11} {:>9} {:>12} {:>10} {:>10}",
         "window", "client", "requests/s", "of raw", "CPU/request", "p50", "p99"

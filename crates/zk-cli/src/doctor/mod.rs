@@ -149,7 +149,8 @@ async fn examine(
     let config = config
         .connect_timeout(door.retry.unwrap_or(CONNECT_LIMIT))
         .refused_timeout(door.retry.unwrap_or_default());
-    let client = match config.connect_with(ServerConnector::new(door.tls.clone())?).await {
+    let connector = ServerConnector::new(door.tls.clone())?;
+    let client = match config.connector(connector).connect().await {
         Ok(client) => client,
         Err(error) => {
             let text = match words::is_serving(door, host).await {

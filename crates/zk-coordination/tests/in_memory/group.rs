@@ -349,7 +349,7 @@ async fn too_many_members_to_watch_are_an_error() {
         others.create(&format!("/g/{n}"), b"", CreateMode::Ephemeral).await.unwrap();
     }
     let config = config(1).watches_max(5);
-    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let error = Group::open(&sessions, "/g").await.unwrap_err();
     assert!(error.to_string().contains("watches"), "{error}");
     // reason: virtual time, in which the session removes the watches

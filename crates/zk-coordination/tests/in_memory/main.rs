@@ -38,17 +38,17 @@ pub(crate) fn config(seed: u128) -> Config {
 }
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
-    config(seed).connect_with(server.clone()).await.unwrap()
+    config(seed).connector(server.clone()).connect().await.unwrap()
 }
 
 /// Opens a session that may use every server of an ensemble of three.
 pub(crate) async fn client_of_three(server: &TestServer, seed: u128) -> Client {
     let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap();
-    config.session_timeout(T).seed(seed).connect_with(server.clone()).await.unwrap()
+    config.session_timeout(T).seed(seed).connector(server.clone()).connect().await.unwrap()
 }
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+    SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
 }
 
 /// Lets all tasks run until they wait for time to pass.

@@ -58,7 +58,7 @@ pub(crate) async fn sessions_of_all(server: &TestServer, seed: u128) -> SessionM
     let hosts: Vec<String> = (0..server.servers()).map(|it| format!("server-{it}:1")).collect();
     let config = zk_coordination::session::Config::new(&hosts.join(",")).unwrap();
     let config = config.session_timeout(T).seed(seed);
-    SessionManager::connect_with(config, server.clone()).await.unwrap()
+    SessionManager::connect(config.connector(server.clone())).await.unwrap()
 }
 
 /// Cuts all clients off for a time.
@@ -570,7 +570,7 @@ async fn persistent_node_is_adopted_and_deleted_at_the_end() {
 async fn unwatched_node_is_created_again() {
     let server = TestServer::in_memory();
     let config = config(1).watches_max(0);
-    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let operator = client(&server, 2).await;
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
     expect_present(&server, &sessions, &node).await;

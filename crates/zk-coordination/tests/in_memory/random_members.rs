@@ -38,7 +38,8 @@ struct Process {
 impl Process {
     async fn start(server: &TestServer, number: usize, run: u64) -> Self {
         let seed = (u128::from(run) << 32) + number as u128;
-        let sessions = SessionManager::connect_with(config(seed), server.clone()).await.unwrap();
+        let sessions =
+            SessionManager::connect(config(seed).connector(server.clone())).await.unwrap();
         let id = format!("m{}", number.min(PROCESSES - 2)); // the last two share an id
         let payload = format!("{number} at the start");
         let member = GroupMember::join(&sessions, GROUP, &id, payload.clone()).unwrap();
@@ -209,7 +210,7 @@ async fn members_equal_live_processes_after_random_faults() {
     let mut replacements = 0;
     for seed in 0..seeds() {
         let server = TestServer::in_memory_with(Settings::new().servers(SERVERS).seed(seed));
-        let operator = config(999).connect_with(server.clone()).await.unwrap();
+        let operator = config(999).connector(server.clone()).connect().await.unwrap();
         let seen = observe(&server, &operator);
         let mut processes = Vec::new();
         for number in 0..PROCESSES {

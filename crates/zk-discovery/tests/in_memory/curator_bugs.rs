@@ -95,7 +95,7 @@ async fn curator_175_program_may_start_before_the_ensemble() {
     let server = TestServer::in_memory();
     server.refuse_connects(0);
     let config: Config = config(1).connect_timeout(20 * T);
-    let connecting = tokio::spawn(SessionManager::connect_with(config, server.clone()));
+    let connecting = tokio::spawn(SessionManager::connect(config.connector(server.clone())));
     // reason: virtual time, for which the ensemble is down
     tokio::time::sleep(10 * T).await;
     server.accept_connects(0);

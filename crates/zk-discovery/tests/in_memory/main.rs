@@ -31,11 +31,11 @@ pub(crate) fn config(seed: u128) -> Config {
 }
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
-    config(seed).connect_with(server.clone()).await.unwrap()
+    config(seed).connector(server.clone()).connect().await.unwrap()
 }
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+    SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
 }
 
 pub(crate) async fn discovery(server: &TestServer, seed: u128) -> Discovery {

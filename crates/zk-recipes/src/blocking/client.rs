@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::Future;
 
 use zk_session::{
-    Children, Config, CreateMode, Created, DedicatedThread, Error, NodeData, SessionEnd, Stat,
+    Children, Config, Connector, CreateMode, Created, DedicatedThread, Error, NodeData, SessionEnd,
+    Stat,
 };
 
 /// A blocking client of a session on a dedicated thread. Cheap to clone. The session closes when
@@ -44,14 +45,15 @@ impl Client {
         Self::connect_with(Config::new(connect_string)?)
     }
 
-    /// Opens a session with this configuration and waits until it is connected.
+    /// Opens a session with this configuration and waits until it is connected. The configuration
+    /// chooses the transport; see [`Config::connector`].
     ///
     /// # Errors
     /// As [`Config::connect`].
     ///
     /// # Panics
     /// Panics in a task of a runtime.
-    pub fn connect_with(config: Config) -> Result<Self, Error> {
+    pub fn connect_with<C: Connector>(config: Config<C>) -> Result<Self, Error> {
         let (client, thread) = config.connect_blocking()?;
         Ok(Self::of(client, thread))
     }

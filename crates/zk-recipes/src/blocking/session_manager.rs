@@ -1,6 +1,6 @@
 //! A sequence of sessions, for programs without async.
 
-use zk_session::{Config, DedicatedThread, Error};
+use zk_session::{Config, Connector, DedicatedThread, Error};
 
 use super::client::Client;
 
@@ -12,7 +12,7 @@ use super::client::Client;
 /// use zk_recipes::session::{Config, RetryOn};
 ///
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let sessions = SessionManager::connect_with(Config::new("zk1:2181,zk2:2181,zk3:2181")?)?;
+/// let sessions = SessionManager::connect(Config::new("zk1:2181,zk2:2181,zk3:2181")?)?;
 /// loop {
 ///     let client = sessions.open_client()?; // waits for the next session after an expiry
 ///     match Mutex::new(&client, "/locks/stock")?.acquire() {
@@ -37,7 +37,7 @@ impl SessionManager {
     ///
     /// # Panics
     /// Panics in a task of a runtime, as all blocking calls do.
-    pub fn connect_with(config: Config) -> Result<Self, Error> {
+    pub fn connect<C: Connector + Clone>(config: Config<C>) -> Result<Self, Error> {
         let (manager, thread) = zk_session::SessionManager::connect_blocking(config)?;
         Ok(Self { manager, thread })
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use zk_recipes::blocking::{
     Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
-use zk_recipes::session::{CreateMode, SessionEnd};
+use zk_recipes::session::{Config, CreateMode, SessionEnd};
 use zk_recipes::{LocalQueueLimits, LossReason};
+use zk_testing::TestServer;
 
 use crate::children;
 use crate::program_exit::{config_of, server_on_a_thread, wait_until};
@@ -151,7 +152,7 @@ fn blocking_guard_that_is_dropped_is_released_at_once() {
 #[test]
 fn blocking_manager_opens_the_next_session() {
     let server = server_on_a_thread();
-    let sessions = SessionManager::connect_with(config_of(&server)).unwrap();
+    let sessions = SessionManager::connect(config_of(&server)).unwrap();
     for _ in 0..3 {
         let client = sessions.open_client().unwrap();
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
@@ -162,4 +163,21 @@ fn blocking_manager_opens_the_next_session() {
     sessions.close();
     sessions.open_client().unwrap_err();
     wait_until("the session is closed", || server.with(|it| it.sessions().count()) == 0);
+}
+
+#[test]
+fn blocking_api_reaches_a_server_in_memory() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(async { TestServer::in_memory() });
+    let config = || Config::new("server-0:1").unwrap().connector(server.clone());
+
+    let client = Client::connect_with(config()).unwrap();
+    client.create("/n", b"", CreateMode::Persistent).unwrap();
+    assert!(server.with(|it| it.tree().contains("/n")));
+
+    let sessions = SessionManager::connect(config()).unwrap();
+    let first = sessions.client();
+    server.expire(first.as_async().session_id());
+    assert_eq!(first.wait_for_end(), SessionEnd::Expired);
+    sessions.open_client().unwrap().exists("/n").unwrap().unwrap();
 }

@@ -112,7 +112,7 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     settle().await;
     let gate = Steps::default();
     let stepped = Stepped { server: server.clone(), steps: gate.clone() };
-    let client = config(3).connect_with(stepped).await.unwrap();
+    let client = config(3).connector(stepped).connect().await.unwrap();
     let lost = match trouble {
         Trouble::AnswerLost(op) => {
             Some(server.on(op).session(client.session_id()).apply_then_drop_reply())

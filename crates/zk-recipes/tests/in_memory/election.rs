@@ -17,7 +17,7 @@ use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Zxid};
 use crate::{T, children, client, config, settle, settle_node_watches};
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+    SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
 }
 
 /// Returns the handle of a candidate with a session of its own.
@@ -203,7 +203,7 @@ async fn work_leads_again_on_the_next_session() {
 async fn work_is_dropped_before_another_candidate_leads() {
     let server = TestServer::ensemble(3);
     let follower = Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
-    let cut_off = SessionManager::connect_with(follower, server.clone()).await.unwrap();
+    let cut_off = SessionManager::connect(follower.connector(server.clone())).await.unwrap();
     let cut_off = Election::new(&cut_off, "/e", "cut off").unwrap();
     let is_dropped = Arc::new(AtomicBool::new(false));
     let dropped = SetOnDrop(Arc::clone(&is_dropped));
@@ -428,7 +428,7 @@ async fn rejected_resignation_ends_lead_with_the_error() {
 async fn unanswered_resignation_does_not_end_lead() {
     let server = TestServer::in_memory();
     let hosts = config(1).request_timeout(Duration::from_millis(100));
-    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(hosts.connector(server.clone())).await.unwrap();
     let election = Election::new(&sessions, "/e", "c1").unwrap();
     server.on(Op::Delete).delay(Duration::from_secs(1));
     let had_a_term = AtomicBool::new(false);
@@ -470,7 +470,7 @@ async fn candidate_resigns_at_once_during_the_pause() {
         let hosts = hosts.session_timeout(T).seed(1).allow_read_only();
         server.refuse_connects(0);
         server.make_read_only(1);
-        let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+        let sessions = SessionManager::connect(hosts.connector(server.clone())).await.unwrap();
         let mut candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
         let mut states = candidacy.subscribe();
         let is_rejected = |it: &Leadership| {

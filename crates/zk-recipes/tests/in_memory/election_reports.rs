@@ -77,14 +77,16 @@ impl Watched {
 /// Returns the handle of a candidate that uses one server of an ensemble.
 async fn candidate_at(server: &TestServer, number: u128) -> Election {
     let config = Config::new(&format!("server-{number}:1")).unwrap().session_timeout(T);
-    let sessions = SessionManager::connect_with(config.seed(number), server.clone()).await.unwrap();
+    let sessions =
+        SessionManager::connect(config.seed(number).connector(server.clone())).await.unwrap();
     Election::new(&sessions, "/e", format!("c{number}")).unwrap()
 }
 
 /// Returns the handle of a candidate that uses all three servers of an ensemble.
 async fn candidate_anywhere(server: &TestServer, seed: u128) -> Election {
     let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap().session_timeout(T);
-    let sessions = SessionManager::connect_with(config.seed(seed), server.clone()).await.unwrap();
+    let sessions =
+        SessionManager::connect(config.seed(seed).connector(server.clone())).await.unwrap();
     Election::new(&sessions, "/e", format!("c{seed}")).unwrap()
 }
 
@@ -275,7 +277,7 @@ async fn is_cancelled_after(steps: usize, is_background: bool) -> bool {
     let server = TestServer::in_memory();
     let gate = Steps::default();
     let stepped = Stepped { server: server.clone(), steps: gate.clone() };
-    let sessions = SessionManager::connect_with(config(1), stepped).await.unwrap();
+    let sessions = SessionManager::connect(config(1).connector(stepped)).await.unwrap();
     let election = Election::selector(&sessions, "/e", "cancelled").unwrap();
     gate.allow(steps);
     let leads = Arc::new(AtomicBool::new(false));

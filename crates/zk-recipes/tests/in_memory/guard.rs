@@ -77,7 +77,7 @@ async fn lost_returns_released_when_the_guard_is_released() {
 #[tokio::test(start_paused = true)]
 async fn lost_returns_on_time_while_the_driver_is_blocked() {
     let server = TestServer::in_memory();
-    let (client, driver) = config(1).into_parts(server.clone());
+    let (client, driver) = config(1).connector(server.clone()).into_parts();
     let stands_still = Arc::new(AtomicBool::new(false));
     let gate = stands_still.clone();
     let mut driver = Box::pin(driver);

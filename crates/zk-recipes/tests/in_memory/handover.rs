@@ -51,7 +51,7 @@ async fn lock_on_cut_follower_is_lost_before_leader_deletes_node() {
     let settings = Settings::new().servers(3).sync_limit(20);
     let server = TestServer::in_memory_with(settings);
     let config = Config::new("server-1:1").unwrap().session_timeout(T);
-    let client = config.connect_with(server.clone()).await.unwrap();
+    let client = config.connector(server.clone()).connect().await.unwrap();
     let guard = Mutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
     let node = guard.node().to_owned();
     server.cut_from_leader(1);

@@ -103,7 +103,7 @@ pub(crate) fn config(seed: u128) -> Config {
 }
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
-    config(seed).connect_with(server.clone()).await.unwrap()
+    config(seed).connector(server.clone()).connect().await.unwrap()
 }
 
 /// Returns the names of a node's children, sorted by the text after their last hyphen.

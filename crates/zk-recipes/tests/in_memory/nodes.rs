@@ -154,7 +154,7 @@ async fn acl_excludes_clients_without_the_secret() {
     let server = TestServer::in_memory();
     let known = async |seed| {
         let config = config(seed).auth("digest", "ours:secret");
-        config.connect_with(server.clone()).await.unwrap()
+        config.connector(server.clone()).connect().await.unwrap()
     };
     let (one, other, stranger) = (known(1).await, known(2).await, client(&server, 3).await);
     let list = vec![Acl::digest(Perms::ALL, "ours", "secret")];

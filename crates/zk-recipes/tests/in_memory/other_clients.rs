@@ -253,7 +253,8 @@ async fn a7_failed_unlock_errors_and_short_timeout_keeps_connection() {
     let server = TestServer::in_memory();
     let client = config(1)
         .session_timeout(Duration::from_millis(900))
-        .connect_with(server.clone())
+        .connector(server.clone())
+        .connect()
         .await
         .unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();

@@ -84,7 +84,7 @@ async fn work_runs_outside_the_runtime_after_an_expiry_in_the_queue() {
     let server = TestServer::in_memory();
     let other = client(&server, 2).await;
     let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
-    let sessions = SessionManager::connect_with(config(1), server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config(1).connector(server.clone())).await.unwrap();
     let first = sessions.client().session_id();
     let working = tokio::spawn(on_thread(move || {
         block_on(run_whenever_held(
@@ -148,7 +148,7 @@ async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
     let timeout = Duration::from_millis(400);
     let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
     let config = config(1).session_timeout(timeout);
-    let client = config.connect_with(server.clone()).await.unwrap();
+    let client = config.connector(server.clone()).connect().await.unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
     server.stall(0);
     let waiting = tokio::spawn(on_thread(move || block_on(guard.lost())));

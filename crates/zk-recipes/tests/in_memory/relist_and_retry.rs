@@ -196,7 +196,7 @@ async fn changed_ignores_an_older_value_of_a_lagging_server() {
     let server = TestServer::ensemble(2);
     let other = client(&server, 1).await;
     let config = Config::new("server-1:1").unwrap().session_timeout(T).seed(2);
-    let one = config.connect_with(server.clone()).await.unwrap();
+    let one = config.connector(server.clone()).connect().await.unwrap();
     let written = SharedValue::new(&other, "/v", &b"0"[..]).unwrap();
     written.set(&b"1"[..]).await.unwrap();
     settle().await;

@@ -15,7 +15,7 @@ use zk_testing::{Op, TestServer};
 use crate::{T, children, client, config, settle};
 
 async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect_with(config(seed), server.clone()).await.unwrap()
+    SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
 }
 
 /// Outcome of work that never finishes.
@@ -100,7 +100,7 @@ async fn work_is_dropped_before_another_can_hold_the_lock() {
     let server = TestServer::ensemble(3);
     let other = client(&server, 2).await; // at the leader
     let follower = Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
-    let sessions = SessionManager::connect_with(follower, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(follower.connector(server.clone())).await.unwrap();
     let (mut holders, interruptions, _running) = run(sessions);
     let held = holders.recv().await.unwrap();
     server.stall(1);

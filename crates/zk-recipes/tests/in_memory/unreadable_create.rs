@@ -68,7 +68,7 @@ async fn misnamed_create_fails_and_leaves_no_node() {
     let server = TestServer::in_memory();
     let is_on = Arc::new(AtomicBool::new(false));
     let connector = Misnaming { server: server.clone(), is_on: is_on.clone() };
-    let client = config(1).connect_with(connector).await.unwrap();
+    let client = config(1).connector(connector).connect().await.unwrap();
     let mutex = Mutex::new(&client, "/m").unwrap();
     let lock = RwLock::new(&client, "/rw").unwrap();
     let permits = Semaphore::new(&client, "/s", 1).unwrap();

@@ -97,7 +97,7 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
         let one = client(&server, 1).await;
         let steps = Steps::default();
         let connector = Stepped { server: server.clone(), steps: steps.clone() };
-        let other = config(2).connect_with(connector).await.unwrap();
+        let other = config(2).connector(connector).connect().await.unwrap();
         let (held, [deleted, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);

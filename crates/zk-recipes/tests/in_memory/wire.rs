@@ -69,7 +69,7 @@ pub(crate) async fn recorded_client(server: &TestServer, seed: u128) -> (Client,
 pub(crate) async fn recorded(config: Config, server: &TestServer) -> (Client, Record) {
     let record = Record::default();
     let connector = Recorded { server: server.clone(), record: record.clone() };
-    let client = config.connect_with(connector).await.unwrap();
+    let client = config.connector(connector).connect().await.unwrap();
     client.events_have_zxids().await;
     record.take();
     (client, record)

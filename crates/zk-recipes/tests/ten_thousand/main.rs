@@ -156,10 +156,11 @@ impl World {
         let (locks, holder) = runtime.block_on(async {
             let server = TestServer::in_memory();
             let config = |seed| Config::new("server:1").unwrap().seed(seed);
-            let (client, driver) = config(1).into_parts(Counted::new(&server, &traffic));
+            let (client, driver) =
+                config(1).connector(Counted::new(&server, &traffic)).into_parts();
             tokio::spawn(driver_polls.counted(driver));
             let uncounted = Counted::new(&server, &Traffic::default());
-            let holder = config(2).connect_with(uncounted).await.unwrap();
+            let holder = config(2).connector(uncounted).connect().await.unwrap();
             (Handles::new(&client), Handles::new(&holder))
         });
         let waiters = Vec::with_capacity(WAITERS);

@@ -13,7 +13,7 @@ use zk_session_core::{DisconnectReason, Error, ErrorKind, SaslFailure, SessionEn
 
 use super::reservation::Reservations;
 use super::{Client, Config, Reservation, RetryPolicy};
-use crate::driver::{Connector, DedicatedThread, DriverThread, Tcp, now};
+use crate::driver::{Connector, DedicatedThread, DriverThread, now};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, SASL_CLOSES_MAX};
 
 /// Holds the current session, and opens the next session when the current one has expired.
@@ -167,7 +167,7 @@ impl SessionChanges {
 }
 
 impl SessionManager {
-    /// Opens the first session over TCP and waits until it is open.
+    /// Opens the first session and waits until it is open. The connector is cloned for each session.
     ///
     /// # Errors
     /// Returns the errors of [`Config::connect`]. The first session is not retried for longer than
@@ -175,21 +175,9 @@ impl SessionManager {
     ///
     /// # Cancel safety
     /// As [`Config::connect`].
-    pub async fn connect(config: Config) -> Result<Self, Error> {
-        Self::connect_with(config, Tcp).await
-    }
-
-    /// Opens the first session over the connections of the given connector; otherwise like
-    /// [`connect`](Self::connect). The connector is cloned for each session.
-    ///
-    /// # Errors
-    /// Returns the errors of [`connect`](Self::connect).
-    pub async fn connect_with<C>(config: Config, connector: C) -> Result<Self, Error>
-    where
-        C: Connector + Clone + Sync,
-    {
+    pub async fn connect<C: Connector + Clone>(config: Config<C>) -> Result<Self, Error> {
         let thread = config.thread()?;
-        Self::connect_on(config, thread, connector).await
+        Self::connect_on(config, thread).await
     }
 
     /// Opens the first session on a [dedicated thread](Config::dedicated_thread), and blocks the
@@ -201,28 +189,26 @@ impl SessionManager {
     ///
     /// # Panics
     /// In a task, or in the `block_on` of a runtime.
-    pub fn connect_blocking(config: Config) -> Result<(Self, DedicatedThread), Error> {
+    pub fn connect_blocking<C: Connector + Clone>(
+        config: Config<C>,
+    ) -> Result<(Self, DedicatedThread), Error> {
         let thread = DriverThread::start().map_err(Error::no_thread)?;
-        let manager = thread.block_on(Self::connect_on(config, Some(thread.clone()), Tcp))?;
+        let manager = thread.block_on(Self::connect_on(config, Some(thread.clone())))?;
         Ok((manager, DedicatedThread::new(&thread)))
     }
 
-    async fn connect_on<C>(
-        config: Config,
+    async fn connect_on<C: Connector + Clone>(
+        config: Config<C>,
         thread: Option<Arc<DriverThread>>,
-        connector: C,
-    ) -> Result<Self, Error>
-    where
-        C: Connector + Clone + Sync,
-    {
-        let client = config.clone().connect_on(thread.clone(), connector.clone()).await?;
+    ) -> Result<Self, Error> {
+        let client = config.clone().connect_on(thread.clone()).await?;
         let inner = Arc::new(Inner {
             current: watch::Sender::new(Current { client, stopped: None }),
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
             reservations: Arc::default(),
         });
-        let opener = Opener::new(config, connector, thread.clone());
+        let opener = Opener::new(config, thread.clone());
         let task = renew(StopOnDrop(Arc::downgrade(&inner)), opener);
         let task = match thread {
             Some(thread) => thread.spawn(task),
@@ -379,8 +365,7 @@ impl Drop for StopOnDrop {
 
 /// Opens the next session.
 struct Opener<C> {
-    config: Config,
-    connector: C,
+    config: Config<C>,
     thread: Option<Arc<DriverThread>>,
     /// Number of sessions so far. Each session has another seed.
     opened: u32,
@@ -391,8 +376,8 @@ struct Opener<C> {
 }
 
 impl<C: Connector + Clone> Opener<C> {
-    fn new(config: Config, connector: C, thread: Option<Arc<DriverThread>>) -> Self {
-        Self { config, connector, thread, opened: 1, opened_at: now(), short: 0 }
+    fn new(config: Config<C>, thread: Option<Arc<DriverThread>>) -> Self {
+        Self { config, thread, opened: 1, opened_at: now(), short: 0 }
     }
 
     /// Retries until the policy ends.
@@ -438,6 +423,6 @@ impl<C: Connector + Clone> Opener<C> {
         let servers = last.shared.lock().servers();
         let config = self.config.for_next(self.opened, servers, left);
         self.opened = self.opened.wrapping_add(1);
-        config.connect_on(self.thread.clone(), self.connector.clone()).await
+        config.connect_on(self.thread.clone()).await
     }
 }

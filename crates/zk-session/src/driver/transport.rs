@@ -15,7 +15,7 @@ use zk_session_core::{Host, TlsFailure, Transport};
 
 use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 
-/// Opens connections to servers.
+/// Opens connections to servers. [`Config::connector`](crate::Config::connector) takes it.
 ///
 /// The future is dropped when the attempt takes too long; it must then leave nothing behind. The
 /// connector also resolves the name, at every attempt, so that a server with a new address is found

@@ -70,7 +70,7 @@ impl Ensemble {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        self.config("a").connect_with(self.clone()).await.unwrap()
+        self.config("a").connector(self.clone()).connect().await.unwrap()
     }
 
     pub(crate) fn ops(&self) -> Vec<OpCode> {

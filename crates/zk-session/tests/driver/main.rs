@@ -157,7 +157,7 @@ async fn connect_fails_when_its_timeout_has_passed() {
     let ensemble = Ensemble::new();
     let attempt = |ensemble: &Ensemble| {
         let config = ensemble.config("a,b").connect_timeout(Duration::from_secs(7));
-        config.connect_with(ensemble.clone())
+        config.connector(ensemble.clone()).connect()
     };
     ensemble.state().refuses = true;
     let began = now();
@@ -180,7 +180,7 @@ async fn connect_fails_when_its_timeout_has_passed() {
 async fn request_waits_for_a_server_that_starts_late() {
     let ensemble = Ensemble::new();
     ensemble.state().refuses = true;
-    let client = ensemble.config("a,b,c").open_through(ensemble.clone()).unwrap();
+    let client = ensemble.config("a,b,c").connector(ensemble.clone()).open().unwrap();
     let waiting = client.get_data("/n");
     ensemble.until(|state| state.connections > 10).await;
     assert!(!client.is_connected());
@@ -195,7 +195,7 @@ async fn request_waits_for_a_server_that_starts_late() {
 async fn pending_dropped_before_connect_is_never_sent() {
     let ensemble = Ensemble::new();
     ensemble.state().hangs = true;
-    let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
+    let client = ensemble.config("a").connector(ensemble.clone()).open().unwrap();
     drop(client.create("/n/dropped", b"", CreateMode::Persistent));
     let kept = client.create("/n/kept", b"", CreateMode::Persistent);
     ensemble.until(|state| state.connections > 0).await;
@@ -234,7 +234,7 @@ async fn dropped_connect_closes_its_session() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a").auth("digest", "user:password");
     ensemble.state().unanswered.insert(OpCode::Auth.code());
-    let connect = config.connect_with(ensemble.clone());
+    let connect = config.connector(ensemble.clone()).connect();
     let error = tokio::time::timeout(Duration::from_secs(1), connect).await;
     assert!(error.is_err(), "the credentials are not answered");
     ensemble.until(|state| state.is_closed()).await;
@@ -246,7 +246,7 @@ async fn connect_fails_when_credentials_are_rejected() {
     let ensemble = Ensemble::new();
     ensemble.state().refuses_auth = true;
     let config = ensemble.config("a").auth("digest", "user:wrong");
-    let error = config.connect_with(ensemble.clone()).await.unwrap_err();
+    let error = config.connector(ensemble.clone()).connect().await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
     assert!(!format!("{error:?} {error}").contains("wrong"));
     assert_eq!(ensemble.state().connections, 1);
@@ -304,7 +304,7 @@ async fn invalid_path_is_rejected_without_a_request() {
     for connect_string in ["a", "a/app"] {
         let ensemble = Ensemble::new();
         let config = ensemble.config(connect_string);
-        let client = config.connect_with(ensemble.clone()).await.unwrap();
+        let client = config.connector(ensemble.clone()).connect().await.unwrap();
         for path in ["le", "", "/a/", "//", "/a//b", "/.", "/a/../b", "/\0"] {
             let errors = [
                 client.delete(path, None).await.unwrap_err(),

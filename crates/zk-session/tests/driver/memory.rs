@@ -92,7 +92,8 @@ fn idle_session_memory_is_bounded_after_a_burst() {
         for seed in 0..SESSIONS {
             let config =
                 Config::new("a").unwrap().session_timeout(T).seed(seed.try_into().unwrap());
-            let client = runtime.block_on(config.connect_with(Echoes(data.clone()))).unwrap();
+            let client =
+                runtime.block_on(config.connector(Echoes(data.clone())).connect()).unwrap();
             runtime.block_on(async {
                 let written: Vec<_> = (0..4).map(|_| client.set_data("/n", &data, None)).collect();
                 for answer in written {
@@ -121,8 +122,9 @@ fn small_node_data_does_not_keep_the_read_buffer() {
         .build()
         .unwrap();
     let config = Config::new("a").unwrap().session_timeout(T).seed(1);
-    let client =
-        runtime.block_on(config.connect_with(Echoes(Bytes::from_static(b"0123456789")))).unwrap();
+    let client = runtime
+        .block_on(config.connector(Echoes(Bytes::from_static(b"0123456789"))).connect())
+        .unwrap();
     runtime.block_on(client.set_data("/n", b"0123456789", None)).unwrap();
     let mut kept = Vec::with_capacity(KEPT.try_into().unwrap());
     let held = measure(|| {

@@ -147,14 +147,14 @@ async fn unknown_host_name_is_skipped() {
     for seed in 0..10 {
         let network = Named::new(&Ensemble::new());
         let config = Config::new("unknown-1,unknown-2,good").unwrap().session_timeout(T).seed(seed);
-        let client = config.connect_with(network.clone()).await.unwrap();
+        let client = config.connector(network.clone()).connect().await.unwrap();
         assert!(client.exists("/n").await.unwrap().is_some());
         assert_eq!(client.stats().connected_to.unwrap().name(), "good");
         client.close().await;
     }
     let network = Named::new(&Ensemble::new());
     let config = Config::new("unknown").unwrap().connect_timeout(T);
-    let error = config.connect_with(network).await.unwrap_err();
+    let error = config.connector(network).connect().await.unwrap_err();
     let cause = DisconnectReason::Unreachable(io::ErrorKind::NotFound);
     assert_eq!(*error.kind(), ErrorKind::NoSession(cause));
     assert!(error.to_string().contains("cannot resolve the name"), "{error}");
@@ -166,7 +166,7 @@ async fn failed_attempts_leave_no_stream_open() {
     let network = Named::new(&Ensemble::new());
     let hosts = "unknown,refuses,hangs,silent,closes";
     let config = Config::new(hosts).unwrap().session_timeout(T).seed(3);
-    let client = config.open_through(network.clone()).unwrap();
+    let client = config.connector(network.clone()).open().unwrap();
     let tried = || network.tried.lock().unwrap().len();
     let many = async {
         while tried() < 200 {
@@ -191,7 +191,7 @@ async fn operations_succeed_over_a_stream_with_a_tiny_buffer() {
     for room in [1, 3, 50] {
         let network = Named { room, ..Named::new(&Ensemble::new()) };
         let config = Config::new("good").unwrap().session_timeout(T).seed(3);
-        let client = config.connect_with(network.clone()).await.unwrap();
+        let client = config.connector(network.clone()).connect().await.unwrap();
         converse(&client, &network.ensemble).await;
         let data = vec![9; 2_000];
         let many: Vec<_> = (0..5).map(|_| client.set_data("/n", &data, None)).collect();
@@ -223,7 +223,7 @@ async fn operations_succeed_over_a_stream_with_a_tiny_buffer() {
 async fn bulk_writes_arrive_in_order_with_true_outcomes() {
     let network = Named { room: 10_000, ..Named::new(&Ensemble::new()) };
     let config = Config::new("good").unwrap().session_timeout(T).seed(3);
-    let client = config.connect_with(network.clone()).await.unwrap();
+    let client = config.connector(network.clone()).connect().await.unwrap();
     let claim = client.claim_lease();
     claim.renew().await.unwrap();
     let term = claim.bind().unwrap();
@@ -277,7 +277,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
         let network = Named::new(&Ensemble::new());
         let began = now();
         let config = Config::new(hosts).unwrap();
-        let error = config.connect_with(network.clone()).await.unwrap_err();
+        let error = config.connector(network.clone()).connect().await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NoSession(DisconnectReason::NotZooKeeper(_))));
         assert!(error.to_string().contains(says), "{error}");
         assert_eq!((error.origin(), error.retry_on()), (ErrorOrigin::Peer, RetryOn::Never));
@@ -292,7 +292,7 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
 async fn connect_waits_for_server_with_port_unification() {
     let network = Named::new(&Ensemble::new());
     let began = now();
-    let error = Config::new("both").unwrap().connect_with(network).await.unwrap_err();
+    let error = Config::new("both").unwrap().connector(network).connect().await.unwrap_err();
     assert_eq!(now() - began, Duration::from_secs(10), "the connect timeout");
     assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::ClosedByServer));
     assert_eq!(error.retry_on(), RetryOn::NewSession);
@@ -303,7 +303,7 @@ async fn connect_skips_servers_of_other_protocols() {
     for seed in 0..8 {
         let network = Named::new(&Ensemble::new());
         let config = Config::new("tls,http,good").unwrap().seed(seed);
-        let client = config.connect_with(network).await.unwrap();
+        let client = config.connector(network).connect().await.unwrap();
         assert_eq!(client.stats().connected_to.unwrap().name(), "good");
         client.close().await;
     }
@@ -318,7 +318,7 @@ async fn connect_stops_at_refused_timeout_if_all_servers_refuse() {
             None => config,
         };
         let began = now();
-        let error = config.connect_with(Named::new(&Ensemble::new())).await.unwrap_err();
+        let error = config.connector(Named::new(&Ensemble::new())).connect().await.unwrap_err();
         let cause = error.kind().clone();
         assert!(matches!(cause, ErrorKind::NoSession(DisconnectReason::Unreachable(_))), "{error}");
         now() - began

@@ -9,7 +9,7 @@ use super::*;
 async fn manager_opens_the_next_session_after_an_expiry() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
     let mut changes = sessions.changes();
     let first = sessions.client();
     let claim = first.claim_lease();
@@ -42,7 +42,7 @@ async fn manager_opens_the_next_session_after_clean_up_overflow() {
     for is_closed in [false, true] {
         let ensemble = Ensemble::new();
         let config = ensemble.config("a");
-        let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+        let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
         let first = sessions.client();
         let path = format!("/{}", "x".repeat(1_000_000));
         (0..200).for_each(|_| drop(first.delete_guaranteed(&path)));
@@ -65,7 +65,7 @@ async fn manager_stops_when_its_client_is_closed() {
     for by_the_manager in [true, false] {
         let ensemble = Ensemble::new();
         let config = ensemble.config("a");
-        let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+        let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
         let mut changes = sessions.changes();
         match by_the_manager {
             true => sessions.close().await,
@@ -97,7 +97,7 @@ async fn manager_stops_when_its_client_is_closed() {
 async fn manager_retries_without_end_while_servers_refuse() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
     let mut changes = sessions.changes();
     ensemble.state().script.expired = true;
     ensemble.state().refuses = true;
@@ -121,7 +121,7 @@ async fn manager_retries_without_end_while_servers_refuse() {
 async fn manager_pauses_when_sessions_end_early() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
     let begun = now();
     for _ in 0..30 {
         let client = sessions.open_client().await.unwrap();
@@ -138,7 +138,7 @@ async fn manager_stops_when_its_attempts_are_used_up() {
     let ensemble = Ensemble::new();
     let policy = RetryPolicy::fixed(T / 100).attempts(3);
     let config = ensemble.config("a").next_session_policy(policy);
-    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
     ensemble.state().script.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
@@ -155,7 +155,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
     let first = runtime();
     let sessions = first.block_on(async {
         let config = ensemble.config("a");
-        SessionManager::connect_with(config, ensemble.clone()).await.unwrap()
+        SessionManager::connect(config.connector(ensemble.clone())).await.unwrap()
     });
     drop(first);
     let error = runtime().block_on(sessions.open_client()).unwrap_err();
@@ -166,7 +166,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
 async fn session_closes_when_last_manager_handle_is_dropped() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a");
-    let sessions = SessionManager::connect_with(config, ensemble.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
     let (weak, other) = (sessions.client().weak(), sessions.clone());
     drop(sessions);
     other.client().exists("/n").await.unwrap();
@@ -185,7 +185,7 @@ async fn detached_session_is_resumed_by_another_client() {
     assert_eq!(events.next().await, None);
     drop(first);
     let config = ensemble.config("a").resume(credentials);
-    let second = config.connect_with(ensemble.clone()).await.unwrap();
+    let second = config.connector(ensemble.clone()).connect().await.unwrap();
     assert_eq!(second.session_id(), ID);
     assert!(!ensemble.state().is_closed());
     second.close().await;
@@ -199,10 +199,10 @@ async fn failed_resume_does_not_close_the_session() {
     ensemble.state().hangs = true;
     let session = SessionCredentials::new(ID, *script::PASSWORD, Zxid(7));
     let config = ensemble.config("a").resume(session);
-    let error = config.clone().connect_with(ensemble.clone()).await.unwrap_err();
+    let error = config.clone().connector(ensemble.clone()).connect().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
     ensemble.state().hangs = false;
-    let client = config.connect_with(ensemble.clone()).await.unwrap();
+    let client = config.connector(ensemble.clone()).connect().await.unwrap();
     let printed = format!("{client:?} {:?}", ensemble.state().script.connects.len());
     assert!(!printed.contains("0123456789abcdef"));
     assert!(!ensemble.ops().contains(&OpCode::CloseSession));

@@ -10,7 +10,7 @@ use zk_session_core::Limit;
 async fn with_timeout_replaces_the_request_timeout() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a").request_timeout(Duration::from_secs(2));
-    let client = config.connect_with(ensemble.clone()).await.unwrap();
+    let client = config.connector(ensemble.clone()).connect().await.unwrap();
     ensemble.state().unanswered.insert(OpCode::SetData.code());
     let start = now();
     let short = client.with_timeout(Duration::from_millis(300)).set_data("/n", b"", None);
@@ -40,7 +40,7 @@ async fn with_timeout_replaces_the_request_timeout() {
 async fn request_dropped_while_queued_is_withdrawn() {
     let ensemble = Ensemble::new();
     ensemble.state().hangs = true;
-    let client = ensemble.config("a").open_through(ensemble.clone()).unwrap();
+    let client = ensemble.config("a").connector(ensemble.clone()).open().unwrap();
     let limit = zk_session::limits::REQUESTS_MAX;
     let asked: Vec<_> = (0..limit).map(|_| client.exists("/n")).collect();
     let error = client.exists("/n").await.unwrap_err();
@@ -134,7 +134,7 @@ async fn failed_write_does_not_hide_a_received_reply() {
     let script = Arc::new(Mutex::new(Script::new()));
     let connector = LastWords { script: Some(script), ..LastWords::default() };
     let config = Config::new("a").unwrap().session_timeout(T).seed(1);
-    let client = config.connect_with(connector).await.unwrap();
+    let client = config.connector(connector).connect().await.unwrap();
     let first = client.set_data("/n", b"one", None);
     for _ in 0..10 {
         tokio::task::yield_now().await; // the first request is written

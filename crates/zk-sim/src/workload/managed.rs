@@ -66,7 +66,7 @@ pub(crate) async fn open(world: &Arc<World>, slot: usize, generation: u64) -> Op
     }
     world.oracle().reborn(slot);
     let (number, previous_session) = world.oracle().process_begins(slot);
-    let sessions = SessionManager::connect_with(config, network).await.ok()?;
+    let sessions = SessionManager::connect(config.connector(network)).await.ok()?;
     {
         let mut place = world.slot(slot);
         (place.process, place.client) = (Some(Arc::clone(&process)), Some(sessions.client()));

@@ -143,7 +143,7 @@ async fn cancelled_connect_leaves_no_session() {
     for polls in 1..POLLS_MAX {
         let server = TestServer::in_memory();
         let config = || Config::new("server-0:1").unwrap().seed(1).auth("digest", "a:b");
-        let mut connecting = Box::pin(config().connect_with(server.clone()));
+        let mut connecting = Box::pin(config().connector(server.clone()).connect());
         let mut client = None;
         let is_done =
             polled(polls, async { connecting.as_mut().await.map(|it| client = Some(it)) });
@@ -188,7 +188,7 @@ async fn cancelled_open_client_can_be_repeated() {
         let server = TestServer::in_memory();
         let config = Config::new("server-0:1").unwrap().seed(1);
         let connector = server.clone();
-        let sessions = SessionManager::connect_with(config, connector).await.unwrap();
+        let sessions = SessionManager::connect(config.connector(connector)).await.unwrap();
         let old_id = sessions.client().session_id();
         server.expire(old_id);
         sessions.client().wait_for_end().await;

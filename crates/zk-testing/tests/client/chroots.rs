@@ -47,7 +47,7 @@ async fn chroot_of_connect_string_is_added_and_removed() {
     let server = TestServer::in_memory();
     let outside = with_nodes(&server, &["/app", "/app/n", "/apple"]).await;
     let config = Config::new("server-0:1,server-0:2/app").unwrap().seed(2);
-    let client = config.connect_with(server.clone()).await.unwrap();
+    let client = config.connector(server.clone()).connect().await.unwrap();
     let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(created.path, "/n/a");
     assert!(outside.exists("/app/n/a").await.unwrap().is_some());

@@ -8,7 +8,7 @@ use crate::in_memory::client_of;
 /// Connects a client that knows all three servers of an ensemble.
 async fn client_of_all(server: &TestServer) -> Client {
     let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap();
-    config.seed(1).connect_with(server.clone()).await.unwrap()
+    config.seed(1).connector(server.clone()).connect().await.unwrap()
 }
 
 async fn until_reconnected(events: &mut SessionEvents) {

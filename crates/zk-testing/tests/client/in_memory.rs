@@ -11,7 +11,8 @@ pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
         .unwrap()
         .session_timeout(Duration::from_secs(10))
         .seed(1)
-        .connect_with(server.clone())
+        .connector(server.clone())
+        .connect()
         .await
         .unwrap()
 }

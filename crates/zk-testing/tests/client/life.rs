@@ -62,10 +62,10 @@ async fn connect_rejects_too_many_or_too_large_credentials() {
     let server = TestServer::in_memory();
     let config = || Config::new("server-0:1").unwrap().seed(1);
     let many = (0..65).fold(config(), |config, n| config.auth("digest", format!("u{n}:p")));
-    let error = many.connect_with(server.clone()).await.unwrap_err();
+    let error = many.connector(server.clone()).connect().await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::LimitReached(Limit::Credentials), "{error}");
     let large = config().auth("digest", vec![b'x'; 2 << 20]);
-    let error = large.connect_with(server.clone()).await.unwrap_err();
+    let error = large.connector(server.clone()).connect().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 }
 
@@ -84,7 +84,7 @@ fn connect_reports_session_that_ended_before_it_listened() {
             let auth = [vec![b'x'; 1 << 19], vec![n]].concat();
             config = config.auth("digest", auth);
         }
-        let error = config.connect_with(server.clone()).await.unwrap_err();
+        let error = config.connector(server.clone()).connect().await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Expired), "{error}");
     });
 }
@@ -131,7 +131,7 @@ async fn unreachable_server_of_three_does_not_prevent_connect() {
         let server = TestServer::in_memory();
         let config = Config::new("hole:1,b:1,c:1").unwrap().seed(seed);
         let config = config.session_timeout(Duration::from_secs(40));
-        config.connect_with(Noting::of(&server)).await.unwrap();
+        config.connector(Noting::of(&server)).connect().await.unwrap();
     }
 }
 
@@ -140,7 +140,7 @@ async fn session_manager_connects_next_session_to_updated_servers() {
     let server = TestServer::in_memory();
     let connector = Noting::of(&server);
     let config = Config::new("old:1").unwrap().seed(1);
-    let sessions = SessionManager::connect_with(config, connector.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(connector.clone())).await.unwrap();
     let mut events = sessions.client().events();
     sessions.client().update_servers("new:1").unwrap();
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
@@ -157,7 +157,7 @@ async fn create_cancelled_before_sending_needs_no_clean_up() {
     let server = TestServer::in_memory();
     server.refuse_connects(0);
     let config = Config::new("server-0:1").unwrap().seed(1);
-    let client = config.open_through(server.clone()).unwrap();
+    let client = config.connector(server.clone()).open().unwrap();
     for _ in 0..100 {
         let create = client.create_builder("/q-").ephemeral().protected().create();
         assert!(timeout(MS, create).await.is_err());
@@ -206,7 +206,7 @@ async fn cancelled_resume_leaves_session_alive() {
     let config = || Config::new("server-0:1").unwrap().seed(2).resume(session.clone());
     let mut polls = 0;
     let taken = loop {
-        let mut attempt = Box::pin(config().connect_with(server.clone()));
+        let mut attempt = Box::pin(config().connector(server.clone()).connect());
         let mut taken = None;
         for _ in 0..polls {
             let once = poll_fn(|cx| Poll::Ready(attempt.as_mut().poll(cx))).await;
@@ -233,7 +233,7 @@ async fn session_manager_continues_when_session_expires_before_auth() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().seed(1).auth("digest", "user:password");
     let connector = server.clone();
-    let sessions = SessionManager::connect_with(config, connector).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(connector)).await.unwrap();
     let mut changes = sessions.changes();
     let silence = server.on(Op::Auth).nth(1).never_answer();
     let first = sessions.client().session_id();

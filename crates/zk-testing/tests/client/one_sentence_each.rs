@@ -177,7 +177,7 @@ async fn sync_waits_for_lagging_follower() {
 async fn frozen_follower_refuses_ahead_client_until_healed() {
     let server = TestServer::ensemble(2);
     let client = Config::new("server-0:1,server-1:1").unwrap();
-    let client = client.seed(1).connect_with(server.clone()).await.unwrap();
+    let client = client.seed(1).connector(server.clone()).connect().await.unwrap();
     let mut events = client.events();
     server.freeze_view(1);
     create(&client, "/a", CreateMode::Persistent).await;

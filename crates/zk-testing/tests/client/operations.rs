@@ -91,7 +91,7 @@ async fn large_reply_is_read_completely() {
 async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().seed(1).frame_len_max(10_000);
-    let client = config.connect_with(server.clone()).await.unwrap();
+    let client = config.connector(server.clone()).connect().await.unwrap();
     client.create("/n", &[7; 20_000], CreateMode::Persistent).await.unwrap();
     let error = client.get_data("/n").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));

@@ -23,7 +23,7 @@ fn config(seed: u128) -> Config {
 }
 
 async fn connect(server: &TestServer, user: &str, password: &str) -> Result<Client, Error> {
-    config(1).sasl(DigestMd5::new(user, password)).connect_with(server.clone()).await
+    config(1).sasl(DigestMd5::new(user, password)).connector(server.clone()).connect().await
 }
 
 fn is_refused(connected: Result<Client, Error>, failure: SaslFailure) -> bool {
@@ -41,7 +41,7 @@ async fn right_password_gives_the_users_identity() {
         let path = format!("/{user}");
         client.create_with_acl(&path, b"", CreateMode::Persistent, &[own]).await.unwrap();
         assert!(client.get_data(&path).await.is_ok());
-        let other = config(2).connect_with(server.clone()).await.unwrap();
+        let other = config(2).connector(server.clone()).connect().await.unwrap();
         assert_eq!(other.get_data(&path).await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
     }
 }
@@ -91,7 +91,7 @@ async fn manager_stops_after_closes_in_a_row() {
     for (closes, is_last) in [(SASL_CLOSES_MAX - 1, false), (SASL_CLOSES_MAX, true)] {
         let server = TestServer::in_memory_with(with_alice());
         let config = config(1).sasl(DigestMd5::new("alice", "sesame"));
-        let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+        let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
         let mut changes = sessions.changes();
         // Each connection has two tokens, of which the second one is the proof. A fault does not
         // count the requests of the faults before it.
@@ -150,7 +150,7 @@ async fn password_is_read_for_each_connection() {
         _ => Ok(b"sesame\n".to_vec()),
     };
     let sasl = DigestMd5::reading("alice", read);
-    let client = config(1).sasl(sasl).connect_with(server.clone()).await.unwrap();
+    let client = config(1).sasl(sasl).connector(server.clone()).connect().await.unwrap();
     let mut events = client.events();
     server.connections().cut(Cut::Rst);
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
@@ -162,7 +162,7 @@ async fn unreadable_password_ends_the_attempt() {
     let server = TestServer::in_memory_with(with_alice());
     let absent = || io::Error::new(io::ErrorKind::NotFound, "/run/secrets/zk is absent");
     let sasl = DigestMd5::reading("alice", move || Err(absent()));
-    let error = config(1).sasl(sasl).connect_with(server.clone()).await.unwrap_err();
+    let error = config(1).sasl(sasl).connector(server.clone()).connect().await.unwrap_err();
     let failure = SaslFailure::NotPrepared(absent().into());
     assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
     assert_eq!(error.origin(), ErrorOrigin::Caller);
@@ -175,7 +175,7 @@ async fn unusable_password_ends_no_session_and_is_not_sent() {
     for unusable in [&b""[..], b"\n", &[0xff, 0xfe]] {
         let rejected = server.on(Op::Sasl).always().never_answer();
         let sasl = DigestMd5::reading("alice", move || Ok(unusable.to_vec()));
-        let error = config(1).sasl(sasl).connect_with(server.clone()).await.unwrap_err();
+        let error = config(1).sasl(sasl).connector(server.clone()).connect().await.unwrap_err();
         let ErrorKind::NoSession(DisconnectReason::Sasl(failure)) = error.kind() else {
             panic!("{error:?}")
         };
@@ -189,7 +189,7 @@ async fn unusable_password_ends_no_session_and_is_not_sent() {
         _ => Ok(b"sesame".to_vec()),
     };
     let config = config(1).sasl(DigestMd5::reading("alice", read));
-    let client = config.connect_with(server.clone()).await.unwrap();
+    let client = config.connector(server.clone()).connect().await.unwrap();
     let mut events = client.events();
     server.connections().cut(Cut::Rst);
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
@@ -199,7 +199,7 @@ async fn unusable_password_ends_no_session_and_is_not_sent() {
 async fn panic_while_reading_a_password_shows_nothing_of_it() {
     let server = TestServer::in_memory();
     let sasl = DigestMd5::reading("alice", || panic!("sesame"));
-    let error = config(1).sasl(sasl).connect_with(server).await.unwrap_err();
+    let error = config(1).sasl(sasl).connector(server).connect().await.unwrap_err();
     assert!(error.to_string().contains("panicked"), "{error}");
     assert!(!format!("{error} {error:?}").contains("sesame"), "{error:?}");
 }
@@ -224,8 +224,8 @@ impl Sasl for Late {
 #[tokio::test(start_paused = true)]
 async fn slow_preparation_is_not_blamed_on_the_server() {
     let server = TestServer::in_memory_with(Settings::new().sasl_user("alice", "sesame"));
-    assert!(config(1).sasl(Late(1, None)).connect_with(server.clone()).await.is_ok());
-    let error = config(1).sasl(Late(100, None)).connect_with(server).await.unwrap_err();
+    assert!(config(1).sasl(Late(1, None)).connector(server.clone()).connect().await.is_ok());
+    let error = config(1).sasl(Late(100, None)).connector(server).connect().await.unwrap_err();
     let failure = SaslFailure::NotPrepared(io::ErrorKind::TimedOut.into());
     assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
     assert_eq!((error.origin(), error.retry_on()), (ErrorOrigin::Network, RetryOn::NewSession));
@@ -235,9 +235,9 @@ async fn slow_preparation_is_not_blamed_on_the_server() {
 async fn unreachable_ticket_server_is_tried_until_the_timeout() {
     let server = TestServer::in_memory();
     let config = config(1).sasl(Late(0, Some(io::ErrorKind::HostUnreachable)));
-    let first = config.clone().connect_with(server.clone());
+    let first = config.clone().connector(server.clone()).connect();
     assert!(tokio::time::timeout(Duration::from_secs(5), first).await.is_err(), "gave up at once");
-    let error = config.connect_with(server).await.unwrap_err();
+    let error = config.connector(server).connect().await.unwrap_err();
     assert_eq!(error.retry_on(), RetryOn::NewSession, "{error}");
 }
 
@@ -248,15 +248,15 @@ async fn required_authentication_is_missed_or_presented() {
     assert!(connect(&server, "alice", "sesame").await.unwrap().exists("/").await.is_ok());
     let error = connect(&server, "alice", "wrong").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
-    let client = config(2).connect_with(server.clone()).await.unwrap();
+    let client = config(2).connector(server.clone()).connect().await.unwrap();
     let error = client.exists("/").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::AuthRequired));
     assert_eq!(error.retry_on(), RetryOn::Never);
 
     let server = TestServer::in_memory_with(Settings::new().require_auth(["digest"]));
     let presented = config(3).auth("digest", "alice:sesame");
-    assert!(presented.connect_with(server.clone()).await.unwrap().exists("/").await.is_ok());
-    let idle = config(4).connect_with(server).await.unwrap();
+    assert!(presented.connector(server.clone()).connect().await.unwrap().exists("/").await.is_ok());
+    let idle = config(4).connector(server).connect().await.unwrap();
     let mut events = idle.events();
     // The first ping is refused.
     let told = events.next().await;

@@ -106,7 +106,7 @@ async fn cut(server: &TestServer, client: &Client) {
 async fn watches_beyond_limit_are_refused_at_once() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().watches_max(2);
-    let client = config.connect_with(server.clone()).await.unwrap();
+    let client = config.connector(server.clone()).connect().await.unwrap();
     let refused = |error: Option<Error>| {
         let error = error.expect("it is refused");
         assert_eq!(*error.kind(), ErrorKind::LimitReached(Limit::Watches));

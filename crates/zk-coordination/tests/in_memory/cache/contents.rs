@@ -117,7 +117,7 @@ async fn paths_below_a_chroot_have_no_chroot() {
     let server = TestServer::in_memory();
     let (writer, _) = with_tree(&server).await;
     let config = zk_coordination::session::Config::new("server:1/app").unwrap().seed(3);
-    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let cache = Cache::tree(&sessions, "/a").open().await.unwrap();
     let all = Cache::tree(&sessions, "/").open().await.unwrap();
     create(&writer, &["/app/a/x/z"]).await;
@@ -289,7 +289,7 @@ async fn nodes_too_large_for_one_reply_are_read_one_by_one() {
         writer.set_data(path, &[7; 30_000], None).await.unwrap();
     }
     let config = config(3).frame_len_max(40_000);
-    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     assert_is_tree(&cache.snapshot(), &server);
     // One node that does not fit into a frame cannot be cached at all.

@@ -77,7 +77,7 @@ async fn cache_has_no_request_timeout() {
     let writer = client(&server, 1).await;
     create(&writer, &["/app", "/app/a"]).await;
     let config = config(2).request_timeout(Duration::from_millis(500));
-    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let id = sessions.client().session_id();
     server.on_any_request().session(id).always().delay(Duration::from_millis(700));
     let cache = tokio::time::timeout(T, Cache::tree(&sessions, "/app").open()).await.unwrap();
@@ -90,7 +90,7 @@ async fn request_timeout_shorter_than_a_reply_is_retried() {
     let writer = client(&server, 1).await;
     create(&writer, &["/app", "/app/a"]).await;
     let config = config(2).request_timeout(Duration::from_millis(500));
-    let sessions = SessionManager::connect_with(config, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     server.on(Op::GetData).times(3).delay(Duration::from_millis(700));
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     assert_is_tree(&cache.snapshot(), &server);

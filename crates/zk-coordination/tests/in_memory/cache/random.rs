@@ -34,10 +34,10 @@ async fn run(seed: u64) {
     let settings = Settings::new().version(version).seed(seed).servers(servers);
     let server = TestServer::in_memory_with(settings);
     let graves = record_deletions(&server);
-    let writer = config(1).connect_with(server.clone()).await.unwrap();
+    let writer = config(1).connector(server.clone()).connect().await.unwrap();
     let hosts = ["server-0:1", "server-1:1,server-2:1,server-0:1"][usize::from(servers > 1)];
     let of_cache = Config::new(hosts).unwrap().session_timeout(T).seed(2);
-    let sessions = SessionManager::connect_with(of_cache, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(of_cache.connector(server.clone())).await.unwrap();
     add_faults(&server, &mut random);
     change(&writer, &mut random, 20).await;
     let builder = Cache::tree(&sessions, ROOT).reads_in_flight(1 + random.below(8) as usize);

@@ -24,7 +24,7 @@ async fn with_lagging_server(server: &TestServer) -> (SessionManager, Cache) {
     let hosts = Config::new("server-0:1,server-1:1").unwrap();
     let hosts = hosts.session_timeout(T).seed(2).allow_read_only();
     server.refuse_connects(1);
-    let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
+    let sessions = SessionManager::connect(hosts.connector(server.clone())).await.unwrap();
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     server.freeze_view(1);
     server.make_read_only(1);
@@ -99,7 +99,7 @@ async fn next_session_continues_the_cache() {
 #[tokio::test(start_paused = true)]
 async fn next_session_on_a_read_only_server_does_not_go_back() {
     let server = TestServer::in_memory_with(Settings::new().servers(2));
-    let writer = config(1).connect_with(server.clone()).await.unwrap();
+    let writer = config(1).connector(server.clone()).connect().await.unwrap();
     create(&writer, &["/app", "/app/a"]).await;
     let (sessions, cache) = with_lagging_server(&server).await;
     writer.set_data("/app/a", b"new", None).await.unwrap();
@@ -125,7 +125,7 @@ async fn next_session_on_a_read_only_server_does_not_go_back() {
 #[tokio::test(start_paused = true)]
 async fn deleted_root_stays_deleted_on_a_lagging_server() {
     let server = TestServer::in_memory_with(Settings::new().servers(2));
-    let writer = config(1).connect_with(server.clone()).await.unwrap();
+    let writer = config(1).connector(server.clone()).connect().await.unwrap();
     create(&writer, &["/app"]).await;
     let (sessions, cache) = with_lagging_server(&server).await;
     writer.delete("/app", None).await.unwrap();

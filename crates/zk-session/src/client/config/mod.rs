@@ -1,24 +1,16 @@
 //! Settings of a client.
 
-use std::future::Future;
-use std::pin::pin;
+mod connect;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::select;
-use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Host, LeaseAssumptions, Operation,
-    SessionCredentials, Settings,
-};
+use zk_session_core::{ConnectString, Error, Host, LeaseAssumptions, SessionCredentials, Settings};
 
-use super::{Client, Pending, RetryPolicy};
-use crate::driver::{
-    Connector, DedicatedThread, Driver, DriverThread, Sasl, SessionThread, Shared, Tcp,
-};
-use crate::entropy::entropy;
+use super::{Client, RetryPolicy};
+use crate::driver::{Connector, DriverThread, Sasl, Tcp};
 use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
-use crate::trace;
 
 /// Settings of a client, and the methods that open its session.
 ///
@@ -35,9 +27,11 @@ use crate::trace;
 /// # drop(client); Ok(())
 /// # }
 /// ```
+///
+/// `C` is the [connector](Self::connector) that opens the connections; plain TCP by default.
 #[must_use = "nothing is opened before `connect`"]
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct Config<C = Tcp> {
     connect_string: ConnectString,
     settings: Settings,
     seed: Option<u128>,
@@ -47,6 +41,7 @@ pub struct Config {
     dedicated_thread: bool,
     next_session: RetryPolicy,
     name: Option<Arc<str>>,
+    connector: C,
 }
 
 #[derive(Clone)]
@@ -62,7 +57,8 @@ impl Config {
     /// Returns the default settings for the ensemble of a connect string.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidConnectString`] if the connect string is invalid.
+    /// [`ErrorKind::InvalidConnectString`](crate::ErrorKind::InvalidConnectString) if the connect
+    /// string is invalid.
     pub fn new(connect_string: &str) -> Result<Self, Error> {
         let connect_string: ConnectString = connect_string.parse()?;
         let hosts = connect_string.hosts().to_vec();
@@ -76,7 +72,27 @@ impl Config {
             dedicated_thread: false,
             next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
             name: None,
+            connector: Tcp,
         })
+    }
+}
+
+impl<C> Config<C> {
+    /// Sets the connector that opens the connections; [`Tcp`] by default. The crate `zk-tls` has one
+    /// for TLS. A server of the crate `zk-testing` is one for clients in memory.
+    pub fn connector<D: Connector>(self, connector: D) -> Config<D> {
+        Config {
+            connect_string: self.connect_string,
+            settings: self.settings,
+            seed: self.seed,
+            connect_timeout: self.connect_timeout,
+            credentials: self.credentials,
+            sasl: self.sasl,
+            dedicated_thread: self.dedicated_thread,
+            next_session: self.next_session,
+            name: self.name,
+            connector,
+        }
     }
 
     /// Sets the session timeout; 10 s by default.
@@ -93,8 +109,9 @@ impl Config {
     /// Sets the assumptions of the session's lease about servers and clocks.
     ///
     /// With some session timeouts a lease could never be safe or never be valid under these
-    /// assumptions. [`connect`](Self::connect) then fails with [`ErrorKind::LeaseImpossible`]. It
-    /// checks both the requested and the negotiated timeout.
+    /// assumptions. [`connect`](Self::connect) then fails with
+    /// [`ErrorKind::LeaseImpossible`](crate::ErrorKind::LeaseImpossible). It checks both the
+    /// requested and the negotiated timeout.
     pub fn lease_assumptions(mut self, assumptions: LeaseAssumptions) -> Self {
         self.settings.lease_assumptions = assumptions;
         self
@@ -132,7 +149,8 @@ impl Config {
     /// Sets the maximum number of watches of the session; at most
     /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX), which is the default.
     ///
-    /// Requests that would set more watches fail with [`ErrorKind::LimitReached`].
+    /// Requests that would set more watches fail with
+    /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
     pub fn watches_max(mut self, watches: usize) -> Self {
         self.settings.watches_max = watches;
         self
@@ -154,7 +172,7 @@ impl Config {
     ///
     /// * There is no session yet, and [`Client::session_id`] is
     ///   [`SessionId::NONE`](crate::SessionId::NONE).
-    /// * Writes and `sync` fail with [`ErrorKind::NotReadOnly`].
+    /// * Writes and `sync` fail with [`ErrorKind::NotReadOnly`](crate::ErrorKind::NotReadOnly).
     /// * Reads may return data that is out of date by any amount.
     /// * No lease is valid, and no lock can be acquired.
     ///
@@ -246,165 +264,17 @@ impl Config {
         self
     }
 
-    /// Opens a session over TCP and waits until it is open.
-    ///
-    /// # Errors
-    /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
-    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
-    ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
-    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
-    ///   the session to [resume](Self::resume) is over.
-    /// * [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if the credentials cannot be
-    ///   presented.
-    /// * [`ErrorKind::LeaseImpossible`] if the requested or negotiated session timeout does not fit
-    ///   the [assumptions](Self::lease_assumptions) of the lease.
-    /// * [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be
-    ///   started.
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes a session that was opened meanwhile. A session to be
-    /// [resumed](Self::resume) is not closed, and the caller may try again.
-    pub async fn connect(self) -> Result<Client, Error> {
-        self.connect_with(Tcp).await
-    }
-
-    /// Opens a session over the connections of the given connector; otherwise like
-    /// [`connect`](Self::connect).
-    ///
-    /// # Errors
-    /// Returns the errors of [`connect`](Self::connect).
-    pub async fn connect_with<C: Connector>(self, connector: C) -> Result<Client, Error> {
-        let thread = self.thread()?;
-        self.connect_on(thread, connector).await
-    }
-
-    /// Opens a session on a [dedicated thread](Self::dedicated_thread), and blocks the caller until
-    /// it is open. For programs without a runtime.
-    ///
-    /// # Errors
-    /// Returns the errors of [`connect`](Self::connect).
-    ///
-    /// # Panics
-    /// In a task, or in the `block_on` of a runtime: use [`connect`](Self::connect) there.
-    pub fn connect_blocking(self) -> Result<(Client, DedicatedThread), Error> {
-        self.connect_blocking_through(Tcp)
-    }
-
-    /// Opens a session over the connections of the given connector; otherwise like
-    /// [`connect_blocking`](Self::connect_blocking).
-    ///
-    /// # Errors
-    /// Returns the errors of [`connect`](Self::connect).
-    ///
-    /// # Panics
-    /// In a task, or in the `block_on` of a runtime.
-    pub fn connect_blocking_through<C: Connector>(
-        self,
-        connector: C,
-    ) -> Result<(Client, DedicatedThread), Error> {
-        let thread = DriverThread::start().map_err(Error::no_thread)?;
-        let client = thread.block_on(self.connect_on(Some(thread.clone()), connector))?;
-        Ok((client, DedicatedThread::new(&thread)))
+    pub(super) fn next_session(&self) -> RetryPolicy {
+        self.next_session
     }
 
     /// Starts the thread for the sessions of this configuration, if it asks for a dedicated one.
     pub(super) fn thread(&self) -> Result<Option<Arc<DriverThread>>, Error> {
         self.dedicated_thread.then(DriverThread::start).transpose().map_err(Error::no_thread)
     }
+}
 
-    pub(super) async fn connect_on<C: Connector>(
-        self,
-        thread: Option<Arc<DriverThread>>,
-        connector: C,
-    ) -> Result<Client, Error> {
-        let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
-        let servers = servers.join(",");
-        trace::connect(&servers, self.attempt(thread, connector, &servers)).await
-    }
-
-    async fn attempt<C: Connector>(
-        self,
-        thread: Option<Arc<DriverThread>>,
-        connector: C,
-        servers: &str,
-    ) -> Result<Client, Error> {
-        let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
-        if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
-            let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
-        }
-        let (client, presented) = self.start(connector, thread.as_ref());
-        let attempt = resumes.then(|| TakingOver(&client));
-        let mut events = client.events();
-        let connected = async {
-            // An event before the subscription is not received, but the state of the core shows it.
-            while !client.shared.lock().is_established() {
-                if let Some(end) = client.end_reason() {
-                    return Err(ErrorKind::SessionEnded(end));
-                }
-                events.next().await;
-            }
-            if let Some(why) = client.shared.lock().lease_impossible() {
-                return Err(ErrorKind::LeaseImpossible(why));
-            }
-            for answer in presented {
-                match answer.await.map_err(|error| error.kind().clone()) {
-                    Err(kind) if leaves_it_unauthenticated(&kind) => return Err(kind),
-                    _ => {}
-                }
-            }
-            Ok(())
-        };
-        let refused = async { Err(ErrorKind::NoSession(client.shared.refused().await)) };
-        let outcome = async { select(pin!(connected), pin!(refused)).await.factor_first().0 };
-        let kind = match tokio::time::timeout(timeout, outcome).await {
-            Ok(Ok(())) => {
-                std::mem::forget(attempt);
-                return Ok(client);
-            }
-            Ok(Err(kind)) => kind,
-            Err(_) => {
-                let cause =
-                    client.shared.lock().last_disconnect().unwrap_or(DisconnectReason::IdleTimeout);
-                ErrorKind::NoSession(cause)
-            }
-        };
-        drop(attempt);
-        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
-    }
-
-    /// Starts to open a session and returns at once. Requests wait in the client until it is open.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be started.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, unless the session has a dedicated thread.
-    pub fn open_through<C: Connector>(self, connector: C) -> Result<Client, Error> {
-        let thread = self.thread()?;
-        // Rejected credentials end the session. Only `connect` reports credentials that cannot be
-        // presented.
-        Ok(self.start(connector, thread.as_ref()).0)
-    }
-
-    /// Starts to open a session, and returns its driver as a future for the caller to run;
-    /// otherwise like [`open_through`](Self::open_through).
-    ///
-    /// The driver moves the bytes. The caller can run it on another runtime, at another priority,
-    /// or, in a simulation, not at all for a while. It completes when the session has ended.
-    /// Dropping it ends the client. It needs tokio's clock.
-    pub fn into_parts<C: Connector>(
-        self,
-        connector: C,
-    ) -> (Client, impl Future<Output = ()> + Send + 'static) {
-        let (shared, driver) = self.prepare(connector);
-        (self.client(shared, None).0, driver)
-    }
-
-    pub(super) fn next_session(&self) -> RetryPolicy {
-        self.next_session
-    }
-
+impl<C: Clone> Config<C> {
     /// Returns the settings of the session with this number after the first: a new session at
     /// these servers, opened in at most `left`.
     pub(super) fn for_next(&self, nth: u32, hosts: Vec<Host>, left: Duration) -> Self {
@@ -416,73 +286,4 @@ impl Config {
         next.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
         next
     }
-
-    /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns
-    /// the replies to the credentials.
-    fn start<C: Connector>(
-        self,
-        connector: C,
-        thread: Option<&Arc<DriverThread>>,
-    ) -> (Client, Vec<Pending<()>>) {
-        let (shared, driver) = self.prepare(connector);
-        let driver = driver.closing_on_drop();
-        let thread = match thread {
-            Some(thread) => Some(thread.drive(driver)),
-            None => {
-                tokio::spawn(driver);
-                None
-            }
-        };
-        self.client(shared, thread)
-    }
-
-    fn prepare<C: Connector>(&self, connector: C) -> (Arc<Shared>, Driver<C>) {
-        let seed = self.seed.unwrap_or_else(entropy);
-        let mut settings = self.settings.clone();
-        settings.seed = seed;
-        let shared = Shared::new(settings, self.connect_string.chroot(), self.name.clone());
-        let driver = Driver::new(shared.clone(), connector, self.sasl.clone());
-        (shared, driver)
-    }
-
-    /// Returns a handle to the session, and the replies to its credentials.
-    fn client(
-        self,
-        shared: Arc<Shared>,
-        thread: Option<SessionThread>,
-    ) -> (Client, Vec<Pending<()>>) {
-        let client = Client::new(shared, thread);
-        let present = |Credential(scheme, auth)| client.add_auth(&scheme, auth);
-        let answers = self.credentials.into_iter().map(present).collect();
-        (client, answers)
-    }
-}
-
-impl Client {
-    /// Opens a session with the default settings; see [`Config`] for all settings.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Config::new`] and [`Config::connect`].
-    pub async fn connect(connect_string: &str) -> Result<Self, Error> {
-        Config::new(connect_string)?.connect().await
-    }
-}
-
-/// Attempt to resume an existing session. Dropping it detaches the client, so that a failed or
-/// cancelled attempt does not close the session with its nodes and locks.
-struct TakingOver<'a>(&'a Client);
-
-impl Drop for TakingOver<'_> {
-    fn drop(&mut self) {
-        self.0.detach();
-    }
-}
-
-/// Returns true for errors that leave the session without the credentials. After any other error
-/// the session is as usable as before.
-fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)
-    )
 }

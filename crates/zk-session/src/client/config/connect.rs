@@ -1,0 +1,200 @@
+//! Ways to open a session.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::future::select;
+use zk_session_core::{DisconnectReason, Error, ErrorKind, Operation};
+
+use super::super::Pending;
+use super::{Client, Config, Credential};
+use crate::driver::{Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared};
+use crate::entropy::entropy;
+use crate::trace;
+
+impl<C: Connector> Config<C> {
+    /// Opens a session and waits until it is open.
+    ///
+    /// # Errors
+    /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
+    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
+    ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
+    /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
+    ///   the session to [resume](Self::resume) is over.
+    /// * [`ErrorKind::TooLarge`] or [`ErrorKind::LimitReached`] if the credentials cannot be
+    ///   presented.
+    /// * [`ErrorKind::LeaseImpossible`] if the requested or negotiated session timeout does not fit
+    ///   the [assumptions](Self::lease_assumptions) of the lease.
+    /// * [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be
+    ///   started.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes a session that was opened meanwhile. A session to be
+    /// [resumed](Self::resume) is not closed, and the caller may try again.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let thread = self.thread()?;
+        self.connect_on(thread).await
+    }
+
+    /// Opens a session on a [dedicated thread](Self::dedicated_thread), and blocks the caller until
+    /// it is open. For programs without a runtime.
+    ///
+    /// # Errors
+    /// Returns the errors of [`connect`](Self::connect).
+    ///
+    /// # Panics
+    /// In a task, or in the `block_on` of a runtime: use [`connect`](Self::connect) there.
+    pub fn connect_blocking(self) -> Result<(Client, DedicatedThread), Error> {
+        let thread = DriverThread::start().map_err(Error::no_thread)?;
+        let client = thread.block_on(self.connect_on(Some(thread.clone())))?;
+        Ok((client, DedicatedThread::new(&thread)))
+    }
+
+    pub(crate) async fn connect_on(
+        self,
+        thread: Option<Arc<DriverThread>>,
+    ) -> Result<Client, Error> {
+        let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
+        let servers = servers.join(",");
+        trace::connect(&servers, self.attempt(thread, &servers)).await
+    }
+
+    async fn attempt(
+        self,
+        thread: Option<Arc<DriverThread>>,
+        servers: &str,
+    ) -> Result<Client, Error> {
+        let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
+        if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
+            let kind = ErrorKind::LeaseImpossible(why);
+            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
+        }
+        let (client, presented) = self.start(thread.as_ref());
+        let attempt = resumes.then(|| TakingOver(&client));
+        let mut events = client.events();
+        let connected = async {
+            // An event before the subscription is not received, but the state of the core shows it.
+            while !client.shared.lock().is_established() {
+                if let Some(end) = client.end_reason() {
+                    return Err(ErrorKind::SessionEnded(end));
+                }
+                events.next().await;
+            }
+            if let Some(why) = client.shared.lock().lease_impossible() {
+                return Err(ErrorKind::LeaseImpossible(why));
+            }
+            for answer in presented {
+                match answer.await.map_err(|error| error.kind().clone()) {
+                    Err(kind) if leaves_it_unauthenticated(&kind) => return Err(kind),
+                    _ => {}
+                }
+            }
+            Ok(())
+        };
+        let refused = async { Err(ErrorKind::NoSession(client.shared.refused().await)) };
+        let outcome = async { select(pin!(connected), pin!(refused)).await.factor_first().0 };
+        let kind = match tokio::time::timeout(timeout, outcome).await {
+            Ok(Ok(())) => {
+                std::mem::forget(attempt);
+                return Ok(client);
+            }
+            Ok(Err(kind)) => kind,
+            Err(_) => {
+                let cause =
+                    client.shared.lock().last_disconnect().unwrap_or(DisconnectReason::IdleTimeout);
+                ErrorKind::NoSession(cause)
+            }
+        };
+        drop(attempt);
+        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
+    }
+
+    /// Starts to open a session and returns at once. Requests wait in the client until it is open.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be started.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, unless the session has a dedicated thread.
+    pub fn open(self) -> Result<Client, Error> {
+        let thread = self.thread()?;
+        // Rejected credentials end the session. Only `connect` reports credentials that cannot be
+        // presented.
+        Ok(self.start(thread.as_ref()).0)
+    }
+
+    /// Starts to open a session, and returns its driver as a future for the caller to run;
+    /// otherwise like [`open`](Self::open).
+    ///
+    /// The driver moves the bytes. The caller can run it on another runtime, at another priority,
+    /// or, in a simulation, not at all for a while. It completes when the session has ended.
+    /// Dropping it ends the client. It needs tokio's clock.
+    pub fn into_parts(self) -> (Client, impl Future<Output = ()> + Send + 'static) {
+        let (driver, shared, credentials) = self.prepare();
+        (client(shared, None, credentials).0, driver)
+    }
+
+    /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns
+    /// the replies to the credentials.
+    fn start(self, thread: Option<&Arc<DriverThread>>) -> (Client, Vec<Pending<()>>) {
+        let (driver, shared, credentials) = self.prepare();
+        let driver = driver.closing_on_drop();
+        let thread = match thread {
+            Some(thread) => Some(thread.drive(driver)),
+            None => {
+                tokio::spawn(driver);
+                None
+            }
+        };
+        client(shared, thread, credentials)
+    }
+
+    fn prepare(mut self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
+        self.settings.seed = self.seed.unwrap_or_else(entropy);
+        let shared = Shared::new(self.settings, self.connect_string.chroot(), self.name);
+        let driver = Driver::new(shared.clone(), self.connector, self.sasl);
+        (driver, shared, self.credentials)
+    }
+}
+
+impl Client {
+    /// Opens a session with the default settings; see [`Config`] for all settings.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Config::new`] and [`Config::connect`].
+    pub async fn connect(connect_string: &str) -> Result<Self, Error> {
+        Config::new(connect_string)?.connect().await
+    }
+}
+
+/// Returns a handle to the session, and the replies to its credentials.
+fn client(
+    shared: Arc<Shared>,
+    thread: Option<SessionThread>,
+    credentials: Vec<Credential>,
+) -> (Client, Vec<Pending<()>>) {
+    let client = Client::new(shared, thread);
+    let present = |Credential(scheme, auth)| client.add_auth(&scheme, auth);
+    let answers = credentials.into_iter().map(present).collect();
+    (client, answers)
+}
+
+/// Attempt to resume an existing session. Dropping it detaches the client, so that a failed or
+/// cancelled attempt does not close the session with its nodes and locks.
+struct TakingOver<'a>(&'a Client);
+
+impl Drop for TakingOver<'_> {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
+}
+
+/// Returns true for errors that leave the session without the credentials. After any other error
+/// the session is as usable as before.
+fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)
+    )
+}
