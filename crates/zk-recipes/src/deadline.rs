@@ -122,3 +122,27 @@ fn no_connection(client: &Client, path: &str) -> LockError {
         None => LockError::NotConnected { path: path.to_owned() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use zk_session::Config;
+    use zk_testing::TestServer;
+
+    use super::*;
+
+    /// The timer and the session end at the same moment, before the wait sees the end.
+    #[tokio::test(start_paused = true)]
+    async fn timeout_reports_the_end_of_the_session() {
+        let config = Config::new("server:1").unwrap().seed(1);
+        let client = config.connector(TestServer::in_memory()).connect().await.unwrap();
+        client.close().await;
+        let asked = async |timeout| {
+            acquire_in_time(&client, timeout, pending, || ready(Ok(None::<()>))).await
+        };
+        let error = asked(Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!(error, Error::from(client.end_reason().unwrap()).into());
+        assert_eq!(asked(Duration::ZERO).await, Ok(None), "the attempt was made before");
+    }
+}

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::future::{join, pending};
 use tokio::task::AbortHandle;
 use zk_session::{
-    Client, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease, Stat, Watch,
+    Client, Error, ErrorCode, ErrorKind, LeaseTerm, Multi, SessionLease, Stat, Watch,
 };
 
 use crate::end_state::EndState;
@@ -301,42 +301,41 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
             Some(watch) => Ok(Some(watch)),
             None => retry(&client, || watch_children(&client, node)).await,
         };
-        let event = match set {
+        let fired = match set {
             Ok(Some(watch)) => watch.await,
             Ok(None) => return,
             Err(error) => Err(error),
         };
-        let failed = match event {
-            Ok(event) if event.event_type == EventType::NODE_DELETED => return,
-            // After a reconnect: another client may have created the node again.
-            Ok(_) => continue,
-            Err(error) => error,
-        };
-        match failed.kind() {
-            _ if is_final(&failed) => pending().await,
+        match fired {
+            // After a reconnect it may also tell that another client has created the node again.
+            Ok(_) => return,
+            Err(error) if is_final(&error) => pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
-            ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
-            _ => client.sleep(THROTTLED_PAUSE).await,
+            Err(error) if is_unwatchable(&error) => client.sleep(UNWATCHED_PAUSE).await,
+            Err(_) => client.sleep(THROTTLED_PAUSE).await,
         }
     }
 }
 
 /// Watches a node; returns `None` if it is gone or was created again.
+///
+/// # Errors
+/// If the node [cannot be watched](is_unwatchable) and still exists, or if a request fails.
 async fn watch_children(client: &Client, node: &Node) -> Result<Option<Watch>, Error> {
     let is_same = |stat: &Stat| stat.czxid == node.czxid;
     match client.get_children_and_watch(&node.path).await {
         Ok((children, watch)) => Ok(is_same(&children.stat).then_some(watch)),
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-        // The ACL of the node does not let the holder read it. `exists` needs no permission.
-        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
-            let (stat, watch) = client.exists_and_watch(&node.path).await?;
-            Ok(stat.filter(is_same).map(|_| watch))
-        }
-        // The node cannot be watched at the moment. Checks whether it exists.
-        Err(error) if matches!(error.kind(), ErrorKind::LimitReached(_)) => {
+        Err(error) if is_unwatchable(&error) => {
             let exists = client.exists(&node.path).await?.is_some_and(|stat| is_same(&stat));
             if exists { Err(error) } else { Ok(None) }
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns true if the session is at a limit, or if the ACL of the node does not permit the holder
+/// to read it. Servers since 3.8.4 send no event of such a node (CVE-2024-23944).
+fn is_unwatchable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.code() == Some(ErrorCode::NO_AUTH)
 }

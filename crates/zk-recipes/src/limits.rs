@@ -22,9 +22,9 @@ pub const RESTARTS_MAX: usize = 16;
 /// lock. The distance to the end covers contenders that arrive at the same time.
 pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 
-/// How often a guard, or a persistent node of `zk-coordination`, reads its node if it cannot watch it
-/// because its session is at a limit. It detects a deletion later than with a watch. A thousand such
-/// nodes cost a thousand reads a second.
+/// How often a guard, or a persistent node of `zk-coordination`, reads its node if it cannot watch it:
+/// its session is at a limit, or the ACL of the guard's node does not permit reading it. It detects a
+/// deletion later than with a watch. A thousand such nodes cost a thousand reads a second.
 pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Time limit for the single attempt of an acquisition with a timeout of zero, within the precision

@@ -146,3 +146,34 @@ impl fmt::Display for Interruption {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zk_session::Zxid;
+
+    use super::*;
+
+    #[test]
+    fn interruption_prints_what_happened_and_why() {
+        let (reason, token) = (LossReason::NodeDeleted, Some(FencingToken::new(Zxid(7))));
+        let error = LockError::NotConnected { path: "/lock".to_owned() };
+        let lines = [
+            (
+                Interruption::Lost { token, reason },
+                format!("the lock with token 7 was lost: {reason}"),
+            ),
+            (Interruption::Lost { token: None, reason }, format!("the lock was lost: {reason}")),
+            (
+                Interruption::NotAcquired(error.clone()),
+                format!("the lock was not acquired: {error}"),
+            ),
+            (
+                Interruption::NotReleased(error.clone()),
+                format!("the lock was not released: {error}"),
+            ),
+        ];
+        for (interruption, line) in lines {
+            assert_eq!(interruption.to_string(), line);
+        }
+    }
+}

@@ -100,6 +100,36 @@ fn names_with_a_lock_name_count_as_contenders() {
 }
 
 #[test]
+fn contender_has_a_lock_name_or_the_prefix_of_protection() {
+    let contenders =
+        ["lock-0000000004", "x-lock-0000000004", "_c_a-lock-0000000004", "lock-x", "_c_a-other-7"];
+    for name in contenders {
+        assert!(MUTEX.is_contender(name.as_bytes()), "{name}");
+    }
+    for name in ["", "0", "0000000004", "latch-0000000004", "c_a-other-7"] {
+        assert!(!MUTEX.is_contender(name.as_bytes()), "{name}");
+    }
+}
+
+/// A queue without such names need not be searched for nodes of other recipes.
+#[test]
+fn rank_has_others_for_names_without_lock_name_and_number() {
+    let has_others = |rule: SequenceOrder<'_>, own: &str, other: &str| {
+        let list = ChildList::from_names([own, other]);
+        rule.rank(&list, own.as_bytes()).unwrap().has_others
+    };
+    for other in ["lock-0000000001", "a-lock-0000000001", "xlock-0000000001"] {
+        assert!(!has_others(MUTEX, "_c_a-lock-0000000004", other), "{other}");
+    }
+    for other in ["0000000001", "lock-1", "lock--000000001", "leases", "latch-0000000001"] {
+        assert!(has_others(MUTEX, "_c_a-lock-0000000004", other), "{other}");
+    }
+    for other in ["a-__READ__0000000001", "__WRIT__0000000001", "__READ__0000000001"] {
+        assert!(!has_others(READ_WRITE, "_c_a-__READ__0000000004", other), "{other}");
+    }
+}
+
+#[test]
 fn equal_keys_keep_the_order_of_the_server() {
     // A read node created by a downgrade has the number of its write node (CURATOR-276).
     let (write, read) = ("_c_b-__WRIT__0000000003", "_c_a-__READ__0000000003");
@@ -122,6 +152,7 @@ fn unlisted_node_has_no_rank() {
     assert_eq!(MUTEX.rank(&list, b"_c_b-lock-0000000005"), None);
     assert_eq!(MUTEX.rank(&ChildList::default(), b"x"), None);
     assert!(MUTEX.sort(&ChildList::default()).is_empty());
+    assert!(!MUTEX.sort(&list).is_empty());
 }
 
 /// Curator's algorithm, literally.

@@ -49,3 +49,12 @@ fn sorting_numbered_names_allocates_once() {
     assert_eq!(sorting.count_total, 1);
     assert_eq!(sorting.bytes_total, 8 * 1_000);
 }
+
+#[test]
+fn sorting_mixed_names_allocates_for_both_kinds() {
+    let unnumbered = (0..100).map(|n| format!("_c_0b7f36dc-lock--{n:09}"));
+    let children = ChildList::from_names(contenders(900).into_iter().chain(unnumbered));
+    let sorting = measure(|| drop(MUTEX.sort(&children)));
+    assert_eq!(sorting.count_total, 2);
+    assert_eq!(sorting.bytes_total, 8 * 1_000 + 8 * 100);
+}

@@ -9,7 +9,8 @@ pub(super) fn parse(text: &[u8; DIGITS]) -> Option<u32> {
     let [high, low @ ..] = text;
     let [next, rest @ ..] = low;
     let (high, next) = (high.wrapping_sub(b'0'), next.wrapping_sub(b'0'));
-    if high > 9 || next > 9 {
+    // A first byte that is not a digit makes the number too large for a u32.
+    if next > 9 {
         return None;
     }
     let leading = u64::from(high) * 10 + u64::from(next);

@@ -229,7 +229,7 @@ impl Standing {
         let mut contender = waiter.contender;
         match elected {
             Continue(term) => Guard::granted(contender, term, None).map(Continue),
-            Break(true) => Ok(Break(contender.leave_confirmed().await.map(drop))),
+            Break(true) => Ok(Break(contender.leave_confirmed().await)),
             // Dropping the contender deletes its node.
             Break(false) => Ok(Break(Ok(()))),
         }

@@ -268,11 +268,12 @@ impl Contender {
 
     /// As [`leave`](Self::leave). If the reply to the creation has not arrived, it looks the node up
     /// first, so that its deletion is confirmed, too.
-    pub(crate) async fn leave_confirmed(&mut self) -> Result<bool, LockError> {
+    pub(crate) async fn leave_confirmed(&mut self) -> Result<(), LockError> {
         if matches!(self.state, State::Asked) {
             self.find().await?;
         }
-        Ok(self.leave().await?)
+        self.leave().await?;
+        Ok(())
     }
 
     fn is_lease(&self) -> bool {

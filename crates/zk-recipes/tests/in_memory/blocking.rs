@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::runtime::Builder;
 use zk_recipes::blocking::{
     Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
+use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
 use zk_recipes::session::{Config, CreateMode, SessionEnd};
-use zk_recipes::{LocalQueueLimits, LossReason};
-use zk_testing::TestServer;
+use zk_recipes::{LocalQueueLimits, LockError, LossReason};
+use zk_testing::{Op, TestServer};
 
 use crate::children;
 use crate::program_exit::{config_of, server_on_a_thread, wait_until};
@@ -99,6 +101,9 @@ fn blocking_locks_of_every_kind_exclude_others() {
     assert!(semaphore.acquire_many_timeout(2, Duration::from_millis(50)).unwrap().is_none());
     semaphore.acquire().unwrap().release().unwrap();
     lease.release().unwrap();
+    let lease = semaphore.acquire_many_timeout(2, LONG).unwrap().expect("the permits are free");
+    assert_eq!(lease.nodes().count(), 2);
+    lease.release().unwrap();
 
     let single = SemaphoreMutex::new(&client, "/single").unwrap();
     let both = MultiLock::in_canonical_order(&client, [single.shared(), mutex.shared()]);
@@ -122,6 +127,51 @@ fn blocking_guard_waits_for_its_loss() {
     // Calls on a session that has ended return an error at once.
     client.exists("/lock").unwrap_err();
     Mutex::new(&client, "/lock").unwrap().acquire_timeout(LONG).unwrap_err();
+}
+
+#[test]
+fn blocking_release_reports_a_deleted_node() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    client.delete(guard.node(), None).unwrap();
+    assert_eq!(guard.release(), Err(LockError::Lost(LossReason::NodeDeleted)));
+}
+
+/// The server does not answer the release.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the drop waits on the real clock")]
+fn blocking_drop_waits_for_the_release() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    let unanswered = server.on(Op::Delete).never_answer();
+    let begun = Instant::now();
+    drop(guard);
+    assert!(begun.elapsed() >= CLOSE_ON_DROP_WAIT, "{:?}", begun.elapsed());
+    assert_eq!(unanswered.count(), 1);
+}
+
+/// A blocking call panics in a task.
+#[test]
+fn blocking_guard_dropped_in_a_task_is_released() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { drop(guard) });
+    wait_until("the node is deleted", || children(&server, "/lock").is_empty());
+}
+
+#[test]
+fn blocking_values_print_the_async_ones() {
+    let server = server_on_a_thread();
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let guard = lock.acquire().unwrap();
+    assert_eq!(format!("{client:?}"), format!("Client({:?})", client.as_async()));
+    assert_eq!(format!("{lock:?}"), format!("Lock({:?})", lock.as_async()));
+    assert_eq!(format!("{guard:?}"), format!("Guard(Some({:?}))", *guard));
 }
 
 #[test]

@@ -75,15 +75,20 @@ async fn downgrade_costs_one_round_trip_and_then_one_watch() {
 async fn lost_of_a_writer_returns_released_on_downgrade() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
-    let writing = rw(&client).write().acquire().await.unwrap();
-    let lost = tokio::spawn(writing.lost());
-    settle().await;
-    let reading = writing.downgrade().await.unwrap();
-    assert_eq!(lost.await.unwrap(), LossReason::Released);
-    let lost = tokio::spawn(reading.lost());
-    settle().await;
-    client.delete(reading.node(), None).await.unwrap();
-    assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
+    for watches_its_node in [false, true] {
+        let writing = rw(&client).write().acquire().await.unwrap();
+        let lost = tokio::spawn(writing.lost());
+        match watches_its_node {
+            true => settle_node_watches().await,
+            false => settle().await,
+        }
+        let reading = writing.downgrade().await.unwrap();
+        assert_eq!(lost.await.unwrap(), LossReason::Released, "watches: {watches_its_node}");
+        let lost = tokio::spawn(reading.lost());
+        settle().await;
+        client.delete(reading.node(), None).await.unwrap();
+        assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
+    }
 }
 
 /// The write node was deleted, and another writer holds the lock.
@@ -376,6 +381,18 @@ async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
         reader.release().await.unwrap();
     }
     assert!(is_refused && is_downgraded);
+}
+
+/// The transaction of a downgrade has three paths, and the create of the write node has one.
+#[tokio::test(start_paused = true)]
+async fn writer_is_refused_if_its_path_is_too_long_to_downgrade() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let path = format!("/{}", "x".repeat(400_000));
+    let error = RwLock::new(&client, &path).unwrap().write().acquire().await.unwrap_err();
+    let LockError::Client(error) = &error else { panic!("another error") };
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }));
+    assert_eq!(children(&server, "/"), ["zookeeper"], "no node is created");
 }
 
 async fn write_with_data(client: &Client, len: usize) -> Result<WriteGuard, LockError> {

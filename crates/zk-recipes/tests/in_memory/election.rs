@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use zk_recipes::session::{Config, OPEN_ACL_UNSAFE, RetryOn, SessionEnd, SessionManager};
 use zk_recipes::{
@@ -322,7 +323,10 @@ async fn resigning_waits_for_the_deletion_of_the_node() {
         assert_eq!(children(&server, "/e").len(), 2);
         let lost = fault.map(|op| server.on(op).apply_then_drop_reply());
         let (resigns, stays) = if waits { (second, first) } else { (first, second) };
+        let (start, delay) = (now(), T / 100);
+        let late = fault.is_none().then(|| server.on(Op::Delete).delay(delay));
         resigns.resign().await.unwrap();
+        assert!(late.is_none() || start.elapsed() >= delay, "{waits}: without the reply");
         assert_eq!(children(&server, "/e").len(), 1, "{waits} {fault:?}");
         assert!(lost.is_none_or(|lost| lost.count() == 1));
         leads_within(T / 10, &stays).await;
@@ -380,15 +384,31 @@ async fn dropped_candidacy_leaves_no_node() {
             }
             drop(dropped);
             settle().await;
+            assert!(
+                matches!(&*told.borrow(), Leadership::Ended(Ok(()))),
+                "before the server confirms: {waits} {is_cut}"
+            );
             server.accept_connects(0);
             // reason: virtual time, in which both clients reconnect
             tokio::time::sleep(T / 4).await;
             leads_within(Duration::ZERO, &stays).await;
             assert_eq!(children(&server, "/e").len(), 1, "{waits} {is_cut}");
             assert!(!told.borrow().is_leader());
-            assert!(matches!(&*told.borrow(), Leadership::Ended(Ok(()))));
         }
     }
+}
+
+#[test]
+fn candidacy_has_ended_when_the_runtime_is_shut_down() {
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    let candidacy = runtime.block_on(async {
+        let candidacy = candidate(&TestServer::in_memory(), 1).await.stand();
+        candidacy.wait_to_lead().await.unwrap();
+        candidacy
+    });
+    drop(runtime);
+    let state = candidacy.leadership();
+    assert!(matches!(state, Leadership::Ended(Ok(()))), "{state:?}");
 }
 
 #[tokio::test(start_paused = true)]

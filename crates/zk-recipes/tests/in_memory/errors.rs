@@ -1,12 +1,18 @@
-//! Output of a program that returns its errors from `main`.
+//! Output of a program: errors that `main` returns, and values in logs.
 
 use std::error::Error;
+use std::pin::pin;
+use std::sync::Arc;
 
-use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SharedCount};
+use futures::FutureExt;
+use zk_recipes::session::{Client, CreateMode, SessionManager};
+use zk_recipes::{
+    Election, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock,
+    Semaphore, SharedCount,
+};
 use zk_testing::{TestServer, Zxid};
 
-use crate::client;
+use crate::{client, config, settle};
 
 /// Formats an error as a `main` that returns a `Result` prints it.
 fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
@@ -45,11 +51,68 @@ async fn lock_errors_print_as_one_line() {
     assert_eq!(line, "Error: create /a/b: NoNode (-101)");
     let locks = MultiLock::new([&one, &other].map(|client| {
         let lock = Mutex::new(client, "/l").expect("a path");
-        std::sync::Arc::new(lock) as std::sync::Arc<dyn zk_recipes::Lock>
+        Arc::new(lock) as Arc<dyn Lock>
     }));
     let line = printed(locks.acquire().await.map(drop));
     assert!(line.starts_with("Error: lock /l: create /l"), "{line}");
     assert!(line.contains("the client was closed") && !line.contains('{'), "{line}");
+}
+
+/// A reporter of errors prints the chain of sources.
+#[tokio::test(start_paused = true)]
+async fn lock_errors_have_the_failed_request_as_their_source() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    let lock: Arc<dyn Lock> = Arc::new(Mutex::new(&client, "/e").unwrap());
+    let failed = MultiLock::new([lock]).acquire().await.unwrap_err();
+    let failure: &dyn Error = &failed.failures()[0];
+    let error = failure.source().unwrap().downcast_ref::<LockError>().unwrap();
+    assert_eq!(failed.source().unwrap().downcast_ref(), Some(error));
+    let LockError::Client(request) = error else { panic!("{error}") };
+    assert_eq!(error.source().unwrap().downcast_ref(), Some(request));
+    assert!(LockError::Lost(LossReason::NodeDeleted).source().is_none());
+}
+
+/// The session ends before the reply to the create arrives.
+#[tokio::test(start_paused = true)]
+async fn failed_acquisition_names_the_create_of_its_node() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/l").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    server.stall(0);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    settle().await;
+    client.close().await;
+    let line = printed(waiting.await.unwrap());
+    assert!(line.starts_with("Error: create /l/_c_"), "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn debug_output_names_nodes_and_states() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/l").unwrap();
+    let guard = lock.clone().with_owner(&Owner::new()).acquire().await.unwrap();
+    let ticket = lock.enqueue().await.unwrap();
+    let local = Mutex::new(&client, "/q").unwrap().with_local_queue(LocalQueueLimits::default());
+    let passed = local.acquire().await.unwrap();
+    let mut waits = pin!(local.acquire());
+    assert!(waits.as_mut().now_or_never().is_none());
+    let sessions = SessionManager::connect(config(2).connector(server.clone())).await.unwrap();
+    let candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
+    candidacy.wait_to_lead().await.unwrap();
+    for (output, part) in [
+        (format!("{guard:?}"), "ReentrySlot { path: \"/l\""),
+        (format!("{ticket:?}"), &*format!("Ticket {{ node: Some(\"{}\")", ticket.node().unwrap())),
+        (format!("{ticket:?}"), "ahead: 1"),
+        (format!("{local:?}"), "Line { waiters: 1"),
+        (format!("{passed:?}"), "turn: Turn {"),
+        (format!("{candidacy:?}"), "Candidacy { leadership: Leading {"),
+    ] {
+        assert!(output.contains(part), "{part} in {output}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

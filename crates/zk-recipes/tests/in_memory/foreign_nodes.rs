@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, ParentMode, RetryOn};
+use zk_recipes::session::{Acl, Client, CreateMode, ParentMode, Perms, RetryOn};
 use zk_recipes::{
     Lock, LockError, LockGuard, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
 };
@@ -150,6 +150,20 @@ async fn foreign_node_is_found_by_every_way_to_acquire() {
     held.check().await.unwrap();
 }
 
+/// The contender that arrives second checks the path, so the node of the first one stays valid.
+#[tokio::test(start_paused = true)]
+async fn waiter_is_not_refused_for_a_node_that_arrives_later() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
+    let mut ticket = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
+    let foreign = format!("{PATH}/__READ__0000000009");
+    one.create(&foreign, b"", CreateMode::Ephemeral).await.unwrap();
+    assert_eq!(ticket.refresh().await.unwrap().ahead, 1);
+    held.release().await.unwrap();
+    ticket.acquire().await.unwrap().release().await.unwrap();
+}
+
 /// Of two concurrent contenders one or both are refused.
 #[tokio::test(start_paused = true)]
 async fn two_recipes_never_hold_one_path_together() {
@@ -259,6 +273,19 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     one.ensure_path(&format!("{PATH}/locks/of-an-app"), ParentMode::Persistent).await.unwrap();
     one.ensure_path(&format!("{leases}/of-a-landlord"), ParentMode::Persistent).await.unwrap();
     mutex.acquire().await.expect("it is somebody else's").release().await.unwrap();
+}
+
+/// A client that cannot read a node called `leases` does not take it for a semaphore's.
+#[tokio::test(start_paused = true)]
+async fn mutex_is_acquired_beside_leases_that_it_cannot_read() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let leases = format!("{PATH}/leases");
+    one.ensure_path(&format!("{leases}/lease-0000000000"), ParentMode::Persistent).await.unwrap();
+    let mutex = Mutex::new(&other, PATH).unwrap();
+    mutex.acquire().await.expect_err("a lease can be read");
+    one.set_acl(&leases, &[Acl::world(Perms::CREATE)], None).await.unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
 }
 
 /// A semaphore that is refused or dropped must not leave a node that makes other recipes refuse the

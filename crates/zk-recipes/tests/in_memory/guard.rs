@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use zk_recipes::session::CreateMode;
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::TestServer;
 
@@ -50,6 +51,19 @@ async fn guard_stays_lost_after_its_node_is_deleted() {
     assert_eq!(lost.await, LossReason::NodeDeleted);
     assert_eq!(watched.token(), Err(DELETED));
     assert_eq!(watched.lost().await, LossReason::NodeDeleted);
+}
+
+/// Another client deletes the node and creates it again under the same name.
+#[tokio::test(start_paused = true)]
+async fn check_fails_when_the_node_is_recreated() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    other.delete(guard.node(), None).await.unwrap();
+    other.create(guard.node(), b"", CreateMode::Ephemeral).await.unwrap();
+    assert!(guard.is_held(), "the guard does not watch its node yet");
+    assert_eq!(guard.check().await, Err(DELETED));
+    assert_eq!(guard.token(), Err(DELETED));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
-use zk_recipes::session::{Client, CreateMode, ErrorKind, Limit};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorKind, Limit, Perms};
 use zk_recipes::{
     FencingToken, Guard, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
     SemaphoreGuard, revoke,
 };
-use zk_testing::{Cut, Op, Settings, TestServer};
+use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::wire::{DELETE, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease};
+use crate::wire::{
+    DELETE, EXISTS, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease,
+};
 use crate::{LEASE, T, client, config, now, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
@@ -206,6 +208,31 @@ async fn guard_fails_when_its_node_is_deleted_before_its_watch() {
     }
 }
 
+/// The ACL of the node does not permit the holder to read it, so no event tells of the deletion.
+#[tokio::test(start_paused = true)]
+async fn guard_polls_a_node_that_it_cannot_read() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let (one, record) = recorded_client(&server, 1).await;
+        let other = client(&server, 2).await;
+        one.create("/lock", b"", CreateMode::Persistent).await.unwrap();
+        let unreadable = vec![Acl::world(Perms::WRITE | Perms::DELETE)];
+        let lock = Mutex::new(&one, "/lock").unwrap().with_acl(unreadable);
+        let guard = lock.acquire().await.unwrap();
+        settle_node_watches().await;
+        record.take();
+        assert!(revoke(&other, guard.node()).await.unwrap());
+        // reason: virtual time, in which the guard reads its node a few times
+        tokio::time::sleep(UNWATCHED_PAUSE * 3).await;
+        let read = [WATCH_NODE, EXISTS].repeat(3);
+        assert_eq!(without_lease(record.take().concat()), read, "{version:?}");
+        assert!(guard.is_held(), "{version:?}: a request does not end the hold");
+        other.delete(guard.node(), None).await.unwrap();
+        let lost = tokio::time::timeout(UNWATCHED_PAUSE, guard.lost()).await;
+        assert_eq!(lost, Ok(LossReason::NodeDeleted), "{version:?}");
+    }
+}
+
 /// With a short session timeout, the delay of the watch is a sixteenth of the timeout.
 #[tokio::test(start_paused = true)]
 async fn guard_watches_its_node_earlier_in_a_short_session() {
@@ -253,16 +280,23 @@ async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
 #[tokio::test(start_paused = true)]
 async fn guard_sets_its_watch_again_when_the_request_was_lost() {
     let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (one, record) = recorded_client(&server, 1).await;
+    let other = client(&server, 2).await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     settle().await;
     let guard = lock.acquire().await.unwrap();
+    record.take();
     let lost = server.on(Op::GetChildren2).drop_before_applying();
     // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 4).await;
     assert_eq!(lost.count(), 1);
-    assert!(guard.is_held(), "it sends the request again");
+    assert_eq!(
+        without_lease(record.take().concat()),
+        [WATCH_NODE; 2],
+        "it sends the request again"
+    );
+    assert!(guard.is_held());
     settle().await;
     other.delete(guard.node(), None).await.unwrap();
     settle().await;
@@ -405,11 +439,15 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 async fn holder_without_watches_sees_deletion_and_lease_end() {
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;
-    let full = config(2).watches_max(0).connector(server.clone()).connect().await.unwrap();
+    let (full, record) = recorded(config(2).watches_max(0), &server).await;
     let lock = Mutex::new(&full, "/l").unwrap();
 
     let guard = lock.acquire().await.unwrap();
     settle_node_watches().await;
+    record.take();
+    // reason: virtual time, in which the guard reads its node a few times
+    tokio::time::sleep(UNWATCHED_PAUSE * 5).await;
+    assert_eq!(without_lease(record.take().concat()), [EXISTS; 5]);
     other.delete(guard.node(), None).await.unwrap();
     let deleted = now();
     assert_eq!(guard.lost().await, LossReason::NodeDeleted);

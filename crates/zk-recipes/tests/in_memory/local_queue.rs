@@ -151,6 +151,23 @@ async fn lock_goes_to_the_ensemble_after_the_time() {
     assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
 }
 
+/// The release is at the moment of the grant.
+#[tokio::test(start_paused = true)]
+async fn lock_never_passes_with_a_limit_of_zero() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    for (limits, passes) in
+        [(unlimited(), 1), (unlimited().time(Duration::ZERO), 0), (unlimited().passes(0), 0)]
+    {
+        let lock = limited(&client, limits);
+        let held = lock.acquire().await.unwrap();
+        let mut next = pin!(lock.acquire());
+        assert!(next.as_mut().now_or_never().is_none());
+        held.release().await.unwrap();
+        assert_eq!(next.await.unwrap().token().unwrap().pass(), passes, "{limits:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_processes_alternate_within_their_limits() {
     let server = TestServer::in_memory();

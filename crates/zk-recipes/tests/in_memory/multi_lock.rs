@@ -218,6 +218,7 @@ async fn multi_guard_is_lost_with_any_of_its_locks() {
     vandal.delete(guard.nodes()[1], None).await.unwrap();
     assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
     assert!(!guard.is_held() && guard.tokens().is_err());
+    assert_eq!(guard.lost_paths().collect::<Vec<_>>(), ["/b"]);
     assert_eq!(failures(&guard.release().await.unwrap_err()).len(), 1);
 
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();

@@ -1,8 +1,10 @@
 //! Nodes of a lock: their names, their data and their ACLs.
 
-use zk_recipes::session::{Acl, Client, ErrorCode, Perms, RetryOn};
+use std::time::{Duration, UNIX_EPOCH};
+
+use zk_recipes::session::{Acl, Client, Config, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
-use zk_testing::TestServer;
+use zk_testing::{Settings, TestServer};
 
 use crate::{children, client, config, settle};
 
@@ -44,6 +46,36 @@ async fn mutex_node_has_the_given_name_data_and_acl() {
     let token = guard.token().unwrap();
     guard.release().await.unwrap();
     assert!(waiting.await.unwrap().token().unwrap() > token);
+}
+
+/// A connection over TCP has an address. The wall clock of the test server begins at a fixed time.
+#[tokio::test]
+async fn node_has_the_contenders_address_process_and_name() {
+    const BEGUN_MS: u32 = 1_700_000_000;
+    let settings = Settings::new().wall_clock_ms(i64::from(BEGUN_MS));
+    let server = TestServer::start_with(settings).await.unwrap();
+    let config = Config::new(&server.connect_string()).unwrap();
+    let client = config.name("checkout").connect().await.unwrap();
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let _guard = lock.acquire().await.unwrap();
+    let holder = lock.participants().await.unwrap().remove(0);
+    let info = holder.info().unwrap();
+    assert_eq!(Some(info.address), client.local_address());
+    assert_eq!(info.process_id, Some(std::process::id()));
+    assert_eq!(info.name.as_deref(), Some("checkout"));
+    let begun = UNIX_EPOCH + Duration::from_millis(BEGUN_MS.into());
+    let an_hour = Duration::from_secs(3_600);
+    assert!((begun..begun + an_hour).contains(&holder.created), "{:?}", holder.created);
+}
+
+/// Without an address, the node of a contender has no data.
+#[tokio::test(start_paused = true)]
+async fn node_of_a_connection_without_an_address_is_empty() {
+    let server = TestServer::in_memory();
+    let lock = Mutex::new(&client(&server, 1).await, "/lock").unwrap();
+    let _guard = lock.acquire().await.unwrap();
+    let holder = lock.participants().await.unwrap().remove(0);
+    assert_eq!((holder.info(), holder.data), (None, Vec::new()));
 }
 
 /// Waiters queue by sequence number, even if the name before it ends in digits or contains hyphens.

@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use zk_recipes::limits::PARENT_ATTEMPTS_MAX;
 use zk_recipes::session::{Client, Config, ErrorCode};
 use zk_recipes::{Mutex, RwLock, Semaphore, SharedValue, revoke};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::wire::recorded_client;
+use crate::wire::{recorded_client, without_lease};
 use crate::{T, children, client, now, settle};
 
 const PATH: &str = "/lock";
@@ -226,6 +227,40 @@ async fn delete_is_retried_after_a_transient_error() {
         tokio::time::sleep(T).await;
         assert_eq!(children(&server, PATH), [""; 0], "{code:?}");
     }
+}
+
+/// The server removes the parents again and again, as empty containers.
+#[tokio::test(start_paused = true)]
+async fn parents_are_created_again_a_limited_number_of_times() {
+    for (times, is_acquired) in [(PARENT_ATTEMPTS_MAX, true), (PARENT_ATTEMPTS_MAX + 1, false)] {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let times = u64::try_from(times).unwrap();
+        let missing = server.on(Op::Create2).times(times).answer(ErrorCode::NO_NODE);
+        assert_eq!(mutex(&client).acquire().await.is_ok(), is_acquired);
+        assert_eq!(missing.count(), times);
+    }
+}
+
+/// A request that waits for a connection is cancelled with its acquisition. In an outage a service
+/// may cancel acquisitions very often.
+#[tokio::test(start_paused = true)]
+async fn acquisitions_cancelled_in_an_outage_send_nothing() {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    mutex(&client).acquire().await.unwrap().release().await.unwrap();
+    server.refuse_connects(0);
+    server.connection_of(client.session_id()).cut(Cut::Rst);
+    settle().await;
+    for _ in 0..100 {
+        tokio::time::timeout(T / 1_000, mutex(&client).acquire()).await.unwrap_err();
+    }
+    record.take();
+    server.accept_connects(0);
+    // reason: virtual time, in which the client reconnects
+    tokio::time::sleep(T / 4).await;
+    assert!(client.is_connected());
+    assert_eq!(without_lease(record.take().concat()), [0; 0]);
 }
 
 /// If `revocation` kept returning for the same request, a holder that calls it in a loop would

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{CreateMode, ErrorCode};
 use zk_recipes::{LockError, LossReason, Mutex, revoke};
-use zk_testing::TestServer;
+use zk_testing::{Op, TestServer};
 
 use crate::client;
 
@@ -26,6 +26,17 @@ async fn revocation_reports_requests_made_before_the_call() {
     let (told, asked) = tokio::join!(guard.revocation_requested(), revoke(&other, guard.node()));
     told.unwrap();
     assert!(asked.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn revoke_is_repeated_after_a_lost_reply() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let lost = server.on(Op::SetData).session(other.session_id()).apply_then_drop_reply();
+    assert_eq!(revoke(&other, guard.node()).await, Ok(true));
+    assert_eq!(lost.count(), 1);
+    guard.revocation_requested().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, Lock, LockError, MultiLock, RwLock, WriteGuard};
-use zk_testing::{Cut, TestServer};
+use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::wire::{
     CREATE2, DELETE, GET_CHILDREN2, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
@@ -82,6 +82,24 @@ async fn reader_of_a_writer_takes_the_position_of_the_writer() {
     drop(writer.await.unwrap());
 }
 
+/// Both readers have waited. The release of the second one does not tell the writer behind it that
+/// the first one has released the lock, too.
+#[tokio::test(start_paused = true)]
+async fn writer_waits_for_every_reader_that_has_waited() {
+    let server = TestServer::in_memory_with(Settings::new().version(Version::V3_9));
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let writing = rw(&one).write().acquire().await.unwrap();
+    let (first, second) = (queue_reader(&one).await, queue_reader(&one).await);
+    let writer = queue_writer(&other).await;
+    writing.release().await.unwrap();
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    second.release().await.unwrap();
+    settle().await;
+    assert!(first.is_held() && !writer.is_finished());
+    first.release().await.unwrap();
+    drop(writer.await.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn reader_does_not_overtake_a_waiting_writer() {
     let server = TestServer::in_memory();
@@ -101,6 +119,7 @@ async fn participants_of_each_side_are_listed_separately() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let lock = rw(&one).with_data(*b"one");
+    assert_eq!([lock.path(), lock.read().path(), lock.write().path()], [PATH; 3]);
     assert_eq!(lock.participants().await.unwrap(), []);
     let reading = lock.read().acquire().await.unwrap();
     let _writer = queue_writer(&other).await;

@@ -1,10 +1,10 @@
 //! Shared values and counts that several clients change.
 
 use bytes::Bytes;
-use zk_recipes::session::{CreateMode, RetryOn};
+use zk_recipes::session::{CreateMode, ErrorCode, RetryOn};
 use zk_recipes::{LockError, SharedCount, SharedValue};
-use zk_testing::TestServer;
 use zk_testing::server::NodeKind;
+use zk_testing::{Op, TestServer};
 
 use crate::client;
 
@@ -22,6 +22,17 @@ async fn node_is_created_with_the_first_seed_and_container_parents() {
         assert_eq!(kind("/a/b/value"), NodeKind::Persistent);
         assert_eq!(kind("/a/b"), NodeKind::Container);
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_reads_a_node_that_another_client_creates_first() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    client.create("/v", b"theirs", CreateMode::Persistent).await.unwrap();
+    let missing = server.on(Op::GetData).answer(ErrorCode::NO_NODE);
+    let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();
+    assert_eq!(value.get().await.unwrap().value(), "theirs");
+    assert_eq!(missing.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
