@@ -163,11 +163,7 @@ impl Asked {
             MultiOp::Check(_) => CHECK,
             _ => CREATE,
         };
-        let path = match op {
-            // The root is sent without the chroot.
-            MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
-            op => strip(op.path().to_owned(), chroot_len),
-        };
+        let path = strip(op.path().to_owned(), chroot_len);
         let is_sequential = matches!(op, MultiOp::Create2(op) if op.mode.is_sequential());
         Self { operation, path, is_sequential }
     }
