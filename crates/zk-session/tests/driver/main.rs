@@ -10,7 +10,11 @@
 #[path = "../../../zk-session-core/tests/session/script.rs"]
 mod script;
 
+mod dedicated_thread;
 mod ensemble;
+mod handles;
+mod in_place;
+mod leases;
 mod memory;
 mod network;
 mod sessions;

@@ -1,0 +1,49 @@
+//! Claims to the lease of a session, for recipes whose locks depend on it.
+
+use zk_session::LeaseAssumptions;
+
+use super::*;
+
+/// A session that has dropped its claim sends no more transactions, which the servers would log.
+#[tokio::test(start_paused = true)]
+async fn dropped_lease_claim_is_not_renewed() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let claim = client.claim_lease();
+    claim.renew().await.unwrap();
+    drop(claim);
+    let proofs = || ensemble.ops().into_iter().filter(|op| *op == OpCode::Multi).count();
+    let before = proofs();
+    tokio::time::sleep(T * 5).await; // reason: virtual time, in which a claimed lease is renewed
+    assert_eq!(proofs(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_claim_reports_how_long_its_term_lasts() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let claim = client.claim_lease();
+    let began = now().into_std();
+    let term = claim.renew().await.unwrap();
+    let until = claim.valid_until(term).unwrap();
+    assert_eq!(claim.remaining(term), until - now().into_std());
+    let proven_at = claim.proven_at(term).unwrap();
+    assert!(proven_at <= began && until < proven_at + T, "{:?}", until - proven_at);
+    client.close().await;
+    assert_eq!((claim.remaining(term), claim.proven_at(term)), (Duration::ZERO, None));
+}
+
+/// With a long flush bound, the reply to one transaction proves too little. The next transaction
+/// follows at the pace at which a claimed lease is renewed, because the servers log each of them.
+#[tokio::test(start_paused = true)]
+async fn renewal_pauses_between_its_transactions() {
+    let ensemble = Ensemble::new();
+    let assumptions = LeaseAssumptions::new().flush_bound(T * 11 / 20);
+    let config = ensemble.config("a").lease_assumptions(assumptions);
+    let client = config.connect_with(ensemble.clone()).await.unwrap();
+    tokio::time::sleep(T * 8 / 15).await; // reason: virtual time, in which the touches get old
+    let claim = client.claim_lease();
+    let began = now();
+    claim.renew().await.unwrap();
+    assert_eq!(now() - began, T * 3 / 8);
+}
