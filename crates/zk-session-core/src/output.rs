@@ -225,3 +225,24 @@ impl<H: Handles> Outputs<H> {
         self.push(Output::Reply { to, result: Err((kind, outcome)) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Patient;
+
+    impl Handle for Patient {}
+
+    #[test]
+    fn handle_waits_by_default() {
+        assert!(!Patient.is_abandoned());
+    }
+
+    #[test]
+    fn reply_prints_its_zxid_in_hexadecimal() {
+        let reply = Reply { zxid: 0x1_0000_0002, body: Bytes::from_static(b"ab") };
+        assert_eq!(format!("{reply:?}"), "Reply { zxid: 0x100000002, body: b\"ab\" }");
+    }
+}
