@@ -47,3 +47,40 @@ async fn renewal_pauses_between_its_transactions() {
     claim.renew().await.unwrap();
     assert_eq!(now() - began, T * 3 / 8);
 }
+
+/// A reconnect to a server that grants a shorter timeout ends the term earlier. The driver may be
+/// stuck behind a task that blocks its thread, so the caller also looks at the clock by itself.
+#[tokio::test(start_paused = true)]
+async fn shortened_lease_is_lost_in_time_without_the_driver() {
+    let ensemble = Ensemble::new();
+    let (client, driver) = ensemble.config("a").into_parts(ensemble.clone());
+    let mut driver = std::pin::pin!(driver);
+    let claim = client.claim_lease();
+    let term = tokio::select! {
+        () = &mut driver => unreachable!("the session has not ended"),
+        term = claim.renew() => term.unwrap(),
+    };
+    let mut lost = std::pin::pin!(claim.lost(term));
+    let first = claim.valid_until(term).unwrap();
+    ensemble.state().script.timeout_ms = 3000;
+    ensemble.cut();
+    tokio::select! {
+        biased;
+        _ = &mut lost => unreachable!("the lease goes on"),
+        () = &mut driver => unreachable!("the session has not ended"),
+        () = ensemble.until(|state| state.script.connects.len() == 2) => {}
+    }
+    let shortened = async {
+        while claim.valid_until(term).unwrap() >= first {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = &mut driver => unreachable!("the session has not ended"),
+        () = shortened => {}
+    }
+    let until = claim.valid_until(term).unwrap();
+    assert!(matches!(lost.await, LeaseLoss::ProcessPaused(_)), "the driver did not run");
+    let late = now().into_std().saturating_duration_since(until);
+    assert!(late <= T / 16, "{late:?}");
+}

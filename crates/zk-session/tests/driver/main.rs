@@ -15,6 +15,8 @@ mod ensemble;
 mod handles;
 mod in_place;
 mod leases;
+#[cfg(feature = "tracing")]
+mod logging;
 mod memory;
 mod network;
 mod sessions;
