@@ -98,7 +98,8 @@ async fn batch_delays_its_requests_until_it_is_dropped() {
     }
     assert_eq!(ensemble.state().writes, []);
     drop(batch);
-    (first.await.unwrap(), second.await.unwrap());
+    first.await.unwrap();
+    second.await.unwrap();
     assert_eq!(ensemble.state().writes.len(), 1);
 }
 
