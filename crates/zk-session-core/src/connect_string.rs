@@ -274,6 +274,13 @@ mod tests {
     }
 
     #[test]
+    fn address_without_brackets_is_explained() {
+        let told = |text: &str| text.parse::<ConnectString>().unwrap_err().to_string();
+        assert!(told("fe80::1").contains("write the address fe80::1 as [fe80::1]"));
+        assert!(told("a:b").contains("\"a:b\" is not a server; write host, host:port"));
+    }
+
+    #[test]
     fn invalid_connect_string_is_rejected() {
         let bad = [
             "",

@@ -204,4 +204,22 @@ mod tests {
         let text = PeerProtocol::Text(*b"\r\n\"a").to_string();
         assert!(text.ends_with(r#"its first bytes are "\r\n\"a""#), "{text}");
     }
+
+    /// A first `connect` stops once all servers have refused it. A server that does not answer may
+    /// still come.
+    #[test]
+    fn refusals_are_failures_that_come_at_once() {
+        for (cause, is_refusal, is_lasting) in [
+            (DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused), true, false),
+            (DisconnectReason::Unreachable(io::ErrorKind::TimedOut), false, false),
+            (DisconnectReason::Tls(TlsFailure::ClosedByServer), true, false),
+            (DisconnectReason::Tls(TlsFailure::UnknownIssuer), true, true),
+            (DisconnectReason::NotZooKeeper(PeerProtocol::Http), true, true),
+            (DisconnectReason::Sasl(SaslFailure::NotOffered), true, true),
+            (DisconnectReason::IdleTimeout, false, false),
+        ] {
+            let judged = (cause.is_refusal(), cause.is_lasting());
+            assert_eq!(judged, (is_refusal, is_lasting), "{cause:?}");
+        }
+    }
 }

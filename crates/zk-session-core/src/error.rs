@@ -603,5 +603,88 @@ mod tests {
         );
         assert_eq!(missing(OpCode::Create, "/a/b"), "create /a/b: NoNode (-101)");
         assert_eq!(missing(OpCode::GetData, "/a"), "getData /a: NoNode (-101)");
+        assert_eq!(
+            missing(OpCode::Create, "/"),
+            "create /: NoNode (-101); the chroot does not exist"
+        );
+    }
+
+    #[test]
+    fn origin_depends_on_the_cause_of_the_disconnect() {
+        use crate::IoFailure;
+        let of = |cause: DisconnectReason| {
+            let origin = Error::not_applied(ErrorKind::NoSession(cause.clone())).origin();
+            assert_eq!(Error::not_applied(ErrorKind::ConnectionLost(cause)).origin(), origin);
+            origin
+        };
+        let text = || "x".into();
+        let denied = || IoFailure::from(std::io::ErrorKind::PermissionDenied);
+        let late = || IoFailure::from(std::io::ErrorKind::TimedOut);
+        for (cause, origin) in [
+            (DisconnectReason::FrameTooLarge, ErrorOrigin::Peer),
+            (DisconnectReason::UnknownXid(3), ErrorOrigin::Peer),
+            (DisconnectReason::OutOfOrder(3), ErrorOrigin::Peer),
+            (DisconnectReason::WrongSession, ErrorOrigin::Peer),
+            (DisconnectReason::IdleTimeout, ErrorOrigin::Network),
+            (DisconnectReason::ClosedByServer, ErrorOrigin::Network),
+        ] {
+            assert_eq!(of(cause.clone()), origin, "{cause:?}");
+        }
+        for (failure, origin) in [
+            (TlsFailure::NotConfigured, ErrorOrigin::Caller),
+            (TlsFailure::FileUnreadable(denied()), ErrorOrigin::Caller),
+            (TlsFailure::FileUnfit(text()), ErrorOrigin::Caller),
+            (TlsFailure::NoServerName(text()), ErrorOrigin::Caller),
+            (TlsFailure::CertificateRequired, ErrorOrigin::Caller),
+            (TlsFailure::CertificateRefused, ErrorOrigin::Caller),
+            (TlsFailure::ClosedByServer, ErrorOrigin::Network),
+            (TlsFailure::UnknownIssuer, ErrorOrigin::Peer),
+            (TlsFailure::NotSpoken, ErrorOrigin::Peer),
+        ] {
+            assert_eq!(of(DisconnectReason::Tls(failure.clone())), origin, "{failure:?}");
+        }
+        for (failure, origin) in [
+            (SaslFailure::NotOffered, ErrorOrigin::Server),
+            (SaslFailure::MechanismRefused, ErrorOrigin::Server),
+            (SaslFailure::Refused(ErrorCode::NO_AUTH), ErrorOrigin::Server),
+            (SaslFailure::ClosedByServer, ErrorOrigin::Server),
+            (SaslFailure::NotPrepared(late()), ErrorOrigin::Network),
+            (SaslFailure::NotPrepared(denied()), ErrorOrigin::Caller),
+            (SaslFailure::ServerNotProven, ErrorOrigin::Peer),
+        ] {
+            assert_eq!(of(DisconnectReason::Sasl(failure.clone())), origin, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn only_unintended_ends_are_losses() {
+        let ends = [
+            (SessionEnd::Expired, true),
+            (SessionEnd::ExpiredLocally { paused: None }, true),
+            (SessionEnd::CleanUpOverflow, true),
+            (SessionEnd::Closed, false),
+            (SessionEnd::Detached, false),
+            (SessionEnd::AuthFailed, false),
+            (SessionEnd::AuthRequired, false),
+        ];
+        assert!(ends.iter().all(|(end, is_loss)| end.is_loss() == *is_loss));
+    }
+
+    #[test]
+    fn stopped_manager_is_closed_or_names_its_reason() {
+        let stopped = |why: SessionEnd| {
+            Error::not_applied(ErrorKind::ManagerStopped(Error::from(why))).to_string()
+        };
+        let text = "the session manager is closed (the request was not applied)";
+        assert_eq!(stopped(SessionEnd::Closed), text);
+        let text = stopped(SessionEnd::AuthFailed);
+        assert!(text.starts_with("no next session: "), "{text}");
+    }
+
+    #[test]
+    fn failed_connect_reports_no_outcome() {
+        let cause = DisconnectReason::IdleTimeout;
+        let error = Error::not_applied(ErrorKind::NoSession(cause.clone()));
+        assert_eq!(error.to_string(), format!("no session: {cause}"));
     }
 }

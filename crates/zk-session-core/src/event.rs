@@ -175,6 +175,22 @@ mod tests {
             r#"cannot remove /a: NotEmpty (-111) CleanUpFailed { path: "/a", code: NotEmpty }"#
         );
         assert_eq!(format!("{:?}", SessionEvent::Missed(3)), "Missed(3)");
+        for (end, text) in [
+            (SessionEvent::Closed { session_id: SessionId(16) }, "Closed { session_id: 0x10 }"),
+            (
+                SessionEvent::Expired { session_id: SessionId(16), cause: SessionEnd::Expired },
+                "Expired { session_id: 0x10, cause: Expired }",
+            ),
+            (
+                SessionEvent::AuthFailed {
+                    session_id: SessionId(16),
+                    cause: SessionEnd::AuthFailed,
+                },
+                "AuthFailed { session_id: 0x10, cause: AuthFailed }",
+            ),
+        ] {
+            assert_eq!(format!("{end:?}"), text);
+        }
     }
 
     #[test]

@@ -262,6 +262,21 @@ mod tests {
     }
 
     #[test]
+    fn least_left_is_the_timeout_less_all_parts() {
+        let assumptions = LeaseAssumptions::new().flush_bound(1_000 * MS).margin(300 * MS);
+        let times = assumptions.clock_drift_ppm(0).times(4_000 * MS).unwrap();
+        assert_eq!((times.touch_every, times.leader_every), (250 * MS, 500 * MS));
+        assert_eq!(times.least_left(4_000 * MS), 1_950 * MS);
+        assert_eq!(times.least_left(1_000 * MS), Duration::ZERO);
+    }
+
+    #[test]
+    fn shortest_flush_bound_and_margin_are_accepted() {
+        let assumptions = LeaseAssumptions::new().flush_bound(SHORTEST).margin(SHORTEST);
+        assert!(assumptions.times(4_000 * MS).is_ok());
+    }
+
+    #[test]
     fn unsafe_lease_setting_is_rejected_by_name() {
         let none = Duration::ZERO;
         for (assumptions, setting) in [
@@ -271,6 +286,7 @@ mod tests {
             let refused = assumptions.times(4_000 * MS).unwrap_err();
             assert_eq!(refused, LeaseImpossible::NeverSafe { setting, value: none });
             assert!(refused.to_string().contains(&setting.to_string()), "{refused}");
+            assert_eq!(format!("{refused:?}"), refused.to_string());
         }
     }
 

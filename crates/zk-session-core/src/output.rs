@@ -30,8 +30,8 @@ pub trait Handle: fmt::Debug {
 }
 
 /// Reply to a request. The recipient decodes the record.
+// Closed: whoever tests how it decodes a reply creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Reply {
     /// Zxid of the last transaction that the server had applied when it replied.
     pub zxid: Zxid,
@@ -242,5 +242,26 @@ impl<H: Handles> Outputs<H> {
     /// Reports to a caller that its request has failed.
     pub(crate) fn fail(&mut self, to: H::Reply, kind: ErrorKind, outcome: Outcome) {
         self.push(Output::Reply { to, result: Err((kind, outcome)) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Patient;
+
+    impl Handle for Patient {}
+
+    #[test]
+    fn handle_waits_by_default() {
+        assert!(!Patient.is_abandoned());
+    }
+
+    #[test]
+    fn reply_prints_its_zxid_in_hexadecimal() {
+        let reply = Reply { zxid: Zxid(0x1_0000_0002), body: Bytes::from_static(b"ab") };
+        assert_eq!(format!("{reply:?}"), "Reply { zxid: 0x100000002, body: b\"ab\" }");
     }
 }

@@ -167,6 +167,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn counters_of_a_label_have_a_line_for_each_value() {
+        let mut page = PrometheusPage::new("of=\"a\"");
+        page.counters("lost_total", "Lost locks.", "why", &[("expired", 3), ("deleted", 0)]);
+        let text = "# HELP lost_total Lost locks.\n# TYPE lost_total counter\n\
+                    lost_total{of=\"a\",why=\"expired\"} 3\nlost_total{of=\"a\",why=\"deleted\"} 0\n";
+        assert_eq!(page.into_text(), text);
+    }
+
+    #[test]
     fn page_of_a_session_has_every_value_with_its_labels() {
         let mut stats = Stats { in_flight: 3, recursive_watches: 2, ..Stats::default() };
         stats.request_latency.record(Duration::from_micros(150));

@@ -90,3 +90,18 @@ impl fmt::Debug for Password {
         f.write_str("Password(hidden)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortest_timeout_of_zero_counts_as_unknown() {
+        let credentials = SessionCredentials::new(SessionId(1), *b"0123456789abcdef", Zxid(7));
+        assert_eq!(credentials.shortest_timeout(), None);
+        for (timeout, expected) in [(0, None), (1, Some(1)), (4_000, Some(4_000))] {
+            let with = credentials.clone().with_shortest_timeout(Duration::from_millis(timeout));
+            assert_eq!(with.shortest_timeout(), expected.map(Duration::from_millis));
+        }
+    }
+}

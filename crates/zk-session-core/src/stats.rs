@@ -89,3 +89,17 @@ impl Counters {
         self.bytes_received += u64::try_from(4 + len).unwrap_or(u64::MAX);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stats_print_the_session_id_in_hexadecimal() {
+        let stats =
+            Stats { session_id: SessionId(0x1_0000_0002), in_flight: 3, ..Stats::default() };
+        let printed = format!("{stats:?}");
+        assert!(printed.starts_with("Stats { session_id: 0x100000002, "), "{printed}");
+        assert!(printed.contains("in_flight: 3"), "{printed}");
+    }
+}

@@ -133,3 +133,44 @@ impl fmt::Display for Span {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text is all that an operator sees of a failed handshake.
+    #[test]
+    fn each_tls_failure_describes_its_cause() {
+        let second = Duration::from_secs(1);
+        let unreadable = IoFailure::from(std::io::ErrorKind::NotFound);
+        for (failure, text) in [
+            (TlsFailure::NotConfigured, "the connect string demands TLS (tls://)"),
+            (TlsFailure::FileUnreadable(unreadable), "a file with certificates or a key cannot be"),
+            (TlsFailure::FileUnfit("a.pem: no key".into()), "a.pem: no key"),
+            (TlsFailure::NoServerName("a_b".into()), "a_b is no DNS name or address"),
+            (TlsFailure::UnknownIssuer, "the server's certificate is of an unknown authority"),
+            (TlsFailure::WrongName, "the server's certificate is for another name"),
+            (TlsFailure::Expired(90 * second), "the server's certificate expired 90 s ago"),
+            (TlsFailure::Expired(172_800 * second), "the server's certificate expired 2 days ago"),
+            (
+                TlsFailure::NotYetValid(60 * second),
+                "the server's certificate becomes valid in 60 s",
+            ),
+            (
+                TlsFailure::BadCertificate("revoked".into()),
+                "the server's certificate cannot be used",
+            ),
+            (TlsFailure::CertificateRequired, "the server requires a certificate of the client"),
+            (TlsFailure::CertificateRefused, "the server refused the client's certificate"),
+            (TlsFailure::NothingInCommon, "client and server have no TLS version or cipher suite"),
+            (TlsFailure::NotSpoken, "the server did not answer in TLS"),
+            (
+                TlsFailure::ClosedByServer,
+                "the server closed the connection during the TLS handshake",
+            ),
+            (TlsFailure::Other("alert".into()), "TLS failed: alert"),
+        ] {
+            assert!(failure.to_string().starts_with(text), "{failure}");
+        }
+    }
+}

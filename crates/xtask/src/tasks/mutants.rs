@@ -13,10 +13,14 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     };
     let mut command = cargo(&["mutants", "--package", name, "--output", "target"]);
     command.args(["--test-package", tests, "--test-tool", "nextest"]);
+    if matches!(name, "zk-session" | "zk-recipes") {
+        command.args(["--features", &format!("{name}/tracing")]);
+    }
     // Each shard has mutants of all files, and not consecutive ones of a few files.
     command.args(["--sharding", "round-robin"]);
-    // Tests and examples are not production code. The value of a limit is a choice: tests use limits by name.
-    for excluded in ["**/tests.rs", "**/examples/**", "**/limits.rs"] {
+    // Tests, their assertions and examples are not production code. The value of a limit is a choice: tests use
+    // limits by name.
+    for excluded in ["**/tests.rs", "**/invariants.rs", "**/examples/**", "**/limits.rs"] {
         command.args(["--exclude", excluded]);
     }
     if tests.contains("zk-recipes") {

@@ -38,6 +38,8 @@ fn run_with_tracing() -> Result<(), Failure> {
     let feature = ["--features", "zk-recipes/tracing"];
     let mut clippy = cargo(&["clippy", "--lib"]);
     step(clippy.args(crates).args(feature).args(["--", "-D", "warnings"]))?;
+    let session = ["--package", "zk-session", "--features", "tracing"];
+    step(cargo(&["test", "--test", "driver", "logging"]).args(session))?;
     step(cargo(&["test", "--package", "zk-recipes", "--test", "tracing"]).args(feature))
 }
 

@@ -328,4 +328,46 @@ mod tests {
         assert!(tasks.remove(first).is_none());
         assert_eq!(tasks.len(), 0);
     }
+
+    /// The limits count what is there, and not what has ever been there.
+    #[test]
+    fn finished_and_resumed_tasks_leave_room_for_others() {
+        let delete = |len: usize| CleanUpTask::Delete { path: "x".repeat(len) };
+        let mut tasks = CleanUp::<Letters>::new();
+        let id = RequestId::of;
+        tasks.insert(id(1), delete(10), None, None);
+        assert_eq!(tasks.has_room_for(&delete(QUEUED_BYTES_MAX - 10)), Ok(()));
+        assert_eq!(tasks.has_room_for(&delete(QUEUED_BYTES_MAX - 9)), Err(Limit::CleanUpBytes));
+        tasks.remove(id(1)).unwrap();
+        assert_eq!(tasks.has_room_for(&delete(QUEUED_BYTES_MAX)), Ok(()));
+
+        let mut outputs = Outputs::new();
+        for n in 0..3 {
+            tasks.defer(delete(BACKLOG_BYTES_MAX / 2), &mut outputs).unwrap();
+            assert!(tasks.defer(delete(BACKLOG_BYTES_MAX / 2), &mut outputs).is_err(), "{n}");
+            assert!(tasks.next_deferred().is_some());
+        }
+        assert_eq!(tasks.backlog_bytes, 0);
+    }
+
+    #[test]
+    fn size_of_a_sweep_includes_its_prefix() {
+        let sweep =
+            |prefix: &str| CleanUpTask::Sweep { parent: "/p".into(), prefix: prefix.into() };
+        assert_eq!(sweep("").size(), size_of::<CleanUpTask>() + 2);
+        assert_eq!(sweep("_c_1").size(), size_of::<CleanUpTask>() + 6);
+    }
+
+    #[test]
+    fn longest_path_that_fits_a_transaction_is_deleted_with_a_mark() {
+        let frame_len = |path: &str| CleanUpTask::MarkedDelete { path: path.into() }.frame_len();
+        let spare = proto::FRAME_LEN_MAX_SERVER - frame_len("");
+        // The transaction contains the path twice.
+        let longest = "x".repeat(spare / 2);
+        assert!(frame_len(&longest) + 1 >= proto::FRAME_LEN_MAX_SERVER);
+        let is_marked = |path: &str| {
+            matches!(CleanUpTask::marked_delete(path), CleanUpTask::MarkedDelete { .. })
+        };
+        assert!(is_marked(&longest) && !is_marked(&format!("{longest}x")));
+    }
 }

@@ -404,6 +404,48 @@ mod tests {
         assert!(n.abs_diff(expected) < expected / 10, "{n} instead of about {expected}");
     }
 
+    /// A doubtful server is tried last. A server that is not at fault must keep its place.
+    #[test]
+    fn server_is_doubtful_only_if_it_is_at_fault() {
+        use crate::IoFailure;
+        let late = IoFailure::from(std::io::ErrorKind::TimedOut);
+        for (reached, cause, is_doubtful) in [
+            (Reached::Nothing, DisconnectReason::Rebalanced, false),
+            (Reached::Up, DisconnectReason::ProcessPaused(BACKOFF_MAX), false),
+            (Reached::Nothing, DisconnectReason::Sasl(SaslFailure::NotPrepared(late)), false),
+            (Reached::Up, DisconnectReason::ReadOnly, false),
+            (Reached::Nothing, DisconnectReason::ReadOnly, true),
+            (Reached::Served, DisconnectReason::IdleTimeout, true),
+            (Reached::Served, DisconnectReason::RequestTimeout, true),
+            (Reached::Served, DisconnectReason::ClosedByServer, false),
+            (Reached::Up, DisconnectReason::ClosedByServer, true),
+        ] {
+            let mut hosts = hosts(2, 1);
+            hosts.lost(reached, &cause);
+            assert_eq!(hosts.hosts[hosts.current].is_doubtful, is_doubtful, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn tls_is_noted_for_the_server_that_speaks_it() {
+        let mut hosts = hosts(3, 1);
+        let other = hosts.hosts[1].host.clone();
+        assert!(hosts.set_speaks_tls(&other));
+        let spoken: Vec<bool> = hosts.hosts.iter().map(|it| it.tls == Tls::Spoken).collect();
+        assert_eq!(spoken, [false, true, false]);
+        assert!(!hosts.set_speaks_tls(&Host::new("unknown", 1)));
+    }
+
+    /// Otherwise all clients would move at the same moment.
+    #[test]
+    fn pauses_before_a_move_are_random() {
+        let mut rng = Rng::new(1);
+        let mut pauses: Vec<Duration> = (0..20).map(|_| Hosts::pause_to_move(&mut rng)).collect();
+        pauses.sort_unstable();
+        pauses.dedup();
+        assert!(pauses.len() > 15 && pauses.iter().all(|it| *it < BACKOFF_STEP), "{pauses:?}");
+    }
+
     #[test]
     fn server_list_update_balances_load_with_few_moves() {
         // Grown: 2 of 5 servers are new, so two fifths move.
@@ -418,6 +460,10 @@ mod tests {
         let (load, moved) = spread(0..3, 1..4);
         load[1..].iter().for_each(|n| close_to(*n, 4000));
         close_to(moved, 4000);
+        // Shrunk, with one new server.
+        let (load, moved) = spread(0..5, 3..6);
+        load[3..].iter().for_each(|n| close_to(*n, 4000));
+        close_to(moved, 7200);
         // No server in common; and the same list again.
         assert_eq!(spread(0..3, 3..6).1, 12_000);
         assert_eq!(spread(0..3, 0..3).1, 0);

@@ -169,3 +169,34 @@ impl Evidence {
         self.touches.front().map(|touch| touch.answered + self.flush_bound)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    /// A client may send thousands of requests in a session timeout. Touches that are closer than
+    /// this part of it prove hardly more than the one before.
+    #[test]
+    fn touches_are_kept_at_a_minimum_distance() {
+        let timeout = Duration::from_millis(6400);
+        let apart = timeout / TOUCHES_PER_TIMEOUT;
+        let kept = |distance: Duration, count: u32| {
+            let (mut evidence, begin) = (Evidence::new(Some(timeout)), now());
+            for n in 0..count {
+                let sent = begin + distance * n;
+                evidence.touch_answered(sent, sent);
+            }
+            evidence.touches.len()
+        };
+        assert_eq!(kept(apart - Duration::from_millis(1), 3), 2);
+        assert_eq!(kept(apart, 3), 3);
+        let most = usize::try_from(TOUCHES_PER_TIMEOUT).unwrap();
+        assert!(kept(Duration::from_millis(1), 20_000) <= most);
+        assert!(kept(apart, 200) <= most);
+    }
+}

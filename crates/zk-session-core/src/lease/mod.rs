@@ -126,7 +126,7 @@ impl Lease {
         if op == OpCode::Auth {
             return;
         }
-        if header.err.is_ok() || is_quorum_reply(header.err) {
+        if is_quorum_reply(header.err) {
             self.evidence.touch_answered(sent, now);
         }
         if op.is_write() && header.zxid > Zxid::ZERO && is_quorum_reply(header.err) {

@@ -318,7 +318,7 @@ impl<H: Handles> Requests<H> {
     /// zxid from which they are re-registered.
     pub(crate) fn is_ahead_of_rearming(&self, xid: i32) -> bool {
         let is_arming = |sent: &Sent<H>| matches!(sent.recipient, Recipient::Rearm);
-        !self.inflight.is_oldest(xid) && self.inflight.before(xid).any(is_arming)
+        self.inflight.before(xid).any(is_arming)
     }
 
     /// Removes the request that a reply answers. Replies to credentials and rejections overtake

@@ -270,4 +270,71 @@ mod tests {
         assert_eq!(out.unwritten(), 0);
         assert!(!out.take(None, &mut into) && out.urgent.is_empty());
     }
+
+    /// A small frame in front of overtaking ones, and two groups of these. Wrong positions would
+    /// report written requests as not applied.
+    #[test]
+    fn written_requests_are_detected_around_overtaking_frames() {
+        let (mut out, mut into) = (Outbound::default(), BytesMut::new());
+        let long = WRITE_CHUNK_BYTES - 10;
+        let offsets = [b'a', b'b', b'c', b'd'].map(|name| {
+            let len = if matches!(name, b'a' | b'c') { long } else { 10 };
+            append(&mut out, name, len)
+        });
+        let mut stream = BytesMut::new();
+        for _ in 0..3 {
+            out.take(None, &mut into);
+            stream.extend_from_slice(&into.split());
+            overtake(&mut out, b'!');
+        }
+        out.take(None, &mut into);
+        stream.extend_from_slice(&into);
+        assert_eq!(names(stream.clone()), "ab!c!d!");
+        let (frame, ping) = (4 + long, 4 + 8);
+        let starts = [0, frame, frame + 14 + ping, 2 * (frame + ping) + 14];
+        for len in 1..=stream.len() {
+            out.wrote(1);
+            for (offset, start) in offsets.iter().zip(starts) {
+                assert_eq!(out.has_left(*offset), len > start, "{offset} after {len} bytes");
+            }
+        }
+        assert_eq!(out.unwritten(), 0);
+    }
+
+    /// The driver calls again at once if there is more to take. If that is not true, it would loop
+    /// without a pause.
+    #[test]
+    fn nothing_more_is_taken_while_too_much_is_unanswered() {
+        let (mut out, mut into) = (Outbound::default(), BytesMut::new());
+        let first = append(&mut out, b'a', INFLIGHT_BYTES_MAX - 4);
+        append(&mut out, b'b', 10);
+        assert!(!out.take(Some(first), &mut into), "the first frame takes all the room");
+        assert_eq!(names(into.split()), "a");
+        for _ in 0..2 {
+            assert!(!out.take(Some(first), &mut into));
+            assert!(into.is_empty());
+        }
+        assert!(!out.take(None, &mut into), "it is answered");
+        assert_eq!(names(into), "b");
+    }
+
+    #[test]
+    fn part_ends_with_the_frame_that_fills_it() {
+        let (mut out, mut into) = (Outbound::default(), BytesMut::new());
+        append(&mut out, b'a', WRITE_CHUNK_BYTES - 4);
+        append(&mut out, b'b', 10);
+        assert!(out.take(None, &mut into), "there is more");
+        assert_eq!(names(into), "a");
+    }
+
+    #[test]
+    fn frames_are_counted_over_all_connections() {
+        let mut out = Outbound::default();
+        append(&mut out, b'a', 10);
+        overtake(&mut out, b'!');
+        overtake(&mut out, b'!');
+        assert_eq!(out.frames(), 3);
+        out.reset();
+        assert_eq!(out.frames(), 3);
+    }
 }

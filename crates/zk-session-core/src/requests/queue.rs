@@ -63,3 +63,29 @@ impl<H: Handles> Queue<H> {
         Some(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Handle;
+
+    #[derive(Debug)]
+    struct Caller;
+
+    impl Handle for Caller {}
+
+    struct Callers;
+
+    impl Handles for Callers {
+        type Reply = Caller;
+        type Watch = Caller;
+        type Stream = char;
+    }
+
+    #[test]
+    fn queued_request_prints_no_data() {
+        let (id, op, frame) = (RequestId::of(1), OpCode::SetData, BytesMut::from(&b"secret"[..]));
+        let queued = Queued::<Callers> { id, op, frame, to: Caller, watch: None, due: None };
+        assert_eq!(format!("{queued:?}"), "Queued { op: SetData, .. }");
+    }
+}

@@ -74,3 +74,14 @@ impl fmt::Debug for DigestMd5Mechanism {
         f.debug_struct("DigestMd5Mechanism").field("user", &self.user).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_user_and_no_password() {
+        let mechanism = DigestMd5Mechanism::new("alice", Secret::new(b"sesame".to_vec()), 7);
+        assert_eq!(format!("{mechanism:?}"), "DigestMd5Mechanism { user: \"alice\", .. }");
+    }
+}

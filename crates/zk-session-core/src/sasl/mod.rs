@@ -134,3 +134,21 @@ impl Sasl {
         self.has_proven
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_of_the_exchange_shows_no_token() {
+        let token = || b"secret".to_vec();
+        for (step, text) in [
+            (SaslStep::Send(token()), "Send(hidden)"),
+            (SaslStep::SendLast(token()), "SendLast(hidden)"),
+            (SaslStep::Done, "Done"),
+        ] {
+            assert_eq!(format!("{step:?}"), text);
+        }
+        assert_eq!(format!("{:?}", Sasl::default()), "Sasl { has_proven: false, .. }");
+    }
+}

@@ -214,3 +214,23 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.persistent -= persistent;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session may watch millions of paths in its life.
+    #[test]
+    fn path_is_forgotten_when_its_last_watch_has_fired() {
+        let mut watches = Watches::<char, char>::new();
+        for handle in ['a', 'b', 'c'] {
+            let mut watch = PendingWatch::new("/n", Watcher::OneShot(WatchKind::Data, handle));
+            watches.asks(&mut watch);
+            assert!(!watches.answered(watch, Verdict::Found));
+        }
+        assert_eq!((watches.len(), watches.paths.len()), (3, 1));
+        let fired = watches.fire(proto::EventType::NODE_DATA_CHANGED, "/n");
+        assert_eq!(fired.one_shots, ['a', 'b', 'c']);
+        assert_eq!((watches.len(), watches.paths.len()), (0, 0));
+    }
+}

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use proto::{AuthPacket, ErrorCode, OpCode, SessionId, Zxid};
 use zk_session_core::ReplyTo;
-use zk_session_core::limits::CREDENTIALS_MAX;
-use zk_session_core::{ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent};
+use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
+use zk_session_core::{ErrorKind, Limit, Outcome, SessionCredentials, SessionEnd, SessionEvent};
 
 use crate::harness::{World, ended, ms};
 
@@ -139,6 +139,7 @@ fn unsent_credentials_and_password_are_hidden_in_debug() {
     world.session.add_credential(world.instant(), "digest", secret, to).unwrap();
     let printed = format!("{:?}", world.session);
     assert!(!printed.contains("geheim"), "{printed}");
+    assert!(printed.contains("Auth(hidden)"), "{printed}");
 
     let mut world = World::with(|settings| {
         settings.resume =
@@ -148,4 +149,29 @@ fn unsent_credentials_and_password_are_hidden_in_debug() {
     world.session.handle_connected(world.instant());
     let printed = format!("{:?}", world.session);
     assert!(!printed.contains("0123456789abcdef"), "{printed}");
+}
+
+/// Callers that stop waiting make room. Their credentials stay with the session.
+#[test]
+fn callers_that_wait_for_credentials_are_limited() {
+    let mut world = World::up();
+    let add = |world: &mut World| {
+        let to = world.number();
+        let now = world.instant();
+        let result = world.session.add_credential(now, "digest", "x".into(), to.clone());
+        world.admitted(to, result)
+    };
+    let first = add(&mut world).unwrap();
+    for _ in 1..REQUESTS_MAX {
+        let (to, now) = (world.number(), world.instant());
+        world.session.add_credential(now, "digest", "x".into(), to).unwrap();
+    }
+    let limit = (ErrorKind::LimitReached(Limit::Requests), Outcome::NotApplied);
+    assert_eq!(add(&mut world), Err(limit.clone()));
+    world.abandon(first);
+    let last = add(&mut world).unwrap();
+    assert_eq!(add(&mut world), Err(limit));
+    let auth = world.take(OpCode::Auth);
+    assert_eq!(world.ops(), []);
+    drop((auth, last));
 }

@@ -304,3 +304,18 @@ fn attempt_at_a_delisted_server_is_abandoned() {
     assert_eq!(world.attempts().len(), 2);
     world.finish();
 }
+
+/// The choice balances the load of the new servers, so the session must move to exactly that one.
+#[test]
+fn session_moves_to_the_server_that_the_new_list_chose() {
+    for seed in 0..20 {
+        let mut world = three(seed);
+        world.bring_up();
+        let list = (7..=9).map(|port| Host::new("h", port)).collect();
+        world.session.update_servers(world.instant(), list);
+        let chosen = world.session.servers()[0].clone();
+        world.bring_up();
+        assert_eq!(world.attempts()[1].1, chosen, "seed {seed}");
+        world.finish();
+    }
+}

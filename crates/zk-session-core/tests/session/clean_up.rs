@@ -322,3 +322,65 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     assert_eq!(world.session.end_reason(), Some(SessionEnd::CleanUpOverflow));
     world.finish();
 }
+
+/// The list of a server that lags behind may lack the node, which would then stay.
+#[test]
+fn sweep_is_repeated_if_the_server_rejects_its_sync() {
+    let mut world = World::up();
+    world.sweep("/p", "_c_1");
+    for (rejected, expected) in [(true, 0), (false, 1)] {
+        let sync = world.take(OpCode::Sync);
+        let code = if rejected { ErrorCode::THROTTLED_OP } else { ErrorCode::OK };
+        world.answer(&sync, Zxid(9), code, &());
+        let list = world.take(OpCode::GetChildren2);
+        world.answer(&list, Zxid(9), ErrorCode::OK, &children(&["_c_1-a"]));
+        assert_eq!(world.times(OpCode::Delete).len(), expected);
+        world.advance(T / 5);
+    }
+    world.finish();
+}
+
+#[test]
+fn sweep_deletes_nothing_if_its_list_is_rejected() {
+    let mut world = World::up();
+    world.sweep("/p", "_c_1");
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    world.answer(&list, Zxid(9), ErrorCode::NO_AUTH, &children(&["_c_1-a"]));
+    assert_eq!(world.times(OpCode::Delete), []);
+    world.finish();
+}
+
+#[test]
+fn sweep_deletes_the_longest_name_that_fits_a_frame() {
+    let mut world = World::up();
+    world.sweep("/p", "_c_1");
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    let overhead = proto::request_frame_len(&Delete { path: "/p/".into(), version: -1 });
+    let longest = format!("_c_1{}", "x".repeat(proto::FRAME_LEN_MAX_SERVER - overhead - 4));
+    let longer = format!("{longest}x");
+    world.answer(&list, Zxid(9), ErrorCode::OK, &children(&[&longer, &longest]));
+    assert_eq!(world.take(OpCode::Delete).path(), format!("/p/{longest}"));
+    assert_eq!(world.ops(), []);
+    world.finish();
+}
+
+/// A session that is closed after an overflow is not replaced by a session manager.
+#[test]
+fn close_after_a_clean_up_overflow_ends_as_closed() {
+    for closes in [false, true] {
+        let mut world = World::up();
+        let path = format!("/{}", "x".repeat(1_000_000));
+        while world.session.delete_guaranteed(world.instant(), &path, None).is_ok() {}
+        if closes {
+            world.close();
+        }
+        world.settle();
+        world.advance(T * 2);
+        let end = if closes { SessionEnd::Closed } else { SessionEnd::CleanUpOverflow };
+        assert_eq!(world.session.end_reason(), Some(end));
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::{ChildList, ChildrenReply, ErrorCode, OpCode, SessionId, Stat, Zxid};
 use zk_session_core::{Outcome, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, World, ended, get, ms};
+use crate::harness::{Seen, Servers, World, ended, get, ms};
 use crate::script::rejection;
 
 #[test]
@@ -240,4 +240,37 @@ fn expiry_during_close_ends_the_session_as_closed() {
     world.advance(ms(20_000));
     assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
+}
+
+/// A driver that is dropped cannot wait for the answers that clean-up needs.
+#[test]
+fn close_at_once_does_not_wait_for_clean_up() {
+    let mut world = World::up();
+    world.sweep("/p", "x");
+    world.session.close_at_once(world.instant());
+    world.settle();
+    assert_eq!(world.ops(), [OpCode::Sync, OpCode::GetChildren2, OpCode::CloseSession]);
+}
+
+#[test]
+fn close_of_a_detached_session_leaves_it_alive() {
+    let mut world = World::up();
+    world.session.detach(world.instant());
+    world.close();
+    world.tick();
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
+    assert_eq!(world.times(OpCode::CloseSession), []);
+}
+
+#[test]
+fn end_disconnects_only_an_existing_connection() {
+    for connected in [true, false] {
+        let mut world = World::new();
+        if connected {
+            world.bring_up();
+        }
+        world.session.abort();
+        world.settle();
+        assert_eq!(world.log.iter().any(|(_, it)| *it == Seen::Disconnect), connected);
+    }
 }

@@ -234,3 +234,30 @@ fn pings_and_heartbeats_stop_after_close_is_sent() {
     assert_eq!(world.seen.len(), last, "no pings, no heartbeats: {:?}", world.seen);
     world.finish();
 }
+
+/// Each answered request would otherwise wake the driver once more, and stay in memory until then.
+#[test]
+fn deadline_of_an_answered_call_is_forgotten() {
+    let mut world = patient(500);
+    world.bring_up();
+    assert_eq!(world.session.request_timeout(), Some(ms(500)));
+    let calls = [world.get("/a"), world.auth("digest"), world.delete_guaranteed("/b")];
+    assert_eq!(world.deadline(), Some(world.now() + ms(500)));
+    for op in [OpCode::GetData, OpCode::Auth, OpCode::Delete] {
+        let frame = world.take(op);
+        world.serve(&frame);
+    }
+    assert!(calls.iter().all(|call| world.is_ok(*call)));
+    assert!(world.deadline() > Some(world.now() + ms(500)), "only that of the next ping");
+    world.finish();
+}
+
+#[test]
+fn session_end_leaves_no_deadline_of_a_call() {
+    let mut world = patient(500);
+    world.bring_up();
+    world.get("/a");
+    world.auth("digest");
+    world.delete_guaranteed("/b");
+    world.finish(); // ends the session, and checks its invariants
+}

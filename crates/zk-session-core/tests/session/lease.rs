@@ -536,3 +536,133 @@ fn silent_connection_is_replaced_before_the_lease_ends() {
         world.finish();
     }
 }
+
+/// Only the leader answers a sync. A follower that is cut off from it answers reads.
+#[test]
+fn answered_reads_do_not_prolong_the_lease() {
+    let mut world = World::up();
+    world.answered.extend([OpCode::Ping.code(), OpCode::GetData.code()]);
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    world.advance(ms(4000)); // the ping at 2000 could be proven now
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    let end = world.lease();
+    for _ in 0..6 {
+        world.advance(ms(500));
+        world.get("/a");
+    }
+    assert_eq!(world.lease(), end);
+    assert_eq!(world.session.stats(world.instant()).lease.leader_answered, Some(ms(3000)));
+    world.finish();
+}
+
+/// A lock that depends on such a lease would be lost although all is well.
+#[test]
+fn lease_that_ends_before_its_renewal_is_not_bound() {
+    let mut world = World::with(|settings| {
+        settings.lease_assumptions = LeaseAssumptions::new().flush_bound(ms(3300));
+    });
+    world.bring_up();
+    world.answered.insert(OpCode::Ping.code());
+    world.advance(ms(3200));
+    assert_eq!(world.session.term_to_bind(world.instant()), None, "no quorum has agreed yet");
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    // The ping at 2000 can be proven at 5300, and the reply takes at least a sixteenth of 6000.
+    assert_eq!(world.lease(), Some(LEASE));
+    assert_eq!(world.session.term_to_bind(world.instant()), None);
+    let base = world.instant() - world.now();
+    assert_eq!(world.session.lease_proof_due(), Some(base + ms(5300)));
+    world.advance_to(ms(5300));
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    assert_eq!(world.lease(), Some(ms(2000) + LEASE));
+    assert!(world.session.term_to_bind(world.instant()).is_some());
+    world.finish();
+}
+
+#[test]
+fn slow_replies_prevent_a_binding_that_fast_ones_allow() {
+    for (round_trip, binds) in [(1, true), (600, false)] {
+        let mut world = World::up();
+        world.advance(ms(2900 - round_trip));
+        world.prove();
+        let proof = world.take(OpCode::Multi);
+        world.advance(ms(round_trip));
+        world.serve(&proof);
+        assert_eq!(world.lease(), Some(LEASE));
+        let bound = world.session.term_to_bind(world.instant());
+        assert_eq!(bound.is_some(), binds, "with a round trip of {round_trip} ms");
+        world.finish();
+    }
+}
+
+#[test]
+fn lease_is_claimed_until_every_claim_is_released() {
+    let mut world = World::up();
+    assert!(!world.session.is_lease_claimed());
+    world.session.claim_lease();
+    world.session.claim_lease();
+    world.session.unclaim_lease();
+    assert!(world.session.is_lease_claimed());
+    world.session.unclaim_lease();
+    assert!(!world.session.is_lease_claimed());
+}
+
+/// A leader counts with the shortest timeout that the session was ever granted.
+#[test]
+fn pings_keep_the_pace_of_the_shortest_granted_timeout() {
+    let mut world = World::up();
+    world.cut();
+    world.open();
+    world.respond(&crate::script::acceptance(60_000));
+    let up = world.now();
+    world.advance(T);
+    assert_eq!(world.times(OpCode::Ping), [up + T / 3]);
+    world.finish();
+}
+
+#[test]
+fn lease_without_a_claim_does_not_hasten_the_reconnect() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    world.advance(ms(2100)); // a ping at 2000, and its answer
+    world.answered.clear();
+    world.get("/a");
+    while world.session.is_connected() {
+        world.advance_to_deadline();
+    }
+    assert_eq!(world.now(), ms(2000) + T * 2 / 3, "and not before the end of the lease");
+    world.finish();
+}
+
+/// A reply to a read is delayed only by the server itself, a reply to a write or a sync also by the
+/// commits of others. Another connection would not be faster then.
+#[test]
+fn only_a_silent_server_is_left_before_the_lease_ends() {
+    type Ask = fn(&mut World) -> u32;
+    let asks: [(Ask, bool); 3] =
+        [(|w| w.get("/a"), true), (|w| w.sync(), false), (|w| w.create("/a"), false)];
+    for (ask, is_hasty) in asks {
+        let mut world = World::served();
+        world.claim();
+        world.advance(T * 3);
+        world.servers = Servers::Scripted;
+        let begun = world.now();
+        ask(&mut world);
+        while world.session.is_connected() {
+            world.advance_to_deadline();
+        }
+        let after = world.now() - begun;
+        assert_eq!(after < T / 2, is_hasty, "{after:?}");
+        world.finish();
+    }
+}

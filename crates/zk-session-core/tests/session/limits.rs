@@ -201,3 +201,30 @@ fn maximum_durations_are_clamped_without_overflow() {
     assert_eq!(world.session.end_reason(), None);
     world.finish();
 }
+
+#[test]
+fn queued_bytes_can_reach_their_limit_exactly() {
+    let mut world = World::new();
+    let data = vec![0; FRAME_LEN_MAX_SERVER - 100];
+    let queued = |world: &World| world.session.stats(world.instant()).queued_bytes;
+    while QUEUED_BYTES_MAX - queued(&world) > FRAME_LEN_MAX_SERVER {
+        world.submit(&set(&data), None);
+    }
+    let room = QUEUED_BYTES_MAX - queued(&world);
+    let overhead = proto::request_frame_len(&set(&[]));
+    let longer = vec![0; room - overhead + 1];
+    let limit = (ErrorKind::LimitReached(Limit::QueuedBytes), Outcome::NotApplied);
+    assert_eq!(world.try_submit(&set(&longer), None), Err(limit));
+    world.submit(&set(&longer[1..]), None);
+    world.finish();
+}
+
+#[test]
+fn large_credentials_below_the_server_limit_are_sent() {
+    let mut world = World::up();
+    let to = world.number();
+    let auth = vec![0; FRAME_LEN_MAX_SERVER / 2].into();
+    let result = world.session.add_credential(world.instant(), "digest", auth, to.clone());
+    world.admitted(to, result).unwrap();
+    world.take(OpCode::Auth);
+}

@@ -1,8 +1,8 @@
 //! Deletes that other clients can distinguish by their events, and watches on several nodes.
 
 use proto::{
-    Delete, Encode, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode, SetData,
-    SetWatches, Stat, Zxid,
+    AddWatchMode, Delete, Encode, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode,
+    SetData, SetWatches, SetWatches2, Stat, Zxid,
 };
 use zk_session_core::{ErrorKind, Limit, Outcome, WatchKind};
 
@@ -155,5 +155,25 @@ fn watches_beyond_the_limit_are_rejected_together() {
     assert_eq!(world.watch_nodes(&three).unwrap_err(), limit);
     assert_eq!(world.ops(), []);
     assert!(world.watch_nodes(&three[..2]).is_ok());
+    world.finish();
+}
+
+/// Before 3.9.0 the request replaces a persistent watch on its node. Other nodes need no repetition.
+#[test]
+fn stream_on_one_of_several_watched_nodes_is_set_again() {
+    let mut world = World::up();
+    let (_, watches) = world.watch_nodes(&[("/b", WatchKind::Data)]).unwrap();
+    let frame = world.take(OpCode::SetWatches);
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    assert_eq!(world.ops(), []);
+    world.answered.insert(OpCode::AddWatch.code());
+    world.stream(AddWatchMode::Persistent, "/a");
+    world.watch_nodes(&[("/a", WatchKind::Data), ("/b", WatchKind::Data)]).unwrap();
+    world.take(OpCode::SetWatches);
+    let frame = world.take(OpCode::SetWatches2);
+    let again = frame.read::<SetWatches2<'_>>();
+    assert_eq!((&*again.persistent, &*again.data), (&["/a".into()][..], &["/a".into()][..]));
+    assert_eq!(world.ops(), []);
+    drop(watches);
     world.finish();
 }

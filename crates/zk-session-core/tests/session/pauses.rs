@@ -129,3 +129,24 @@ fn late_lease_claim_is_not_reported_as_a_pause() {
     assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
     world.finish();
 }
+
+#[test]
+fn close_after_a_pause_reports_the_pause_only_for_the_lease_lost_in_it() {
+    for renews in [false, true] {
+        let mut world = World::served();
+        world.prove();
+        world.freeze(T);
+        world.tick();
+        let lost = world.session.lease_state();
+        assert!(lost.paused.is_some() && world.lease().is_none());
+        if renews {
+            world.advance(T); // with a few pings
+            world.prove();
+            assert!(world.lease().is_some());
+        }
+        world.session.close(world.instant());
+        let closing = world.session.lease_state();
+        assert_eq!(closing.paused, lost.paused.filter(|_| !renews));
+        assert_eq!(closing.term, lost.term + u64::from(renews));
+    }
+}

@@ -306,3 +306,22 @@ fn silence_limit_is_capped_with_a_long_granted_timeout() {
     assert!(world.reply(n).is_some());
     world.finish();
 }
+
+/// The ping in front of a lease request shows whether the server is alive while a commit is slow.
+#[test]
+fn due_ping_precedes_the_lease_request_behind_an_unanswered_one() {
+    let mut world = World::up();
+    world.claim();
+    let slow = world.get("/a");
+    let proof = world.take(OpCode::Multi);
+    world.serve(&proof);
+    let get = world.take(OpCode::GetData);
+    world.advance_to(T / 16);
+    assert_eq!(world.ops(), [OpCode::Ping]);
+    world.advance(ms(25));
+    world.serve(&get);
+    assert!(world.is_ok(slow));
+    world.advance_to(T / 8);
+    assert_eq!(world.ops(), [OpCode::Ping, OpCode::Ping, OpCode::Sync]);
+    world.finish();
+}

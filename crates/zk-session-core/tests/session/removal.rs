@@ -4,7 +4,7 @@ use proto::{
     AddWatchMode, AddWatchReply, ChildList, ChildrenReply, DataReply, ErrorCode, OpCode, Stat, Zxid,
 };
 use zk_session_core::WatchKind;
-use zk_session_core::limits::REMOVAL_DELAY;
+use zk_session_core::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY};
 
 use crate::harness::{World, ms};
 
@@ -47,4 +47,96 @@ fn watches_on_a_long_path_are_reregistered_in_small_frames() {
     world.advance(REMOVAL_DELAY);
     let armed: Vec<usize> = world.frames.iter().map(|frame| frame.body.len()).collect();
     assert!(armed.iter().all(|len| *len < 1_000_000), "{armed:?}");
+}
+
+/// A persistent watch next to a recursive one sets no watch of its own, so there is none to remove.
+#[test]
+fn persistent_watch_covered_by_a_recursive_one_is_not_removed() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::AddWatch.code());
+    let recursive = world.stream(AddWatchMode::PersistentRecursive, "/a");
+    let persistent = world.stream(AddWatchMode::Persistent, "/a");
+    world.drop_watch(persistent, "/a");
+    world.advance(REMOVAL_DELAY * 2);
+    assert_eq!(world.times(OpCode::RemoveWatches), []);
+    world.drop_watch(recursive, "/a");
+    world.advance(REMOVAL_DELAY * 2);
+    assert_eq!(world.times(OpCode::RemoveWatches).len(), 1);
+    world.finish();
+}
+
+/// The one-shot watch that a dropped stream covered is set again, and no other watch.
+#[test]
+fn one_shot_watch_is_set_before_its_covering_stream_is_removed() {
+    for mode in [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive] {
+        let mut world = World::up();
+        world.answered.insert(OpCode::AddWatch.code());
+        let stream = world.stream(mode, "/a");
+        world.watch(WatchKind::Data, "/a");
+        let get = world.take(OpCode::GetData);
+        world.serve(&get);
+        world.drop_watch(stream, "/a");
+        world.advance(REMOVAL_DELAY);
+        assert_eq!(world.ops(), [OpCode::SetWatches, OpCode::RemoveWatches], "{mode:?}");
+        assert_eq!(world.times(OpCode::AddWatch).len(), 1);
+        world.finish();
+    }
+}
+
+/// A search visits all watches of a path. If very many are dropped, one search finds them later.
+#[test]
+fn many_watches_of_one_path_are_pruned_together() {
+    for (count, left) in
+        [(PRUNED_AT_ONCE, PRUNED_AT_ONCE - 1), (PRUNED_AT_ONCE + 1, PRUNED_AT_ONCE + 1)]
+    {
+        let mut world = World::up();
+        world.answered.extend([OpCode::GetData.code(), OpCode::RemoveWatches.code()]);
+        let watches: Vec<u32> = (0..count).map(|_| world.watch(WatchKind::Data, "/a")).collect();
+        let counted = |world: &World| world.session.stats(world.instant()).one_shot_watches;
+        assert_eq!(counted(&world), count);
+        world.drop_watch(watches[0], "/a");
+        assert_eq!(counted(&world), left);
+        world.advance(REMOVAL_DELAY);
+        assert_eq!(counted(&world), count - 1);
+        world.finish();
+    }
+}
+
+#[test]
+fn watch_in_use_schedules_no_removal() {
+    let mut world = World::up();
+    let watch = world.watch(WatchKind::Data, "/a");
+    let get = world.take(OpCode::GetData);
+    world.serve(&get);
+    assert!(world.deadline() > Some(world.now() + REMOVAL_DELAY), "only that of the next ping");
+    world.drop_watch(watch, "/a");
+    let due = world.now() + REMOVAL_DELAY;
+    assert_eq!(world.deadline(), Some(due));
+    world.advance(REMOVAL_DELAY / 2);
+    let other = world.watch(WatchKind::Data, "/b");
+    let get = world.take(OpCode::GetData);
+    world.serve(&get);
+    world.drop_watch(other, "/b");
+    assert_eq!(world.deadline(), Some(due), "a later drop does not postpone the removal");
+    world.finish();
+}
+
+#[test]
+fn watches_abandoned_during_an_outage_are_not_counted() {
+    let mut world = World::up();
+    world.answered.extend([OpCode::GetData.code(), OpCode::AddWatch.code()]);
+    let watches = [
+        world.watch(WatchKind::Data, "/a"),
+        world.watch(WatchKind::Data, "/a"),
+        world.watch(WatchKind::Data, "/b"),
+        world.stream(AddWatchMode::Persistent, "/c"),
+        world.stream(AddWatchMode::PersistentRecursive, "/d"),
+    ];
+    world.cut();
+    watches.iter().for_each(|watch| world.abandon(*watch));
+    world.bring_up();
+    let stats = world.session.stats(world.instant());
+    let left = [stats.one_shot_watches, stats.persistent_watches, stats.recursive_watches];
+    assert_eq!((left, world.ops()), ([0; 3], vec![]));
+    world.finish();
 }

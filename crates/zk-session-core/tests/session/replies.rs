@@ -233,3 +233,21 @@ fn watch_reports_the_session_end_and_not_a_disconnect() {
     assert_eq!(world.fired(watch), Some(&Err(SessionEnd::Expired)));
     world.finish();
 }
+
+/// The harness of these tests relies on it: a driver that loses an output loses a reply.
+#[test]
+#[should_panic(expected = "the outputs are drained after each call")]
+fn invariants_include_drained_outputs() {
+    let world = World::up();
+    let World { mut session, .. } = world;
+    session.abort();
+    session.check_invariants();
+}
+
+#[test]
+fn random_numbers_below_a_bound_vary() {
+    let mut world = World::new();
+    let drawn: Vec<u64> = (0..50).map(|_| world.session.random_below(1_000)).collect();
+    assert!(drawn.iter().all(|it| *it < 1_000) && drawn.iter().any(|it| *it > 1), "{drawn:?}");
+    assert_eq!(world.session.random_below(0), 0);
+}

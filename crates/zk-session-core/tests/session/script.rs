@@ -45,6 +45,8 @@ pub(crate) struct Script {
     zxid: Zxid,
     /// Rejects the resumption of a session, as if it had expired.
     pub(crate) expired: bool,
+    /// Session timeout that the server grants.
+    pub(crate) timeout_ms: i32,
     /// All connect requests.
     pub(crate) connects: Vec<ConnectRequest>,
     /// Paths whose requests fail with `NoNode`, except those that create a node.
@@ -62,6 +64,7 @@ impl Script {
         Self {
             zxid: Zxid(100),
             expired: false,
+            timeout_ms: 6000,
             connects: Vec::new(),
             missing: BTreeSet::new(),
             data: Bytes::new(),
@@ -75,7 +78,7 @@ impl Script {
         let request = ConnectRequest::from_frame(frame).unwrap();
         let is_rejected = self.expired && request.session_id != SessionId::NONE;
         self.connects.push(request);
-        let response = if is_rejected { rejection() } else { acceptance(6000) };
+        let response = if is_rejected { rejection() } else { acceptance(self.timeout_ms) };
         proto::encode_record(&response, out);
         !is_rejected
     }

@@ -159,3 +159,71 @@ fn latency(world: &World) -> (u64, Duration) {
     let latency = world.session.stats(world.instant()).request_latency;
     (latency.count(), latency.sum())
 }
+
+#[test]
+fn counters_continue_after_a_lost_connection() {
+    let mut world = World::up();
+    // The reply to the handshake, which was all that arrived so far.
+    let handshake = world.session.stats(world.instant()).bytes_received;
+    for lost in 1..=3 {
+        let before = world.session.stats(world.instant());
+        world.get("/a");
+        let get = world.take(OpCode::GetData);
+        let mut reply = BytesMut::new();
+        let data = DataReply { data: Some(vec![0; 50].into()), stat: Stat::default() };
+        crate::script::reply(&mut reply, get.xid, Zxid(9), ErrorCode::OK, &data);
+        world.deliver(&reply);
+        world.cut();
+        world.bring_up();
+        let stats = world.session.stats(world.instant());
+        let len = u64::try_from(reply.len()).unwrap();
+        assert_eq!(stats.bytes_received, before.bytes_received + len + handshake);
+        assert_eq!(stats.frames_sent, before.frames_sent + 2, "a request and a handshake");
+        assert_eq!((stats.connections_lost, world.session.connections_lost()), (lost, lost));
+    }
+    world.finish();
+}
+
+/// The ages explain why a lease ended: which answer was missing.
+#[test]
+fn stats_report_the_evidence_of_the_lease() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::Ping.code());
+    let stats = |world: &World| world.session.stats(world.instant()).lease;
+    assert_eq!(stats(&world), zk_session_core::LeaseStats::default());
+    assert_eq!(world.session.lease_proven_at(), None);
+    let handshake = world.instant();
+    world.advance(ms(100));
+    world.prove();
+    let proof = world.take(OpCode::Multi);
+    world.advance(ms(10));
+    assert_eq!(stats(&world).oldest_unanswered, Some(ms(10)));
+    world.serve(&proof);
+    world.advance(ms(500));
+    world.sync();
+    let sync = world.take(OpCode::Sync);
+    world.serve(&sync);
+    world.advance(ms(7));
+    let lease = stats(&world);
+    assert_eq!((lease.leader_answered, lease.quorum_answered), (Some(ms(7)), Some(ms(517))));
+    assert_eq!((lease.proven, lease.oldest_unanswered), (Some(ms(617)), None));
+    assert_eq!(world.session.lease_proven_at(), Some(handshake));
+    world.finish();
+}
+
+/// The answer to a ping of a lost connection never arrives. A later answer is not for that ping.
+#[test]
+fn ping_round_trip_ignores_pings_of_a_lost_connection() {
+    let mut world = World::up();
+    world.advance(ms(2000));
+    world.take(OpCode::Ping);
+    world.cut();
+    world.bring_up();
+    world.advance(ms(2000));
+    world.take(OpCode::Ping);
+    world.advance(ms(7));
+    world.deliver(&pong());
+    let stats = world.session.stats(world.instant());
+    assert_eq!(stats.ping_round_trip, Some(ms(7)));
+    world.finish();
+}

@@ -37,3 +37,50 @@ fn rejected_stream_leaves_the_covered_watch_set() {
     assert_eq!(world.told(stream), []);
     world.finish();
 }
+
+/// The server has no watch after a rejection, so the next request must set one.
+#[test]
+fn rejected_stream_covers_no_later_watch() {
+    let mut world = World::up();
+    world.stream(AddWatchMode::Persistent, "/a");
+    let add = world.take(OpCode::AddWatch);
+    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    world.watch(WatchKind::Data, "/a");
+    let get = world.take(OpCode::GetData);
+    assert_eq!(get.body.last(), Some(&1), "the request sets the watch");
+    world.finish();
+}
+
+#[test]
+fn event_without_a_transaction_has_no_zxid() {
+    let mut world = World::up();
+    for (zxid, expected) in [(-1, None), (0, None), (7, Some(Zxid(7)))] {
+        let watch = world.watch(WatchKind::Data, "/a");
+        let get = world.take(OpCode::GetData);
+        world.serve(&get);
+        world.notify_of(Zxid(zxid), EventType::NODE_DATA_CHANGED, "/a");
+        assert_eq!(world.event_zxid(watch), expected);
+    }
+    world.finish();
+}
+
+/// With a recursive watch on the parent, the creation of a child is all that a server sends.
+#[test]
+fn child_watch_fires_with_the_events_that_its_server_sends() {
+    for is_covered in [false, true] {
+        let mut world = World::up();
+        world.answered.extend([OpCode::AddWatch.code(), OpCode::GetChildren2.code()]);
+        if is_covered {
+            world.stream(AddWatchMode::PersistentRecursive, "/a");
+        }
+        let watch = world.watch(WatchKind::Children, "/a");
+        world.notify(EventType::NODE_CREATED, "/a/b");
+        assert_eq!(world.fired(watch).is_some(), is_covered);
+        if !is_covered {
+            world.notify(EventType::NODE_CHILDREN_CHANGED, "/a");
+        }
+        assert!(world.fired(watch).is_some());
+        assert_eq!(world.session.stats(world.instant()).one_shot_watches, 0);
+        world.finish();
+    }
+}

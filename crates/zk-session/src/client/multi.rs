@@ -164,11 +164,7 @@ impl Asked {
             MultiOp::Delete(_) | MultiOp::SetData(_) | MultiOp::Check(_) => op.op(),
             _ => OpCode::Create,
         };
-        let path = match op {
-            // The root is sent without the chroot.
-            MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
-            op => strip(op.path().to_owned(), chroot_len),
-        };
+        let path = strip(op.path().to_owned(), chroot_len);
         let name = match op {
             MultiOp::Create2(op) if op.mode.is_sequential() => NodeName::Sequential,
             _ => NodeName::Exact,

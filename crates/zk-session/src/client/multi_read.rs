@@ -136,3 +136,22 @@ fn finish(
     });
     outcomes.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use proto::{Encode, Zxid};
+
+    use super::*;
+
+    #[test]
+    fn error_result_without_an_error_code_is_unfit() {
+        let finished = |code| {
+            let mut body = BytesMut::new();
+            MultiReadReply { results: vec![MultiReadResult::Error(code)] }.encode(&mut body);
+            finish(Ok(Reply { zxid: Zxid(1), body: body.freeze() }), &[Asked::Data])
+        };
+        assert_eq!(finished(ErrorCode::NO_NODE), Ok(vec![Err(ErrorCode::NO_NODE)]));
+        assert_eq!(finished(ErrorCode::OK), Err(unfit(Outcome::NotApplied)));
+    }
+}

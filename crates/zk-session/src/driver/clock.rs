@@ -302,6 +302,62 @@ mod tests {
     }
 
     #[test]
+    fn suspension_moves_deadlines_but_not_timers() {
+        observe();
+        let clock = CLOCK.get().unwrap();
+        let (before, deadline) = (now(), running() + 100 * SEC);
+        clock.slept.fetch_add(signed(5 * SEC).unsigned_abs(), Ordering::AcqRel);
+        assert!(now() >= before + 5 * SEC && now() < before + 60 * SEC);
+        assert!(timer(deadline).into_std() <= deadline - 5 * SEC);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn uptime_of_this_machine_is_read() {
+        let (first, later) = (Uptime::take().unwrap(), Uptime::take().unwrap());
+        assert!(first.since_boot > Duration::ZERO && later.since_boot >= first.since_boot);
+    }
+
+    #[test]
+    fn only_slow_uptime_readings_are_repeated() {
+        let just = UPTIME_UNIT - Duration::from_nanos(1);
+        for (takes, expected) in [(Duration::ZERO, 1), (just, 1), (UPTIME_UNIT, UPTIME_TRIES)] {
+            let (start, passed) = (Reading::take().running, std::cell::Cell::new(Duration::ZERO));
+            let mut readings = 0;
+            let read = Uptime::read(
+                || start + passed.get(),
+                || {
+                    readings += 1;
+                    passed.set(passed.get() + takes);
+                    Some(SEC)
+                },
+            );
+            assert!(read.is_some());
+            assert_eq!(readings, expected, "if each takes {takes:?}");
+        }
+    }
+
+    #[test]
+    fn small_differences_of_clocks_count_once_they_add_up() {
+        let noticeable = Duration::from_nanos(NOTICEABLE_NANOS);
+        let less = noticeable - Duration::from_nanos(1);
+        let mut machine = Machine::new(None);
+        machine.sleep(less);
+        assert_eq!(machine.slept(), Duration::ZERO);
+        machine.sleep(Duration::from_nanos(1));
+        assert_eq!(machine.slept(), noticeable);
+
+        // With an uptime, a suspension that may be an error of measurement does not count.
+        let mut machine = Machine::new(Some(1_000 * SEC));
+        machine.now.wall += SEC;
+        machine.sleep(UPTIME_ERROR);
+        assert_eq!(machine.slept(), Duration::ZERO);
+        machine.now.wall += SEC;
+        machine.sleep(Duration::from_millis(10));
+        assert_eq!(machine.slept(), UPTIME_ERROR + Duration::from_millis(10));
+    }
+
+    #[test]
     fn now_never_goes_back_on_this_machine() {
         observe();
         let before = now();

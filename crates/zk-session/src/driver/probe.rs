@@ -87,3 +87,40 @@ const CLIENT_HELLO: [u8; 52] = [
     // Two cipher suites, of TLS 1.2 and 1.3; no compression.
     0, 4, 0xc0, 0x2f, 0x13, 0x01, 1, 0,
 ];
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    /// Returns the probe's result for a server that sends this answer and then, perhaps, closes.
+    async fn probe(answer: &'static [u8], closes: Option<()>) -> io::Result<ProbeAnswer> {
+        let (client, mut server) = duplex(64);
+        let probe = probe_writes(async { io::Result::<DuplexStream>::Ok(client) });
+        let serve = async {
+            let mut word = [0; 4];
+            server.read_exact(&mut word).await?;
+            assert_eq!(&word, b"isro");
+            server.write_all(answer).await?;
+            io::Result::Ok(closes.map_or(Some(server), |()| None))
+        };
+        let (answered, open) = tokio::join!(probe, serve);
+        open.map(|_| answered)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_answer_rw_means_read_write() -> io::Result<()> {
+        for (answer, expected) in [
+            (&b"rw"[..], ProbeAnswer::ReadWrite),
+            (b"ro", ProbeAnswer::Other),
+            (b"null", ProbeAnswer::Other),
+            (b"", ProbeAnswer::Other),
+        ] {
+            assert_eq!(probe(answer, Some(())).await?, expected, "{answer:?}");
+            // A proxy may keep the connection open after the answer.
+            assert_eq!(probe(answer, None).await?, expected, "{answer:?}");
+        }
+        Ok(())
+    }
+}

@@ -1,7 +1,6 @@
 //! The bounded queue between the driver and the owner of a persistent watch.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -18,18 +17,18 @@ pub(crate) fn stream_queue() -> (StreamSender, StreamReceiver) {
     (StreamSender(Arc::clone(&queue)), StreamReceiver(queue))
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct StreamSender(Arc<Queue>);
 
 pub(crate) struct StreamReceiver(Arc<Queue>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
     waker: AtomicWaker,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     lost: u64,
     items: VecDeque<WatchStreamItem>,
@@ -123,12 +122,6 @@ impl Handle for StreamSender {
     }
 }
 
-impl fmt::Debug for StreamSender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StreamSender")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
@@ -183,6 +176,19 @@ mod tests {
         sender.send(Ok(event("x".repeat(STREAM_BYTES_KEPT + 1))));
         assert_eq!(drain(&receiver), [Ok(WatchStreamItem::Overflow { lost: 1 })]);
         assert_eq!(receiver.0.lock().bytes, 0);
+    }
+
+    #[test]
+    fn queue_at_its_byte_limit_keeps_every_event() {
+        for parts in [1, 4] {
+            let (sender, receiver) = stream_queue();
+            let long = event("x".repeat(STREAM_BYTES_KEPT / parts));
+            // A reader that keeps up can read any number of them.
+            for _ in 0..3 {
+                (0..parts).for_each(|_| sender.send(Ok(long.clone())));
+                assert!(drain(&receiver) == vec![Ok(long.clone()); parts], "{parts} events");
+            }
+        }
     }
 
     #[test]

@@ -124,7 +124,7 @@ fn in_turn(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
     let (mut first, mut second) = (first.into_iter(), second.into_iter());
     let mut addresses = Vec::new();
-    while addresses.len() < ADDRESSES_MAX && first.len() + second.len() > 0 {
+    while first.len() + second.len() > 0 {
         addresses.extend(first.next());
         addresses.extend(second.next());
     }
@@ -226,5 +226,20 @@ mod tests {
         }
         assert!(orders.iter().any(|order| *order != orders[0]));
         assert_eq!(in_turn((0..50).map(v4).collect()).len(), ADDRESSES_MAX);
+        let as_many: Vec<SocketAddr> = [v6(1), v4(1), v6(2), v4(2)].into();
+        assert_eq!(in_turn(as_many).len(), 4);
+    }
+
+    /// The recipes write the local address into lock nodes; Kerberos resolves that of the server.
+    #[tokio::test]
+    async fn tcp_connection_has_both_addresses() -> io::Result<()> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let text = listener.local_addr()?.to_string();
+        let parsed: Result<zk_session_core::ConnectString, _> = text.parse();
+        let host = parsed.map_err(io::Error::other)?.hosts()[0].clone();
+        let stream = Tcp.connect(&host).await?;
+        let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!((Tcp.local_address(&stream), Tcp.peer_address(&stream)), (loopback, loopback));
+        Ok(())
     }
 }

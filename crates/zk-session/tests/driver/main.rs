@@ -10,7 +10,13 @@
 #[path = "../../../zk-session-core/tests/session/script.rs"]
 mod script;
 
+mod dedicated_thread;
 mod ensemble;
+mod handles;
+mod in_place;
+mod leases;
+#[cfg(feature = "tracing")]
+mod logging;
 mod memory;
 mod network;
 mod sessions;

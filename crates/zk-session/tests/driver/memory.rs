@@ -100,6 +100,12 @@ fn idle_session_memory_is_bounded_after_a_burst() {
                     answer.await.unwrap();
                 }
                 assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+                // Several requests in one write, whose buffer grows with room to spare.
+                let written: Vec<_> =
+                    (0..8).map(|_| client.set_data("/n", &data[..12_000], None)).collect();
+                for answer in written {
+                    answer.await.unwrap();
+                }
                 client.set_data("/n", b"", None).await.unwrap();
                 tokio::time::sleep(T).await; // reason: idle, with a few pings
                 assert!(client.is_connected());

@@ -287,6 +287,59 @@ async fn connect_fails_at_once_if_no_server_is_a_zookeeper_server() {
     }
 }
 
+/// A connector with TLS or a proxy: its bytes do not reach the server unchanged.
+struct NotPlain(Named);
+
+impl Connector for NotPlain {
+    type Stream = Counted;
+
+    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Counted>> + Send + 'static {
+        self.0.connect(host)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_behind_another_connector_is_not_probed_for_tls() {
+    let network = Named::new(&Ensemble::new());
+    let connector = NotPlain(network.clone());
+    let error = Config::new("quiet_tls").unwrap().connector(connector).connect().await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::ClosedByServer));
+}
+
+#[tokio::test]
+async fn connect_over_tcp_recognizes_a_tls_port() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = async {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut first = [0; 1024];
+            if stream.read(&mut first).await.unwrap() > 0 && first[0] == 0x16 {
+                stream.write_all(&[0x15, 3, 3, 0, 2, 2, 40]).await.unwrap();
+            }
+        }
+    };
+    let error = tokio::select! {
+        result = Config::new(&address).unwrap().connect() => result.unwrap_err(),
+        () = serve => unreachable!("it serves for ever"),
+    };
+    assert!(error.to_string().contains("the server speaks TLS on this port"), "{error}");
+}
+
+/// The driver takes large writes in parts. The next part follows at once, not at the next timer.
+#[tokio::test(start_paused = true)]
+async fn parts_of_a_large_write_follow_each_other_at_once() {
+    let network = Named { room: 1 << 20, ..Named::new(&Ensemble::new()) };
+    let config = Config::new("good").unwrap().session_timeout(T).seed(3);
+    let client = config.connector(network.clone()).connect().await.unwrap();
+    network.ensemble.state().unanswered.insert(OpCode::SetData.code());
+    let began = now();
+    let data = vec![9; 50_000];
+    let _pending: Vec<_> = (0..4).map(|_| client.set_data("/n", &data, None)).collect();
+    network.ensemble.until(|state| state.seen.len() == 4).await;
+    assert_eq!(now(), began);
+}
+
 /// `client.portUnification`: the server may be waiting for its quorum.
 #[tokio::test(start_paused = true)]
 async fn connect_waits_for_server_with_port_unification() {

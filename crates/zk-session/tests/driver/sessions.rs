@@ -176,6 +176,36 @@ async fn session_closes_when_last_manager_handle_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dropped_manager_ends_its_attempt_to_connect() {
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a");
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    ensemble.state().hangs = true;
+    ensemble.cut();
+    sessions.client().wait_for_end().await;
+    let before = ensemble.state().connections;
+    ensemble.until(|state| state.connections > before).await;
+    drop(sessions);
+    let connections = ensemble.state().connections;
+    tokio::time::sleep(T).await; // reason: virtual time, in which the attempt would go on
+    assert_eq!(ensemble.state().connections, connections);
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_stops_when_its_credentials_are_rejected() {
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a").auth("digest", "user:password");
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    ensemble.state().refuses_auth = true;
+    ensemble.state().script.expired = true;
+    ensemble.cut();
+    sessions.client().wait_for_end().await;
+    let error = sessions.open_client().await.unwrap_err();
+    let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
+    assert_eq!(*why.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn detached_session_is_resumed_by_another_client() {
     let ensemble = Ensemble::new();
     let first = ensemble.client().await;

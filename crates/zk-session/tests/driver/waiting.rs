@@ -139,8 +139,10 @@ async fn failed_write_does_not_hide_a_received_reply() {
     for _ in 0..10 {
         tokio::task::yield_now().await; // the first request is written
     }
+    let began = now();
     let second = client.set_data("/n", b"two", None);
     first.await.unwrap();
+    assert_eq!(now(), began, "the failed write wakes the driver");
     let error = second.await.unwrap_err();
     let cause = DisconnectReason::Io(io::ErrorKind::BrokenPipe);
     assert_eq!(*error.kind(), ErrorKind::ConnectionLost(cause));
@@ -171,4 +173,15 @@ async fn guaranteed_delete_continues_after_its_timeout() {
     ensemble.until(|state| state.seen[before..].iter().any(|(_, frame)| is_delete(frame))).await;
     assert!(without_bound.await.unwrap().unwrap());
     client.close().await;
+}
+
+/// Credentials that are not answered in time stay with the session, which presents them again.
+#[tokio::test(start_paused = true)]
+async fn unanswered_credentials_do_not_fail_the_connect() {
+    let ensemble = Ensemble::new();
+    ensemble.state().unanswered.insert(OpCode::Auth.code());
+    let config = ensemble.config("a").auth("digest", "user:password");
+    let config = config.request_timeout(Duration::from_millis(300));
+    let client = config.connector(ensemble.clone()).connect().await.unwrap();
+    assert!(client.is_connected());
 }

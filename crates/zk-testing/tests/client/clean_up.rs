@@ -48,3 +48,13 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     assert_eq!(left(), 0);
     assert!(client.is_connected());
 }
+
+#[tokio::test(start_paused = true)]
+async fn protected_node_is_not_found_below_a_missing_parent() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    assert_eq!(client.find_protected("/none", "_c_").await, Ok(None));
+    let created = client.create_builder("/n").protected().create().await.unwrap();
+    let prefix = &created.path[1..created.path.len() - 1];
+    assert_eq!(client.find_protected("/", prefix).await, Ok(Some(created.clone())));
+}

@@ -141,3 +141,14 @@ async fn multi_read_results_are_independent() {
     assert_eq!((node.data.as_deref(), node.stat.version), (Some(&b"x"[..]), 0));
     assert_eq!((*code, names.len()), (ErrorCode::NO_NODE, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn multi_over_the_frame_limit_is_not_sent() {
+    let server = TestServer::in_memory();
+    let (outside, _) = clients(&server).await;
+    let set = |len| outside.multi().set_data("/a", &vec![7; len], None).check_len();
+    assert_eq!(set(1_000), Ok(()));
+    let error = set(1 << 21).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+    assert!(error.to_string().starts_with("multi of 1 operation: "), "{error}");
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_session::{
     Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, ParentMode, Perms, RetryPolicy,
+    limits::CREATE_ATTEMPTS_MAX,
 };
 use zk_testing::{Op, SessionId, TestServer};
 
@@ -186,4 +187,47 @@ async fn protected_create_does_not_adopt_node_of_another_session() {
     assert_ne!(mine.path, theirs.path);
     assert_eq!(mine.stat.ephemeral_owner, client.session_id());
     assert!(client.exists(&theirs.path).await.unwrap().is_some(), "nor is it deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_with_ttl_is_deleted_after_its_ttl() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.create_builder("/t").ttl(Duration::from_secs(5)).create().await.unwrap();
+    for (passed_ms, expected) in [(4_000, true), (2_000, false)] {
+        server.skew_clock(passed_ms);
+        server.reap_containers();
+        assert_eq!(client.exists("/t").await.unwrap().is_some(), expected);
+    }
+}
+
+/// Parents are no help against other errors, and a repetition would only load the servers.
+#[tokio::test(start_paused = true)]
+async fn create_with_parents_returns_other_errors_at_once() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    client.ensure_path("/a/b", ParentMode::Persistent).await.unwrap();
+    let counted = server.on(Op::Create2).always().delay(Duration::from_millis(1));
+    let create = client.create_builder("/a/b").parents(ParentMode::Persistent).create();
+    assert_eq!(create.await.unwrap_err().code(), Some(ErrorCode::NODE_EXISTS));
+    assert_eq!(counted.count(), 1);
+    let nowhere = client.chroot("/nowhere").unwrap();
+    let create = nowhere.create_builder("/n").parents(ParentMode::Persistent).create();
+    assert_eq!(create.await.unwrap_err().code(), Some(ErrorCode::NO_NODE));
+    assert_eq!(counted.count(), 2);
+    counted.cancel();
+
+    let rejected = server.on(Op::Create2).always().answer(ErrorCode::NO_AUTH);
+    let error = client.ensure_path("/a/c", ParentMode::Persistent).await.unwrap_err();
+    assert_eq!((error.code(), rejected.count()), (Some(ErrorCode::NO_AUTH), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_stops_after_its_limit_of_lost_attempts() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let lost = server.on(Op::Create2).always().drop_before_applying();
+    let error = client.ensure_path("/a", ParentMode::Persistent).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
+    assert_eq!(lost.count(), u64::from(CREATE_ATTEMPTS_MAX));
 }

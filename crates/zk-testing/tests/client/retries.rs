@@ -268,3 +268,76 @@ async fn retried_create_succeeds_after_foreign_node_is_deleted() {
     assert_eq!(made.stat.ephemeral_owner, client.session_id());
     gone.await.unwrap();
 }
+
+/// Only the session's own node, as this call would have made it, counts as the result of the lost
+/// attempt. Otherwise two callers would rely on one node.
+#[tokio::test(start_paused = true)]
+async fn retried_create_rejects_own_node_that_differs() {
+    for (data, changes, is_earlier) in
+        [(b"y", false, false), (b"y", true, false), (b"x", false, true)]
+    {
+        let server = TestServer::in_memory();
+        let client = client_of(&server, 0).await;
+        let ephemeral = CreateMode::Ephemeral;
+        if is_earlier {
+            client.create("/e", data, ephemeral).await.unwrap();
+        }
+        server.on(Op::Create2).drop_before_applying();
+        let another = async {
+            if is_earlier {
+                return;
+            }
+            tokio::time::sleep(5 * MS).await; // reason: within the pause of 10 ms
+            client.create("/e", data, ephemeral).await.unwrap();
+            if changes {
+                client.set_data("/e", b"x", None).await.unwrap();
+            }
+        };
+        let retry = client.retry(RetryPolicy::fixed(10 * MS));
+        let (mine, ()) = tokio::join!(retry.create("/e", b"x", ephemeral), another);
+        let error = unknown(mine);
+        assert_eq!(error.code(), Some(ErrorCode::NODE_EXISTS), "{changes} {is_earlier}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retried_create_returns_the_error_of_its_last_attempt() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    let lost = server.on(Op::Create2).drop_before_applying();
+    let error = unknown(retry.create("/none/e", b"", CreateMode::Ephemeral).await);
+    assert_eq!((error.code(), lost.count()), (Some(ErrorCode::NO_NODE), 1), "without a parent");
+
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    server.on(Op::Create2).drop_before_applying();
+    let unreadable = server.on(Op::GetData).answer(ErrorCode::NO_AUTH);
+    let error = unknown(retry.create("/e", b"", CreateMode::Ephemeral).await);
+    assert_eq!((error.code(), unreadable.count()), (Some(ErrorCode::NO_AUTH), 1));
+
+    // A persistent node does not record its creator, so there is no need to read it.
+    server.on(Op::Create2).drop_before_applying();
+    let read = server.on(Op::GetData).answer(ErrorCode::NO_NODE);
+    let error = unknown(retry.create("/n", b"0", CreateMode::Persistent).await);
+    assert_eq!((error.code(), read.count()), (Some(ErrorCode::NODE_EXISTS), 0));
+}
+
+/// A change counts as that of the lost attempt only if it is the next one, and newer than the call.
+#[tokio::test(start_paused = true)]
+async fn retried_set_data_rejects_other_changes_to_same_data() {
+    let server = TestServer::in_memory();
+    let (client, retry) = retrying(&server).await;
+    // An earlier change of this session.
+    client.set_data("/n", b"1", Some(0)).await.unwrap();
+    server.on(Op::SetData).drop_before_applying();
+    let error = unknown(retry.set_data("/n", b"1", Some(0)).await);
+    assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
+    // Two changes of another session, after the call.
+    let other = client_of(&server, 0).await;
+    server.on(Op::SetData).session(client.session_id()).drop_before_applying();
+    let (mine, ..) = tokio::join!(
+        retry.set_data("/n", b"2", Some(1)),
+        other.set_data("/n", b"2", Some(1)),
+        other.set_data("/n", b"2", Some(2)),
+    );
+    assert_eq!(unknown(mine).code(), Some(ErrorCode::BAD_VERSION));
+}

@@ -287,3 +287,19 @@ impl<C: Clone> Config<C> {
         next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sessions with the same seed would choose the same ids for their lock nodes.
+    #[test]
+    fn each_next_session_has_another_seed() -> Result<(), Error> {
+        let first = Config::new("a")?.seed(7);
+        let seed = |nth| first.for_next(nth, Vec::new(), Duration::ZERO).seed;
+        let seeds = [first.seed, seed(1), seed(2)];
+        assert!(seeds.iter().all(Option::is_some), "{seeds:?}");
+        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != seeds[2], "{seeds:?}");
+        Ok(())
+    }
+}

@@ -187,6 +187,12 @@ mod tests {
     }
 
     #[test]
+    fn reconfig_lists_are_joined_and_absent_if_empty() {
+        assert_eq!(list(&["server.4=d", "server.5=e"]).as_deref(), Some("server.4=d,server.5=e"));
+        assert_eq!(list::<&str>(&[]), None);
+    }
+
+    #[test]
     fn ensemble_config_of_standalone_server_is_empty() {
         for text in ["", "server.\nversion=\n=;", "server.1=;"] {
             let config = EnsembleConfig::parse(text.into(), Stat::default());

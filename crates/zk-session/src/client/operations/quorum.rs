@@ -57,3 +57,33 @@ fn finish_check(result: Result<Reply, Failure>) -> Result<(), Failure> {
     };
     Err((ErrorKind::Server(code), Outcome::NotApplied))
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use proto::{Encode, MultiReply, Zxid};
+
+    use super::*;
+
+    fn checked(results: &[MultiResult]) -> Result<(), Failure> {
+        let mut body = BytesMut::new();
+        MultiReply { results: results.to_vec() }.encode(&mut body);
+        finish_check(Ok(Reply { zxid: Zxid(1), body: body.freeze() }))
+    }
+
+    #[test]
+    fn check_succeeds_only_with_a_single_successful_result() {
+        let rejected = |code| Err((ErrorKind::Server(code), Outcome::NotApplied));
+        let unfit = rejected(ErrorCode::RUNTIME_INCONSISTENCY);
+        for (results, expected) in [
+            (&[MultiResult::Checked][..], Ok(())),
+            (&[MultiResult::Error(ErrorCode::NO_NODE)], rejected(ErrorCode::NO_NODE)),
+            (&[MultiResult::Error(ErrorCode::OK)], unfit.clone()),
+            (&[MultiResult::Deleted], unfit.clone()),
+            (&[MultiResult::Checked, MultiResult::Checked], unfit.clone()),
+            (&[], unfit),
+        ] {
+            assert_eq!(checked(results), expected, "{results:?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a handle reports about its session, and what its methods do to the session.
+
+use std::panic::Location;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn handle_reports_its_name_and_full_paths() {
+    let ensemble = Ensemble::new();
+    let client =
+        ensemble.config("a/app").name("billing").connector(ensemble.clone()).connect().await;
+    let client = client.unwrap();
+    assert_eq!(client.name(), Some("billing"));
+    assert_eq!(client.full_path("/n"), "/app/n");
+    assert_eq!(client.full_path("/"), "/app");
+    assert_eq!(client.full_path("le"), "le", "the chroot does not make the path valid");
+    assert_eq!(client.chroot("/7").unwrap().full_path("/n"), "/app/7/n");
+    assert_eq!(ensemble.client().await.name(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handle_reports_lost_connections_and_their_cause() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    assert_eq!((client.connections_lost(), client.last_disconnect()), (0, None));
+    for lost in 1..=2 {
+        ensemble.cut_and_wait(&client).await;
+        assert_eq!((client.connections_lost(), client.last_disconnect()), (lost, None));
+    }
+    ensemble.state().refuses = true;
+    let before = ensemble.state().connections;
+    ensemble.cut();
+    ensemble.until(|state| state.connections > before + 1).await;
+    let refused = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
+    assert_eq!(client.last_disconnect(), Some(refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_credentials_resume_the_session() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let credentials = client.session_credentials().unwrap();
+    assert_eq!(credentials.session_id(), ID);
+    client.detach();
+    let config = ensemble.config("a").resume(credentials);
+    let resumed = config.connector(ensemble.clone()).connect().await.unwrap();
+    assert_eq!(ensemble.state().script.connects[1].session_id, ID);
+    resumed.close().await;
+    assert_eq!(resumed.session_credentials(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn update_servers_rejects_another_chroot() {
+    for (connected, updated, is_accepted) in [
+        ("a/app", "b/app", true),
+        ("a/app", "b", true),
+        ("a/app", "b/other", false),
+        ("a", "b", true),
+        ("a", "b/app", false),
+    ] {
+        let ensemble = Ensemble::new();
+        let config = ensemble.config(connected);
+        let client = config.connector(ensemble.clone()).connect().await.unwrap();
+        let result = client.update_servers(updated);
+        assert_eq!(result.is_ok(), is_accepted, "from {connected} to {updated}: {result:?}");
+        if let Err(error) = result {
+            assert!(matches!(error.kind(), ErrorKind::InvalidConnectString(_)), "{error}");
+            assert!(error.to_string().contains("the chroot cannot be changed"), "{error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn spawn_beside_runs_the_future_until_it_is_aborted() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let spawned = client.spawn_beside(async move { tell.send("done").unwrap() });
+    assert!(spawned.is_some());
+    assert_eq!(told.await, Ok("done"));
+    let (tell, told) = tokio::sync::oneshot::channel::<()>();
+    let spawned = client.spawn_beside(async move {
+        std::future::pending::<()>().await;
+        drop(tell);
+    });
+    spawned.unwrap().abort();
+    assert!(told.await.is_err(), "the future is dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_delays_its_requests_until_it_is_dropped() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    ensemble.state().writes.clear();
+    let batch = client.batch();
+    let (first, second) = (client.exists("/n"), client.get_data("/n"));
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ensemble.state().writes, []);
+    drop(batch);
+    first.await.unwrap();
+    second.await.unwrap();
+    assert_eq!(ensemble.state().writes.len(), 1);
+}
+
+/// The server removes a watch only when the client tells it to. A client that creates and drops
+/// watches on many nodes would fill the server's memory.
+#[tokio::test(start_paused = true)]
+async fn dropped_watch_is_removed_from_the_server_unless_it_fired() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let (_, watch) = client.get_data_and_watch("/n").await.unwrap();
+    let began = now();
+    drop(watch);
+    ensemble.until(|state| state.has_received(OpCode::RemoveWatches, "/n")).await;
+    let after = now() - began;
+    assert!(after <= zk_session::limits::REMOVAL_DELAY * 2, "{after:?}");
+}
+
+/// Debug texts reach logs. They identify the value and show no secret.
+#[tokio::test(start_paused = true)]
+async fn debug_texts_identify_values_and_show_no_secret() {
+    #[track_caller]
+    fn assert_shows(value: &dyn std::fmt::Debug, texts: &[&str]) {
+        let printed = format!("{value:?}");
+        for text in texts {
+            assert!(printed.contains(text), "{}: no {text} in {printed}", Location::caller());
+        }
+        for secret in ["sesame", "0123456789abcdef"] {
+            assert!(!printed.contains(secret), "{}: {printed}", Location::caller());
+        }
+    }
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a/app").auth("digest", "alice:sesame");
+    assert_shows(&config, &["Credential", "digest"]);
+    let sessions = zk_session::SessionManager::connect(config.connector(ensemble.clone())).await;
+    let sessions = sessions.unwrap();
+    let client = sessions.client();
+    assert_shows(&client, &["Client", "session_id: SessionId(0x100000001)", "/app"]);
+    assert_shows(&sessions, &["SessionManager", "session_id: SessionId(0x100000001)"]);
+    assert_shows(&client.batch(), &["Batch"]);
+    assert_shows(&client.get_data("/n"), &["Pending", "getData", "/n"]);
+    let (_, watch) = client.get_data_and_watch("/n").await.unwrap();
+    assert_shows(&watch, &["Watch", "/app/n"]);
+    assert_shows(&client.watch("/n").await.unwrap(), &["WatchStream", "/app/n"]);
+}
+
+#[test]
+fn lease_losses_and_session_changes_have_readable_texts() {
+    use zk_session::SessionChange;
+    let second = Duration::from_secs(1);
+    for (loss, text) in [
+        (LeaseLoss::SessionEnded(SessionEnd::Expired), "the session expired"),
+        (LeaseLoss::DeadlinePassed, "the ensemble did not answer within the lease"),
+    ] {
+        assert_eq!(loss.to_string(), text);
+    }
+    let paused = LeaseLoss::ProcessPaused(9 * second).to_string();
+    assert!(
+        paused.contains("9") && paused.ends_with(", and the lease ended meanwhile"),
+        "{paused}"
+    );
+    let cause = SessionEnd::Expired;
+    let error = zk_session::Error::from(SessionEnd::Closed);
+    for (change, text) in [
+        (
+            SessionChange::Ended { session_id: SessionId(0x1f), cause },
+            "session 0x1f: the session expired".to_owned(),
+        ),
+        (
+            SessionChange::AttemptFailed { error: error.clone(), attempts: 3, pause: second },
+            format!("attempt 3 failed: {error}; the next one in 1.0s"),
+        ),
+        (
+            SessionChange::Opened { previous_id: SessionId(0x1f), session_id: SessionId(0x20) },
+            "session 0x20 takes the place of 0x1f".to_owned(),
+        ),
+        (SessionChange::Stopped(error.clone()), format!("no next session: {error}")),
+        (SessionChange::Missed(4), "4 changes were missed".to_owned()),
+    ] {
+        assert_eq!(change.to_string(), text);
+    }
+}

@@ -1,0 +1,86 @@
+//! Claims to the lease of a session, for recipes whose locks depend on it.
+
+use zk_session::LeaseAssumptions;
+
+use super::*;
+
+/// A session that has dropped its claim sends no more transactions, which the servers would log.
+#[tokio::test(start_paused = true)]
+async fn dropped_lease_claim_is_not_renewed() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let claim = client.claim_lease();
+    claim.renew().await.unwrap();
+    drop(claim);
+    let proofs = || ensemble.ops().into_iter().filter(|op| *op == OpCode::Multi).count();
+    let before = proofs();
+    tokio::time::sleep(T * 5).await; // reason: virtual time, in which a claimed lease is renewed
+    assert_eq!(proofs(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_claim_reports_how_long_its_term_lasts() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let claim = client.claim_lease();
+    let began = now().into_std();
+    let term = claim.renew().await.unwrap();
+    let until = claim.valid_until(term).unwrap();
+    assert_eq!(claim.remaining(term), until - now().into_std());
+    let proven_at = claim.proven_at(term).unwrap();
+    assert!(proven_at <= began && until < proven_at + T, "{:?}", until - proven_at);
+    client.close().await;
+    assert_eq!((claim.remaining(term), claim.proven_at(term)), (Duration::ZERO, None));
+}
+
+/// With a long flush bound, the reply to one transaction proves too little. The next transaction
+/// follows at the pace at which a claimed lease is renewed, because the servers log each of them.
+#[tokio::test(start_paused = true)]
+async fn renewal_pauses_between_its_transactions() {
+    let ensemble = Ensemble::new();
+    let assumptions = LeaseAssumptions::new().flush_bound(T * 11 / 20);
+    let config = ensemble.config("a").lease_assumptions(assumptions);
+    let client = config.connector(ensemble.clone()).connect().await.unwrap();
+    tokio::time::sleep(T * 8 / 15).await; // reason: virtual time, in which the touches get old
+    let claim = client.claim_lease();
+    let began = now();
+    claim.renew().await.unwrap();
+    assert_eq!(now() - began, T * 3 / 8);
+}
+
+/// A reconnect to a server that grants a shorter timeout ends the term earlier. The driver may be
+/// stuck behind a task that blocks its thread, so the caller also looks at the clock by itself.
+#[tokio::test(start_paused = true)]
+async fn shortened_lease_is_lost_in_time_without_the_driver() {
+    let ensemble = Ensemble::new();
+    let (client, driver) = ensemble.config("a").connector(ensemble.clone()).into_parts();
+    let mut driver = std::pin::pin!(driver);
+    let claim = client.claim_lease();
+    let term = tokio::select! {
+        () = &mut driver => unreachable!("the session has not ended"),
+        term = claim.renew() => term.unwrap(),
+    };
+    let mut lost = std::pin::pin!(claim.lost(term));
+    let first = claim.valid_until(term).unwrap();
+    ensemble.state().script.timeout_ms = 3000;
+    ensemble.cut();
+    tokio::select! {
+        biased;
+        _ = &mut lost => unreachable!("the lease goes on"),
+        () = &mut driver => unreachable!("the session has not ended"),
+        () = ensemble.until(|state| state.script.connects.len() == 2) => {}
+    }
+    let shortened = async {
+        while claim.valid_until(term).unwrap() >= first {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = &mut driver => unreachable!("the session has not ended"),
+        () = shortened => {}
+    }
+    let until = claim.valid_until(term).unwrap();
+    assert!(matches!(lost.await, LeaseLoss::ProcessPaused(_)), "the driver did not run");
+    let late = now().into_std().saturating_duration_since(until);
+    assert!(late <= T / 16, "{late:?}");
+}
