@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::Client;
 
+use crate::acl::NewNodeAcl;
 use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes::done;
@@ -35,6 +36,9 @@ pub(crate) struct BarrierArgs {
     /// Wait for at most so long; exit status 75 if the barrier is still set.
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     timeout: Option<Duration>,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
 }
 
 /// Sets or removes the barrier, or waits until it is not set.
@@ -44,7 +48,7 @@ pub(crate) async fn run(
     args: &BarrierArgs,
     output: Output,
 ) -> Result<(), Failure> {
-    let barrier = Barrier::new(client, &args.path)?;
+    let barrier = Barrier::new(client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
             barrier.set().await?;

@@ -5,6 +5,7 @@ use serde_json::json;
 use zk_coordination::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, Number};
 use zk_recipes::session::Client;
 
+use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -37,21 +38,25 @@ pub(crate) struct Counter {
     /// The number has 4 bytes, as in Curator's DistributedAtomicInteger.
     #[arg(long)]
     integer: bool,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
 }
 
 /// Reads or changes the number, and prints it.
 pub(crate) async fn run(client: &Client, counter: &Counter, output: Output) -> Result<(), Failure> {
     let number = match counter.integer {
-        true => change(&AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
-        false => change(&AtomicLong::new(client, &counter.path)?, counter).await?,
+        true => change(AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
+        false => change(AtomicLong::new(client, &counter.path)?, counter).await?,
     };
     output.print([number.to_string()], || json!({ "number": number }))
 }
 
-async fn change<N>(number: &AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>
+async fn change<N>(number: AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>
 where
     N: Number + TryFrom<i64>,
 {
+    let number = number.with_acl(counter.acl.entries());
     let fit = |wide: i64| {
         let out_of_range = |_| Failure::usage(format!("{wide}: the number has 4 bytes"));
         N::try_from(wide).map_err(out_of_range)

@@ -25,6 +25,7 @@ mod backoff;
 mod barrier;
 mod cache;
 mod group;
+mod node_acl;
 mod persistent_node;
 mod requests;
 

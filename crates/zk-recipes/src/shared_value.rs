@@ -16,10 +16,12 @@
 //! # }
 //! ```
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use zk_session::path::parent;
 use zk_session::{
-    Client, CreateMode, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, PathError, Stat,
+    Acl, Client, CreateMode, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, PathError, Stat,
 };
 
 use crate::error::LockError;
@@ -36,6 +38,8 @@ pub struct SharedValue {
     client: Client,
     path: String,
     seed: Bytes,
+    /// The list of the nodes that the handle creates; `None` if it is open to everyone.
+    acl: Option<Arc<[Acl]>>,
 }
 
 /// A value with its version.
@@ -68,7 +72,18 @@ impl SharedValue {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { client: client.clone(), path: path.to_owned(), seed: seed.into() })
+        let (client, path) = (client.clone(), path.to_owned());
+        Ok(Self { client, path, seed: seed.into(), acl: None })
+    }
+
+    /// Sets the access control list of the nodes that this handle creates: of the value and of its
+    /// missing parents. The default is open to everyone, as with Curator.
+    ///
+    /// Each client needs permission to read and write the value.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.acl = Some(acl.into().into());
+        self
     }
 
     /// Returns the path of the node.
@@ -180,13 +195,14 @@ impl SharedValue {
 
     /// Creates the node, or its missing parents.
     async fn make(&self) -> Result<(), Error> {
-        let create = || self.client.create(&self.path, &self.seed, CreateMode::Persistent);
+        let (mode, acl) = (CreateMode::Persistent, self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE));
+        let create = || self.client.create_with_acl(&self.path, &self.seed, mode, acl);
         // Repeating the creation does no harm.
         let Err(error) = retry_if_unknown(&self.client, create).await else { return Ok(()) };
         match (error.code(), parent(&self.path)) {
             (Some(ErrorCode::NODE_EXISTS), _) => Ok(()),
             (Some(ErrorCode::NO_NODE), Some(parent)) if parent != "/" => {
-                parents::make(&self.client, parent, OPEN_ACL_UNSAFE).await
+                parents::make(&self.client, parent, acl).await
             }
             _ => Err(error), // for example because the chroot is missing
         }

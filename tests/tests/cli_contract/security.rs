@@ -1,7 +1,7 @@
 //! Tests of the options for secured ensembles, and of the commands for access control lists.
 
 use xtask::zookeeper::certificate;
-use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
+use zk_tests::{Scratch, Settings, Zk, poll, zookeeper_with};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -97,6 +97,61 @@ fn locks_create_their_nodes_with_the_list() {
         let denied = zk.run(&[lock, &["--", "true"]].concat());
         expect_failure(&denied, 1, "without credentials");
     }
+}
+
+#[test]
+fn counters_and_barriers_create_their_nodes_with_the_list() {
+    let Some(zk) = zk("coordination-lists") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    let list = ["--acl", "auth::cdrwa"];
+    let creators: [(&[&str], &[&str]); 3] = [
+        (&["counter", "/c/n", "--add", "1", "--once", "a"], &["/c", "/c/n", "/c/n/operation-a"]),
+        (&["counter", "/i/n", "--integer", "--set", "1"], &["/i", "/i/n"]),
+        (&["barrier", "/b/migration", "--set"], &["/b", "/b/migration"]),
+    ];
+    for (command, nodes) in creators {
+        alice.ok(&[command, &list].concat());
+        for path in nodes {
+            let printed = alice.ok(&["getacl", path]);
+            assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+        }
+    }
+    expect_failure(&zk.run(&["counter", "/c/n", "--add", "1"]), 1, "without credentials");
+    expect_failure(&zk.run(&["barrier", "/b/migration", "--remove"]), 1, "without credentials");
+}
+
+#[test]
+fn registered_node_is_deleted_only_by_those_with_the_credential() {
+    let Some(zk) = zk("registered-list") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    let mut kept = alice.start(&["register", "/s/a", "--acl", "auth::cdrwa", "--", "cat"]);
+    poll(LIMIT, || (zk.ok(&["exists", "/s/a"]) == "true\n").then_some(())).expect("no node");
+    for path in ["/s", "/s/a"] {
+        let printed = alice.ok(&["getacl", path]);
+        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+    }
+    expect_failure(&zk.run(&["delete", "/s/a"]), 1, "without credentials");
+    kept.end_input();
+    assert_eq!(kept.wait(LIMIT).code(), Some(0));
+    assert_eq!(alice.ok(&["ls", "/s"]), "");
+}
+
+#[test]
+fn bench_creates_its_nodes_with_the_list() {
+    let Some(zk) = zk("bench-list") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    let bench = alice.start(&["bench", "/b/m", "--seconds", "60", "--acl", "auth::cdrwa"]);
+    let root = poll(LIMIT, || {
+        let below = alice.run(&["ls", "/b", "-R"]).stdout;
+        below.lines().find_map(|path| path.strip_suffix("/data").map(str::to_owned))
+    });
+    let root = root.expect("no nodes");
+    for path in ["/b", "/b/m", &root, &format!("{root}/data")] {
+        let printed = alice.ok(&["getacl", path]);
+        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+    }
+    bench.signal("INT");
+    assert_eq!(bench.wait(LIMIT).signal(), Some(2));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
-use zk_recipes::session::{SessionManager, Stat, validate_path};
+use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE, SessionManager, Stat, validate_path};
 
 use super::GroupError;
 use crate::{NodeState, PersistentNode, PersistentNodeError};
@@ -68,12 +68,31 @@ impl GroupMember {
         id: &str,
         payload: impl Into<Bytes>,
     ) -> Result<Self, GroupError> {
+        Self::join_with_acl(sessions, group, id, payload, OPEN_ACL_UNSAFE)
+    }
+
+    /// Starts to join a group with an access control list for the member's node and for the missing
+    /// nodes of the group's path; otherwise like [`join`](Self::join).
+    ///
+    /// The list must permit this client to read and write the member's node. The other members need
+    /// permission to read it.
+    ///
+    /// # Errors
+    /// The path of the group or the id is invalid.
+    pub fn join_with_acl(
+        sessions: &SessionManager,
+        group: &str,
+        id: &str,
+        payload: impl Into<Bytes>,
+        acl: impl Into<Vec<Acl>>,
+    ) -> Result<Self, GroupError> {
         validate_path(group)?;
         let path = child(group, id);
         if id.is_empty() || id.contains('/') {
             return Err(GroupError::InvalidId { id: id.to_owned() });
         }
-        let node = PersistentNode::builder(sessions, &path).data(payload).keep_data().start()?;
+        let node = PersistentNode::builder(sessions, &path).data(payload).acl(acl).keep_data();
+        let node = node.start()?;
         Ok(Self { id: id.to_owned(), node })
     }
 

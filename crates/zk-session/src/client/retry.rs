@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::future::select;
-use proto::{CreateMode, ErrorCode, Stat};
+use proto::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Stat};
 use zk_session_core::{Error, ErrorOrigin, Outcome, RetryOn};
 
 use super::retry_policy::RetryPolicy;
@@ -131,12 +131,26 @@ impl Retry {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<Created, Error> {
+        self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE).await
+    }
+
+    /// Creates a node with an access control list; otherwise like [`create`](Self::create).
+    ///
+    /// # Errors
+    /// Returns the errors of the request.
+    pub async fn create_with_acl(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acl: &[Acl],
+    ) -> Result<Created, Error> {
         let before = self.client.shared().lock().last_zxid();
         let repeats = match mode.is_sequential() {
             true => Repeat::NotApplied,
             false => Repeat::Unknown,
         };
-        let create = |client: &Client| client.create(path, data, mode);
+        let create = |client: &Client| client.create_with_acl(path, data, mode, acl);
         let find = |client: Client, code| async move {
             if code != ErrorCode::NODE_EXISTS || !mode.is_ephemeral() {
                 return Ok(Found::Nothing);
