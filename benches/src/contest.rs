@@ -8,7 +8,9 @@
 
 use std::io::{self, BufRead, Write};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
 
 /// A contest for a contestant to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,9 @@ pub struct Job {
     pub permits: usize,
     /// Whether a waiter contends again after its release.
     pub again: bool,
+    /// The number of processes that share the sessions, waiters and holds evenly. Only the
+    /// contestants of this library can have more than one.
+    pub processes: usize,
 }
 
 /// The kind of lock in a contest.
@@ -102,7 +107,7 @@ impl Job {
     #[must_use]
     pub fn to_line(&self) -> String {
         format!(
-            "run {} {} {} {} {} {} {} {} {}",
+            "run {} {} {} {} {} {} {} {} {} {}",
             self.kind.name(),
             self.address,
             self.path,
@@ -112,6 +117,7 @@ impl Job {
             self.holds,
             self.permits,
             u8::from(self.again),
+            self.processes,
         )
     }
 
@@ -119,8 +125,19 @@ impl Job {
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
-        let ["run", kind, address, path, waiters, sessions, hold_us, holds, permits, again] =
-            words[..]
+        let [
+            "run",
+            kind,
+            address,
+            path,
+            waiters,
+            sessions,
+            hold_us,
+            holds,
+            permits,
+            again,
+            processes,
+        ] = words[..]
         else {
             return None;
         };
@@ -134,7 +151,21 @@ impl Job {
             holds: holds.parse().ok()?,
             permits: permits.parse().ok()?,
             again: again == "1",
+            processes: processes.parse().ok().filter(|processes| *processes > 0)?,
         })
+    }
+
+    /// Returns the part of one of the processes.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let part = |all: usize| all.div_ceil(self.processes);
+        Self {
+            waiters: part(self.waiters),
+            sessions: part(self.sessions),
+            holds: part(self.holds),
+            processes: 1,
+            ..self.clone()
+        }
     }
 }
 
@@ -234,22 +265,16 @@ pub fn sequence_of(node: &str) -> i64 {
     node.len().checked_sub(10).and_then(|at| node.get(at..)?.parse().ok()).unwrap_or(-1)
 }
 
-/// The clock of a contest, in nanoseconds.
+/// The clock of a contest, in nanoseconds. All processes of this machine have the same.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub struct Clock;
 
 impl Clock {
-    /// Starts the clock at zero.
-    #[must_use]
-    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-    pub fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Returns the nanoseconds since the start.
+    /// Returns the time since the machine was started.
     #[must_use]
     pub fn now(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -297,7 +322,10 @@ mod tests {
             holds: 100,
             permits: 1,
             again: true,
+            processes: 2,
         };
+        let share = job.share();
+        assert_eq!((share.waiters, share.sessions, share.holds, share.processes), (10, 2, 50, 1));
         assert_eq!(Job::parse(&job.to_line()), Some(job));
         let hold = Hold { call: 1, owner: 2, release: 3, released: 4, order: 5, shared: true };
         assert_eq!(Hold::parse(&hold.to_line()), Some(hold));
@@ -318,7 +346,7 @@ mod tests {
 
     #[test]
     fn read_write_job_has_nine_shared_holds_of_ten() {
-        let line = "run read-write a:1 /a 20 20 0 100 1 1";
+        let line = "run read-write a:1 /a 20 20 0 100 1 1 1";
         let job = Job::parse(line).unwrap();
         let reads = (0..20)
             .flat_map(|waiter| (0..10).map(move |turn| (waiter, turn)))

@@ -31,7 +31,7 @@ pub(crate) fn run(job: &Job, release: Release, transport: Transport) -> Result<V
     if !matches!(job.kind, Kind::Handoff | Kind::Uncontended) {
         return Err(Refusal::none("only the mutual exclusion lock is written out"));
     }
-    let clock = Clock::start();
+    let clock = Clock;
     let done = AtomicUsize::new(0);
     Ok(threads::run(job, |session| {
         Session::contend(job, release, transport, session, clock, &done)

@@ -15,7 +15,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         return Ok(uncontended(&mut releasing, job)?);
     }
     let mut waiting = Raw::connect(&job.address, Transport::Plain)?;
-    let clock = Clock::start();
+    let clock = Clock;
     let mut owner = clock.now();
     let mut holds = Vec::with_capacity(job.holds);
     let prefix = format!("{}/floor-", job.path);
@@ -43,7 +43,7 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
 }
 
 fn uncontended(raw: &mut Raw, job: &Job) -> io::Result<Vec<Hold>> {
-    let clock = Clock::start();
+    let clock = Clock;
     let prefix = format!("{}/floor-lock-", job.path);
     let mut holds = Vec::with_capacity(job.holds);
     for order in 0.. {

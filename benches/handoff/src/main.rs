@@ -21,6 +21,7 @@ mod raw;
 mod record;
 mod roster;
 mod run;
+mod shares;
 mod stats;
 mod stream;
 mod svg;
@@ -129,13 +130,14 @@ fn list() {
     }
 }
 
-fn contend(name: &str, runtime: &str) -> Result<(), String> {
-    let mut builder = match runtime {
+fn contend(name: &str, flavour: &str) -> Result<(), String> {
+    let mut builder = match flavour {
         "current" => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build().map_err(|error| error.to_string())?;
     let outcome = contest::serve(|job| match name {
+        _ if job.processes > 1 => shares::run(job, name, flavour),
         roster::FLOOR => floor::run(job),
         roster::CLASSIC => classic::run(job, classic::Release::Plain, Transport::Plain),
         roster::MARKED => classic::run(job, classic::Release::Marked, Transport::Plain),

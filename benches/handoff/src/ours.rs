@@ -38,7 +38,7 @@ pub(crate) async fn run(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusa
         });
         clients.push(client);
     }
-    let clock = Clock::start();
+    let clock = Clock;
     let board = Arc::new(Board::new(job));
     let (tell, mut told) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) async fn run(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusa
 
 /// Opens and closes sessions, one after the other.
 async fn open_sessions(job: &Job, variant: Variant) -> Result<Vec<Hold>, Refusal> {
-    let (clock, door) = (Clock::start(), Door::of(variant)?);
+    let (clock, door) = (Clock, Door::of(variant)?);
     let mut sessions = Vec::new();
     for _ in 0..job.holds {
         let call = clock.now();

@@ -143,10 +143,10 @@ pub(crate) fn all() -> Vec<Scenario> {
     });
     all.push(Scenario {
         name: "local-queue".to_owned(),
-        title: "5 clients with 100 waiters each, hold 0".to_owned(),
+        title: "5 processes with 100 waiters each, hold 0".to_owned(),
         measure: Measure::Throughput,
         turns: 1,
-        job: Job { sessions: 5, ..handoff(500, 0, 5_000).job },
+        job: Job { sessions: 5, processes: 5, ..handoff(500, 0, 5_000).job },
     });
     all.extend(HERDS.map(herd));
     all.push(Scenario {
@@ -236,6 +236,7 @@ fn job(kind: Kind) -> Job {
         holds: HANDOFFS,
         permits: 1,
         again: true,
+        processes: 1,
     }
 }
 

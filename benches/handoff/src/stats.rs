@@ -173,7 +173,7 @@ mod tests {
             .collect()
     }
 
-    const MUTEX: &str = "run handoff a:1 /a 2 2 0 100 1 1";
+    const MUTEX: &str = "run handoff a:1 /a 2 2 0 100 1 1 1";
 
     #[test]
     fn handoff_time_runs_from_release_to_next_owner() {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn readers_may_overlap_readers_but_no_writer() {
-        let line = "run read-write a:1 /a 2 2 0 100 1 1";
+        let line = "run read-write a:1 /a 2 2 0 100 1 1 1";
         let mut holds = in_turn(20);
         holds[3].shared = true;
         holds[4].shared = true;
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn semaphore_owners_may_overlap_up_to_the_permits() {
-        let line = "run semaphore a:1 /a 2 2 0 100 2 1";
+        let line = "run semaphore a:1 /a 2 2 0 100 2 1 1";
         let mut holds = in_turn(20);
         for hold in &mut holds {
             hold.release += 15;

@@ -1,8 +1,13 @@
-//! Clients of background tasks.
+//! Clients of background tasks, and the pauses between their attempts.
 
 use std::time::Duration;
 
-use zk_recipes::session::{Client, Error, SessionManager};
+use zk_recipes::session::{Client, Error, RetryPolicy, SessionManager};
+
+use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX};
+
+/// Pauses of a background task between its attempts, whose requests may be rejected for hours.
+pub(crate) static TASK_POLICY: RetryPolicy = RetryPolicy::exponential(BACKOFF_FIRST, BACKOFF_MAX);
 
 /// Returns the client of the current or the next session. No caller waits for its replies, so the
 /// request timeout of the sessions does not apply.

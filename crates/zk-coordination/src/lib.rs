@@ -21,7 +21,6 @@ pub mod limits;
 
 mod atomic;
 mod background;
-mod backoff;
 mod barrier;
 mod cache;
 mod group;

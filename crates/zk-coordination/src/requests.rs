@@ -6,17 +6,24 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use zk_recipes::session::{
-    Acl, Client, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Retry, RetryOn, RetryPolicy,
-    path,
+    Acl, Client, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Repeat, Retry, RetryPolicy, path,
 };
 
-use crate::backoff::Backoff;
-use crate::limits::{REPEAT_PAUSE, REPEAT_PAUSE_MAX, REPEATS_MAX};
+use crate::limits::{
+    CONFLICT_PAUSE, CONFLICT_PAUSE_MAX, REPEAT_PAUSE, REPEAT_PAUSE_MAX, REPEATS_MAX,
+};
+
+/// Pauses before a request is repeated.
+pub(crate) static REQUEST_POLICY: RetryPolicy =
+    RetryPolicy::exponential(REPEAT_PAUSE, REPEAT_PAUSE_MAX);
+
+/// Pauses after conflicts with other clients.
+pub(crate) static CONFLICT_POLICY: RetryPolicy =
+    RetryPolicy::exponential(CONFLICT_PAUSE, CONFLICT_PAUSE_MAX);
 
 /// Returns a handle that repeats reads and requests that were not applied.
 pub(crate) fn retry(client: &Client) -> Retry {
-    let policy = RetryPolicy::exponential(REPEAT_PAUSE, REPEAT_PAUSE_MAX);
-    client.retry(policy.attempts(REPEATS_MAX))
+    client.retry(REQUEST_POLICY.attempts(REPEATS_MAX))
 }
 
 /// Reply to a request that was repeated until a server answered it.
@@ -33,39 +40,28 @@ pub(crate) async fn repeat<T, F>(client: &Client, mut request: impl FnMut() -> F
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut backoff = Backoff::of_requests(client);
-    let (mut is_doubtful, mut attempts) = (false, 0);
+    let policy = REQUEST_POLICY.attempts(REPEATS_MAX);
+    let (mut attempts, mut is_doubtful) = (policy.begin(), false);
     loop {
         let error = match request().await {
             Ok(reply) => return Repeated { reply: Ok(reply), is_doubtful },
             Err(error) => error,
         };
-        if !is_transient(&error) {
-            let error = match error.code() {
-                None if is_doubtful => error.with_outcome(Outcome::Unknown),
-                _ => error,
-            };
-            return Repeated { reply: Err(error), is_doubtful };
-        }
         is_doubtful |= error.outcome() == Outcome::Unknown;
-        attempts += 1;
-        if attempts >= REPEATS_MAX {
-            let outcome = if is_doubtful { Outcome::Unknown } else { Outcome::NotApplied };
-            return Repeated { reply: Err(error.with_outcome(outcome)), is_doubtful };
-        }
-        backoff.pause().await;
+        let Err(error) = attempts.again(client, error, Repeat::Unanswered).await else { continue };
+        let is_answered = error.code().is_some() && !is_transient(&error);
+        let reply = match is_doubtful && !is_answered {
+            true => Err(error.with_outcome(Outcome::Unknown)),
+            false => Err(error),
+        };
+        return Repeated { reply, is_doubtful };
     }
-}
-
-/// Returns true if the reply to a request was lost with its connection, or did not arrive in time.
-fn is_unanswered(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut)
 }
 
 /// Returns true if a repetition on the same session may succeed. The failed attempt may have been
 /// applied.
 pub(crate) fn is_transient(error: &Error) -> bool {
-    is_unanswered(error) || error.retry_on() == RetryOn::SameSession
+    Repeat::Unanswered.covers(error)
 }
 
 /// Returns true if the session repairs the cause of the error: it reconnects, or a server is

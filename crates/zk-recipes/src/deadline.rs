@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use tokio::task::{coop::Unconstrained, unconstrained};
-use zk_session::{Client, Error, ErrorKind, SessionEnd};
+use zk_session::{Client, Error};
 
 use crate::error::LockError;
 use crate::limits::ATTEMPT_TIME;
@@ -83,7 +83,7 @@ where
     let mut deadline = Deadline::new(timeout, |time| client.sleep(time).boxed());
     match (deadline.acquire(wait, attempt).await?, client.end_reason()) {
         // The clock also ends when the runtime of the session shuts down.
-        (None, Some(end)) if !timeout.is_zero() => Err(ended(end)),
+        (None, Some(end)) if !timeout.is_zero() => Err(Error::from(end).into()),
         (acquired, _) => Ok(acquired),
     }
 }
@@ -116,13 +116,9 @@ pub(crate) async fn while_connected<T>(
     }
 }
 
-fn ended(end: SessionEnd) -> LockError {
-    Error::not_applied(ErrorKind::SessionEnded(end)).into()
-}
-
 fn no_connection(client: &Client, path: &str) -> LockError {
     match client.end_reason() {
-        Some(end) => ended(end),
+        Some(end) => Error::from(end).into(),
         None => LockError::NotConnected { path: path.to_owned() },
     }
 }

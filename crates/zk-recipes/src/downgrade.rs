@@ -9,32 +9,34 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 use zk_session::path::child;
-use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome};
+use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
 
+use crate::child_order::DIGITS;
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
+use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::kind::Kind;
 use crate::recipe::WRITE;
-use crate::retry::Attempts;
-
-/// Number of digits at the end of a sequential node's name.
-const DIGITS: usize = 10;
+use crate::retry::attempts;
 
 /// Length of the name of a reader's or a writer's node.
 const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;
 
-/// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the
-/// request that creates the write node has one, and the server's frame limit is the same for both.
+/// Checks that a contender with these nodes can be downgraded, if it is a writer. The transaction has
+/// three paths, the request that creates the write node has one, and the server's frame limit is the
+/// same for both.
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
 pub(crate) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
     let data = kind.data.as_deref().unwrap_or_default();
-    if kind.has_default_acl()
-        && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
-    {
+    let fits = || {
+        kind.has_default_acl()
+            && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
+    };
+    if kind.admission != Admission::First || fits() {
         return Ok(());
     }
     let path = child(&kind.path, &"x".repeat(NAME_LEN));
@@ -61,9 +63,9 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         writer.retire();
     }
     writer.unmark_release();
-    let kind = Arc::new(writer.kind().downgraded());
-    let mut reader = Contender::new(writer.client(), &kind);
-    let lost_meanwhile = pin!(writer.claim().lost(writer.term()));
+    let kind = Arc::new(writer.kind.downgraded());
+    let mut reader = Contender::new(&writer.client, &kind);
+    let lost_meanwhile = pin!(writer.claim.lost(writer.term));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((Err(LockError::Client(_)), _)) if !holds(writer) => return Err(lost(writer)),
         Either::Left((made, _)) => made?,
@@ -71,7 +73,7 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
     }
     match holds(writer) {
         // The reader and the writer share a session, so the reader is bound to the writer's lease.
-        true => Ok(Holding::new(reader, writer.term())?.with_token(token)),
+        true => Ok(Holding::new(reader, writer.term)?.with_token(token)),
         false => Err(lost(writer)),
     }
 }
@@ -81,19 +83,19 @@ async fn make(
     writer: &Holding,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
-    let client = reader.client().clone();
-    let kind = reader.kind().clone();
+    let client = reader.client.clone();
+    let kind = reader.kind.clone();
     let acl = kind.acl();
-    let (number, data) = (number(&writer.node().path), reader.data());
+    let (number, data) = (number(&writer.node.path), reader.data());
     let path = reader.path_asked_for(number);
-    let mut attempts = Attempts::default();
+    let mut attempts = attempts();
     loop {
         let (made, seen) = {
             let _one_write = client.batch();
             let mode = CreateMode::Ephemeral;
             let mut multi = writer.multi().create_with_acl(&path, &data, mode, acl);
             if write_node == WriteNode::Goes {
-                multi = multi.delete(&writer.node().path, None);
+                multi = multi.delete(&writer.node.path, None);
             }
             // Servers before 3.7.2 and 3.8.2 do not return the Stat of the new node.
             (multi.send(), client.exists(&path))
@@ -107,7 +109,7 @@ async fn make(
                 if is_check_failed(&error) {
                     return Err(writer.found_deleted());
                 }
-                attempts.again(&client, error).await?;
+                attempts.again(&client, error, Repeat::NotApplied).await?;
                 continue;
             }
             (Err(error), _) | (Ok(_), Err(error)) => error,
@@ -118,7 +120,7 @@ async fn make(
         if reader.find().await? {
             return Ok(());
         }
-        attempts.again_if_unknown(&client, error).await?;
+        attempts.again(&client, error, Repeat::Unanswered).await?;
     }
 }
 
@@ -128,11 +130,11 @@ fn number(path: &str) -> &str {
 }
 
 fn holds(writer: &Holding) -> bool {
-    writer.claim().holds(writer.term())
+    writer.claim.holds(writer.term)
 }
 
 fn lost(writer: &Holding) -> LockError {
-    LockError::Lost(writer.claim().loss().into())
+    LockError::Lost(writer.claim.loss().into())
 }
 
 /// Returns true if the first operation, the check, found no write node.

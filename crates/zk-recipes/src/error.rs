@@ -42,11 +42,9 @@ impl From<LeaseLoss> for LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SessionEnded(end) => write!(f, "{end}"),
-            Self::LeaseDeadlinePassed => {
-                f.write_str("the ensemble did not answer within the lease")
-            }
-            Self::ProcessPaused(paused) => write!(f, "{}", LeaseLoss::ProcessPaused(*paused)),
+            Self::SessionEnded(end) => end.fmt(f),
+            Self::LeaseDeadlinePassed => LeaseLoss::DeadlinePassed.fmt(f),
+            Self::ProcessPaused(paused) => LeaseLoss::ProcessPaused(*paused).fmt(f),
             Self::NodeDeleted => f.write_str(
                 "the lock's node was deleted, by another client or because the session expired",
             ),
@@ -167,9 +165,9 @@ impl LockError {
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         match self {
-            Self::Lost(LossReason::SessionEnded(end)) => on_next_session(*end),
+            Self::Lost(LossReason::SessionEnded(end)) => end.retry_on(),
             Self::Client(error) => match error.kind() {
-                ErrorKind::SessionEnded(end) => on_next_session(*end),
+                ErrorKind::SessionEnded(end) => end.retry_on(),
                 _ => error.retry_on(),
             },
             Self::Lost(_)
@@ -185,13 +183,6 @@ impl LockError {
             | Self::ForeignNode { .. }
             | Self::PermitsOutOfRange { .. } => RetryOn::Never,
         }
-    }
-}
-
-fn on_next_session(end: SessionEnd) -> RetryOn {
-    match end {
-        SessionEnd::AuthFailed | SessionEnd::AuthRequired => RetryOn::Never,
-        _ => RetryOn::NewSession,
     }
 }
 

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{ErrorCode, LeaseTerm, Multi};
+use zk_session::{ErrorCode, LeaseTerm, Multi, Repeat};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::holding::Holding;
 use crate::owner::{ReentryPermit, SharedHolding};
 use crate::queue::contender::Contender;
-use crate::retry::Attempts;
+use crate::retry::attempts;
 use crate::revocation::asked_again;
 
 /// A lock that is held.
@@ -56,7 +56,7 @@ impl Guard {
     /// Returns the path of the holder's node.
     #[must_use]
     pub fn node(&self) -> &str {
-        &self.hold.node().path
+        &self.hold.node.path
     }
 
     /// Returns the fencing token if the lock is provably held now. The clock decides this, not the
@@ -82,7 +82,7 @@ impl Guard {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.is_held() {
-            true => self.hold.claim().remaining(self.hold.term()),
+            true => self.hold.claim.remaining(self.hold.term),
             false => Duration::ZERO,
         }
     }
@@ -92,7 +92,7 @@ impl Guard {
     /// later. Returns `None` if the lock is lost. Sends no request.
     #[must_use]
     pub fn last_proven(&self) -> Option<Instant> {
-        self.hold.claim().proven_at(self.hold.term()).filter(|_| self.is_held())
+        self.hold.claim.proven_at(self.hold.term).filter(|_| self.is_held())
     }
 
     /// Confirms with a quorum of the ensemble that the lock's node exists, for steps that must not
@@ -111,10 +111,10 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn check(&self) -> Result<FencingToken, LockError> {
-        let mut attempts = Attempts::default();
+        let mut attempts = attempts();
         loop {
             self.token()?;
-            let (client, node) = (self.hold.client(), self.hold.node());
+            let (client, node) = (&self.hold.client, &self.hold.node);
             // The server processes the read after the transaction, so the read sees at least the
             // same state. It detects a node that another client created again under the same name.
             let (checked, own) = {
@@ -130,7 +130,7 @@ impl Guard {
                 (Err(error), _) | (_, Err(error)) => error,
             };
             // A transaction without a change may be repeated in any case.
-            if let Err(error) = attempts.again_if_unknown(client, error).await {
+            if let Err(error) = attempts.again(client, error, Repeat::Unanswered).await {
                 return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
             }
         }
@@ -157,7 +157,7 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let lease = self.hold.claim().lost(self.hold.term());
+        let lease = self.hold.claim.lost(self.hold.term);
         let told = self.hold.ended();
         async move {
             match select(pin!(told), pin!(lease)).await {
@@ -238,8 +238,8 @@ impl Guard {
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let asked = asked_again(self.hold.client(), &self.hold.node().path, &self.heard);
-        let (passed, end) = (self.hold.passed(), self.hold.end().clone());
+        let asked = asked_again(&self.hold.client, &self.hold.node.path, &self.heard);
+        let (passed, end) = (self.hold.passed(), self.hold.end.clone());
         async move {
             match select(pin!(asked), pin!(passed)).await {
                 Either::Left((asked, _)) => {

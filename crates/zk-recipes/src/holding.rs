@@ -5,6 +5,7 @@
 //! guard deletes the node, and from then on no acquisition can share the hold.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +23,14 @@ use crate::local_queue::LocalTurn;
 use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::kind::Kind;
-use crate::retry::{is_transient, retry};
+use crate::retry::retry;
 use crate::trace;
 
 /// A hold of one holder. The node may pass from a holder to the next one of the same process; see
 /// [`local_queue`](crate::local_queue).
 #[derive(Debug)]
 pub(crate) struct Holding {
-    node: Arc<HeldNode>,
+    held: Arc<HeldNode>,
     /// `None` once the node belongs to the next holder, or is being deleted.
     contender: Option<Contender>,
     /// Sets `end` when the node is deleted.
@@ -38,24 +39,26 @@ pub(crate) struct Holding {
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
     turn: Option<LocalTurn>,
-    observed: observe::Hold,
+    /// `None` before the next local holder takes the hold, once its end is reported, and if nobody
+    /// observes it.
+    observed: Option<Box<observe::Hold>>,
 }
 
 /// The parts of a hold that stay the same when its node passes to the next holder.
 #[derive(Debug)]
-struct HeldNode {
-    client: Client,
-    kind: Arc<Kind>,
-    node: Node,
-    claim: SessionLease,
-    term: LeaseTerm,
+pub(crate) struct HeldNode {
+    pub(crate) client: Client,
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) node: Node,
+    pub(crate) claim: SessionLease,
+    pub(crate) term: LeaseTerm,
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
-    end: Arc<EndState>,
+    pub(crate) end: Arc<EndState>,
 }
 
 impl HeldNode {
-    fn observe(&self, token: FencingToken) -> observe::Hold {
+    fn observe(&self, token: FencingToken) -> Option<Box<observe::Hold>> {
         let session_id = || self.client.session_id();
         observe::Hold::begin(&self.kind, &self.node.path, token, session_id)
     }
@@ -66,16 +69,16 @@ impl Holding {
     pub(crate) fn new(mut contender: Contender, term: LeaseTerm) -> Result<Self, LockError> {
         let Some(node) = contender.node().cloned() else {
             // A contender that was granted the lock has a node.
-            return Err(LockError::NodeDeleted { path: contender.kind().path.clone() });
+            return Err(LockError::NodeDeleted { path: contender.kind.path.clone() });
         };
-        let (client, kind) = (contender.client().clone(), contender.kind().clone());
+        let (client, kind) = (contender.client.clone(), contender.kind.clone());
         let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
         let end = Arc::default();
         contender.observed.granted(&node.path, token);
         let node_watch = NodeWatch::start(&mut contender, &node, &end);
-        let node = Arc::new(HeldNode { client, kind, node, claim, term, end });
-        let observed = node.observe(token);
-        Ok(Self { node, contender: Some(contender), node_watch, token, turn: None, observed })
+        let held = Arc::new(HeldNode { client, kind, node, claim, term, end });
+        let observed = held.observe(token);
+        Ok(Self { held, contender: Some(contender), node_watch, token, turn: None, observed })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -94,12 +97,12 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        let standing = self.observed.is_observed().then(|| self.standing());
+        let standing = self.observed.as_ref().map(|_| self.standing());
         if self.pass() {
             self.report(standing);
             return held.map(drop);
         }
-        self.end().set(LossReason::Released);
+        self.end.set(LossReason::Released);
         let (contender, turn) = (self.contender.take(), self.turn.take());
         let left = async {
             match contender {
@@ -127,7 +130,7 @@ impl Holding {
     /// false if this holder still has the node.
     fn pass(&mut self) -> bool {
         let may_pass = self.turn.as_ref().is_some_and(|turn| {
-            let is_last = self.end().is_last_holder();
+            let is_last = self.end.is_last_holder();
             self.is_held() && !is_last && turn.may_pass(self.token.pass())
         });
         let Some(turn) = self.turn.take_if(|_| may_pass) else { return false };
@@ -138,11 +141,11 @@ impl Holding {
 
     /// Moves the node to a hold of the next holder, and ends this one.
     fn next(&mut self) -> Self {
-        self.end().pass();
+        self.end.pass();
         let token = self.token.next();
         Self {
-            observed: observe::Hold::not_begun(),
-            node: self.node.clone(),
+            observed: None,
+            held: self.held.clone(),
             contender: self.contender.take(),
             node_watch: self.node_watch.take(),
             token,
@@ -153,7 +156,7 @@ impl Holding {
     /// Ends the hold as released before another transaction than a release deletes the node.
     /// Futures that wait for the loss then return.
     pub(crate) fn retire(&self) {
-        self.end().set(LossReason::Released);
+        self.end.set(LossReason::Released);
     }
 
     /// Deletes the node without a mark, because another node will stand beside it.
@@ -172,12 +175,12 @@ impl Holding {
 
     /// Records that the node no longer exists, and returns the loss of the lock.
     pub(crate) fn found_deleted(&self) -> LockError {
-        self.end().set(LossReason::NodeDeleted);
+        self.end.set(LossReason::NodeDeleted);
         LockError::Lost(LossReason::NodeDeleted)
     }
 
     pub(crate) fn multi<'a>(&self) -> Multi<'a> {
-        self.client().multi().check(&self.node().path, None)
+        self.client.multi().check(&self.node.path, None)
     }
 
     pub(crate) fn token(&self) -> Result<FencingToken, LockError> {
@@ -188,80 +191,61 @@ impl Holding {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.end().known().is_none() && self.claim().holds(self.term())
+        self.end.known().is_none() && self.claim.holds(self.term)
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
-        let loss = self.end().known().unwrap_or_else(|| self.claim().loss().into());
+        let loss = self.end.known().unwrap_or_else(|| self.claim.loss().into());
         LockError::Lost(loss)
     }
 
     /// Waits until this hold has ended for another cause than the lease.
     pub(crate) fn ended(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        self.end().reached(self.token.pass())
+        self.end.reached(self.token.pass())
     }
 
     /// Waits until this hold has passed its node on.
     pub(crate) fn passed(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.end().passed(self.token.pass())
+        self.end.passed(self.token.pass())
     }
 
     /// Reports that the holder has the lock from now on. A hold that was passed on begins when the
     /// next holder takes it.
     pub(crate) fn begin(&mut self) {
-        self.observed = self.node.observe(self.token);
+        self.observed = self.observe(self.token);
     }
 
     /// Reports the end of this hold, at the first call.
     fn report(&mut self, standing: Option<(Option<LossReason>, Duration)>) {
-        if let Some((loss, left)) = standing {
-            self.observed.end(loss, left);
+        if let (Some(observed), Some((loss, left))) = (self.observed.take(), standing) {
+            observed.end(loss, left);
         }
     }
 
     /// Returns why the lock is lost, if it is, and how long the lease lasts.
     fn standing(&self) -> (Option<LossReason>, Duration) {
-        let node = &self.node;
-        let loss = node.end.known().filter(|loss| *loss != LossReason::Released);
-        match node.claim.holds(node.term) {
-            true => (loss, node.claim.remaining(node.term)),
-            false => (loss.or_else(|| Some(node.claim.loss().into())), Duration::ZERO),
+        let loss = self.end.known().filter(|loss| *loss != LossReason::Released);
+        match self.claim.holds(self.term) {
+            true => (loss, self.claim.remaining(self.term)),
+            false => (loss.or_else(|| Some(self.claim.loss().into())), Duration::ZERO),
         }
     }
+}
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.node.client
-    }
+impl Deref for Holding {
+    type Target = HeldNode;
 
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.node.kind
-    }
-
-    pub(crate) fn node(&self) -> &Node {
-        &self.node.node
-    }
-
-    pub(crate) fn term(&self) -> LeaseTerm {
-        self.node.term
-    }
-
-    pub(crate) fn claim(&self) -> &SessionLease {
-        &self.node.claim
-    }
-
-    pub(crate) fn end(&self) -> &Arc<EndState> {
-        &self.node.end
+    fn deref(&self) -> &HeldNode {
+        &self.held
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        if self.observed.is_observed() {
-            self.report(Some(self.standing()));
-        }
+        self.report(self.observed.as_ref().map(|_| self.standing()));
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
-            self.end().set(LossReason::Released);
+            self.end.set(LossReason::Released);
         }
     }
 }
@@ -279,10 +263,10 @@ impl NodeWatch {
     /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
     /// after a delay: most locks are released before that, and then it costs no request.
     fn start(contender: &mut Contender, node: &Node, end: &Arc<EndState>) -> Self {
-        let (client, armed) = (contender.client().weak(), contender.take_watch());
+        let (client, armed) = (contender.client.weak(), contender.take_watch());
         let (node, end) = (node.clone(), Arc::clone(end));
         let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
-        let task = contender.client().spawn_beside(async move {
+        let task = contender.client.spawn_beside(async move {
             if armed.is_none() {
                 // This task runs on the runtime of the session's driver.
                 tokio::time::sleep(delay).await;
@@ -332,7 +316,6 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
             _ if is_final(&failed) => pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
             ErrorKind::LimitReached(_) => client.sleep(UNWATCHED_PAUSE).await,
-            _ if is_transient(&failed) => {}
             _ => client.sleep(THROTTLED_PAUSE).await,
         }
     }

@@ -104,6 +104,7 @@ mod holding;
 mod local_queue;
 mod lock;
 mod lock_handle;
+mod lock_options;
 mod metrics;
 mod multi_lock;
 mod mutex;
@@ -132,7 +133,7 @@ pub use fencing_token::FencingToken;
 pub use guard::Guard;
 pub use held_lock::HeldLock;
 pub use local_queue::LocalQueueLimits;
-pub use lock::{BoxFuture, Lock, LockGuard};
+pub use lock::{Lock, LockGuard};
 pub use metrics::{HistogramSnapshot, LockMetrics, LockMetricsSnapshot};
 pub use multi_lock::{LockFailure, MultiGuard, MultiLock, MultiLockError};
 pub use mutex::Mutex;
@@ -168,6 +169,9 @@ mod sealed {
     impl Sealed for SemaphoreGuard {}
     impl Sealed for MultiGuard {}
 }
+
+/// The future that the methods of [`Lock`] and [`LockGuard`] return.
+pub use futures::future::BoxFuture;
 
 /// The session layer, with the client that every lock needs.
 pub use zk_session as session;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use zk_session::limits::HISTOGRAM_BOUNDS;
+pub use zk_session::limits::{HISTOGRAM_BOUNDS, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
 /// How often the parents of a lock node are created again, because the server removed them as empty
 /// containers before the node was created. One such race is normal; this many in a row are not.
@@ -22,25 +22,10 @@ pub const RESTARTS_MAX: usize = 16;
 /// lock. The distance to the end covers contenders that arrive at the same time.
 pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 
-/// Pause before a retry of a request that an overloaded server has dropped: long against a round
-/// trip, short against a session timeout.
-pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
-
 /// How often a guard, or a persistent node of `zk-coordination`, reads its node if it cannot watch it
 /// because its session is at a limit. It detects a deletion later than with a watch. A thousand such
 /// nodes cost a thousand reads a second.
 pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often in a row a request may time out on a working connection before the operation fails.
-/// The pauses between the attempts add up to about a session timeout. The session replaces a
-/// connection that does not answer within that time. If requests still time out then, the handle's
-/// [`request_timeout`](zk_session::Config::request_timeout) or
-/// [timeout](zk_session::Client::with_timeout) is too short for the ensemble.
-pub const TIMED_OUT_MAX: u32 = 16;
-
-/// The first pause after a request that timed out. It doubles each time, up to an eighth of the
-/// session timeout: a slow ensemble must not receive the same request again without a pause.
-pub const TIMED_OUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Time limit for the single attempt of an acquisition with a timeout of zero, within the precision
 /// of timers. It covers the round trips to a nearby ensemble, and is short for a caller that does

@@ -1,9 +1,9 @@
 //! Traits that all locks and their guards implement.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
+
+use futures::future::BoxFuture;
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
@@ -13,9 +13,6 @@ use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::sealed::Sealed;
 use crate::semaphore::{Semaphore, SemaphoreGuard};
 use crate::semaphore_mutex::SemaphoreMutex;
-
-/// The future that the methods of [`Lock`] and [`LockGuard`] return.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A lock of any kind in this crate. A [`MultiLock`](crate::MultiLock) consists of such locks. A
 /// [`Semaphore`] counts as the lock of one of its permits.

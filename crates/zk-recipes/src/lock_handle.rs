@@ -8,7 +8,7 @@ use std::time::Duration;
 use zk_session::Client;
 
 use crate::deadline::{acquire_in_time, while_connected};
-use crate::downgrade::{WriteNode, beside};
+use crate::downgrade::{WriteNode, beside, check_len};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::local_queue::{LocalQueue, LocalQueueLimits};
@@ -20,8 +20,8 @@ use crate::ticket::{Queued, Ticket};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LockHandle {
-    client: Client,
-    kind: Arc<Kind>,
+    pub(crate) client: Client,
+    pub(crate) kind: Arc<Kind>,
     owner: Option<Owner>,
     local_queue: Option<LocalQueue>,
 }
@@ -55,7 +55,7 @@ impl LockHandle {
                 let Some(local) = &self.local_queue else {
                     let mut waiter = Waiter::new(self.contender());
                     let term = waiter.acquire().await?;
-                    return Guard::granted(waiter.into_contender(), term, permit);
+                    return Guard::granted(waiter.contender, term, permit);
                 };
                 // On the heap: waiters without a local queue do not need this memory.
                 let hold = Box::pin(local.acquire(&self.client, || self.contender())).await?;
@@ -81,6 +81,7 @@ impl LockHandle {
     }
 
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
+        check_len(&self.client, &self.kind)?;
         let entry = try_enter(self.owner.as_ref(), &self.client, &self.kind)?;
         let Some(entry) = entry else { return Ok(None) };
         match reenter(entry).await? {
@@ -89,7 +90,7 @@ impl LockHandle {
                 let Some(local) = &self.local_queue else {
                     let mut waiter = Waiter::new(self.contender());
                     let Some(term) = waiter.look_once().await? else { return Ok(None) };
-                    return Guard::granted(waiter.into_contender(), term, permit).map(Some);
+                    return Guard::granted(waiter.contender, term, permit).map(Some);
                 };
                 let hold = Box::pin(local.try_acquire(self.contender())).await?;
                 Ok(hold.map(|hold| Guard::of(SharedHolding::new(hold, permit))))
@@ -104,16 +105,9 @@ impl LockHandle {
         acquire_in_time(&self.client, timeout, || self.acquire(), || self.try_acquire()).await
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.kind
-    }
-
-    fn enter(&self) -> impl Future<Output = Result<Entry, LockError>> {
-        enter(self.owner.as_ref(), &self.client, &self.kind)
+    async fn enter(&self) -> Result<Entry, LockError> {
+        check_len(&self.client, &self.kind)?;
+        enter(self.owner.as_ref(), &self.client, &self.kind).await
     }
 
     fn contender(&self) -> Contender {
@@ -121,48 +115,10 @@ impl LockHandle {
     }
 }
 
-/// Adds the options that all locks with a [`LockHandle`] have.
-macro_rules! lock_options {
-    ($lock:ty) => {
+/// Adds the methods of a lock with a [`LockHandle`]. `$convert` makes its guard of the handle's.
+macro_rules! queue_lock {
+    ($lock:ty, $guard:ty, $convert:path) => {
         impl $lock {
-            /// Sets the data of this handle's nodes, which other contenders can read. The default
-            /// tells who the contender is, see [`ContenderInfo`](crate::ContenderInfo); Curator
-            /// writes the address only. A writer that becomes a reader keeps its data.
-            #[must_use]
-            pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-                self.handle.kind_mut().set_data(data);
-                self
-            }
-
-            /// Sets the ACL of this handle's nodes and of the missing nodes of the lock's path. The
-            /// default is open to everyone, as with Curator.
-            ///
-            /// Each contender needs permission to read the nodes of the others, to create children
-            /// of the path, and to delete its own nodes from it.
-            #[must_use]
-            pub fn with_acl(mut self, acl: impl Into<Vec<zk_session::Acl>>) -> Self {
-                self.handle.kind_mut().set_acl(acl);
-                self
-            }
-
-            /// Counts acquisitions, holds and losses of this handle in `metrics`.
-            #[must_use]
-            pub fn with_metrics(mut self, metrics: &crate::LockMetrics) -> Self {
-                self.handle.kind_mut().metrics = Some(metrics.clone());
-                self
-            }
-
-            /// Accepts a path on which other recipes have nodes; see
-            /// [`LockError::ForeignNode`](crate::LockError::ForeignNode).
-            ///
-            /// A lock of another recipe on the same path is a separate lock. Both can be held at
-            /// the same time.
-            #[must_use]
-            pub fn allow_foreign_nodes(mut self) -> Self {
-                self.handle.kind_mut().exclusive = None;
-                self
-            }
-
             /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it
             /// again without queueing. See also [`RwLock::with_owner`](crate::RwLock::with_owner).
             #[must_use]
@@ -174,17 +130,96 @@ macro_rules! lock_options {
             /// Returns the path of the lock.
             #[must_use]
             pub fn path(&self) -> &str {
-                &self.handle.kind().path
+                &self.handle.kind.path
+            }
+
+            /// Waits until the lock is acquired, without a time limit.
+            ///
+            /// # Errors
+            /// Fails if the session ends, if the server rejects a request (for example with
+            /// `NoAuth`), or if the sequence numbers are used up. Connection problems are not errors:
+            /// the call waits until the session reconnects or ends. Fails with
+            /// [`LockError::Lost`](crate::LockError::Lost) if the owner still has guards of a lock
+            /// that it has lost.
+            ///
+            /// # Ordering
+            /// First come, first served, in the order in which the server created the nodes.
+            ///
+            /// # Cancel safety
+            /// Dropping the future at any point removes the contender from the queue and leaves no
+            /// node behind, even while the connection is down.
+            pub async fn acquire(&self) -> Result<$guard, crate::LockError> {
+                self.handle.acquire().await.map($convert)
+            }
+
+            /// Acquires the lock if no other contender excludes this one, neither a holder nor one
+            /// that waits. Returns `None` otherwise.
+            ///
+            /// # Errors
+            /// As [`acquire`](Self::acquire). Without a connection the call fails with
+            /// [`LockError::NotConnected`](crate::LockError::NotConnected) instead of waiting. If a
+            /// connected server is silent, the call waits for its replies as long as the session
+            /// does; [`acquire_timeout`](Self::acquire_timeout) has a bound.
+            ///
+            /// # Cancel safety
+            /// As [`acquire`](Self::acquire).
+            pub async fn try_acquire(&self) -> Result<Option<$guard>, crate::LockError> {
+                Ok(self.handle.try_acquire().await?.map($convert))
+            }
+
+            /// Waits until the lock is acquired, for at most `timeout`, including the time without a
+            /// connection. Returns `None` after the timeout; the node is then deleted in the
+            /// background.
+            ///
+            /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most
+            /// [15 ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
+            ///
+            /// # Errors
+            /// As [`acquire`](Self::acquire). Without a connection the session expires after somewhat
+            /// more than its timeout, so a longer `timeout` ends with that error.
+            ///
+            /// # Cancel safety
+            /// As [`acquire`](Self::acquire).
+            pub async fn acquire_timeout(
+                &self,
+                timeout: std::time::Duration,
+            ) -> Result<Option<$guard>, crate::LockError> {
+                Ok(self.handle.acquire_timeout(timeout).await?.map($convert))
+            }
+
+            /// Queues for the lock and returns the position in the queue.
+            ///
+            /// This splits an acquisition in two steps, for callers that show how many contenders are
+            /// ahead and which one holds the lock. If the lock is free,
+            /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more request.
+            ///
+            /// # Errors
+            /// As [`acquire`](Self::acquire).
+            ///
+            /// # Cancel safety
+            /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`](crate::Ticket) leaves
+            /// the queue in the same way.
+            pub async fn enqueue(&self) -> Result<crate::Ticket<$guard>, crate::LockError> {
+                self.handle.enqueue($convert).await
             }
 
             pub(crate) fn client(&self) -> &zk_session::Client {
-                self.handle.client()
+                &self.handle.client
             }
         }
+
+        impl crate::lock_options::Nodes for $lock {
+            fn edit_all(mut self, change: impl Fn(&mut crate::queue::kind::Kind)) -> Self {
+                change(self.handle.kind_mut());
+                self
+            }
+        }
+
+        crate::lock_options::lock_options!($lock);
     };
 }
 
-pub(crate) use lock_options;
+pub(crate) use queue_lock;
 
 /// Re-enters the lock for its owner if possible; otherwise the acquisition continues in the queue.
 async fn reenter(entry: Entry) -> Result<ControlFlow<Guard, Option<ReentryPermit>>, LockError> {

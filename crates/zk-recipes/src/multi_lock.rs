@@ -7,14 +7,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, FutureExt, select, select_all};
+use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
 use tokio::task::unconstrained;
 use zk_session::RetryOn;
 
 use crate::deadline::Deadline;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::lock::{BoxFuture, Lock, LockGuard};
+use crate::lock::{Lock, LockGuard};
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
 ///

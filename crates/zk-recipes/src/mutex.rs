@@ -1,18 +1,17 @@
 //! The fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 
-use std::time::Duration;
+use std::convert::identity;
 
 use zk_session::Client;
 
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::local_queue::LocalQueueLimits;
-use crate::lock_handle::{LockHandle, lock_options};
+use crate::lock_handle::{LockHandle, queue_lock};
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
 use crate::queue::name;
 use crate::recipe::{LATCH, Recipe};
-use crate::ticket::Ticket;
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 ///
@@ -95,7 +94,7 @@ pub struct Mutex {
     handle: LockHandle,
 }
 
-lock_options!(Mutex);
+queue_lock!(Mutex, Guard, identity);
 
 impl Mutex {
     /// Lock name of an election; see [`with_lock_name`](Self::with_lock_name).
@@ -196,75 +195,11 @@ impl Mutex {
         self
     }
 
-    /// Waits until the lock is acquired, without a time limit.
-    ///
-    /// # Errors
-    /// Fails if the session ends, if the server rejects a request (for example with `NoAuth`), or
-    /// if the sequence numbers are used up. Connection problems are not errors: the call waits
-    /// until the session reconnects or ends. Fails with [`LockError::Lost`] if the owner still has
-    /// guards of a lock that it has lost.
-    ///
-    /// # Ordering
-    /// First come, first served, in the order in which the server created the nodes.
-    ///
-    /// # Cancel safety
-    /// Dropping the future at any point removes the contender from the queue and leaves no node
-    /// behind, even while the connection is down.
-    pub async fn acquire(&self) -> Result<Guard, LockError> {
-        self.handle.acquire().await
-    }
-
-    /// Acquires the lock if it is free and no contender waits for it. Returns `None` otherwise.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire). Without a connection the call fails with
-    /// [`LockError::NotConnected`] instead of waiting. If a connected server is silent, the call
-    /// waits for its replies as long as the session does;
-    /// [`acquire_timeout`](Self::acquire_timeout) has a bound.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.handle.try_acquire().await
-    }
-
-    /// Waits until the lock is acquired, for at most `timeout`, including the time without a
-    /// connection. Returns `None` after the timeout; the node is then deleted in the background.
-    ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire), of at most [15
-    /// ms](crate::limits::ATTEMPT_TIME). Without a connection it returns `None` at once.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire). Without a connection the session expires after somewhat more
-    /// than its timeout, so a longer `timeout` ends with that error.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        self.handle.acquire_timeout(timeout).await
-    }
-
-    /// Queues for the lock and returns the position in the queue.
-    ///
-    /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
-    /// and which one holds the lock. If the lock is free,
-    /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more request.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the
-    /// same way.
-    pub async fn enqueue(&self) -> Result<Ticket, LockError> {
-        self.handle.enqueue(std::convert::identity).await
-    }
-
     /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
     ///
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(self.handle.client(), self.handle.kind()).await
+        participants(&self.handle.client, &self.handle.kind).await
     }
 }

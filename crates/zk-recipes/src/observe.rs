@@ -13,13 +13,14 @@ use crate::trace;
 pub(crate) struct Acquire {
     trace: trace::Acquire,
     /// On the heap: waiters of locks without metrics do not need this memory.
-    measured: Option<Box<MeasuredAcquire>>,
+    measured: Option<Box<Measured>>,
 }
 
 #[derive(Debug)]
-struct MeasuredAcquire {
+struct Measured {
     /// `None` for a turn, which is not an acquisition of its own.
-    wait: Option<Measured>,
+    metrics: Option<LockMetrics>,
+    begun: Instant,
     hand_off: HandOff,
 }
 
@@ -36,9 +37,9 @@ enum HandOff {
 
 impl Acquire {
     pub(crate) fn begin(kind: &Kind) -> Self {
-        let measured = Measured::begin(kind).map(|wait| {
-            wait.metrics.began_to_wait();
-            MeasuredAcquire { wait: Some(wait), hand_off: HandOff::NotNeeded }.into()
+        let measured = kind.metrics.clone().map(|metrics| {
+            metrics.began_to_wait();
+            Measured { metrics: Some(metrics), begun: now(), hand_off: HandOff::NotNeeded }.into()
         });
         Self { trace: trace::Acquire::begin(&kind.path), measured }
     }
@@ -47,7 +48,7 @@ impl Acquire {
     /// the turn; see [`continue_hand_off`](Self::continue_hand_off).
     pub(crate) fn precede(&mut self, kind: &Kind) {
         if kind.metrics.is_some() {
-            let turn = MeasuredAcquire { wait: None, hand_off: HandOff::NotNeeded };
+            let turn = Measured { metrics: None, begun: now(), hand_off: HandOff::NotNeeded };
             self.measured = Some(turn.into());
         }
     }
@@ -80,13 +81,13 @@ impl Acquire {
     pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
         self.trace.granted(node, token);
         let Some(measured) = self.measured.take() else { return };
-        if let Some(wait) = measured.wait {
+        if let Some(metrics) = measured.metrics {
             let now = now();
             let hand_off = match measured.hand_off {
                 HandOff::Begun(at) => Some(now.saturating_duration_since(at)),
                 HandOff::NotNeeded | HandOff::Blocked => None,
             };
-            wait.metrics.waited(wait.time_until(now), hand_off);
+            metrics.waited(now.saturating_duration_since(measured.begun), hand_off);
         }
     }
 
@@ -99,69 +100,47 @@ impl Acquire {
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let Some(wait) = self.measured.as_ref().and_then(|it| it.wait.as_ref()) {
-            wait.metrics.gave_up();
+        if let Some(metrics) = self.measured.as_ref().and_then(|it| it.metrics.as_ref()) {
+            metrics.gave_up();
         }
     }
 }
 
-/// A hold: from the grant until the lock is released or passed on.
+/// A hold that somebody observes: from the grant until the lock is released or passed on.
 #[derive(Debug)]
 pub(crate) struct Hold {
     trace: trace::Hold,
-    /// On the heap: waiters of locks without metrics do not need this memory.
-    measured: Option<Box<Measured>>,
+    metrics: Option<LockMetrics>,
+    begun: Instant,
 }
 
 impl Hold {
+    /// Returns `None` if nobody observes the hold. On the heap: most locks do not need this memory.
     pub(crate) fn begin(
         kind: &Kind,
         node: &str,
         token: FencingToken,
         session_id: impl FnOnce() -> i64,
-    ) -> Self {
-        let measured = Measured::begin(kind).map(Box::new);
-        if let Some(measured) = &measured {
-            measured.metrics.acquired();
+    ) -> Option<Box<Self>> {
+        let metrics = kind.metrics.clone();
+        if metrics.is_none() && !trace::IS_ON {
+            return None;
         }
-        Self { trace: trace::Hold::begin(&kind.path, node, token, session_id), measured }
-    }
-
-    /// Returns the state of a hold that nobody has taken yet.
-    pub(crate) fn not_begun() -> Self {
-        Self { trace: trace::Hold::not_begun(), measured: None }
-    }
-
-    /// Returns true if somebody observes the hold.
-    pub(crate) fn is_observed(&self) -> bool {
-        self.measured.is_some() || self.trace.is_on()
-    }
-
-    /// Reports the end, at the first call: why the lock was lost before, if it was, and how long the
-    /// lease would have lasted.
-    pub(crate) fn end(&mut self, loss: Option<LossReason>, left: Duration) {
-        self.trace.end(loss, left);
-        if let Some(measured) = self.measured.take() {
-            measured.metrics.ended(measured.time_until(now()), loss, left);
+        if let Some(metrics) = &metrics {
+            metrics.acquired();
         }
-    }
-}
-
-/// A duration that is measured from its beginning.
-#[derive(Debug)]
-struct Measured {
-    metrics: LockMetrics,
-    begun: Instant,
-}
-
-impl Measured {
-    fn begin(kind: &Kind) -> Option<Self> {
-        let metrics = kind.metrics.clone()?;
-        Some(Self { metrics, begun: now() })
+        let trace = trace::Hold::begin(&kind.path, node, token, session_id);
+        Some(Box::new(Self { trace, metrics, begun: now() }))
     }
 
-    fn time_until(&self, end: Instant) -> Duration {
-        end.saturating_duration_since(self.begun)
+    /// Reports the end: why the lock was lost before, if it was, and how long the lease would have
+    /// lasted.
+    pub(crate) fn end(self, loss: Option<LossReason>, left: Duration) {
+        let held = now().saturating_duration_since(self.begun);
+        self.trace.end(held, loss, left);
+        if let Some(metrics) = self.metrics {
+            metrics.ended(held, loss, left);
+        }
     }
 }
 

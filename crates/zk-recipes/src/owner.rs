@@ -1,6 +1,5 @@
 //! Re-entrant locking: owners, and the locks that they hold.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -38,7 +37,7 @@ use crate::session_end::or_session_end;
 ///
 /// # What it costs
 /// Re-entering a lock needs no request. The release of any guard but the last needs none either.
-/// All other costs are the same as without an owner. An owner is a map of the locks it holds or
+/// All other costs are the same as without an owner. An owner is a list of the locks it holds or
 /// acquires now.
 ///
 /// ```no_run
@@ -61,7 +60,9 @@ use crate::session_end::or_session_end;
 /// ```
 #[derive(Clone, Default)]
 pub struct Owner {
-    slots: Arc<ReentrySlots>,
+    /// The locks that it holds or acquires. Those that it has released leave the list when it
+    /// acquires the next one.
+    slots: Arc<Mutex<Vec<Weak<ReentrySlot>>>>,
 }
 
 impl Owner {
@@ -73,13 +74,14 @@ impl Owner {
 
     /// Returns the entry of the owner for a lock.
     fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<ReentrySlot> {
-        // Dropped after the map is unlocked, because the drop of a slot locks the map.
-        let mut known: Vec<Arc<ReentrySlot>> = Vec::new();
         let path = client.full_path(&kind.path);
-        let mut slots = self.slots.lock();
-        let there = slots.entry(path.clone()).or_default();
-        known.extend(there.iter().filter_map(Weak::upgrade));
-        if let Some(slot) = known.iter().find(|slot| slot.is_of(client, kind)) {
+        // Dropped after the list is unlocked: a slot has a client, and the drop of the last client
+        // may wait for its session.
+        let known: Vec<Arc<ReentrySlot>>;
+        let mut slots = self.lock();
+        slots.retain(|slot| slot.strong_count() > 0);
+        known = slots.iter().filter_map(Weak::upgrade).collect();
+        if let Some(slot) = known.iter().find(|slot| slot.is_of(client, &path, kind)) {
             return slot.clone();
         }
         let slot = Arc::new(ReentrySlot {
@@ -88,28 +90,21 @@ impl Owner {
             kind: kind.clone(),
             entry: Arc::default(),
             holds: Mutex::default(),
-            slots: Arc::downgrade(&self.slots),
         });
-        there.push(Arc::downgrade(&slot));
+        slots.push(Arc::downgrade(&slot));
         slot
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<ReentrySlot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paths: Vec<String> = self.slots.lock().keys().cloned().collect();
+        let slots: Vec<Arc<ReentrySlot>> = self.lock().iter().filter_map(Weak::upgrade).collect();
+        let paths: Vec<&str> = slots.iter().map(|slot| slot.path.as_str()).collect();
         f.debug_struct("Owner").field("paths", &paths).finish()
-    }
-}
-
-/// The slots of an owner, by path. A path has several slots for sessions of different ensembles and
-/// for locks of different kinds.
-#[derive(Default)]
-struct ReentrySlots(Mutex<HashMap<String, Vec<Weak<ReentrySlot>>>>);
-
-impl ReentrySlots {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Weak<ReentrySlot>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,7 +117,6 @@ struct ReentrySlot {
     /// Held by the one acquisition in progress, unless it re-enters a hold.
     entry: Arc<tokio::sync::Mutex<()>>,
     holds: Mutex<Holds>,
-    slots: Weak<ReentrySlots>,
 }
 
 /// The holds of an owner at one lock. The references are weak, so that a hold ends with its last
@@ -250,8 +244,8 @@ impl ReentrySlot {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_of(&self, client: &Client, kind: &Kind) -> bool {
-        self.client.is_same_session(client) && self.kind.rule() == kind.rule()
+    fn is_of(&self, client: &Client, path: &str, kind: &Kind) -> bool {
+        self.path == path && self.client.is_same_session(client) && self.kind.rule() == kind.rule()
     }
 }
 
@@ -273,7 +267,7 @@ impl ReentryPermit {
 impl SharedHolding {
     /// Records a new hold as the owner's, if there is an owner.
     pub(crate) fn new(hold: Holding, permit: Option<ReentryPermit>) -> Self {
-        let side = Side::of(hold.kind());
+        let side = Side::of(&hold.kind);
         let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
         if let Some(slot) = &slot {
             let mut holds = slot.holds();
@@ -314,19 +308,6 @@ impl Deref for SharedHolding {
 
     fn deref(&self) -> &Holding {
         &self.hold
-    }
-}
-
-impl Drop for ReentrySlot {
-    fn drop(&mut self) {
-        let Some(slots) = self.slots.upgrade() else { return };
-        let mut slots = slots.lock();
-        if let Some(there) = slots.get_mut(&self.path) {
-            there.retain(|slot| slot.strong_count() > 0);
-            if there.is_empty() {
-                slots.remove(&self.path);
-            }
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_session::path::file_name;
-use zk_session::{Client, Error, NodeData};
+use zk_session::{Client, Error, NodeData, Repeat};
 
 use crate::child_order::SequenceOrder;
 use crate::contender_info::ContenderInfo;
@@ -13,7 +13,7 @@ use crate::limits::PARTICIPANTS_CHUNK;
 use crate::queue::kind::Kind;
 use crate::queue::name::{contains, sequence};
 use crate::queue::waiter::list;
-use crate::retry::{if_exists, is_transient, retry};
+use crate::retry::{if_exists, retry, retry_after};
 
 /// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in
 /// hexadecimal.
@@ -110,10 +110,9 @@ async fn listed(
             })
             .collect();
         for (path, sequence, data) in asked {
+            let read = || client.get_data(&path);
             let answer = match data.await {
-                Err(error) if is_transient(&error) => {
-                    retry(client, || client.get_data(&path)).await
-                }
+                Err(error) => retry_after(error, client, Repeat::NotApplied, read).await,
                 answer => answer,
             };
             participants.extend(seen(path, sequence, answer)?);

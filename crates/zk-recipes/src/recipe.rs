@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::child_order::DIGITS;
+
 /// Text before the sequence number in the names of a mutex's nodes.
 pub(crate) const LOCK: &str = "lock-";
 
@@ -39,19 +41,17 @@ pub enum Recipe {
 impl Recipe {
     /// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
     pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
-        let (front, number) = name.split_last_chunk::<10>()?;
-        let ends_in = |lock_name: &str| front.ends_with(lock_name.as_bytes());
-        if !number.iter().all(u8::is_ascii_digit) {
-            None
-        } else if ends_in(LOCK) {
-            Some(Self::Mutex)
-        } else if ends_in(LATCH) {
-            Some(Self::Election)
-        } else if ends_in(READ) || ends_in(WRITE) {
-            Some(Self::ReadWriteLock)
-        } else {
-            ends_in(LEASE).then_some(Self::Semaphore)
-        }
+        let (front, number) = name.split_last_chunk::<DIGITS>()?;
+        let recipes = [
+            (LOCK, Self::Mutex),
+            (LATCH, Self::Election),
+            (READ, Self::ReadWriteLock),
+            (WRITE, Self::ReadWriteLock),
+            (LEASE, Self::Semaphore),
+        ];
+        let is_numbered = number.iter().all(u8::is_ascii_digit);
+        let found = recipes.iter().find(|(text, _)| front.ends_with(text.as_bytes()));
+        found.filter(|_| is_numbered).map(|(_, recipe)| *recipe)
     }
 }
 

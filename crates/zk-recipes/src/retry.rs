@@ -1,21 +1,15 @@
-//! Retries: which requests are repeated, how soon, and how often.
+//! Repeated requests. The locks repeat them until the session ends.
 
-use zk_session::{Client, Error, ErrorCode, ErrorKind, RetryOn};
+use zk_session::{Attempts, Client, Error, ErrorCode, Repeat, RetryPolicy};
 
-use crate::limits::{THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
+static POLICY: RetryPolicy = RetryPolicy::until_session_end();
 
-/// Returns true if the request was not applied and may succeed when it is repeated. The repeated
-/// request may have to wait for a connection.
-///
-/// Returns false for a client at its limits and for a client on a read-only server. Both fail again
-/// at once, and a retry loop would never yield its thread.
-pub(crate) fn is_transient(error: &Error) -> bool {
-    use ErrorKind::{LimitReached, NotReadOnly};
-    error.retry_on() == RetryOn::SameSession
-        && !matches!(error.kind(), LimitReached(_) | NotReadOnly)
+/// Begins the first attempt of a request that the caller repeats itself.
+pub(crate) fn attempts() -> Attempts<'static> {
+    POLICY.begin()
 }
 
-/// Repeats a request while it fails for a [transient](is_transient) reason.
+/// Repeats a request while it fails for a reason that passes, and was not applied.
 ///
 /// # Errors
 /// Returns the first error of another kind, or the last of too many timeouts.
@@ -23,12 +17,9 @@ pub(crate) async fn retry<T, F>(client: &Client, mut request: impl FnMut() -> F)
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut attempts = Attempts::default();
-    loop {
-        match request().await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => attempts.again(client, error).await?,
-        }
+    match request().await {
+        Err(error) => Box::pin(retry_after(error, client, Repeat::NotApplied, request)).await,
+        answer => answer,
     }
 }
 
@@ -43,11 +34,32 @@ pub(crate) async fn retry_if_unknown<T, F>(
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut attempts = Attempts::default();
+    match request().await {
+        Err(error) => Box::pin(retry_after(error, client, Repeat::Unanswered, request)).await,
+        answer => answer,
+    }
+}
+
+/// Repeats a request after the error of its first attempt. Box the future, because it is rare; this
+/// keeps the futures of waiters small.
+///
+/// # Errors
+/// As [`retry`].
+pub(crate) async fn retry_after<T, F>(
+    mut error: Error,
+    client: &Client,
+    repeat: Repeat,
+    mut request: impl FnMut() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut attempts = attempts();
     loop {
+        attempts.again(client, error, repeat).await?;
         match request().await {
             Ok(answer) => return Ok(answer),
-            Err(error) => attempts.again_if_unknown(client, error).await?,
+            Err(failed) => error = failed,
         }
     }
 }
@@ -61,74 +73,5 @@ pub(crate) fn if_exists<T>(answer: Result<T, Error>) -> Result<Option<T>, Error>
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Counts the attempts of one request, and waits between them.
-///
-/// Connection problems have no limit: the session reconnects or ends. Consecutive timeouts on a
-/// working connection have one, because the timeout of the handle is too short for the ensemble
-/// then.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    timed_out: u32,
-    /// Number of connections lost before the first of these timeouts.
-    cuts: u64,
-}
-
-impl Attempts {
-    /// Waits before the request is repeated.
-    ///
-    /// # Errors
-    /// Returns `error` if it is not [transient](is_transient), or if the request has timed out too
-    /// often.
-    pub(crate) async fn again(&mut self, client: &Client, error: Error) -> Result<(), Error> {
-        match is_transient(&error) {
-            true => self.pause(client, error).await,
-            false => Err(error),
-        }
-    }
-
-    /// As [`again`](Self::again), for a request that may be applied twice without harm.
-    ///
-    /// # Errors
-    /// As [`again`](Self::again).
-    pub(crate) async fn again_if_unknown(
-        &mut self,
-        client: &Client,
-        error: Error,
-    ) -> Result<(), Error> {
-        let is_unanswered =
-            matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut);
-        match is_unanswered || is_transient(&error) {
-            true => self.pause(client, error).await,
-            false => Err(error),
-        }
-    }
-
-    async fn pause(&mut self, client: &Client, error: Error) -> Result<(), Error> {
-        let pause = if *error.kind() == ErrorKind::TimedOut {
-            let cuts = client.connections_lost();
-            if self.timed_out == 0 || cuts != self.cuts || !client.is_connected() {
-                (self.timed_out, self.cuts) = (0, cuts);
-            }
-            if self.timed_out >= TIMED_OUT_MAX {
-                return Err(error);
-            }
-            let step = TIMED_OUT_PAUSE.saturating_mul(1 << self.timed_out);
-            self.timed_out += 1;
-            step.min(client.session_timeout() / 8)
-        } else {
-            self.timed_out = 0;
-            // A server that throttles replies at once. Other failures have taken some time, or the
-            // next request waits for a connection.
-            if error.code().is_none() {
-                return Ok(());
-            }
-            THROTTLED_PAUSE
-        };
-        // On the heap, because it is rare; this keeps the futures of waiters small.
-        Box::pin(client.sleep(pause)).await;
-        Ok(())
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use zk_session::{Acl, Client, PathError};
+use zk_session::{Client, PathError};
 
 use crate::error::LockError;
 use crate::guard::Guard;
-use crate::metrics::LockMetrics;
+use crate::lock_options::{Nodes, lock_options};
 use crate::participants::Participant;
+use crate::queue::kind::Kind;
 use crate::semaphore::{Semaphore, SemaphoreGuard};
 
 /// A mutex that is a [`Semaphore`] of one permit: Curator's `InterProcessSemaphoreMutex`, on the
@@ -62,6 +63,8 @@ pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }
 
+lock_options!(SemaphoreMutex);
+
 impl SemaphoreMutex {
     /// Creates a handle for the lock at `path`. Sends no request; see [`Semaphore::new`].
     ///
@@ -69,36 +72,6 @@ impl SemaphoreMutex {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         Ok(Self { semaphore: Semaphore::new(client, path, 1)? })
-    }
-
-    /// Sets the data of this handle's leases; see [`Semaphore::with_data`].
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.semaphore = self.semaphore.with_data(data);
-        self
-    }
-
-    /// Counts acquisitions, holds and losses of this handle in `metrics`; see
-    /// [`Semaphore::with_metrics`].
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
-        self.semaphore = self.semaphore.with_metrics(metrics);
-        self
-    }
-
-    /// Sets the ACL of this handle's nodes; see [`Semaphore::with_acl`].
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.semaphore = self.semaphore.with_acl(acl);
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.semaphore = self.semaphore.allow_foreign_nodes();
-        self
     }
 
     /// Returns the path of the lock.
@@ -163,5 +136,15 @@ impl SemaphoreMutex {
     fn guard(&self, lease: SemaphoreGuard) -> Result<Guard, LockError> {
         // A lease has one guard for each permit, and this lease has one permit.
         lease.into_guard().ok_or_else(|| LockError::NodeDeleted { path: self.path().to_owned() })
+    }
+}
+
+impl Nodes for SemaphoreMutex {
+    fn edit_all(self, change: impl Fn(&mut Kind)) -> Self {
+        Self { semaphore: self.semaphore.edit_all(change) }
+    }
+
+    fn edit(self, change: impl Fn(&mut Kind)) -> Self {
+        Self { semaphore: self.semaphore.edit(change) }
     }
 }

@@ -19,19 +19,8 @@ pub(crate) async fn or_session_end<F: Future>(
         return Ok(output);
     }
     // On the heap: tasks that wait in the ensemble's queue do not need this memory.
-    match select(future, Box::pin(end_of(client))).await {
+    match select(future, Box::pin(client.wait_for_end())).await {
         Either::Left((output, _)) => Ok(output),
-        Either::Right((error, _)) => Err(error),
-    }
-}
-
-/// Waits for the end of the session. Returns the error with which every request fails from then on.
-async fn end_of(client: &Client) -> Error {
-    let mut events = client.events();
-    loop {
-        while client.end_reason().is_none() && events.next().await.is_some() {}
-        if let Err(error) = client.claim_lease().renew().await {
-            return error;
-        }
+        Either::Right((end, _)) => Err(end.into()),
     }
 }

@@ -19,13 +19,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_session::path::parent;
 use zk_session::{
-    Acl, Client, CreateMode, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, PathError, Stat,
+    Acl, Client, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, ParentMode, PathError, Stat,
 };
 
 use crate::error::LockError;
-use crate::queue::parents;
 use crate::retry::{if_exists, retry, retry_if_unknown};
 
 /// A shared value in its own node: Curator's `SharedValue`. A missing node is created with a seed
@@ -188,23 +186,23 @@ impl SharedValue {
         loop {
             match if_exists(retry(&self.client, &mut request).await)? {
                 Some(answer) => return Ok(answer),
-                None => self.make().await?,
+                // On the heap, because it is rare; this keeps the futures of waiters small.
+                None => Box::pin(self.make()).await?,
             }
         }
     }
 
-    /// Creates the node, or its missing parents.
+    /// Creates the node and its missing parents.
     async fn make(&self) -> Result<(), Error> {
-        let (mode, acl) = (CreateMode::Persistent, self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE));
-        let create = || self.client.create_with_acl(&self.path, &self.seed, mode, acl);
+        let acl = self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE);
+        let create = || {
+            let node = self.client.create_builder(&self.path).data(&self.seed).acl(acl);
+            node.parents(ParentMode::Containers).parents_acl(acl).create()
+        };
         // Repeating the creation does no harm.
-        let Err(error) = retry_if_unknown(&self.client, create).await else { return Ok(()) };
-        match (error.code(), parent(&self.path)) {
-            (Some(ErrorCode::NODE_EXISTS), _) => Ok(()),
-            (Some(ErrorCode::NO_NODE), Some(parent)) if parent != "/" => {
-                parents::make(&self.client, parent, acl).await
-            }
-            _ => Err(error), // for example because the chroot is missing
+        match retry_if_unknown(&self.client, create).await {
+            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
+            created => created.map(drop),
         }
     }
 }

@@ -96,9 +96,7 @@ impl<G> Ticket<G> {
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.state {
-            State::Queued(queued) => {
-                queued.waiter.contender().node().map(|node| node.path.as_str())
-            }
+            State::Queued(queued) => queued.waiter.contender.node().map(|node| node.path.as_str()),
             State::Held(guard) => Some(guard.node()),
         }
     }
@@ -153,8 +151,8 @@ impl<G> Ticket<G> {
         let Some(node) = queued.waiter.position().and_then(|place| place.holder.as_deref()) else {
             return Ok(None);
         };
-        let contender = queued.waiter.contender();
-        participant(contender.client(), node, contender.kind().rule()).await
+        let contender = &queued.waiter.contender;
+        participant(&contender.client, node, contender.kind.rule()).await
     }
 
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
@@ -172,7 +170,7 @@ impl<G> Ticket<G> {
             State::Held(guard) => guard,
             State::Queued(mut queued) => {
                 let term = queued.waiter.acquire().await?;
-                Guard::granted(queued.waiter.into_contender(), term, queued.permit)?
+                Guard::granted(queued.waiter.contender, term, queued.permit)?
             }
         };
         Ok((self.convert)(guard))

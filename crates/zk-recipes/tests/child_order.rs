@@ -1,7 +1,7 @@
 //! Tests of the order of contenders, against a naive implementation and against Curator's rules.
 
 use proptest::prelude::*;
-use zk_recipes::child_order::{Rank, SequenceKey, SequenceOrder, is_lock_name};
+use zk_recipes::child_order::{Rank, SequenceKey, SequenceOrder};
 use zk_recipes::session::ChildList;
 
 const MUTEX: SequenceOrder<'_> = SequenceOrder::new(&["lock-"]);
@@ -124,14 +124,6 @@ fn unlisted_node_has_no_rank() {
     assert!(MUTEX.sort(&ChildList::default()).is_empty());
 }
 
-#[test]
-fn all_named_is_true_with_at_most_two_ahead() {
-    let names = ["lock-0000000001", "lock-0000000002", "lock-0000000003", "lock-0000000004"];
-    let list = ChildList::from_names(names);
-    let named = |name: &str| MUTEX.rank(&list, name.as_bytes()).unwrap().at_most_two_ahead();
-    assert_eq!(names.map(named), [true, true, true, false]);
-}
-
 /// Curator's algorithm, literally.
 fn curator_key(name: &str, lock_names: &[&str]) -> String {
     lock_names.iter().fold(name.to_owned(), |rest, lock_name| match rest.rfind(lock_name) {
@@ -191,30 +183,11 @@ proptest! {
         }
         prop_assert!(contenders.len() <= names.len());
     }
-
-    #[test]
-    fn nearest_ahead_agrees_with_sorting(
-        names in prop::collection::btree_set(a_name(), 1..40).prop_map(Vec::from_iter).prop_shuffle(),
-        read_write in any::<bool>(),
-    ) {
-        let rule = if read_write { READ_WRITE } else { MUTEX };
-        let list = ChildList::from_names(&names);
-        let sorted: Vec<&[u8]> = rule.sort(&list).iter().collect();
-        let is_wanted = |name: &[u8]| name.windows(8).any(|part| part == b"__WRIT__");
-        for own in &names {
-            let at = sorted.iter().position(|name| *name == own.as_bytes()).unwrap();
-            let expected = sorted[..at].iter().copied().rfind(|name| is_wanted(name));
-            prop_assert_eq!(rule.nearest_ahead(&list, own.as_bytes(), is_wanted), Some(expected));
-            let expected = at.checked_sub(1).map(|at| sorted[at]);
-            prop_assert_eq!(rule.nearest_ahead(&list, own.as_bytes(), |_| true), Some(expected));
-        }
-    }
 }
 
 #[test]
 fn lock_name_of_digits_only_is_rejected() {
     for name in ["", "1", "0123456789"] {
-        assert!(!is_lock_name(name));
         let rule = std::panic::catch_unwind(|| SequenceOrder::new(&[name]).key(b"x"));
         assert!(rule.is_err(), "{name:?}");
         assert!(
@@ -222,7 +195,7 @@ fn lock_name_of_digits_only_is_rejected() {
             "{name:?}"
         );
     }
-    assert!(is_lock_name("lock-") && is_lock_name("7x"));
+    assert_eq!(SequenceOrder::named("7x").key(b"7x0000000001"), SequenceKey::Number(1));
 }
 
 #[test]

@@ -14,13 +14,6 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use nom::branch::alt;
-use nom::bytes::complete::{take_till1, take_until1};
-use nom::character::complete::{char, digit1};
-use nom::combinator::{all_consuming, map_res, opt, verify};
-use nom::sequence::{delimited, preceded};
-use nom::{IResult, Parser};
-
 use crate::error::{Error, ErrorKind};
 
 /// Port of a host without an explicit port.
@@ -180,42 +173,42 @@ fn split(text: &str) -> (Vec<(Transport, &str)>, &str) {
 }
 
 fn parse_host(piece: &str) -> Result<Host, Error> {
-    match all_consuming((name, port)).parse(piece) {
-        Ok((_, (name, port))) => Ok(Host::new(name, port)),
-        Err(_) if piece.parse::<Ipv6Addr>().is_ok() => {
-            Err(invalid(format!("write the address {piece} as [{piece}] or [{piece}]:port")))
-        }
-        Err(_) => Err(invalid(format!(
+    if let Some((name, port)) = name_and_port(piece) {
+        return Ok(Host::new(name, port));
+    }
+    Err(invalid(match piece.parse::<Ipv6Addr>() {
+        Ok(_) => format!("write the address {piece} as [{piece}] or [{piece}]:port"),
+        Err(_) => format!(
             "{piece:?} is not a server; write host, host:port or [v6-address]:port, \
              with a port from 1 to 65535"
-        ))),
-    }
+        ),
+    }))
 }
 
-fn name(input: &str) -> IResult<&str, &str> {
-    alt((
-        delimited(char('['), verify(take_until1("]"), is_v6), char(']')),
-        take_till1(|c: char| c == ':' || c == '[' || c == ']' || c.is_whitespace()),
-    ))
-    .parse(input)
+/// Parses a server; `None` if it is none. Without a port, and after a bare colon as in Java, the port is
+/// the default.
+fn name_and_port(piece: &str) -> Option<(&str, u16)> {
+    let (name, port) = match piece.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').filter(|(address, _)| is_v6(address))?,
+        None => Some(piece.split_at(piece.find(':').unwrap_or(piece.len())))
+            .filter(|(name, _)| is_name(name))?,
+    };
+    let port = match port {
+        "" | ":" => DEFAULT_PORT,
+        // Rust accepts a sign before a number.
+        port => port.strip_prefix(':').filter(|port| !port.starts_with('+'))?.parse().ok()?,
+    };
+    (port != 0).then_some((name, port))
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c == '[' || c == ']' || c.is_whitespace())
 }
 
 /// Returns true for an IPv6 address, with or without a zone.
 fn is_v6(text: &str) -> bool {
     let address = text.split_once('%').map_or(text, |(address, _zone)| address);
     address.parse::<Ipv6Addr>().is_ok()
-}
-
-/// Parses an optional port. Without a port, and after a bare colon as in Java, the result is the
-/// default port.
-fn port(input: &str) -> IResult<&str, u16> {
-    let number = map_res(digit1, |digits: &str| match digits.parse::<u16>() {
-        Ok(0) | Err(_) => Err("a port is a number from 1 to 65535"),
-        Ok(port) => Ok(port),
-    });
-    opt(preceded(char(':'), opt(number)))
-        .map(|port| port.flatten().unwrap_or(DEFAULT_PORT))
-        .parse(input)
 }
 
 fn invalid(why: String) -> Error {
@@ -237,6 +230,7 @@ mod tests {
         assert_eq!(hosts("a:"), ["a:2181"]);
         assert_eq!(hosts(" a:1 ,, b "), ["a:1", "b:2181"]);
         assert_eq!(hosts("[::1]"), ["[::1]:2181"]);
+        assert_eq!(hosts("[::1]:"), ["[::1]:2181"]);
         assert_eq!(hosts("[fe80::1%eth0]"), ["[fe80::1%eth0]:2181"]);
         assert_eq!(hosts("[fe80::1]:7,10.0.0.1:8"), ["[fe80::1]:7", "10.0.0.1:8"]);
     }
@@ -293,6 +287,11 @@ mod tests {
             "a//x",
             "a,b/../c",
             "[10.0.0.1]",
+            "a:+1",
+            "a[b:1",
+            "a]",
+            "[::1]:0",
+            "[::1] :1",
         ];
         for bad in bad {
             let error = bad.parse::<ConnectString>().unwrap_err();

@@ -86,6 +86,16 @@ impl SessionEnd {
     pub fn is_loss(self) -> bool {
         matches!(self, Self::Expired | Self::ExpiredLocally { .. } | Self::CleanUpOverflow)
     }
+
+    /// Returns on which session a call may succeed that failed because of this end: on the next one,
+    /// unless the servers reject the credentials.
+    #[must_use]
+    pub fn retry_on(self) -> RetryOn {
+        match self {
+            Self::AuthFailed | Self::AuthRequired => RetryOn::Never,
+            _ => RetryOn::NewSession,
+        }
+    }
 }
 
 impl fmt::Display for SessionEnd {
@@ -315,10 +325,8 @@ impl Error {
             // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
             ErrorKind::NoSession(cause) if cause.is_lasting() => RetryOn::Never,
-            ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired) => {
-                RetryOn::Never
-            }
-            ErrorKind::NoSession(_) | ErrorKind::SessionEnded(_) => RetryOn::NewSession,
+            ErrorKind::NoSession(_) => RetryOn::NewSession,
+            ErrorKind::SessionEnded(end) => end.retry_on(),
             _ => RetryOn::Never,
         }
     }
@@ -348,6 +356,13 @@ impl Error {
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         Self::not_applied(ErrorKind::InvalidPath(error))
+    }
+}
+
+/// The error of every request from the end of the session on.
+impl From<SessionEnd> for Error {
+    fn from(end: SessionEnd) -> Self {
+        Self::not_applied(ErrorKind::SessionEnded(end))
     }
 }
 

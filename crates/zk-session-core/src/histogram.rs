@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::limits::HISTOGRAM_BOUNDS;
+use crate::limits::{HISTOGRAM_BOUNDS, HISTOGRAM_BOUNDS_NS};
 
 /// One for each bound, and one for longer durations.
 const BUCKETS: usize = HISTOGRAM_BOUNDS.len() + 1;
@@ -73,27 +73,14 @@ impl HistogramSnapshot {
 /// because most round trips are within the first bounds.
 #[inline]
 fn bucket_of(ns: u64) -> usize {
-    BOUNDS_NS.iter().position(|bound| ns <= *bound).unwrap_or(BOUNDS_NS.len())
+    HISTOGRAM_BOUNDS_NS.iter().position(|bound| ns <= *bound).unwrap_or(BUCKETS - 1)
 }
 
 /// Returns a duration in nanoseconds, up to 584 years.
 #[inline]
-const fn nanoseconds(time: Duration) -> u64 {
-    let [a, b, c, d] = time.subsec_nanos().to_le_bytes(); // `u64::from` is not const
-    let part = u64::from_le_bytes([a, b, c, d, 0, 0, 0, 0]);
-    time.as_secs().saturating_mul(1_000_000_000).saturating_add(part)
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
-
-/// [`HISTOGRAM_BOUNDS`], in the unit that is compared fastest.
-const BOUNDS_NS: [u64; HISTOGRAM_BOUNDS.len()] = {
-    let mut bounds = [0; HISTOGRAM_BOUNDS.len()];
-    let mut at = 0;
-    while at < bounds.len() {
-        bounds[at] = nanoseconds(HISTOGRAM_BOUNDS[at]);
-        at += 1;
-    }
-    bounds
-};
 
 #[cfg(test)]
 mod tests {

@@ -25,29 +25,28 @@ pub const REMOVAL_DELAY: Duration = Duration::from_millis(100);
 /// Separate searches would take time that grows with the square of their number.
 pub const PRUNED_AT_ONCE: usize = 64;
 
-/// Upper bounds of the buckets of every [histogram](crate::Histogram). A round trip to a nearby server
-/// takes some hundred microseconds, and a lock may be held for minutes.
-pub const HISTOGRAM_BOUNDS: [Duration; 19] = [
-    Duration::from_micros(100),
-    Duration::from_micros(200),
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_millis(2),
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(20),
-    Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(30),
-    Duration::from_secs(60),
-    Duration::from_secs(300),
+/// Upper bounds of the buckets of every [histogram](crate::Histogram), from 100 µs to 5 minutes. A round
+/// trip to a nearby server takes some hundred microseconds, and a lock may be held for minutes.
+pub const HISTOGRAM_BOUNDS: [Duration; HISTOGRAM_BOUNDS_NS.len()] = {
+    let mut bounds = [Duration::ZERO; HISTOGRAM_BOUNDS_NS.len()];
+    let mut at = 0;
+    while at < bounds.len() {
+        bounds[at] = Duration::from_nanos(HISTOGRAM_BOUNDS_NS[at]);
+        at += 1;
+    }
+    bounds
+};
+
+/// [`HISTOGRAM_BOUNDS`], in the unit that is compared fastest.
+#[rustfmt::skip]
+pub(crate) const HISTOGRAM_BOUNDS_NS: [u64; 19] = [
+    100 * US, 200 * US, 500 * US,
+    MS, 2 * MS, 5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS,
+    S, 2 * S, 5 * S, 10 * S, 30 * S, 60 * S, 300 * S,
 ];
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+const S: u64 = 1_000 * MS;
 
 /// Number of watched paths that are removed from the server in one batch. The limit keeps the
 /// removal of very many watches from delaying requests.

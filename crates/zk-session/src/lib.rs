@@ -44,10 +44,10 @@ mod entropy;
 mod trace;
 
 pub use client::{
-    Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss, LeaseTerm,
-    Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, ParentMode, Pending, PendingStream,
-    PendingWatch, ReadOutcome, Retry, RetryPolicy, SessionChange, SessionChanges, SessionEvents,
-    SessionLease, SessionManager, Watch, WatchStream,
+    Attempts, Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss,
+    LeaseTerm, Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, ParentMode, Pending,
+    PendingStream, PendingWatch, ReadOutcome, Repeat, Retry, RetryPolicy, SessionChange,
+    SessionChanges, SessionEvents, SessionLease, SessionManager, Watch, WatchStream,
 };
 pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]

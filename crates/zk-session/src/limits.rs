@@ -20,6 +20,21 @@ pub const CREATE_ATTEMPTS_MAX: u32 = 16;
 /// without a pause would occupy its thread while a server refuses at once.
 pub const RETRY_PAUSE_MIN: Duration = Duration::from_millis(1);
 
+/// Pause before a retry of a request that an overloaded server has dropped: long against a round
+/// trip, short against a session timeout.
+pub const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often in a row a request may time out on a working connection before the operation fails.
+/// The pauses between the attempts add up to about a session timeout. The session replaces a
+/// connection that does not answer within that time. If requests still time out then, the handle's
+/// [`request_timeout`](crate::Config::request_timeout) or
+/// [timeout](crate::Client::with_timeout) is too short for the ensemble.
+pub const TIMED_OUT_MAX: u32 = 16;
+
+/// The first pause after a request that timed out. It doubles each time, up to an eighth of the
+/// session timeout: a slow ensemble must not receive the same request again without a pause.
+pub const TIMED_OUT_PAUSE: Duration = Duration::from_millis(20);
+
 /// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even
 /// the shortest attempt then tries several addresses.
 pub const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);

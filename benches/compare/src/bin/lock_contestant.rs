@@ -25,7 +25,7 @@ async fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         let connector = Client::connector().with_session_timeout(timeout);
         clients.push(connector.connect(&job.address).await?);
     }
-    let clock = Clock::start();
+    let clock = Clock;
     let board = Arc::new(Board::new(job));
     let (tell, mut told) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();

@@ -1,11 +1,11 @@
 //! Conflicts of a change: pauses, and promotion to a lock.
 
-use zk_recipes::session::Client;
+use zk_recipes::session::{Attempts, Client};
 use zk_recipes::{Guard, Mutex};
 
 use super::error::AtomicError;
-use crate::backoff::Backoff;
 use crate::limits::CONFLICTS_MAX;
+use crate::requests::CONFLICT_POLICY;
 
 /// When a change acquires a lock before it goes on.
 #[derive(Clone, Debug)]
@@ -18,17 +18,17 @@ pub(super) struct Promotion {
 /// The conflicts of one change. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Contention<'a> {
+    client: &'a Client,
     path: &'a str,
     promotion: Option<&'a Promotion>,
     conflicts: u32,
-    backoff: Backoff,
+    pauses: Attempts<'static>,
     guard: Option<Guard>,
 }
 
 impl<'a> Contention<'a> {
-    pub(super) fn new(client: &Client, path: &'a str, promotion: Option<&'a Promotion>) -> Self {
-        let backoff = Backoff::of_conflicts(client);
-        Self { path, promotion, conflicts: 0, backoff, guard: None }
+    pub(super) fn new(client: &'a Client, path: &'a str, promotion: Option<&'a Promotion>) -> Self {
+        Self { client, path, promotion, conflicts: 0, pauses: CONFLICT_POLICY.begin(), guard: None }
     }
 
     /// Waits after a conflict.
@@ -51,11 +51,11 @@ impl<'a> Contention<'a> {
                     self.guard = Some(promotion.lock.acquire().await?);
                     return Ok(());
                 }
-                self.backoff.reset();
+                self.pauses.reset();
             }
             _ => {}
         }
-        self.backoff.pause().await;
+        self.pauses.pause(self.client).await;
         Ok(())
     }
 }

@@ -20,9 +20,8 @@ use super::entered::Entered;
 use super::error::BarrierError;
 use super::generation::{READY, Ready, View, members, view, wait_for_end};
 use super::own_node::OwnNode;
-use crate::backoff::Backoff;
 use crate::limits::{READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME};
-use crate::requests::{is_transient, repeat, retry, unless, within};
+use crate::requests::{CONFLICT_POLICY, is_transient, repeat, retry, unless, within};
 
 /// A member that has not entered. Dropping it deletes its node.
 #[derive(Debug)]
@@ -54,7 +53,7 @@ impl<'a> Entering<'a> {
 
     async fn wait_for_opening(&mut self) -> Result<Entered, BarrierError> {
         let DoubleBarrier { client, path, .. } = self.barrier;
-        let mut backoff = Backoff::of_conflicts(client);
+        let mut conflicts = CONFLICT_POLICY.begin();
         let mut restarts = 0;
         loop {
             let Some(member) = self.member.as_ref().map(|member| member.path().to_owned()) else {
@@ -76,7 +75,7 @@ impl<'a> Entering<'a> {
                 Look::Few { ready, own } => drop(select(pin!(ready), pin!(own)).await),
                 Look::Enough { view, members } => {
                     if !self.open(&view, &members).await? {
-                        backoff.pause().await;
+                        conflicts.pause(client).await;
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_recipes::session::{self, ErrorKind, Outcome, RetryOn};
+use zk_recipes::session::{self, Outcome, RetryOn};
 
 use crate::limits::MEMBERS_MAX;
 
@@ -38,11 +38,7 @@ impl BarrierError {
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
         match self {
-            Self::Client(error) => match error.kind() {
-                ErrorKind::SessionEnded(end) if end.is_loss() => RetryOn::NewSession,
-                ErrorKind::TimedOut | ErrorKind::ConnectionLost(_) => RetryOn::SameSession,
-                _ => error.clone().with_outcome(Outcome::NotApplied).retry_on(),
-            },
+            Self::Client(error) => error.clone().with_outcome(Outcome::NotApplied).retry_on(),
             Self::NodeDeleted { .. } => RetryOn::SameSession,
             Self::MembersOutOfRange { .. } => RetryOn::Never,
         }

@@ -17,8 +17,8 @@ use futures::FutureExt;
 use futures::future::select;
 use zk_recipes::session::limits::STREAM_EVENTS_KEPT;
 use zk_recipes::session::{
-    Client, Error, ErrorCode, EventType, RetryOn, SessionEvent, SessionEvents, SessionManager,
-    WatchEvent, WatchStream, WatchStreamItem,
+    Attempts, Client, Error, ErrorCode, EventType, RetryOn, SessionEvent, SessionEvents,
+    SessionManager, WatchEvent, WatchStream, WatchStreamItem,
 };
 
 use super::CacheError;
@@ -27,7 +27,7 @@ use super::request::Answer;
 use super::scope::Scope;
 use super::shared::Shared;
 use crate::background::open_client;
-use crate::backoff::Backoff;
+use crate::requests::REQUEST_POLICY;
 
 #[derive(Debug)]
 pub(super) struct Follower {
@@ -84,15 +84,15 @@ impl Follower {
         let mut events = client.events();
         let Some(mut watch) = self.watch(client).await? else { return Ok(()) };
         self.walk();
-        let mut backoff = Backoff::of_requests(client);
+        let mut attempts = REQUEST_POLICY.begin();
         loop {
             self.reads.send(client);
             let flow = match next_input(&mut self.reads, &mut watch, &mut events).await {
                 Input::Answers(Ok(answers)) => {
-                    backoff.reset();
+                    attempts.reset();
                     self.handle_answers(&mut watch, answers)?
                 }
-                Input::Answers(Err(error)) => self.recover(client, error, &mut backoff).await?,
+                Input::Answers(Err(error)) => self.recover(client, error, &mut attempts).await?,
                 Input::Watch(item) => self.handle_event(item),
                 Input::Session(None) => Flow::Break(()),
                 Input::Session(Some(_)) => {
@@ -109,7 +109,7 @@ impl Follower {
 
     /// Sets the watch. Returns `None` if the session has ended.
     async fn watch(&self, client: &Client) -> Result<Option<WatchStream>, CacheError> {
-        let mut backoff = Backoff::of_requests(client);
+        let mut attempts = REQUEST_POLICY.begin();
         loop {
             let set = match self.scope.depth {
                 Some(0) => client.watch(&self.scope.root),
@@ -125,7 +125,7 @@ impl Follower {
                 return Err(CacheError::Unsupported { path: self.scope.root.to_string() });
             }
             match error.retry_on() {
-                RetryOn::SameSession => backoff.pause().await,
+                RetryOn::SameSession => drop(attempts.pause(client).await),
                 RetryOn::NewSession => return Ok(None),
                 RetryOn::Never => return Err(error.into()),
             }
@@ -219,7 +219,7 @@ impl Follower {
         &mut self,
         client: &Client,
         error: Error,
-        backoff: &mut Backoff,
+        attempts: &mut Attempts<'_>,
     ) -> Result<Flow, CacheError> {
         let helps = self.reads.send_singly(&error);
         match error.retry_on() {
@@ -230,7 +230,7 @@ impl Follower {
         }
         self.check_connection(client);
         self.reads.requeue();
-        backoff.pause().await;
+        attempts.pause(client).await;
         Ok(Flow::Continue(()))
     }
 

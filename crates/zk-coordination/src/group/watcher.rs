@@ -8,12 +8,11 @@ use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
 use zk_recipes::session::{
-    Client, Error, ErrorCode, ErrorKind, NodeData, SessionEnd, SessionManager, Watch,
+    Attempts, Client, Error, ErrorCode, NodeData, SessionEnd, SessionManager, Watch,
 };
 
 use super::members::{Member, Members};
-use crate::background::open_client;
-use crate::backoff::Backoff;
+use crate::background::{TASK_POLICY, open_client};
 use crate::limits::READS_IN_FLIGHT;
 use crate::requests::{is_passing, is_session_end};
 
@@ -39,27 +38,27 @@ impl Watcher {
 
     /// Follows the members until the session has ended.
     async fn follow_session(&self, client: &Client) {
-        let mut backoff = Backoff::of_tasks(client);
+        let mut attempts = TASK_POLICY.begin();
         loop {
-            let error = self.follow(client, &mut backoff).await;
+            let error = self.follow(client, &mut attempts).await;
             if is_session_end(&error) {
                 return;
             }
             if !is_passing(&error) {
                 self.fail(error);
             }
-            select(pin!(backoff.pause()), pin!(client.wait_for_end())).await;
+            attempts.pause(client).await;
         }
     }
 
     /// Follows the members until a request fails, and returns its error.
-    async fn follow(&self, client: &Client, backoff: &mut Backoff) -> Error {
+    async fn follow(&self, client: &Client, attempts: &mut Attempts<'_>) -> Error {
         let mut view = View::new(client, &self.path);
         loop {
             if let Err(error) = view.update().await {
                 return error;
             }
-            backoff.reset();
+            attempts.reset();
             let View { members, rejection, .. } = &view;
             self.published.send_if_modified(|it| it.replace(members, rejection.clone()));
             if let Err(error) = view.changed().await {
@@ -75,7 +74,7 @@ impl Watcher {
 
 /// Returns the error of a group whose task was dropped.
 pub(super) fn stopped() -> Error {
-    Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed))
+    SessionEnd::Closed.into()
 }
 
 /// Watch of a child, with its name.

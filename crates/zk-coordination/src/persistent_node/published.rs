@@ -1,7 +1,7 @@
 //! The state and the progress of a persistent node, as the handle sees them.
 
 use tokio::sync::watch;
-use zk_recipes::session::{Error, ErrorKind, SessionEnd};
+use zk_recipes::session::SessionEnd;
 
 use super::state::NodeState;
 
@@ -42,8 +42,7 @@ impl Drop for Published {
     /// The runtime may drop the task before it has run.
     fn drop(&mut self) {
         if !self.state.borrow().is_closed() {
-            let error = Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Closed));
-            self.set_state(NodeState::Closed { error: Some(error) });
+            self.set_state(NodeState::Closed { error: Some(SessionEnd::Closed.into()) });
         }
     }
 }

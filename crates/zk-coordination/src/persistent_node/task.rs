@@ -8,7 +8,7 @@ use futures::future::{Either, select};
 use tokio::sync::watch;
 use zk_recipes::limits::UNWATCHED_PAUSE;
 use zk_recipes::session::{
-    Client, Error, ErrorCode, ErrorKind, EventType, SessionManager, Stat, Watch,
+    Attempts, Client, Error, ErrorCode, ErrorKind, EventType, SessionManager, Stat, Watch,
 };
 
 use super::builder::Options;
@@ -16,8 +16,7 @@ use super::own_node::{NumberedData, OwnNode, Owner, Write};
 use super::published::{Progress, Published};
 use super::renewal::Renewal;
 use super::state::NodeState;
-use crate::background::open_client;
-use crate::backoff::Backoff;
+use crate::background::{TASK_POLICY, open_client};
 use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE};
 use crate::requests::{is_passing, is_session_end};
 
@@ -110,12 +109,12 @@ impl NodeTask {
         let client = self.client.clone();
         self.is_missing = true;
         let mut unsettled = 0; // attempts since the last settled one
-        let mut backoff = Backoff::of_tasks(&client);
+        let mut attempts = TASK_POLICY.begin();
         loop {
             let outcome = match self.attempt(&client).await {
                 Ok(Some(settled)) => {
                     unsettled = 0;
-                    backoff.reset();
+                    attempts.reset();
                     self.settle(&client, settled).await
                 }
                 Ok(None) => {
@@ -137,7 +136,7 @@ impl NodeTask {
                 _ => {}
             }
             if is_failure || unsettled > 0 {
-                self.back_off(&client, &mut backoff).await;
+                self.back_off(&client, &mut attempts).await;
             }
         }
     }
@@ -230,29 +229,26 @@ impl NodeTask {
     }
 
     /// Waits for the pause, the end of the session, or newer data.
-    async fn back_off(&mut self, client: &Client, backoff: &mut Backoff) {
-        let pause = pin!(backoff.pause());
-        let ended = pin!(client.wait_for_end());
-        let replaced = pin!(self.wanted.changed());
-        select(pause, select(ended, replaced)).await;
+    async fn back_off(&mut self, client: &Client, attempts: &mut Attempts<'_>) {
+        select(pin!(attempts.pause(client)), pin!(self.wanted.changed())).await;
     }
 
     /// Deletes the node. Without a session manager, the end of the session ends the attempts.
     async fn remove(&mut self, sessions: Option<&SessionManager>) -> Result<(), Error> {
-        let mut backoff = Backoff::of_tasks(&self.client);
+        let mut attempts = TASK_POLICY.begin();
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };
             match (sessions, error.kind()) {
                 (Some(sessions), ErrorKind::SessionEnded(end)) if end.is_loss() => {
                     self.client = open_client(sessions).await?;
-                    backoff = Backoff::of_tasks(&self.client);
+                    attempts.reset();
                 }
                 // A client at its limits sends the deletion later.
                 _ if is_passing(&error)
                     || matches!(error.kind(), ErrorKind::LimitReached(_))
                     || error.code() == Some(ErrorCode::BAD_VERSION) =>
                 {
-                    backoff.pause().await;
+                    attempts.pause(&self.client).await;
                 }
                 _ => return Err(error),
             }

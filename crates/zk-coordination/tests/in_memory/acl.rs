@@ -136,5 +136,4 @@ async fn stranger_may_not_delete_a_node_with_a_restricted_acl() {
     let denied = stranger.delete("/services/web", None).await.unwrap_err();
     assert_eq!(denied.code(), Some(ErrorCode::NO_AUTH));
     node.close().await.unwrap();
-
 }

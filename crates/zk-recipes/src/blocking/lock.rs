@@ -1,7 +1,6 @@
 //! Locks with blocking calls.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,6 @@ use crate::error::LockError;
 use crate::multi_lock::{MultiGuard, MultiLockError};
 use crate::participants::Participant;
 use crate::rwlock::WriteGuard;
-use crate::sealed::Sealed;
 use crate::semaphore::SemaphoreGuard;
 
 /// A lock whose calls block the calling thread. It is cheap to clone, and any number of threads may
@@ -26,7 +24,7 @@ pub struct Lock<L> {
     lock: L,
 }
 
-impl<L: Acquire> Lock<L> {
+impl<L> Lock<L> {
     /// Wraps an async lock of the same session, for options that the constructors here do not have.
     ///
     /// ```no_run
@@ -49,42 +47,63 @@ impl<L: Acquire> Lock<L> {
         &self.lock
     }
 
-    /// Waits until the lock is acquired, without a time limit.
-    ///
-    /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Panics
-    /// Panics in a task of a runtime, as all blocking calls do.
-    pub fn acquire(&self) -> Result<Guard<L::Guard>, L::Error> {
-        let guard = self.client.block_on(self.lock.acquire())?;
-        Ok(Guard::new(&self.client, guard))
-    }
-
-    /// Acquires the lock if it is free.
-    ///
-    /// # Errors
-    /// As [`Mutex::try_acquire`](crate::Mutex::try_acquire).
-    ///
-    /// # Panics
-    /// Panics in a task of a runtime.
-    pub fn try_acquire(&self) -> Result<Option<Guard<L::Guard>>, L::Error> {
-        let acquired = self.client.block_on(self.lock.try_acquire())?;
-        Ok(acquired.map(|guard| Guard::new(&self.client, guard)))
-    }
-
-    /// Waits until the lock is acquired, for at most `timeout`; returns `None` after the timeout.
-    ///
-    /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Panics
-    /// Panics in a task of a runtime.
-    pub fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard<L::Guard>>, L::Error> {
-        let acquired = self.client.block_on(self.lock.acquire_timeout(timeout))?;
-        Ok(acquired.map(|guard| Guard::new(&self.client, guard)))
+    fn guard<G: Release>(&self, guard: G) -> Guard<G> {
+        Guard::new(&self.client, guard)
     }
 }
+
+/// Adds the acquisitions, which are those of the async lock.
+macro_rules! blocking {
+    ($lock:ty, $guard:ty, $error:ty) => {
+        impl Lock<$lock> {
+            /// Waits until the lock is acquired, without a time limit.
+            ///
+            /// # Errors
+            /// The same as the async method.
+            ///
+            /// # Panics
+            /// Panics in a task of a runtime, as all blocking calls do.
+            pub fn acquire(&self) -> Result<Guard<$guard>, $error> {
+                Ok(self.guard(self.client.block_on(self.lock.acquire())?))
+            }
+
+            /// Acquires the lock if it is free.
+            ///
+            /// # Errors
+            /// The same as the async method.
+            ///
+            /// # Panics
+            /// Panics in a task of a runtime.
+            pub fn try_acquire(&self) -> Result<Option<Guard<$guard>>, $error> {
+                let acquired = self.client.block_on(self.lock.try_acquire())?;
+                Ok(acquired.map(|guard| self.guard(guard)))
+            }
+
+            /// Waits until the lock is acquired, for at most `timeout`; returns `None` after the
+            /// timeout.
+            ///
+            /// # Errors
+            /// The same as the async method.
+            ///
+            /// # Panics
+            /// Panics in a task of a runtime.
+            pub fn acquire_timeout(
+                &self,
+                timeout: Duration,
+            ) -> Result<Option<Guard<$guard>>, $error> {
+                let acquired = self.client.block_on(self.lock.acquire_timeout(timeout))?;
+                Ok(acquired.map(|guard| self.guard(guard)))
+            }
+        }
+    };
+}
+
+blocking!(crate::Mutex, crate::Guard, LockError);
+blocking!(crate::SemaphoreMutex, crate::Guard, LockError);
+blocking!(crate::ReadLock, crate::Guard, LockError);
+blocking!(crate::WriteLock, WriteGuard, LockError);
+blocking!(crate::Semaphore, SemaphoreGuard, LockError);
+blocking!(crate::MultiLock, MultiGuard, MultiLockError);
 
 impl<L: crate::Lock + Clone + 'static> Lock<L> {
     /// Returns the lock as a part of a [`MultiLock`](super::MultiLock).
@@ -139,8 +158,7 @@ impl Lock<crate::Semaphore> {
     /// # Panics
     /// Panics in a task of a runtime.
     pub fn acquire_many(&self, permits: u32) -> Result<Guard<SemaphoreGuard>, LockError> {
-        let lease = self.client.block_on(self.lock.acquire_many(permits))?;
-        Ok(Guard::new(&self.client, lease))
+        Ok(self.guard(self.client.block_on(self.lock.acquire_many(permits))?))
     }
 
     /// As [`acquire_many`](Self::acquire_many), for at most `timeout`.
@@ -155,8 +173,8 @@ impl Lock<crate::Semaphore> {
         permits: u32,
         timeout: Duration,
     ) -> Result<Option<Guard<SemaphoreGuard>>, LockError> {
-        let lease = self.client.block_on(self.lock.acquire_many_timeout(permits, timeout))?;
-        Ok(lease.map(|lease| Guard::new(&self.client, lease)))
+        let acquired = self.client.block_on(self.lock.acquire_many_timeout(permits, timeout))?;
+        Ok(acquired.map(|guard| self.guard(guard)))
     }
 }
 
@@ -219,54 +237,3 @@ impl<L: fmt::Debug> fmt::Debug for Lock<L> {
         f.debug_tuple("Lock").field(&self.lock).finish()
     }
 }
-
-/// An async lock that a blocking [`Lock`] can wrap: every lock of this crate.
-pub trait Acquire: Sealed {
-    /// The guard of a held lock.
-    type Guard: Release;
-    /// Error of an acquisition.
-    type Error;
-
-    /// Waits until the lock is acquired.
-    fn acquire(&self) -> impl Future<Output = Result<Self::Guard, Self::Error>>;
-
-    /// Acquires the lock if it is free.
-    fn try_acquire(&self) -> impl Future<Output = Result<Option<Self::Guard>, Self::Error>>;
-
-    /// Waits until the lock is acquired, for at most `timeout`.
-    fn acquire_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Self::Guard>, Self::Error>>;
-}
-
-macro_rules! acquire {
-    ($lock:ty, $guard:ty, $error:ty) => {
-        impl Acquire for $lock {
-            type Guard = $guard;
-            type Error = $error;
-
-            fn acquire(&self) -> impl Future<Output = Result<$guard, $error>> {
-                Self::acquire(self)
-            }
-
-            fn try_acquire(&self) -> impl Future<Output = Result<Option<$guard>, $error>> {
-                Self::try_acquire(self)
-            }
-
-            fn acquire_timeout(
-                &self,
-                timeout: Duration,
-            ) -> impl Future<Output = Result<Option<$guard>, $error>> {
-                Self::acquire_timeout(self, timeout)
-            }
-        }
-    };
-}
-
-acquire!(crate::Mutex, crate::Guard, LockError);
-acquire!(crate::SemaphoreMutex, crate::Guard, LockError);
-acquire!(crate::ReadLock, crate::Guard, LockError);
-acquire!(crate::WriteLock, WriteGuard, LockError);
-acquire!(crate::Semaphore, SemaphoreGuard, LockError);
-acquire!(crate::MultiLock, MultiGuard, MultiLockError);

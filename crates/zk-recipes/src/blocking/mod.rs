@@ -38,7 +38,7 @@ mod session_manager;
 
 pub use client::Client;
 pub use guard::{Guard, Release};
-pub use lock::{Acquire, Lock, RwLock};
+pub use lock::{Lock, RwLock};
 pub use session_manager::SessionManager;
 
 /// Blocking form of [`crate::Mutex`].

@@ -1,7 +1,7 @@
 //! Conversion between ten ASCII digits and a number, eight digits at a time.
 
 /// Number of digits of a sequence number.
-pub(super) const DIGITS: usize = 10;
+pub(crate) const DIGITS: usize = 10;
 
 /// Parses ten digits as a `u32`. Returns `None` for any other byte and for a larger number, which
 /// no server writes.

@@ -23,7 +23,6 @@
 //! ```
 
 mod digits;
-mod nearest;
 mod rank;
 mod sort;
 mod suffix;
@@ -35,13 +34,14 @@ pub use sort::SortedChildren;
 
 use zk_session::path::PROTECTION;
 
-use digits::{DIGITS, parse, write};
+pub(crate) use digits::DIGITS;
+
+use digits::{parse, write};
 use suffix::Suffixes;
 
 /// Returns whether a [`SequenceOrder`] accepts this lock name: it must contain a character that is
 /// not a digit.
-#[must_use]
-pub const fn is_lock_name(name: &str) -> bool {
+pub(crate) const fn is_lock_name(name: &str) -> bool {
     let mut at = 0;
     while at < name.len() {
         if !name.as_bytes()[at].is_ascii_digit() {
@@ -98,7 +98,7 @@ impl<'a> SequenceOrder<'a> {
     /// Creates a rule with one lock name.
     ///
     /// # Panics
-    /// Like [`new`](Self::new); see [`is_lock_name`].
+    /// Like [`new`](Self::new).
     #[must_use]
     pub const fn named(lock_name: &'a str) -> Self {
         assert!(is_lock_name(lock_name), "a lock name holds something beside digits");

@@ -20,15 +20,6 @@ pub struct Rank<'a> {
     pub has_others: bool,
 }
 
-impl Rank<'_> {
-    /// Returns whether `predecessor` and `second` are all contenders ahead. In that case no request
-    /// is needed after both are deleted.
-    #[must_use]
-    pub fn at_most_two_ahead(&self) -> bool {
-        self.position <= 2
-    }
-}
-
 impl SequenceOrder<'_> {
     /// Returns the position of `own` in a list, or `None` if it is not in the list. Names that no
     /// contender can have are skipped; see [`is_contender`](Self::is_contender).
@@ -36,6 +27,17 @@ impl SequenceOrder<'_> {
     /// Of children with equal keys, the first in the server's list is ahead, as in Curator.
     #[must_use]
     pub fn rank<'l>(self, list: &'l ChildList, own: &[u8]) -> Option<Rank<'l>> {
+        self.rank_among(list, own, |_| true)
+    }
+
+    /// As [`rank`](Self::rank), but counts only the contenders for which `is_counted` returns true. A
+    /// reader counts the writers, because it waits for no others.
+    pub(crate) fn rank_among<'l>(
+        self,
+        list: &'l ChildList,
+        own: &[u8],
+        is_counted: impl Fn(&[u8]) -> bool,
+    ) -> Option<Rank<'l>> {
         let own_key = self.key(own);
         // Nearly every name ends in a number, and nearly none is among the two nearest. Such a name
         // costs only two comparisons of numbers.
@@ -49,11 +51,12 @@ impl SequenceOrder<'_> {
             let number = self.number(name);
             if let Some(number) = number {
                 if number != own_number && matches!(own_key, SequenceKey::Number(_)) {
-                    ahead.count += usize::from(number < own_number);
-                    // True if floor <= number < own_number, as one branch that is nearly never taken.
-                    // In an unordered list, a branch on `number < own_number` is mispredicted half the
-                    // time, which costs more than the rest of the loop.
-                    if number.wrapping_sub(ahead.floor) < own_number.wrapping_sub(ahead.floor) {
+                    let is_ahead = number < own_number && is_counted(name);
+                    ahead.count += usize::from(is_ahead);
+                    // `&` makes one branch that is nearly never taken. In an unordered list, a branch
+                    // on `number < own_number` is mispredicted half the time, which costs more than
+                    // the rest of the loop.
+                    if is_ahead & (number >= ahead.floor) {
                         ahead.note(SequenceKey::Number(number), name);
                     }
                     continue;
@@ -65,7 +68,7 @@ impl SequenceOrder<'_> {
                 Ordering::Greater => {}
                 Ordering::Equal if name == own => present = true,
                 Ordering::Equal if present => {}
-                _ if number.is_some() || self.is_contender(name) => {
+                _ if (number.is_some() || self.is_contender(name)) && is_counted(name) => {
                     ahead.count += 1;
                     ahead.note(key, name);
                 }
@@ -102,6 +105,81 @@ impl<'a> Ahead<'a> {
         }
         if let Some((SequenceKey::Number(number), _)) = self.second {
             self.floor = number;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RULE: SequenceOrder<'static> = SequenceOrder::new(&["__READ__", "__WRIT__"]);
+
+    fn is_writer(name: &[u8]) -> bool {
+        name.windows(8).any(|part| part == b"__WRIT__")
+    }
+
+    /// Returns the position among the writers, and the nearest of them.
+    fn rank<'a>(names: &[&'a str], own: &str) -> Option<(usize, Option<&'a str>)> {
+        let list = ChildList::from_names(names);
+        let rank = RULE.rank_among(&list, own.as_bytes(), is_writer)?;
+        let nearest = names.iter().find(|name| Some(name.as_bytes()) == rank.predecessor);
+        Some((rank.position, nearest.copied()))
+    }
+
+    #[test]
+    fn reader_waits_for_the_nearest_writer() {
+        let names = [
+            "d__READ__0000000005",
+            "c__WRIT__0000000004",
+            "a__WRIT__0000000001",
+            "b__READ__0000000002",
+        ];
+        assert_eq!(rank(&names, names[0]), Some((2, Some(names[1]))));
+        assert_eq!(rank(&names, names[3]), Some((1, Some(names[2]))));
+        assert_eq!(rank(&names, names[2]), Some((0, None)));
+        assert_eq!(rank(&names, "e__READ__0000000006"), None);
+        assert_eq!(rank(&["a__READ__0000000001"], "a__READ__0000000001"), Some((0, None)));
+    }
+
+    #[test]
+    fn writer_behind_a_reader_is_ignored() {
+        let names = ["a__READ__0000000001", "b__WRIT__0000000002"];
+        assert_eq!(rank(&names, names[0]), Some((0, None)));
+    }
+
+    #[test]
+    fn equal_keys_are_ordered_by_list_position() {
+        let (read, write) = ("a__READ__0000000001", "b__WRIT__0000000001");
+        assert_eq!(rank(&[write, read], read), Some((1, Some(write))));
+        assert_eq!(rank(&[read, write], read), Some((0, None)));
+    }
+
+    fn a_name() -> impl Strategy<Value = String> {
+        let front = "(_c_)?[ab]{0,1}-?(__READ__|__WRIT__){0,2}";
+        let number =
+            prop_oneof![3 => (0_u32..9).prop_map(|n| format!("{n:010}")), 1 => "-?[0-9]{0,2}"];
+        (front, number).prop_map(|(front, number)| front + &number)
+    }
+
+    proptest! {
+        #[test]
+        fn rank_among_writers_agrees_with_sorting(
+            names in prop::collection::btree_set(a_name(), 1..30).prop_map(Vec::from_iter).prop_shuffle(),
+        ) {
+            let list = ChildList::from_names(&names);
+            let sorted: Vec<&[u8]> = RULE.sort(&list).iter().collect();
+            for own in &names {
+                let at = sorted.iter().position(|name| *name == own.as_bytes()).unwrap();
+                let writers: Vec<&[u8]> =
+                    sorted[..at].iter().copied().filter(|name| is_writer(name)).collect();
+                let rank = RULE.rank_among(&list, own.as_bytes(), is_writer).unwrap();
+                prop_assert_eq!(rank.position, writers.len());
+                prop_assert_eq!(rank.predecessor, writers.last().copied());
+                prop_assert_eq!(rank.second, writers.iter().copied().nth_back(1));
+            }
         }
     }
 }

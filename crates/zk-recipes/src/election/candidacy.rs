@@ -226,7 +226,7 @@ impl Standing {
             Either::Left((is_awaited, _)) => Break(is_awaited.is_ok()),
             Either::Right((term, _)) => Continue(term?),
         };
-        let mut contender = waiter.into_contender();
+        let mut contender = waiter.contender;
         match elected {
             Continue(term) => Guard::granted(contender, term, None).map(Continue),
             Break(true) => Ok(Break(contender.leave_confirmed().await.map(drop))),

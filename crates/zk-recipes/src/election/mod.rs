@@ -7,13 +7,13 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use zk_session::{Acl, Client, PathError, SessionManager};
+use zk_session::{Client, PathError, SessionManager};
 
 pub use self::candidacy::{Candidacy, Leadership};
 pub use self::candidate::Candidate;
 use crate::error::LockError;
 use crate::held_lock::HeldLock;
-use crate::metrics::LockMetrics;
+use crate::lock_options::{Nodes, node_options};
 use crate::mutex::Mutex;
 use crate::participants::{first_participant, participants};
 use crate::queue::kind::Kind;
@@ -112,6 +112,8 @@ pub struct Election {
     kind: Arc<Kind>,
 }
 
+node_options!(Election);
+
 impl Election {
     /// Creates a handle for the election at `path`, on the nodes of Curator's `LeaderLatch`. Sends no
     /// request.
@@ -141,40 +143,14 @@ impl Election {
         Self::with_nodes(sessions, Kind::mutex(path.to_owned()), id.into())
     }
 
-    fn with_nodes(sessions: &SessionManager, kind: Kind, id: String) -> Result<Self, PathError> {
+    fn with_nodes(
+        sessions: &SessionManager,
+        mut kind: Kind,
+        id: String,
+    ) -> Result<Self, PathError> {
         zk_session::validate_path(&kind.path)?;
-        let mut this = Self { sessions: sessions.clone(), kind: Arc::new(kind) };
-        this.kind_mut().set_data(id);
-        Ok(this)
-    }
-
-    /// Sets the ACL of this candidate's nodes and of the missing nodes of the path. The default is
-    /// open to everyone, as with Curator.
-    ///
-    /// Each candidate needs permission to read the nodes of the others, to create children of the
-    /// path, and to delete its own nodes from it.
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.kind_mut().set_acl(acl);
-        self
-    }
-
-    /// Counts the waits, the terms and the losses of this candidate in `metrics`.
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
-        self.kind_mut().metrics = Some(metrics.clone());
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see [`LockError::ForeignNode`].
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        self.kind_mut().exclusive = None;
-        self
-    }
-
-    fn kind_mut(&mut self) -> &mut Kind {
-        Arc::make_mut(&mut self.kind)
+        kind.data = Some(id.into_bytes().into());
+        Ok(Self { sessions: sessions.clone(), kind: Arc::new(kind) })
     }
 
     /// Returns the path of the election.
@@ -302,5 +278,12 @@ impl Election {
         let client = self.sessions.open_client().await?;
         let first = first_participant(&client, &self.kind).await?;
         Ok(first.map(|first| Candidate::new(first, true)))
+    }
+}
+
+impl Nodes for Election {
+    fn edit_all(mut self, change: impl Fn(&mut Kind)) -> Self {
+        change(Arc::make_mut(&mut self.kind));
+        self
     }
 }

@@ -133,7 +133,7 @@ impl LocalQueue {
             // After an error the position may be lost, so the next waiter does not get it.
             let waiter = position.take();
             if let (term, Some(waiter)) = (granted?, waiter) {
-                let hold = Holding::new(waiter.into_contender(), term)?;
+                let hold = Holding::new(waiter.contender, term)?;
                 return Ok(hold.with_turn(self.granted(turn)));
             }
         }
@@ -147,7 +147,7 @@ impl LocalQueue {
         let Some(turn) = self.line.try_join() else { return Ok(None) };
         let mut waiter = Waiter::new(contender);
         let Some(term) = waiter.look_once().await? else { return Ok(None) };
-        let hold = Holding::new(waiter.into_contender(), term)?;
+        let hold = Holding::new(waiter.contender, term)?;
         Ok(Some(hold.with_turn(self.granted(turn))))
     }
 

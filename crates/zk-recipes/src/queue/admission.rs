@@ -1,7 +1,9 @@
 //! Which contenders ahead block a waiter.
 
+use zk_session::ChildList;
+
 use super::name::contains;
-use crate::child_order::SequenceOrder;
+use crate::child_order::{Rank, SequenceOrder};
 
 /// The condition on which a kind of contender is granted the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub(crate) enum Admission {
     /// No contender ahead has a name that contains this text: readers, which wait for writers. Like
     /// Curator, this matches the text anywhere in the name.
     Behind(&'static str),
-    /// No names ahead matter, because the leases are counted: semaphores.
+    /// It is among the first contenders, up to the limit: leases of semaphores.
     Counted,
 }
 
@@ -25,12 +27,17 @@ impl Admission {
         matches!(self, Self::FirstForGood | Self::First)
     }
 
-    /// Returns true if a contender of this name, when it is ahead, blocks the waiter.
-    pub(crate) fn counts(self, name: &[u8], rule: SequenceOrder<'_>) -> bool {
+    /// Returns the position of `own` among the contenders that matter to it. Returns `None` if `own`
+    /// is not in the list.
+    pub(super) fn rank<'l>(
+        self,
+        rule: SequenceOrder<'_>,
+        names: &'l ChildList,
+        own: &[u8],
+    ) -> Option<Rank<'l>> {
         match self {
-            Self::FirstForGood | Self::First => rule.is_contender(name),
-            Self::Behind(text) => contains(name, text),
-            Self::Counted => false,
+            Self::Behind(text) => rule.rank_among(names, own, |name| contains(name, text)),
+            Self::FirstForGood | Self::First | Self::Counted => rule.rank(names, own),
         }
     }
 }

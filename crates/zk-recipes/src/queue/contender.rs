@@ -6,22 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, Pending,
-    SessionLease, Watch,
+    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, ParentMode,
+    Pending, Repeat, SessionLease, Watch,
 };
 
 use super::admission::Admission;
 use super::foreign::refuse_before_leases;
 use super::kind::Kind;
 use super::name::sequence;
-use super::parents;
 use super::watch_set::has_news;
 use crate::contender_info;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::observe;
 use crate::recipe::Recipe;
-use crate::retry::{Attempts, retry, retry_if_unknown};
+use crate::retry::{attempts, retry, retry_if_unknown};
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -29,8 +28,8 @@ use crate::retry::{Attempts, retry, retry_if_unknown};
 /// over reconnects.
 #[derive(Debug)]
 pub(crate) struct Contender {
-    client: Client,
-    kind: Arc<Kind>,
+    pub(crate) client: Client,
+    pub(crate) kind: Arc<Kind>,
     protection: Box<str>,
     /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
     /// would cost the ensemble writes for each waiter.
@@ -105,14 +104,6 @@ impl Contender {
         self.is_marked.store(false, Ordering::Release);
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(crate) fn kind(&self) -> &Arc<Kind> {
-        &self.kind
-    }
-
     /// Claims the session's lease from now on.
     pub(crate) fn claim_lease(&mut self) {
         self.claim.get_or_insert_with(|| self.client.claim_lease());
@@ -153,7 +144,7 @@ impl Contender {
             State::Out => {}
         }
         let (data, path) = (self.data(), self.path_asked_for(""));
-        let (mut attempts, mut parent_attempts) = (Attempts::default(), 0);
+        let (mut attempts, mut parent_attempts) = (attempts(), 0);
         loop {
             let (created, listed) = {
                 let _one_write = self.client.batch();
@@ -178,7 +169,7 @@ impl Contender {
                 if Box::pin(self.find()).await? {
                     return Ok(None);
                 }
-                attempts.again_if_unknown(&self.client, error).await?;
+                attempts.again(&self.client, error, Repeat::Unanswered).await?;
                 continue;
             }
             if error.outcome() == Outcome::Applied {
@@ -188,14 +179,24 @@ impl Contender {
             self.state = State::Out;
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
-                if self.kind.exclusive == Some(Recipe::Semaphore) {
-                    Box::pin(refuse_before_leases(&self.client, &self.kind.path)).await?;
-                }
-                parents::make(&self.client, &self.kind.path, self.kind.acl()).await?;
+                Box::pin(self.make_path()).await?;
             } else {
-                attempts.again(&self.client, error).await?;
+                attempts.again(&self.client, error, Repeat::NotApplied).await?;
             }
         }
+    }
+
+    /// Creates the missing nodes of the queue's path as containers. The server removes them some time
+    /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
+    /// chroot would exclude no other client.
+    async fn make_path(&self) -> Result<(), LockError> {
+        let path = &self.kind.path;
+        if self.kind.exclusive == Some(Recipe::Semaphore) {
+            refuse_before_leases(&self.client, path).await?;
+        }
+        let acl = self.kind.acl();
+        let make = || self.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
+        Ok(retry_if_unknown(&self.client, make).await?)
     }
 
     /// Returns the data for the node.
@@ -251,7 +252,7 @@ impl Contender {
     /// of the old attempt deletes all nodes of its name, and is repeated if its reply is lost.
     pub(crate) fn restart(&mut self) {
         self.unmark_release(); // it is no longer first
-        self.clean_up();
+        drop(self.clean_up());
         self.claim = None; // it is no longer next
         self.protection = protection_prefix(&self.client.random_uuid()).into();
     }
@@ -259,13 +260,9 @@ impl Contender {
     /// Deletes the node and waits until the server has confirmed it. Returns false if another
     /// client had deleted it before.
     pub(crate) async fn leave(&mut self) -> Result<bool, Error> {
-        match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => self.delete(&node).await,
-            State::Asked => {
-                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
-                Ok(true)
-            }
-            State::Out => Ok(true),
+        match self.clean_up() {
+            Some(deleted) => deleted.await,
+            None => Ok(true),
         }
     }
 
@@ -289,13 +286,15 @@ impl Contender {
         }
     }
 
-    fn clean_up(&mut self) {
+    /// Deletes the node, if it may exist. Returns the reply to the deletion of a known node.
+    fn clean_up(&mut self) -> Option<Pending<bool>> {
         match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => drop(self.delete(&node)),
+            State::In(node) => Some(self.delete(&node)),
             State::Asked => {
-                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection)
+                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
+                None
             }
-            State::Out => {}
+            State::Out => None,
         }
     }
 }
@@ -328,7 +327,7 @@ impl Drop for Creating<'_> {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.clean_up();
+        drop(self.clean_up());
     }
 }
 

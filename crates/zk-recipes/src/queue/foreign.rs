@@ -19,13 +19,13 @@
 use std::borrow::Cow;
 
 use zk_session::path::{child, parent};
-use zk_session::{ChildList, Children, Client, Error, ErrorCode};
+use zk_session::{ChildList, Children, Client, Error, ErrorCode, Repeat};
 
 use super::kind::Kind;
 use crate::child_order::SequenceKey;
 use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
-use crate::retry::{if_exists, is_transient, retry};
+use crate::retry::{if_exists, retry, retry_after};
 
 /// Checks that the queue has no nodes of other recipes than `recipe`. Returns true if it has a node
 /// `leases`, which may belong to a semaphore.
@@ -110,10 +110,11 @@ async fn answer(
     path: &str,
     listed: Option<Result<Children, Error>>,
 ) -> Result<Option<Children>, LockError> {
+    let list = || client.get_children(path);
     let answer = match listed {
         Some(Ok(children)) => Ok(children),
-        Some(Err(error)) if !is_transient(&error) => Err(error),
-        Some(Err(_)) | None => retry(client, || client.get_children(path)).await,
+        Some(Err(error)) => retry_after(error, client, Repeat::NotApplied, list).await,
+        None => retry(client, list).await,
     };
     match answer {
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => Ok(None),

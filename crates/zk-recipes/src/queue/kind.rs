@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use zk_session::path::child;
-use zk_session::{Acl, OPEN_ACL_UNSAFE};
+use zk_session::{Acl, ChildList, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
-use crate::child_order::SequenceOrder;
+use crate::child_order::{Rank, SequenceOrder};
 use crate::metrics::LockMetrics;
 use crate::recipe::{LATCH, LEASE, LOCK, READ, Recipe, WRITE};
 
@@ -27,7 +27,7 @@ pub(crate) struct Kind {
     /// Data of the nodes; `None` for the default, which tells who the contender is.
     pub(crate) data: Option<Arc<[u8]>>,
     /// ACL of the nodes, and of the missing nodes of the path.
-    acl: Option<Arc<[Acl]>>,
+    pub(crate) acl: Option<Arc<[Acl]>>,
     /// The recipe; `None` if nodes of other recipes are accepted in the queue.
     pub(crate) exclusive: Option<Recipe>,
     pub(crate) metrics: Option<LockMetrics>,
@@ -86,6 +86,12 @@ impl Kind {
         self.rule.unwrap_or_else(|| SequenceOrder::named(&self.lock_name))
     }
 
+    /// Returns the position of the contender `own` among those that matter to it. Returns `None` if
+    /// it is not in the list.
+    pub(crate) fn rank<'l>(&self, names: &'l ChildList, own: &str) -> Option<Rank<'l>> {
+        self.admission.rank(self.rule(), names, own.as_bytes())
+    }
+
     /// Returns the path of the node with this name.
     pub(crate) fn node(&self, name: &[u8]) -> String {
         child(&self.path, &String::from_utf8_lossy(name))
@@ -97,13 +103,5 @@ impl Kind {
 
     pub(crate) fn acl(&self) -> &[Acl] {
         self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE)
-    }
-
-    pub(crate) fn set_data(&mut self, data: impl Into<Vec<u8>>) {
-        self.data = Some(data.into().into());
-    }
-
-    pub(crate) fn set_acl(&mut self, acl: impl Into<Vec<Acl>>) {
-        self.acl = Some(acl.into().into());
     }
 }

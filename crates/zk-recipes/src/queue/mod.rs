@@ -8,7 +8,6 @@
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
 //! * [`waiter`] waits until the contender is first.
-//! * [`parents`] creates the path of the queue.
 //! * [`foreign`] detects the nodes of other recipes.
 
 use std::future::poll_fn;
@@ -22,7 +21,6 @@ pub(crate) mod contender;
 pub(crate) mod foreign;
 pub(crate) mod kind;
 pub(crate) mod name;
-pub(crate) mod parents;
 pub(crate) mod position;
 pub(crate) mod waiter;
 mod watch_set;

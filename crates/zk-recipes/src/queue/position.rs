@@ -3,6 +3,7 @@
 use zk_session::ChildList;
 
 use super::kind::Kind;
+use crate::child_order::Rank;
 
 /// Position of a waiter in a lock's queue, as of its last list of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,17 +19,13 @@ pub struct QueuePosition {
 }
 
 impl QueuePosition {
-    /// Returns the position of a contender that is in the list.
-    pub(super) fn of(kind: &Kind, names: &ChildList, own: &str) -> Self {
+    /// Returns the position of a contender of this rank in the list.
+    pub(super) fn of(kind: &Kind, names: &ChildList, rank: &Rank<'_>) -> Self {
         let rule = kind.rule();
-        let sorted = rule.sort(names);
-        let before = || sorted.iter().take_while(|name| *name != own.as_bytes());
-        match before().filter(|name| kind.admission.counts(name, rule)).count() {
-            0 => Self::default(),
-            ahead => {
-                let holder = before().find(|name| rule.is_contender(name));
-                Self { ahead, holder: holder.map(|name| kind.node(name)) }
-            }
-        }
+        let holder = match rank.position {
+            0 => None,
+            _ => rule.sort(names).iter().find(|name| rule.is_contender(name)),
+        };
+        Self { ahead: rank.position, holder: holder.map(|name| kind.node(name)) }
     }
 }

@@ -41,7 +41,7 @@ use crate::retry::{if_exists, retry};
 ///
 /// Thousands of them may wait: each keeps all state that lives across an await.
 pub(crate) struct Waiter {
-    contender: Contender,
+    pub(crate) contender: Contender,
     watches: WatchSet,
     stage: Stage,
     /// Number of connections lost before the last list of the queue.
@@ -73,8 +73,8 @@ enum Stage {
 
 impl Waiter {
     pub(crate) fn new(contender: Contender) -> Self {
-        let watches = WatchSet::new(contender.client());
-        let cuts = contender.client().connections_lost();
+        let watches = WatchSet::new(&contender.client);
+        let cuts = contender.client.connections_lost();
         Self {
             contender,
             watches,
@@ -144,7 +144,7 @@ impl Waiter {
     /// first. A lost connection may have hidden the event. Otherwise the watch on the own node is
     /// conclusive, if there is one.
     fn revalidate(&mut self) {
-        let is_cut = self.cuts != self.contender.client().connections_lost();
+        let is_cut = self.cuts != self.contender.client.connections_lost();
         if self.is_first() && (is_cut || self.contender.has_news()) {
             self.stage = Stage::In(None);
         }
@@ -164,7 +164,7 @@ impl Waiter {
     }
 
     async fn enter(&mut self) -> Result<(), LockError> {
-        self.cuts = self.contender.client().connections_lost();
+        self.cuts = self.contender.client.connections_lost();
         let listed = self.contender.enter().await?;
         self.stage = Stage::In(listed.map(Box::new));
         Ok(())
@@ -174,38 +174,37 @@ impl Waiter {
         let listed = match listed {
             Some(children) => Some(*children),
             None => {
-                self.cuts = self.contender.client().connections_lost();
-                list(self.contender.client(), &self.contender.kind().path).await?
+                self.cuts = self.contender.client.connections_lost();
+                list(&self.contender.client, &self.contender.kind.path).await?
             }
         };
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
-        let kind = self.contender.kind();
-        let Some(ahead) = Blockers::of(kind, &children.names, own) else {
-            return self.start_over();
-        };
-        if !self.is_path_checked && ahead.may_have_others {
+        let kind = &self.contender.kind;
+        let Some(rank) = kind.rank(&children.names, own) else { return self.start_over() };
+        if !self.is_path_checked && rank.has_others {
             let has_leases = match kind.exclusive {
                 Some(recipe) => foreign::refuse_in_queue(kind, recipe, &children.names)?,
                 None => false,
             };
             if has_leases {
                 // On the heap, because it is rare; this keeps the futures of waiters small.
-                Box::pin(foreign::refuse_leases(self.contender.client(), &kind.path)).await?;
+                Box::pin(foreign::refuse_leases(&self.contender.client, &kind.path)).await?;
             }
         }
         self.is_path_checked = true;
         if let Some(place) = &mut self.place {
-            *place = QueuePosition::of(kind, &children.names, own);
+            *place = QueuePosition::of(kind, &children.names, &rank);
         }
-        if ahead.nearest.is_none() {
+        if rank.position == 0 {
             self.come_first();
         } else {
-            if ahead.is_next {
+            self.stage = Stage::Behind(Blockers::of(kind, &rank));
+            // It is first once the nearest contender leaves, unless another one is placed ahead.
+            if rank.position == 1 {
                 self.contender.claim_lease();
             }
             self.contender.observed.blocked();
-            self.stage = Stage::Behind(ahead);
             self.long_wait = None;
         }
         Ok(())
@@ -213,7 +212,7 @@ impl Waiter {
 
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
-        self.has_marks = self.contender.client().events_have_zxids().await;
+        self.has_marks = self.contender.client.events_have_zxids().await;
         if let Some(missing) = self.set_watches().await? {
             return self.heard(missing, News::Deleted);
         }
@@ -231,7 +230,7 @@ impl Waiter {
         let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
         let second = second.map(|node| Target { node, aim: Aim::Second });
-        let is_readable = self.contender.kind().has_default_acl();
+        let is_readable = self.contender.kind.has_default_acl();
         let own = self.contender.node();
         let own = own.map(|own| Target { node: &own.path, aim: Aim::Own { is_readable } });
         let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
@@ -243,7 +242,7 @@ impl Waiter {
     /// Waits until a watch fires, and returns what happened to its node. Returns `None` after a long
     /// wait.
     async fn news(&mut self) -> Result<Option<(Aim, News)>, LockError> {
-        let client = self.contender.client();
+        let client = &self.contender.client;
         let long = self.long_wait.get_or_insert_with(|| {
             Box::pin(client.sleep(client.session_timeout() / LONG_WAIT_PART))
         });
@@ -263,7 +262,7 @@ impl Waiter {
     /// the watches are set. The read fails then.
     async fn look_closer(&mut self) -> Result<(), LockError> {
         if let Stage::Behind(Blockers { nearest: Some(node), .. }) = &self.stage {
-            let client = self.contender.client();
+            let client = &self.contender.client;
             if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
                 self.list_again();
             }
@@ -319,7 +318,7 @@ impl Waiter {
     fn is_stale(&mut self) -> bool {
         let own = self.contender.node();
         own.is_none_or(|own| self.watches.has_news(&own.path))
-            || self.cuts != self.contender.client().connections_lost()
+            || self.cuts != self.contender.client.connections_lost()
     }
 
     fn come_first(&mut self) {
@@ -344,12 +343,12 @@ impl Waiter {
         self.restarts += 1;
         self.is_path_checked = false;
         self.stage = Stage::Out;
-        self.watches = WatchSet::new(self.contender.client());
+        self.watches = WatchSet::new(&self.contender.client);
         self.contender.restart();
         self.contender.observed.restarted();
         match self.restarts < RESTARTS_MAX {
             true => Ok(()),
-            false => Err(LockError::NodeDeleted { path: self.contender.kind().path.clone() }),
+            false => Err(LockError::NodeDeleted { path: self.contender.kind.path.clone() }),
         }
     }
 
@@ -359,14 +358,6 @@ impl Waiter {
 
     pub(crate) fn position(&self) -> Option<&QueuePosition> {
         self.place.as_ref()
-    }
-
-    pub(crate) fn contender(&self) -> &Contender {
-        &self.contender
-    }
-
-    pub(crate) fn into_contender(self) -> Contender {
-        self.contender
     }
 }
 

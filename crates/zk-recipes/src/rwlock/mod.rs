@@ -3,10 +3,10 @@
 mod sides;
 mod write_guard;
 
-use zk_session::{Acl, Client, PathError};
+use zk_session::{Client, PathError};
 
 use crate::error::LockError;
-use crate::metrics::LockMetrics;
+use crate::lock_options::{Nodes, lock_options};
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
@@ -105,6 +105,8 @@ pub struct RwLock {
     write: WriteLock,
 }
 
+lock_options!(RwLock);
+
 impl RwLock {
     /// Creates a handle for the lock at `path`. Sends no request.
     ///
@@ -119,39 +121,6 @@ impl RwLock {
             read: ReadLock::new(client, Kind::reader(path.to_owned())),
             write: WriteLock::new(client, Kind::writer(path.to_owned())),
         })
-    }
-
-    /// Sets the data of the nodes of both sides, which other contenders can read. The default tells
-    /// who the contender is, see [`ContenderInfo`](crate::ContenderInfo).
-    #[must_use]
-    pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
-        let data = data.into();
-        Self { read: self.read.with_data(data.clone()), write: self.write.with_data(data) }
-    }
-
-    /// Counts acquisitions, holds and losses of both sides in `metrics`. For metrics of each side,
-    /// see [`ReadLock::with_metrics`].
-    #[must_use]
-    pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
-        Self { read: self.read.with_metrics(metrics), write: self.write.with_metrics(metrics) }
-    }
-
-    /// Sets the ACL of the nodes of both sides and of the missing nodes of the lock's path. The
-    /// default is open to everyone, as with Curator.
-    ///
-    /// Each contender needs permission to read the nodes of the others, to create children of the
-    /// path, and to delete its own nodes from it.
-    #[must_use]
-    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
-        let acl = acl.into();
-        Self { read: self.read.with_acl(acl.clone()), write: self.write.with_acl(acl) }
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(self) -> Self {
-        Self { read: self.read.allow_foreign_nodes(), write: self.write.allow_foreign_nodes() }
     }
 
     /// Makes both sides re-entrant for `owner`.
@@ -176,7 +145,7 @@ impl RwLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(self.read.handle.client(), self.read.handle.kind()).await
+        participants(&self.read.handle.client, &self.read.handle.kind).await
     }
 
     /// Returns the read side, which many readers share.
@@ -189,5 +158,11 @@ impl RwLock {
     #[must_use]
     pub fn write(&self) -> &WriteLock {
         &self.write
+    }
+}
+
+impl Nodes for RwLock {
+    fn edit_all(self, change: impl Fn(&mut Kind)) -> Self {
+        Self { read: self.read.edit_all(&change), write: self.write.edit_all(&change) }
     }
 }

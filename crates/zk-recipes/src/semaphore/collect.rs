@@ -63,7 +63,7 @@ pub(super) async fn wait(
         // Declared after the turn, so that the leases are dropped first.
         let mut leases = Leases::new(client, kinds, permits, &mut limit);
         // On the heap: of all waiters only the head of the queue needs this memory.
-        match Box::pin(leases.collect(own_turn.contender())).await? {
+        match Box::pin(leases.collect(&own_turn.contender)).await? {
             TurnOutcome::Granted(term) => return leases.into_guards(term),
             TurnOutcome::LimitTooLow => {}
             TurnOutcome::Lost => restarts += 1,
@@ -235,7 +235,7 @@ impl<'a> Leases<'a> {
         let Some(last) = last else { return LeaseRank::Missing };
         let present = names.into_iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now();
-        match self.kinds.leases.rule().rank(names, file_name(&last.path).as_bytes()) {
+        match self.kinds.leases.rank(names, file_name(&last.path)) {
             Some(rank) if present == self.contenders.len() => {
                 LeaseRank::of_last(u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit))
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_session::path::child;
-use zk_session::{Acl, Client, PathError};
+use zk_session::{Client, PathError};
 
 use self::collect::Kinds;
 use self::limit::Limit;
@@ -18,7 +18,7 @@ use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
-use crate::metrics::LockMetrics;
+use crate::lock_options::{Nodes, lock_options};
 use crate::participants::{Participant, participants};
 use crate::queue::kind::Kind;
 use crate::recipe::LEASES;
@@ -121,6 +121,8 @@ pub struct Semaphore {
     limit: Limit,
 }
 
+lock_options!(Semaphore);
+
 impl Semaphore {
     /// Creates a handle for a semaphore of `max` permits at `path`. Sends no request.
     ///
@@ -159,43 +161,6 @@ impl Semaphore {
             path: PathCheck::new(path).into(),
         };
         Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
-    }
-
-    /// Sets the data of this handle's leases, which other contenders can read. The default tells who
-    /// the contender is, see [`ContenderInfo`](crate::ContenderInfo).
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        Arc::make_mut(&mut self.kinds.leases).set_data(data);
-        self
-    }
-
-    /// Sets the ACL of this handle's nodes, of turns and of leases, and of the missing nodes of the
-    /// path. The default is open to everyone, as with Curator.
-    ///
-    /// Each contender needs permission to read the nodes of the others, to create children of both
-    /// paths, and to delete its own nodes from them.
-    #[must_use]
-    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        let acl = acl.into();
-        Arc::make_mut(&mut self.kinds.turns).set_acl(acl.clone());
-        Arc::make_mut(&mut self.kinds.leases).set_acl(acl);
-        self
-    }
-
-    /// Counts acquisitions, holds and losses of permits of this handle in `metrics`. Each permit
-    /// counts. The time of a wait begins with the turn of the caller, not with the call.
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
-        Arc::make_mut(&mut self.kinds.leases).metrics = Some(metrics.clone());
-        self
-    }
-
-    /// Accepts a path on which other recipes have nodes; see
-    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
-    #[must_use]
-    pub fn allow_foreign_nodes(mut self) -> Self {
-        Arc::make_mut(&mut self.kinds.leases).exclusive = None;
-        self
     }
 
     /// Returns the path of the semaphore.
@@ -337,5 +302,17 @@ impl Semaphore {
 
     fn guard(&self, guards: Vec<Guard>) -> SemaphoreGuard {
         SemaphoreGuard::new(self.client.clone(), guards)
+    }
+}
+
+impl Nodes for Semaphore {
+    fn edit_all(mut self, change: impl Fn(&mut Kind)) -> Self {
+        change(Arc::make_mut(&mut self.kinds.turns));
+        self.edit(change)
+    }
+
+    fn edit(mut self, change: impl Fn(&mut Kind)) -> Self {
+        change(Arc::make_mut(&mut self.kinds.leases));
+        self
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 
+pub(crate) const IS_ON: bool = false;
+
 pub(crate) fn node_deleted(_node: &str) {}
 
 #[derive(Debug)]
@@ -33,13 +35,5 @@ impl Hold {
         Self
     }
 
-    pub(crate) fn not_begun() -> Self {
-        Self
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn end(&mut self, _loss: Option<LossReason>, _left: Duration) {}
+    pub(crate) fn end(self, _held: Duration, _loss: Option<LossReason>, _left: Duration) {}
 }

@@ -8,6 +8,8 @@ use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 use crate::observe::now;
 
+pub(crate) const IS_ON: bool = true;
+
 /// Reports that the node of a lock that is held was deleted by somebody else.
 pub(crate) fn node_deleted(node: &str) {
     warn!(node, "lock lost: its node was deleted");
@@ -46,10 +48,7 @@ impl Drop for Acquire {
 
 /// The span of a hold: from the grant until the lock is released or passed on.
 #[derive(Debug)]
-pub(crate) struct Hold {
-    span: Option<Span>,
-    begun: Instant,
-}
+pub(crate) struct Hold(Span);
 
 impl Hold {
     pub(crate) fn begin(
@@ -59,28 +58,16 @@ impl Hold {
         session_id: impl FnOnce() -> i64,
     ) -> Self {
         let session = session_id();
-        let span =
-            info_span!("zk.hold", path, node, %token, session = format_args!("{session:#x}"));
-        Self { span: Some(span), begun: now() }
+        Self(info_span!("zk.hold", path, node, %token, session = format_args!("{session:#x}")))
     }
 
-    /// Returns the state of a hold that nobody has taken yet.
-    pub(crate) fn not_begun() -> Self {
-        Self { span: None, begun: now() }
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        self.span.is_some()
-    }
-
-    /// Ends the span, at the first call: why the lock was lost before, if it was, and how long the
-    /// lease would have lasted.
-    pub(crate) fn end(&mut self, loss: Option<LossReason>, left: Duration) {
-        let Some(span) = self.span.take() else { return };
-        let held_ms = ms(now() - self.begun);
+    /// Reports how long the lock was held, why it was lost before, if it was, and how long the lease
+    /// would have lasted.
+    pub(crate) fn end(self, held: Duration, loss: Option<LossReason>, left: Duration) {
+        let (span, held_ms) = (&self.0, ms(held));
         match loss {
-            None => debug!(parent: &span, held_ms, left_ms = ms(left), "lock released"),
-            Some(reason) => warn!(parent: &span, held_ms, %reason, "a lost lock was given up"),
+            None => debug!(parent: span, held_ms, left_ms = ms(left), "lock released"),
+            Some(reason) => warn!(parent: span, held_ms, %reason, "a lost lock was given up"),
         }
     }
 }

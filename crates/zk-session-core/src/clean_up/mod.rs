@@ -8,9 +8,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use proto::{ChildrenReply, Decode, ErrorCode, GetChildren2, Multi, MultiReply, Sync};
 
-pub(crate) use self::tasks::CleanUpTask;
+pub(crate) use self::tasks::{CleanUp, CleanUpTask};
 
-use self::tasks::{Task, Tasks, delete, marked_delete};
+use self::tasks::{Task, delete, marked_delete};
 use crate::error::TRANSIENT_CODES;
 use crate::output::Outputs;
 use crate::requests::{DeadlineOwner, Recipient, Requests};
@@ -18,22 +18,12 @@ use crate::{
     ErrorKind, Failure, Handle, Handles, Outcome, Reply, ReplyTo, RequestId, SessionEvent,
 };
 
-/// Guaranteed deletes of one session.
-#[derive(Debug)]
-pub(crate) struct CleanUp<H: Handles> {
-    tasks: Tasks<H::Reply>,
-}
-
 /// The backlog is full. A node that is left behind would block its lock for as long as the session
 /// lives, so the session has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overflow;
 
 impl<H: Handles> CleanUp<H> {
-    pub(crate) fn new() -> Self {
-        Self { tasks: Tasks::new() }
-    }
-
     /// Adds a task. The caller [sends](Self::send) it.
     ///
     /// Beyond the limits the task waits in the backlog, and no caller receives its reply. The
@@ -46,7 +36,7 @@ impl<H: Handles> CleanUp<H> {
         requests: &mut Requests<H>,
         outputs: &mut Outputs<H>,
     ) -> Result<Result<(), Failure>, Overflow> {
-        if let Err(limit) = self.tasks.has_room_for(&task) {
+        if let Err(limit) = self.has_room_for(&task) {
             self.defer(task, outputs)?;
             let told = to.map(|_| (ErrorKind::LimitReached(limit), Outcome::Unknown));
             return Ok(told.map_or(Ok(()), Err));
@@ -54,13 +44,13 @@ impl<H: Handles> CleanUp<H> {
         let id = requests.next_id();
         let due = to.as_ref().and_then(|to| requests.due(now, id, to));
         requests.set_deadline(due, DeadlineOwner::CleanUpTask);
-        self.tasks.add(id, task, to.map(|to| to.to), due);
+        self.insert(id, task, to.map(|to| to.to), due);
         Ok(Ok(()))
     }
 
     /// Sends the tasks that are older than the request with that id.
     pub(crate) fn send(&mut self, now: Instant, before: RequestId, requests: &mut Requests<H>) {
-        while let Some((id, task)) = self.tasks.start_next(before) {
+        while let Some((id, task)) = self.start_next(before) {
             let recipient = Recipient::CleanUpTask(id);
             match task {
                 CleanUpTask::Delete { path } => {
@@ -92,14 +82,14 @@ impl<H: Handles> CleanUp<H> {
         requests: &mut Requests<H>,
         outputs: &mut Outputs<H>,
     ) -> Result<(), Overflow> {
-        let code = match self.tasks.is_marked(id) && code.is_ok() {
+        let code = match self.is_marked(id) && code.is_ok() {
             true => code_of_transaction(&reply.body),
             false => code,
         };
-        let swept = if TRANSIENT_CODES.contains(&code) || self.tasks.is_behind(id) {
-            self.tasks.postpone(id, retry_at());
+        let swept = if TRANSIENT_CODES.contains(&code) || self.is_behind(id) {
+            self.postpone(id, retry_at());
             Ok(())
-        } else if !code.is_ok() && code != ErrorCode::NO_NODE && self.tasks.unmark(id) {
+        } else if !code.is_ok() && code != ErrorCode::NO_NODE && self.unmark(id) {
             // For example, the node's ACL does not permit a change of its data.
             Ok(())
         } else {
@@ -117,7 +107,7 @@ impl<H: Handles> CleanUp<H> {
         requests: &mut Requests<H>,
         outputs: &mut Outputs<H>,
     ) -> Result<(), Overflow> {
-        let Some(Task { task, waiter, due, repeated, .. }) = self.tasks.finish(id) else {
+        let Some(Task { task, waiter, due, repeated, .. }) = self.remove(id) else {
             return Ok(());
         };
         requests.met(due);
@@ -132,7 +122,9 @@ impl<H: Handles> CleanUp<H> {
         match waiter.filter(|to| !to.is_abandoned()) {
             Some(to) => outputs.answer(to, told, reply.clone()),
             None if code.is_ok() || gone => {}
-            None => outputs.event(SessionEvent::CleanUpFailed { path: task.into_path(), code }),
+            None => {
+                outputs.event(SessionEvent::CleanUpFailed { path: task.path().to_owned(), code })
+            }
         }
         swept
     }
@@ -155,8 +147,8 @@ impl<H: Handles> CleanUp<H> {
             if task.frame_len() > proto::FRAME_LEN_MAX_SERVER {
                 continue; // no frame can hold the path, so no create made this node
             }
-            match self.tasks.has_room_for(&task) {
-                Ok(()) => self.tasks.add(requests.next_id(), task, None, None),
+            match self.has_room_for(&task) {
+                Ok(()) => self.insert(requests.next_id(), task, None, None),
                 Err(_) => self.defer(task, outputs)?,
             }
         }
@@ -172,93 +164,34 @@ impl<H: Handles> CleanUp<H> {
         outputs: &mut Outputs<H>,
     ) {
         let code = ErrorCode::MARSHALLING_ERROR;
-        if let Some(Task { task, waiter, due, .. }) = self.tasks.finish(id) {
+        if let Some(Task { task, waiter, due, .. }) = self.remove(id) {
             requests.met(due);
             match waiter {
                 Some(to) => outputs.fail(to, ErrorKind::Server(code), Outcome::Unknown),
-                None => outputs.event(SessionEvent::CleanUpFailed { path: task.into_path(), code }),
+                None => outputs
+                    .event(SessionEvent::CleanUpFailed { path: task.path().to_owned(), code }),
             }
         }
         self.take_from_backlog(requests);
     }
 
-    /// Notes that the reply was lost with the connection. The task is sent again.
-    pub(crate) fn unsend(&mut self, id: RequestId) {
-        self.tasks.unsend(id);
-    }
-
-    /// Notes that the server rejected the sync before the listing.
-    pub(crate) fn sync_declined(&mut self, id: RequestId) {
-        self.tasks.sync_declined(id);
-    }
-
-    /// Removes the caller that waits for a task. The task continues.
-    pub(crate) fn stop_waiting(&mut self, id: RequestId) -> Option<H::Reply> {
-        self.tasks.stop_waiting(id)
-    }
-
-    /// Returns when tasks are sent again that the server was too busy for.
-    pub(crate) fn retry_due(&self) -> Option<Instant> {
-        self.tasks.retry_at()
-    }
-
-    /// Releases the postponed tasks to be sent again.
-    pub(crate) fn retry(&mut self) {
-        self.tasks.retry();
-    }
-
-    /// Notes that a connection was established or lost.
-    pub(crate) fn connection_changed(&mut self) {
-        self.tasks.connection_changed();
-    }
-
-    /// Sends the event of a backlog, if there is one and the event was not sent since the
-    /// connection changed.
-    pub(crate) fn tell_backlog(&mut self, outputs: &mut Outputs<H>) {
-        if let Some(nodes) = self.tasks.untold_backlog() {
-            outputs.event(SessionEvent::CleanUpBacklog { nodes });
-        }
-    }
-
-    /// Returns true if something remains to be sent when all sent requests are answered.
-    pub(crate) fn needs_replies(&self) -> bool {
-        self.tasks.needs_replies()
-    }
-
     /// Returns the number of tasks that no server has answered yet.
     pub(crate) fn pending(&self) -> usize {
-        self.tasks.len() + self.tasks.backlog()
-    }
-
-    /// Removes all tasks at the end of the session, and answers their callers. All in-flight
-    /// requests must have failed before.
-    pub(crate) fn end(&mut self, kind: &ErrorKind, outputs: &mut Outputs<H>) {
-        for (to, was_sent) in self.tasks.drain() {
-            let outcome = if was_sent { Outcome::Unknown } else { Outcome::NotApplied };
-            outputs.fail(to, kind.clone(), outcome);
-        }
-    }
-
-    fn defer(&mut self, task: CleanUpTask, outputs: &mut Outputs<H>) -> Result<(), Overflow> {
-        if !self.tasks.defer(task) {
-            return Err(Overflow);
-        }
-        self.tell_backlog(outputs);
-        Ok(())
+        self.len() + self.backlog()
     }
 
     /// Moves tasks from the backlog to the table, as far as there is room.
     fn take_from_backlog(&mut self, requests: &mut Requests<H>) {
-        while let Some(task) = self.tasks.next_deferred() {
-            self.tasks.add(requests.next_id(), task, None, None);
+        while let Some(task) = self.next_deferred() {
+            self.insert(requests.next_id(), task, None, None);
         }
     }
 
     /// Checks the limits.
     pub(crate) fn check(&self) {
-        assert!(self.tasks.len() <= crate::limits::CLEANUPS_MAX);
-        let is_busy = self.tasks.len() > 0;
-        assert!(self.tasks.backlog() == 0 || is_busy, "nothing waits in line for nothing");
+        assert!(self.len() <= crate::limits::CLEANUPS_MAX);
+        let is_busy = self.len() > 0;
+        assert!(self.backlog() == 0 || is_busy, "nothing waits in line for nothing");
     }
 }
 

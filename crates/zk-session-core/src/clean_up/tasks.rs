@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use proto::{Delete, Multi, MultiOp, SetData};
 
-use crate::RequestId;
+use super::Overflow;
 use crate::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
+use crate::output::Outputs;
 use crate::requests::Due;
+use crate::{ErrorKind, Handles, Outcome, RequestId, SessionEvent};
 
 /// Clean-up task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +39,6 @@ impl CleanUpTask {
     }
 
     pub(super) fn path(&self) -> &str {
-        match self {
-            Self::Delete { path } | Self::MarkedDelete { path } => path,
-            Self::Sweep { parent, .. } => parent,
-        }
-    }
-
-    pub(super) fn into_path(self) -> String {
         match self {
             Self::Delete { path } | Self::MarkedDelete { path } => path,
             Self::Sweep { parent, .. } => parent,
@@ -99,10 +94,10 @@ pub(super) struct Task<R> {
     pub(super) is_behind: bool,
 }
 
-/// Clean-up tasks of one session, in the order of submission.
+/// Guaranteed deletes of one session, as tasks in the order of submission.
 #[derive(Debug)]
-pub(super) struct Tasks<R> {
-    tasks: BTreeMap<RequestId, Task<R>>,
+pub(crate) struct CleanUp<H: Handles> {
+    tasks: BTreeMap<RequestId, Task<H::Reply>>,
     unsent: BTreeSet<RequestId>,
     /// Tasks that the server was too busy for. They wait until `retry_at`, or for another
     /// connection.
@@ -117,8 +112,8 @@ pub(super) struct Tasks<R> {
     is_backlog_told: bool,
 }
 
-impl<R> Tasks<R> {
-    pub(super) fn new() -> Self {
+impl<H: Handles> CleanUp<H> {
+    pub(crate) fn new() -> Self {
         Self {
             tasks: BTreeMap::new(),
             unsent: BTreeSet::new(),
@@ -141,28 +136,33 @@ impl<R> Tasks<R> {
         self.backlog.len()
     }
 
-    /// Returns the number of tasks in the backlog, if there are any and this was not reported since
-    /// the connection changed.
-    pub(super) fn untold_backlog(&mut self) -> Option<usize> {
-        let is_news = !self.backlog.is_empty() && !self.is_backlog_told;
-        self.is_backlog_told |= is_news;
-        is_news.then_some(self.backlog.len())
+    /// Sends the event of a backlog, if there is one and the event was not sent since the
+    /// connection changed.
+    pub(crate) fn tell_backlog(&mut self, outputs: &mut Outputs<H>) {
+        if !self.backlog.is_empty() && !std::mem::replace(&mut self.is_backlog_told, true) {
+            outputs.event(SessionEvent::CleanUpBacklog { nodes: self.backlog.len() });
+        }
     }
 
     /// Notes that a connection was established or lost.
-    pub(super) fn connection_changed(&mut self) {
+    pub(crate) fn connection_changed(&mut self) {
         self.is_backlog_told = false;
     }
 
-    /// Adds a task to the backlog. Returns false if the backlog is full.
-    pub(super) fn defer(&mut self, task: CleanUpTask) -> bool {
+    /// Adds a task to the backlog.
+    pub(super) fn defer(
+        &mut self,
+        task: CleanUpTask,
+        outputs: &mut Outputs<H>,
+    ) -> Result<(), Overflow> {
         let bytes = self.backlog_bytes + task.size();
-        let has_room = bytes <= BACKLOG_BYTES_MAX;
-        if has_room {
-            self.backlog_bytes = bytes;
-            self.backlog.push_back(task);
+        if bytes > BACKLOG_BYTES_MAX {
+            return Err(Overflow);
         }
-        has_room
+        self.backlog_bytes = bytes;
+        self.backlog.push_back(task);
+        self.tell_backlog(outputs);
+        Ok(())
     }
 
     /// Removes the oldest task from the backlog, if the table has room for it.
@@ -185,15 +185,15 @@ impl<R> Tasks<R> {
     }
 
     /// Returns true if something remains to be sent when all sent requests are answered.
-    pub(super) fn needs_replies(&self) -> bool {
+    pub(crate) fn needs_replies(&self) -> bool {
         self.sweeps > 0 || !self.put_off.is_empty() || !self.backlog.is_empty()
     }
 
-    pub(super) fn add(
+    pub(super) fn insert(
         &mut self,
         id: RequestId,
         task: CleanUpTask,
-        waiter: Option<R>,
+        waiter: Option<H::Reply>,
         due: Option<Due>,
     ) {
         self.bytes += task.path().len();
@@ -211,12 +211,12 @@ impl<R> Tasks<R> {
     }
 
     /// Removes the recipient of a task's reply, because it stopped waiting.
-    pub(super) fn stop_waiting(&mut self, id: RequestId) -> Option<R> {
+    pub(crate) fn stop_waiting(&mut self, id: RequestId) -> Option<H::Reply> {
         self.tasks.get_mut(&id)?.waiter.take()
     }
 
     /// Removes a task that is over, and returns it.
-    pub(super) fn finish(&mut self, id: RequestId) -> Option<Task<R>> {
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<Task<H::Reply>> {
         self.unsent.remove(&id);
         let task = self.tasks.remove(&id)?;
         self.bytes -= task.task.path().len();
@@ -225,7 +225,7 @@ impl<R> Tasks<R> {
     }
 
     /// Notes that the reply was lost with the connection. The task is sent again.
-    pub(super) fn unsend(&mut self, id: RequestId) {
+    pub(crate) fn unsend(&mut self, id: RequestId) {
         if let Some(task) = self.tasks.get_mut(&id) {
             task.repeated = true;
             task.is_behind = false;
@@ -249,7 +249,7 @@ impl<R> Tasks<R> {
     }
 
     /// Notes that the server rejected the sync before the listing.
-    pub(super) fn sync_declined(&mut self, id: RequestId) {
+    pub(crate) fn sync_declined(&mut self, id: RequestId) {
         if let Some(task) = self.tasks.get_mut(&id) {
             task.is_behind = true;
         }
@@ -268,36 +268,52 @@ impl<R> Tasks<R> {
         self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));
     }
 
-    pub(super) fn retry_at(&self) -> Option<Instant> {
+    /// Returns when tasks are sent again that the server was too busy for.
+    pub(crate) fn retry_due(&self) -> Option<Instant> {
         self.retry_at
     }
 
     /// Releases the postponed tasks to be sent again.
-    pub(super) fn retry(&mut self) {
+    pub(crate) fn retry(&mut self) {
         self.retry_at = None;
         let put_off = self.put_off.drain(..).filter(|id| self.tasks.contains_key(id));
         self.unsent.extend(put_off);
     }
 
-    /// Removes all tasks at the end of the session. Returns the recipients, each with whether the
-    /// task was ever sent. All in-flight requests must have failed before.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (R, bool)> + use<R> {
-        let tasks = std::mem::replace(self, Self::new()).tasks.into_values();
-        tasks.filter_map(|task| Some((task.waiter?, task.repeated)))
+    /// Removes all tasks at the end of the session, and answers their callers. All in-flight
+    /// requests must have failed before.
+    pub(crate) fn end(&mut self, kind: &ErrorKind, outputs: &mut Outputs<H>) {
+        for task in std::mem::replace(self, Self::new()).tasks.into_values() {
+            let outcome = if task.repeated { Outcome::Unknown } else { Outcome::NotApplied };
+            if let Some(to) = task.waiter {
+                outputs.fail(to, kind.clone(), outcome);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Handle;
+
+    struct Letters;
+
+    impl Handles for Letters {
+        type Reply = char;
+        type Watch = char;
+        type Stream = char;
+    }
+
+    impl Handle for char {}
 
     #[test]
     fn clean_up_task_is_sent_once_per_connection_until_done() {
-        let mut tasks = Tasks::new();
+        let mut tasks = CleanUp::<Letters>::new();
         let id = RequestId::of;
         let delete = |path: &str| CleanUpTask::Delete { path: path.into() };
-        tasks.add(id(1), delete("/a"), Some('a'), None);
-        tasks.add(id(3), delete("/b"), None, None);
+        tasks.insert(id(1), delete("/a"), Some('a'), None);
+        tasks.insert(id(3), delete("/b"), None, None);
         assert!(tasks.start_next(id(1)).is_none());
         let (first, task) = tasks.start_next(id(2)).unwrap();
         assert_eq!(task, delete("/a"));
@@ -305,11 +321,11 @@ mod tests {
         let (second, _) = tasks.start_next(id(9)).unwrap();
         assert!(tasks.start_next(id(9)).is_none());
         tasks.unsend(first);
-        tasks.finish(second);
+        tasks.remove(second);
         assert_eq!(tasks.start_next(id(9)), Some((first, delete("/a"))));
-        let task = tasks.finish(first).unwrap();
+        let task = tasks.remove(first).unwrap();
         assert_eq!((task.task, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
-        assert!(tasks.finish(first).is_none());
+        assert!(tasks.remove(first).is_none());
         assert_eq!(tasks.len(), 0);
     }
 }

@@ -22,16 +22,12 @@ pub(crate) enum DeadlineOwner {
 }
 
 /// All deadlines, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Deadlines {
     owners: BTreeMap<Due, DeadlineOwner>,
 }
 
 impl Deadlines {
-    pub(super) fn new() -> Self {
-        Self { owners: BTreeMap::new() }
-    }
-
     pub(super) fn put(&mut self, due: Option<Due>, owner: DeadlineOwner) {
         if let Some(due) = due {
             self.owners.insert(due, owner);

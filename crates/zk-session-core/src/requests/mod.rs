@@ -80,9 +80,9 @@ impl<H: Handles> Requests<H> {
             timeout,
             last_id: 0,
             queue: Queue::new(),
-            outbound: Outbound::new(),
+            outbound: Outbound::default(),
             inflight: Inflight::new(),
-            deadlines: Deadlines::new(),
+            deadlines: Deadlines::default(),
             liveness: Liveness::new(now),
             bytes_sent: 0,
             latency: HistogramSnapshot::default(),
@@ -362,7 +362,7 @@ impl<H: Handles> Requests<H> {
 
     /// Removes all deadlines, because the session has ended and every caller is answered.
     pub(crate) fn end(&mut self) {
-        self.deadlines = Deadlines::new();
+        self.deadlines = Deadlines::default();
     }
 
     /// Returns when the next deadline of a caller passes.

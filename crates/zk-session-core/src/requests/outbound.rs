@@ -17,6 +17,7 @@ use crate::limits::{INFLIGHT_BYTES_MAX, WRITE_CHUNK_BYTES};
 /// buffer megabytes that nothing can overtake.
 ///
 /// Positions do not count the bytes of overtaking frames.
+#[derive(Default)]
 pub(super) struct Outbound {
     buffer: BytesMut,
     /// Frames that go in front of those in `buffer`.
@@ -48,21 +49,6 @@ impl fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    pub(super) fn new() -> Self {
-        Self {
-            buffer: BytesMut::new(),
-            urgent: BytesMut::new(),
-            encoded: 0,
-            barrier: 0,
-            beginning: 0,
-            written: 0,
-            overtaken: 0,
-            passed: 0,
-            overtaking: VecDeque::new(),
-            frames: 0,
-        }
-    }
-
     /// Appends a frame, and returns its position in the stream.
     pub(super) fn append(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
         self.frames += 1;
@@ -181,9 +167,9 @@ impl Outbound {
 
     /// Resets the state for the next connection.
     pub(super) fn reset(&mut self) {
-        *self =
-            Self { frames: self.frames, buffer: std::mem::take(&mut self.buffer), ..Self::new() };
-        self.buffer.clear();
+        let (frames, mut buffer) = (self.frames, std::mem::take(&mut self.buffer));
+        buffer.clear();
+        *self = Self { frames, buffer, ..Self::default() };
     }
 }
 
@@ -222,7 +208,7 @@ mod tests {
 
     #[test]
     fn small_frames_are_handed_over_at_once_in_order() {
-        let (mut out, mut into) = (Outbound::new(), BytesMut::new());
+        let (mut out, mut into) = (Outbound::default(), BytesMut::new());
         overtake(&mut out, b'!');
         append(&mut out, b'a', 10);
         append(&mut out, b'b', 10);
@@ -232,7 +218,7 @@ mod tests {
 
     #[test]
     fn urgent_frame_overtakes_waiting_frames_that_are_not_held() {
-        let (mut out, mut into) = (Outbound::new(), BytesMut::new());
+        let (mut out, mut into) = (Outbound::default(), BytesMut::new());
         let long = WRITE_CHUNK_BYTES / 2 + 1;
         for name in *b"abcd" {
             append(&mut out, name, long);
@@ -258,7 +244,7 @@ mod tests {
     /// Written requests are detected byte by byte, even if other frames have overtaken them.
     #[test]
     fn written_requests_are_detected_behind_overtaking_frames() {
-        let (mut out, mut into) = (Outbound::new(), BytesMut::new());
+        let (mut out, mut into) = (Outbound::default(), BytesMut::new());
         let long = WRITE_CHUNK_BYTES;
         let offsets = [append(&mut out, b'a', long), append(&mut out, b'b', 10)];
         out.take(None, &mut into);

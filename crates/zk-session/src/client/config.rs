@@ -339,13 +339,13 @@ impl Config {
         let mut events = client.events();
         let connected = async {
             // An event before the subscription is not received, but the state of the core shows it.
-            while !client.shared().lock().is_established() {
+            while !client.shared.lock().is_established() {
                 if let Some(end) = client.end_reason() {
                     return Err(ErrorKind::SessionEnded(end));
                 }
                 events.next().await;
             }
-            if let Some(why) = client.shared().lock().lease_impossible() {
+            if let Some(why) = client.shared.lock().lease_impossible() {
                 return Err(ErrorKind::LeaseImpossible(why));
             }
             for answer in presented {
@@ -356,7 +356,7 @@ impl Config {
             }
             Ok(())
         };
-        let refused = async { Err(ErrorKind::NoSession(client.shared().refused().await)) };
+        let refused = async { Err(ErrorKind::NoSession(client.shared.refused().await)) };
         let outcome = async { select(pin!(connected), pin!(refused)).await.factor_first().0 };
         let kind = match tokio::time::timeout(timeout, outcome).await {
             Ok(Ok(())) => {
@@ -365,11 +365,8 @@ impl Config {
             }
             Ok(Err(kind)) => kind,
             Err(_) => {
-                let cause = client
-                    .shared()
-                    .lock()
-                    .last_disconnect()
-                    .unwrap_or(DisconnectReason::IdleTimeout);
+                let cause =
+                    client.shared.lock().last_disconnect().unwrap_or(DisconnectReason::IdleTimeout);
                 ErrorKind::NoSession(cause)
             }
         };

@@ -8,7 +8,6 @@ use proto::{
 };
 use zk_session_core::{Error, ErrorKind, Outcome};
 
-use super::multi::ttl_ms;
 use super::operations::finish_create;
 use super::pending::Finish;
 use super::{Client, Created, Pending};
@@ -345,6 +344,12 @@ impl<'a> CreateBuilder<'a> {
             _ => client.request(ask, path.map(|path| Create2 { path, data, acl, mode })),
         }
     }
+}
+
+/// Converts a time to live to milliseconds. It saturates, because servers reject more than 34 years
+/// anyway.
+fn ttl_ms(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A node that a create may have left behind. Dropping this value deletes the node, unless

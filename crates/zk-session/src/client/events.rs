@@ -18,8 +18,8 @@ impl Client {
     /// Subscribes to the events of the session. Earlier events are not delivered.
     #[must_use]
     pub fn events(&self) -> SessionEvents {
-        let session = self.shared().lock(); // the session cannot end in between
-        let (receiver, over) = (self.shared().subscribe(), session.end_reason().is_some());
+        let session = self.shared.lock(); // the session cannot end in between
+        let (receiver, over) = (self.shared.subscribe(), session.end_reason().is_some());
         SessionEvents { receiver, over }
     }
 }

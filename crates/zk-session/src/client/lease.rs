@@ -65,17 +65,13 @@ impl Client {
     /// Recipes claim the lease while one of their nodes stands for something, for example a held
     /// lock.
     pub fn claim_lease(&self) -> SessionLease {
-        SessionLease::new(self.clone())
+        self.shared.lock().claim_lease();
+        self.shared.wake();
+        SessionLease { client: self.clone() }
     }
 }
 
 impl SessionLease {
-    fn new(client: Client) -> Self {
-        client.shared().lock().claim_lease();
-        client.shared().wake();
-        Self { client }
-    }
-
     /// Returns the current term of the lease, as a [`LeaseTerm`] for a lock to depend on.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:
@@ -83,8 +79,8 @@ impl SessionLease {
     #[must_use]
     pub fn bind(&self) -> Option<LeaseTerm> {
         observe();
-        let session = self.client.shared().number();
-        let number = self.client.shared().lock().term_to_bind(now())?;
+        let session = self.client.shared.number;
+        let number = self.client.shared.lock().term_to_bind(now())?;
         Some(LeaseTerm { session, number })
     }
 
@@ -102,7 +98,7 @@ impl SessionLease {
     /// # Cancel safety
     /// Dropping the future only stops the wait.
     pub async fn renew(&self) -> Result<LeaseTerm, Error> {
-        let shared = self.client.shared();
+        let shared = &self.client.shared;
         let timeout = self.client.session_timeout();
         loop {
             if let Some(term) = self.bind() {
@@ -157,11 +153,11 @@ impl SessionLease {
     /// Returns the term, if it has not ended.
     fn term(&self, term: LeaseTerm) -> Option<TermState> {
         observe();
-        let shared = self.client.shared();
+        let shared = &self.client.shared;
         let session = shared.lock();
         let now = now();
         let (number, until) = session.lease(now)?;
-        let is_same = term == LeaseTerm { session: shared.number(), number };
+        let is_same = term == LeaseTerm { session: shared.number, number };
         is_same.then(|| TermState { now, until, proven_at: session.lease_proven_at() })
     }
 
@@ -175,7 +171,7 @@ impl SessionLease {
     /// false.
     #[must_use]
     pub fn loss(&self) -> LeaseLoss {
-        why(self.client.shared().lock().lease_state_at(now()))
+        why(self.client.shared.lock().lease_state_at(now()))
     }
 
     /// Waits until the term has ended. A term that has ended never becomes valid again.
@@ -183,13 +179,13 @@ impl SessionLease {
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
     pub fn lost(&self, term: LeaseTerm) -> impl Future<Output = LeaseLoss> + Send + use<> {
-        lost(self.client.shared().clone(), term)
+        lost(self.client.shared.clone(), term)
     }
 }
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        self.client.shared().lock().unclaim_lease();
+        self.client.shared.lock().unclaim_lease();
     }
 }
 
@@ -216,7 +212,7 @@ pub struct LeaseTerm {
 /// that woke it. So this function also watches the clock.
 async fn lost(shared: Arc<Shared>, term: LeaseTerm) -> LeaseLoss {
     let mut lease_state = shared.lease_state();
-    if term.session != shared.number() {
+    if term.session != shared.number {
         return LeaseLoss::DeadlinePassed; // this session has no other information
     }
     loop {

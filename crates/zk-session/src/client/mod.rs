@@ -30,7 +30,7 @@ pub use self::multi_read::{MultiRead, ReadOutcome};
 pub use self::operations::{Children, Created, EnsembleConfig, Member, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch};
 pub use self::retry::Retry;
-pub use self::retry_policy::RetryPolicy;
+pub use self::retry_policy::{Attempts, Repeat, RetryPolicy};
 pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
 pub use self::watch_stream::{PendingStream, WatchStream};
 
@@ -129,13 +129,9 @@ impl Drop for OpenSession {
 impl Client {
     /// Returns a handle to a session that `thread` drives, or else the caller's runtime.
     pub(super) fn new(shared: Arc<Shared>, thread: Option<SessionThread>) -> Self {
-        let chroot = shared.chroot().clone();
+        let chroot = shared.chroot.clone();
         let open = Arc::new(OpenSession { shared: shared.clone(), thread });
         Self { shared, open: Some(open), within: None, chroot }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 
     /// Returns a handle that does not keep the session open.
@@ -160,32 +156,32 @@ impl Client {
     /// Returns the session id; 0 before the first handshake.
     #[must_use]
     pub fn session_id(&self) -> i64 {
-        self.shared().lock().session_id()
+        self.shared.lock().session_id()
     }
 
     /// Returns the negotiated session timeout; before the first handshake, the requested one.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
-        self.shared().lock().session_timeout()
+        self.shared.lock().session_timeout()
     }
 
     /// Returns true while the session is connected and can send requests.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.shared().lock().is_connected()
+        self.shared.lock().is_connected()
     }
 
     /// Returns true while the session is connected to a server without a quorum; see
     /// [`Config::allow_read_only`].
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.shared().lock().is_read_only()
+        self.shared.lock().is_read_only()
     }
 
     /// Returns how the session ended, or `None` if it has not ended.
     #[must_use]
     pub fn end_reason(&self) -> Option<SessionEnd> {
-        self.shared().lock().end_reason()
+        self.shared.lock().end_reason()
     }
 
     /// Waits until the session has ended, and returns how it ended.
@@ -195,7 +191,7 @@ impl Client {
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
     pub fn wait_for_end(&self) -> impl Future<Output = SessionEnd> + Send + use<> {
-        let mut lease_state = self.shared().lease_state();
+        let mut lease_state = self.shared.lease_state();
         async move {
             let told = lease_state.wait_for(|lease_state| lease_state.ended.is_some()).await;
             // An error means that the driver was dropped, which ends the session.
@@ -206,13 +202,13 @@ impl Client {
     /// Returns the name that [`Config::name`] has set.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.shared().name()
+        self.shared.name.as_deref()
     }
 
     /// Returns the local address of the last connection, if it had one.
     #[must_use]
     pub fn local_address(&self) -> Option<IpAddr> {
-        self.shared().local_address()
+        self.shared.local_address()
     }
 
     /// Returns a handle to the same session whose requests wait at most `timeout` for their
@@ -301,8 +297,8 @@ impl Client {
     /// # }
     /// ```
     pub fn batch(&self) -> Batch<'_> {
-        self.shared().begin_batch();
-        Batch { shared: self.shared(), not_send: PhantomData }
+        self.shared.begin_batch();
+        Batch { shared: &self.shared, not_send: PhantomData }
     }
 
     /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
@@ -317,7 +313,7 @@ impl Client {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Some(self.shared().runtime()?.spawn(future).abort_handle())
+        Some(self.shared.runtime.get()?.spawn(future).abort_handle())
     }
 
     /// Waits for `duration` on the runtime of the caller.
@@ -329,7 +325,7 @@ impl Client {
     /// If the caller's runtime has no timers. If the caller has no runtime and the driver of the
     /// session has never run.
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.shared().sleep_until(timer(now() + duration.min(TIMEOUT_MAX)))
+        self.shared.sleep_until(timer(now() + duration.min(TIMEOUT_MAX)))
     }
 
     /// Returns a random UUID (version 4).
@@ -338,7 +334,7 @@ impl Client {
     /// creation is lost.
     #[must_use]
     pub fn random_uuid(&self) -> String {
-        self.shared().lock().random_uuid()
+        self.shared.lock().random_uuid()
     }
 
     /// Replaces the list of servers with the servers of a connect string.
@@ -355,12 +351,12 @@ impl Client {
     /// accepted.
     pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
         let parsed: ConnectString = connect_string.parse()?;
-        if !parsed.chroot().is_empty() && parsed.chroot() != &**self.shared.chroot() {
+        if !parsed.chroot().is_empty() && parsed.chroot() != &*self.shared.chroot {
             let why = format!("the chroot cannot be changed to {}", parsed.chroot());
             return Err(Error::not_applied(ErrorKind::InvalidConnectString(why)));
         }
-        self.shared().lock().update_servers(now(), parsed.hosts().to_vec());
-        self.shared().wake();
+        self.shared.lock().update_servers(now(), parsed.hosts().to_vec());
+        self.shared.wake();
         Ok(())
     }
 
@@ -369,7 +365,7 @@ impl Client {
     /// Returns `None` if there is no session yet, or if it is over. The credentials are a secret.
     #[must_use]
     pub fn session_credentials(&self) -> Option<SessionCredentials> {
-        self.shared().lock().credentials()
+        self.shared.lock().credentials()
     }
 
     /// Ends this client but not its session, and returns the credentials to resume the session.
@@ -384,11 +380,11 @@ impl Client {
     /// these nodes.
     pub fn detach(&self) -> Option<SessionCredentials> {
         let credentials = {
-            let mut session = self.shared().lock();
+            let mut session = self.shared.lock();
             session.detach(now());
             session.credentials()
         };
-        self.shared().wake();
+        self.shared.wake();
         credentials
     }
 
@@ -399,21 +395,21 @@ impl Client {
     /// its cause: for example, that the certificates of all servers have expired.
     #[must_use]
     pub fn last_disconnect(&self) -> Option<DisconnectReason> {
-        self.shared().lock().last_disconnect()
+        self.shared.lock().last_disconnect()
     }
 
     /// Returns a snapshot of the state of the session. [`Stats::prometheus`] writes it for a monitoring
     /// system.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.shared().lock().stats(now())
+        self.shared.lock().stats(now())
     }
 
     /// Returns how many established connections were lost. The number is also in [`Stats`]; this
     /// method is cheaper.
     #[must_use]
     pub fn connections_lost(&self) -> u64 {
-        self.shared().lock().connections_lost()
+        self.shared.lock().connections_lost()
     }
 
     /// Closes the session.
@@ -426,8 +422,8 @@ impl Client {
     /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         let ended = self.wait_for_end();
-        self.shared().lock().close(now());
-        self.shared().wake();
+        self.shared.lock().close(now());
+        self.shared.wake();
         async move {
             ended.await;
         }

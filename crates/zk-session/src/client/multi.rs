@@ -1,9 +1,7 @@
 //! Transactions: the server applies all operations of a transaction or none of them.
 
-use std::time::Duration;
-
 use proto::{
-    Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
+    Acl, Check, Create2, CreateContainer, CreateMode, Delete, MultiOp, MultiResult,
     OPEN_ACL_UNSAFE, SetData, Stat,
 };
 use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
@@ -97,17 +95,6 @@ impl<'a> Multi<'a> {
         }))
     }
 
-    /// Adds an operation that creates a node with a time to live. The server deletes the node once
-    /// it has had no children and no change for `ttl`, to the millisecond; see
-    /// [`CreateBuilder::ttl`](super::CreateBuilder::ttl).
-    pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
-        let full = self.0.client.checked(path);
-        let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL_UNSAFE.into(), ttl_ms(ttl));
-        Self(self.0.with(path, full, |path| {
-            CreateTtl { path, data, acl, sequential: false, ttl_ms }.into()
-        }))
-    }
-
     /// Adds an operation that replaces a node's data, if the node has the given version; `None` for
     /// any.
     pub fn set_data(self, path: &str, data: &'a [u8], version: Option<i32>) -> Self {
@@ -158,12 +145,6 @@ impl<'a> Multi<'a> {
             }
         }
     }
-}
-
-/// Converts a time to live to milliseconds. It saturates, because servers reject more than 34 years
-/// anyway.
-pub(super) fn ttl_ms(ttl: Duration) -> i64 {
-    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// An operation that was sent. Its result is checked against it, and errors name it.

@@ -235,7 +235,7 @@ impl Future for Watch {
 
 /// Returns the error of a watch on this path of the server, whose session has ended.
 pub(super) fn watch_ended(end: SessionEnd, path: &str, chroot_len: usize) -> Error {
-    Error::not_applied(ErrorKind::SessionEnded(end)).on("watch", strip(path.to_owned(), chroot_len))
+    Error::from(end).on("watch", strip(path.to_owned(), chroot_len))
 }
 
 impl Drop for Watch {

@@ -1,16 +1,12 @@
 //! Retries of requests, as far as a retry cannot apply a request twice.
 
 use std::future::{Future, ready};
-use std::pin::pin;
-use std::time::{Duration, Instant};
 
-use futures::future::select;
 use proto::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Stat};
-use zk_session_core::{Error, ErrorOrigin, Outcome, RetryOn};
+use zk_session_core::{Error, Outcome};
 
-use super::retry_policy::RetryPolicy;
+use super::retry_policy::{Attempts, Repeat, RetryPolicy};
 use super::{Children, Client, Created, NodeData};
-use crate::driver::now;
 
 /// A handle that retries failed requests; see [`Client::retry`].
 #[derive(Clone, Debug)]
@@ -145,10 +141,10 @@ impl Retry {
         mode: CreateMode,
         acl: &[Acl],
     ) -> Result<Created, Error> {
-        let before = self.client.shared().lock().last_zxid();
+        let before = self.client.shared.lock().last_zxid();
         let repeats = match mode.is_sequential() {
             true => Repeat::NotApplied,
-            false => Repeat::Unknown,
+            false => Repeat::Unanswered,
         };
         let create = |client: &Client| client.create_with_acl(path, data, mode, acl);
         let find = |client: Client, code| async move {
@@ -188,10 +184,10 @@ impl Retry {
     /// # Errors
     /// Returns the errors of the request.
     pub async fn set_data(&self, path: &str, data: &[u8], version: i32) -> Result<Stat, Error> {
-        let before = self.client.shared().lock().last_zxid();
+        let before = self.client.shared.lock().last_zxid();
         let repeats = match version {
             -1 => Repeat::NotApplied,
-            _ => Repeat::Unknown,
+            _ => Repeat::Unanswered,
         };
         let set = |client: &Client| client.set_data(path, data, Some(version));
         let find = |client: Client, code| async move {
@@ -224,7 +220,7 @@ impl Retry {
             ErrorCode::NO_NODE => ready(Ok(Found::Done(()))),
             _ => ready(Ok(Found::Nothing)),
         };
-        self.repeat(Repeat::Unknown, delete, find).await
+        self.repeat(Repeat::Unanswered, delete, find).await
     }
 
     /// Repeats a request. Once an attempt may have been applied, and the server rejects a later
@@ -239,65 +235,35 @@ impl Retry {
         F: Future<Output = Result<T, Error>>,
         G: Future<Output = Result<Found<T>, Error>>,
     {
-        let (began, mut made, mut is_unknown) = (now(), 0_u32, false);
+        let (mut attempts, mut is_unknown) = (self.policy.begin(), false);
         loop {
-            let mut error = match request(&self.bounded(began)).await {
+            let mut error = match request(&self.bounded(&attempts)).await {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let mut is_gone = false;
             if let Some(code) = error.code().filter(|_| is_unknown) {
-                match find(self.bounded(began), code).await {
+                match find(self.bounded(&attempts), code).await {
                     Ok(Found::Done(done)) => return Ok(done),
                     Ok(Found::Nothing) => {}
-                    Ok(Found::Gone) => is_gone = true,
+                    Ok(Found::Gone) if attempts.pause(&self.client).await => continue,
+                    Ok(Found::Gone) => return Err(error.with_outcome(Outcome::Unknown)),
                     Err(failed) => error = failed,
                 }
             }
-            let may_pass = match error.outcome() {
-                _ if is_gone => true,
-                Outcome::Unknown => {
-                    repeats == Repeat::Unknown && error.origin() != ErrorOrigin::Session
-                }
-                _ => error.retry_on() == RetryOn::SameSession,
-            };
             is_unknown |= error.outcome() == Outcome::Unknown;
-            made = made.saturating_add(1);
-            let draw = |bound| self.client.shared().lock().random_below(bound);
-            match self.policy.pause(made, now().saturating_duration_since(began), draw) {
-                Some(pause) if may_pass => self.pause(pause).await,
-                _ if is_unknown => return Err(error.with_outcome(Outcome::Unknown)),
-                _ => return Err(error),
+            if let Err(error) = attempts.again(&self.client, error, repeats).await {
+                return Err(if is_unknown { error.with_outcome(Outcome::Unknown) } else { error });
             }
         }
     }
 
     /// Returns the handle for an attempt, which waits no longer than the policy's remaining time.
-    fn bounded(&self, began: Instant) -> Client {
+    fn bounded(&self, attempts: &Attempts<'_>) -> Client {
         let client = &self.client;
-        let Some(bound) = self.policy.bound() else {
-            return client.clone();
-        };
-        let left = bound.saturating_sub(now().saturating_duration_since(began));
-        let own = client.within.or_else(|| client.shared().lock().request_timeout());
+        let Some(left) = attempts.time_left() else { return client.clone() };
+        let own = client.within.or_else(|| client.shared.lock().request_timeout());
         client.with_timeout(own.map_or(left, |own| own.min(left)))
     }
-
-    /// Waits for the pause or for the end of the session. After the end, the next attempt fails.
-    async fn pause(&self, pause: Duration) {
-        let mut lease_state = self.client.shared().lease_state();
-        let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
-        select(pin!(over), pin!(self.client.sleep(pause))).await;
-    }
-}
-
-/// Which failed attempts are repeated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Repeat {
-    /// Those that were certainly not applied.
-    NotApplied,
-    /// Also those with an unknown outcome, because the caller recognises their effect.
-    Unknown,
 }
 
 /// Effect of an earlier attempt.

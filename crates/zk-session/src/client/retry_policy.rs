@@ -1,8 +1,14 @@
 //! How often a request is retried, and after which pauses.
 
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
-use crate::limits::RETRY_PAUSE_MIN;
+use futures::future::select;
+use zk_session_core::{Error, ErrorKind, RetryOn};
+
+use super::Client;
+use crate::driver::now;
+use crate::limits::{RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
 /// Decides when to retry and when to stop. It is a plain value.
 ///
@@ -35,6 +41,7 @@ enum Pauses {
         first: Duration,
         cap: Duration,
     },
+    UntilSessionEnd,
 }
 
 impl RetryPolicy {
@@ -58,6 +65,21 @@ impl RetryPolicy {
         Self { pauses: Pauses::Exponential { first, cap }, attempts: None, within: None }
     }
 
+    /// Returns a policy that retries until the session ends, as soon as an attempt can succeed.
+    ///
+    /// * After a lost connection there is no pause, because the next attempt waits for the next
+    ///   connection.
+    /// * After a temporary rejection, the pause is [`THROTTLED_PAUSE`](crate::limits::THROTTLED_PAUSE).
+    /// * After a timeout on a working connection, it is
+    ///   [`TIMED_OUT_PAUSE`](crate::limits::TIMED_OUT_PAUSE). It doubles with each timeout in a row, and
+    ///   the policy ends after [`TIMED_OUT_MAX`](crate::limits::TIMED_OUT_MAX) of them: the timeout of
+    ///   the handle is too short for the ensemble then.
+    /// * A request that reached a limit of the client, or a read-only server, is not retried. It would
+    ///   fail again at once.
+    pub const fn until_session_end() -> Self {
+        Self { pauses: Pauses::UntilSessionEnd, attempts: None, within: None }
+    }
+
     /// Limits the number of attempts, including the first one; 0 counts as 1.
     pub const fn attempts(self, max: u32) -> Self {
         Self { attempts: Some(max), ..self }
@@ -71,28 +93,17 @@ impl RetryPolicy {
         Self { within: Some(timeout), ..self }
     }
 
-    /// Returns the policy with the same pauses and without limits.
-    pub(super) const fn without_end(self) -> Self {
-        Self { attempts: None, within: None, ..self }
+    /// Begins the first attempt of a request.
+    #[inline]
+    #[must_use]
+    pub fn begin(&self) -> Attempts<'_> {
+        let begun = self.within.map(|_| now());
+        Attempts { policy: self, begun, failed: 0, timed_out: 0, cuts: 0 }
     }
 
-    /// Returns the time from the start of the first attempt to the end.
-    pub(super) const fn bound(self) -> Option<Duration> {
-        self.within
-    }
-
-    /// Returns the pause after an attempt, or `None` to stop. Attempts count from 1, and `elapsed`
-    /// is the time since the start of the first one. `draw` returns a random number below its
-    /// argument.
-    pub(super) fn pause(
-        self,
-        attempt: u32,
-        elapsed: Duration,
-        draw: impl FnOnce(u64) -> u64,
-    ) -> Option<Duration> {
-        if self.attempts.is_some_and(|max| attempt >= max) {
-            return None;
-        }
+    /// Returns the pause after an attempt with an unknown error, even if the policy ends before. Attempts
+    /// count from 1. `draw` returns a random number below its argument.
+    pub(super) fn pause(&self, attempt: u32, draw: impl FnOnce(u64) -> u64) -> Duration {
         let pause = match self.pauses {
             Pauses::Fixed(pause) => pause,
             Pauses::Exponential { first, cap } => {
@@ -101,11 +112,165 @@ impl RetryPolicy {
                 let half = u64::try_from(step.as_nanos() / 2).unwrap_or(u64::MAX);
                 step.saturating_sub(Duration::from_nanos(draw(half.saturating_add(1))))
             }
+            Pauses::UntilSessionEnd => THROTTLED_PAUSE,
         };
-        let pause = pause.max(RETRY_PAUSE_MIN);
-        let ends_in_time = |bound| elapsed.checked_add(pause).is_some_and(|end| end < bound);
-        self.within.is_none_or(ends_in_time).then_some(pause)
+        pause.max(RETRY_PAUSE_MIN)
     }
+
+    /// Returns true if another attempt may begin, `elapsed` and this pause after the start of the first
+    /// one.
+    fn allows(&self, attempt: u32, elapsed: Duration, pause: Duration) -> bool {
+        let ends_in_time = |bound| elapsed.checked_add(pause).is_some_and(|end| end < bound);
+        self.attempts.is_none_or(|max| attempt < max) && self.within.is_none_or(ends_in_time)
+    }
+}
+
+/// The failed attempts of one request, from [`RetryPolicy::begin`].
+///
+/// ```no_run
+/// # use zk_session::{Client, Error, Repeat, RetryPolicy};
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let policy = RetryPolicy::until_session_end();
+/// let mut attempts = policy.begin();
+/// let node = loop {
+///     match client.get_data("/config").await {
+///         Ok(node) => break node,
+///         Err(error) => attempts.again(&client, error, Repeat::NotApplied).await?,
+///     }
+/// };
+/// # drop(node); Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Attempts<'p> {
+    policy: &'p RetryPolicy,
+    /// The start of the first attempt, if the policy limits the time.
+    begun: Option<Instant>,
+    pub(super) failed: u32,
+    /// Number of timeouts in a row on one connection.
+    timed_out: u32,
+    /// Number of connections lost before the first of these timeouts.
+    cuts: u64,
+}
+
+/// Which failed attempts are repeated, as far as a repetition can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Repeat {
+    /// Those that were certainly not applied.
+    NotApplied,
+    /// Also those whose reply was lost or late, of a request that may be applied twice without harm, or
+    /// whose effect the caller recognises.
+    Unanswered,
+}
+
+impl Repeat {
+    /// Returns true if another attempt on the same session may succeed after this error.
+    #[must_use]
+    pub fn covers(self, error: &Error) -> bool {
+        let is_unanswered =
+            matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut);
+        error.retry_on() == RetryOn::SameSession || (is_unanswered && self == Self::Unanswered)
+    }
+}
+
+impl Attempts<'_> {
+    /// Waits before the next attempt. The wait ends early with the session; the next attempt then
+    /// fails.
+    ///
+    /// # Errors
+    /// Returns `error` if another attempt cannot help or is not safe, or if the policy allows none.
+    ///
+    /// # Cancel safety
+    /// The attempt counts, and the rest of the pause is left out.
+    pub async fn again(
+        &mut self,
+        client: &Client,
+        error: Error,
+        repeat: Repeat,
+    ) -> Result<(), Error> {
+        let pause = self.next_pause(client, Some(&error)).filter(|_| repeat.covers(&error));
+        wait(client, pause.ok_or(error)?).await;
+        Ok(())
+    }
+
+    /// As [`again`](Self::again), after a failure that the caller can repair. Returns false if the
+    /// policy allows no further attempt.
+    ///
+    /// # Cancel safety
+    /// As [`again`](Self::again).
+    pub async fn pause(&mut self, client: &Client) -> bool {
+        let Some(pause) = self.next_pause(client, None) else { return false };
+        wait(client, pause).await;
+        true
+    }
+
+    /// Forgets the failed attempts, after a success. A time limit of the policy still counts from the
+    /// first attempt.
+    pub fn reset(&mut self) {
+        (self.failed, self.timed_out) = (0, 0);
+    }
+
+    /// Counts a failed attempt. Returns the pause before the next one, or `None` if the policy allows
+    /// none.
+    pub(super) fn next_pause(
+        &mut self,
+        client: &Client,
+        error: Option<&Error>,
+    ) -> Option<Duration> {
+        self.failed = self.failed.saturating_add(1);
+        let draw = |bound| client.shared.lock().random_below(bound);
+        let pause = match (self.policy.pauses, error) {
+            (Pauses::UntilSessionEnd, Some(error)) => self.shortest_pause(client, error)?,
+            _ => self.policy.pause(self.failed, draw),
+        };
+        self.policy.allows(self.failed, self.elapsed(), pause).then_some(pause)
+    }
+
+    /// Returns the pause of [`RetryPolicy::until_session_end`].
+    fn shortest_pause(&mut self, client: &Client, error: &Error) -> Option<Duration> {
+        if *error.kind() == ErrorKind::TimedOut {
+            let cuts = client.connections_lost();
+            if self.timed_out == 0 || cuts != self.cuts || !client.is_connected() {
+                (self.timed_out, self.cuts) = (0, cuts);
+            }
+            let step = TIMED_OUT_PAUSE.saturating_mul(2_u32.saturating_pow(self.timed_out));
+            self.timed_out += 1;
+            let pause = step.min(client.session_timeout() / 8);
+            return (self.timed_out <= TIMED_OUT_MAX).then_some(pause);
+        }
+        self.timed_out = 0;
+        match error.kind() {
+            // The next attempt waits for the next connection.
+            ErrorKind::ConnectionLost(_) => Some(Duration::ZERO),
+            // A server that throttles replies at once.
+            _ => error.code().map(|_| THROTTLED_PAUSE),
+        }
+    }
+
+    /// Returns how long the next attempt may take.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        self.policy.within.map(|bound| bound.saturating_sub(self.elapsed()))
+    }
+
+    /// Returns the time since the start of the first attempt, if the policy limits it.
+    fn elapsed(&self) -> Duration {
+        self.begun.map_or(Duration::ZERO, |begun| now().saturating_duration_since(begun))
+    }
+}
+
+/// Waits for the pause or for the end of the session.
+async fn wait(client: &Client, pause: Duration) {
+    if pause.is_zero() {
+        return;
+    }
+    let paused = async {
+        let mut lease_state = client.shared.lease_state();
+        let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
+        select(pin!(over), pin!(client.sleep(pause))).await;
+    };
+    // On the heap, because it is rare; this keeps the futures of callers small.
+    Box::pin(paused).await;
 }
 
 #[cfg(test)]
@@ -118,9 +283,10 @@ mod tests {
     fn pauses(policy: RetryPolicy, len: u32, draw: fn(u64) -> u64) -> Vec<u128> {
         let mut elapsed = Duration::ZERO;
         let pauses = (1..=len).map_while(|attempt| {
-            let pause = policy.pause(attempt, elapsed, draw)?;
-            elapsed += pause;
-            Some(pause.as_millis())
+            let pause = policy.pause(attempt, draw);
+            let is_allowed = policy.allows(attempt, elapsed, pause);
+            elapsed = elapsed.saturating_add(pause);
+            is_allowed.then_some(pause.as_millis())
         });
         pauses.collect()
     }
@@ -130,9 +296,11 @@ mod tests {
         let policy = RetryPolicy::exponential(10 * MS, 65 * MS);
         assert_eq!(pauses(policy, 6, |_| 0), [10, 20, 40, 65, 65, 65]);
         assert_eq!(pauses(policy, 6, |bound| bound - 1), [5, 10, 20, 32, 32, 32]);
-        assert!(policy.pause(u32::MAX, Duration::MAX, |_| 0).is_some());
         let absurd = RetryPolicy::exponential(Duration::MAX, Duration::MAX);
-        assert!(absurd.pause(u32::MAX, Duration::MAX, |bound| bound - 1).is_some());
+        for policy in [policy, absurd] {
+            let pause = policy.pause(u32::MAX, |bound| bound - 1);
+            assert!(policy.allows(u32::MAX, Duration::MAX, pause));
+        }
     }
 
     #[test]
@@ -158,7 +326,7 @@ mod tests {
             RetryPolicy::fixed(Duration::ZERO),
             RetryPolicy::exponential(Duration::ZERO, Duration::ZERO),
         ] {
-            assert_eq!(policy.pause(1, Duration::ZERO, |_| 0), Some(RETRY_PAUSE_MIN));
+            assert_eq!(policy.pause(1, |_| 0), RETRY_PAUSE_MIN);
         }
     }
 }

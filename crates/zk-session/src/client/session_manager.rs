@@ -242,13 +242,13 @@ impl SessionManager {
         let mut current = self.inner.current.subscribe();
         async move {
             // A closing session rejects every request.
-            let is_open = |client: &Client| client.shared().lock().end_begun().is_none();
+            let is_open = |client: &Client| client.shared.lock().end_begun().is_none();
             let is_final = |it: &Current| is_open(&it.client) || it.stopped.is_some();
             match current.wait_for(is_final).await.as_deref() {
                 Ok(Current { stopped: Some(error), .. }) => Err(stopped(error.clone())),
                 Ok(Current { client, .. }) => Ok(client.clone()),
                 // The last handle was dropped.
-                Err(_) => Err(stopped(over(SessionEnd::Closed))),
+                Err(_) => Err(stopped(SessionEnd::Closed.into())),
             }
         }
     }
@@ -269,7 +269,7 @@ impl SessionManager {
     /// The call starts to close the session, and dropping the future does not stop that.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.inner.abort();
-        self.inner.stop(over(SessionEnd::Closed));
+        self.inner.stop(SessionEnd::Closed.into());
         self.client().close()
     }
 }
@@ -305,10 +305,6 @@ fn stopped(error: Error) -> Error {
     Error::not_applied(ErrorKind::ManagerStopped(error))
 }
 
-fn over(end: SessionEnd) -> Error {
-    Error::not_applied(ErrorKind::SessionEnded(end))
-}
-
 /// Opens one session after the other. It upgrades the weak reference only briefly, so that dropping
 /// the last handle ends the manager.
 async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
@@ -321,7 +317,7 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
         let Some(inner) = manager.upgrade() else { return };
         inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
         if !cause.is_loss() {
-            return inner.stop(over(cause));
+            return inner.stop(cause.into());
         }
         drop(inner);
         let opened = opener.open(manager, &last).await;
@@ -353,7 +349,7 @@ struct StopOnDrop(Weak<Inner>);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if let Some(inner) = self.0.upgrade() {
-            inner.stop(over(SessionEnd::Closed));
+            inner.stop(SessionEnd::Closed.into());
         }
     }
 }
@@ -379,20 +375,17 @@ impl<C: Connector + Clone> Opener<C> {
     /// Retries until the policy ends.
     async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
         let policy: RetryPolicy = self.config.next_session();
-        let draw = |bound| last.shared().lock().random_below(bound);
-        let begun = now();
+        let mut attempts = policy.begin();
         // Pause if servers end every session at once, instead of opening sessions in a tight loop.
-        let is_short = begun - self.opened_at < NEXT_SESSION_PAUSE_MAX;
+        let is_short = now() - self.opened_at < NEXT_SESSION_PAUSE_MAX;
         self.short = if is_short { self.short + 1 } else { 0 };
         if is_short {
-            let pause = policy.without_end().pause(self.short, Duration::ZERO, draw);
-            tokio::time::sleep(pause.unwrap_or(NEXT_SESSION_PAUSE_MAX)).await;
+            let draw = |bound| last.shared.lock().random_below(bound);
+            tokio::time::sleep(policy.pause(self.short, draw)).await;
         }
-        let mut attempts = 0;
         let mut sasl_closes = 0;
         loop {
-            let left =
-                policy.bound().map_or(TIMEOUT_MAX, |bound| bound.saturating_sub(now() - begun));
+            let left = attempts.time_left().unwrap_or(TIMEOUT_MAX);
             let error = match self.attempt(last, left).await {
                 Ok(client) => {
                     self.opened_at = now();
@@ -400,7 +393,6 @@ impl<C: Connector + Clone> Opener<C> {
                 }
                 Err(error) => error,
             };
-            attempts += 1;
             let is_sasl_close = matches!(
                 error.kind(),
                 ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer))
@@ -410,9 +402,9 @@ impl<C: Connector + Clone> Opener<C> {
                 ErrorKind::SessionEnded(end) => !end.is_loss(),
                 _ => sasl_closes >= SASL_CLOSES_MAX,
             };
-            let pause = policy.pause(attempts, now() - begun, draw).filter(|_| !is_refused);
-            let Some(pause) = pause else { return Err(error) };
-            let Some(inner) = manager.upgrade() else { return Err(error) };
+            let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
+            let (Some(pause), Some(inner)) = (pause, manager.upgrade()) else { return Err(error) };
+            let attempts = attempts.failed;
             inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
             drop(inner);
             tokio::time::sleep(pause).await;
@@ -420,7 +412,7 @@ impl<C: Connector + Clone> Opener<C> {
     }
 
     async fn attempt(&mut self, last: &Client, left: Duration) -> Result<Client, Error> {
-        let servers = last.shared().lock().servers();
+        let servers = last.shared.lock().servers();
         let config = self.config.for_next(self.opened, servers, left);
         self.opened = self.opened.wrapping_add(1);
         config.connect_on(self.thread.clone(), self.connector.clone()).await

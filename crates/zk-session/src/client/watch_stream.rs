@@ -167,7 +167,7 @@ impl Client {
         let decode = |result| decode_read::<AddWatchReply>(result).map(drop);
         let ask = self.ask(operation, path, Finish::Plain(decode));
         let (sender, receiver) = stream_queue();
-        let (shared, chroot_len) = (self.shared().clone(), ask.chroot_len);
+        let (shared, chroot_len) = (self.shared.clone(), ask.chroot_len);
         let full = self.full(path).into_owned();
         let stream = WatchStream { receiver, shared, path: full, chroot_len };
         let full = self.checked(path);

@@ -220,9 +220,7 @@ impl<C: Connector> Future for Driver<C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.register(cx.waker());
-        if self.shared.runtime().is_none() {
-            self.shared.set_runtime(Handle::current());
-        }
+        self.shared.runtime.get_or_init(Handle::current);
         for _ in 0..WORK_PER_POLL {
             match self.round(cx) {
                 Poll::Ready(Round::Again) => {}

@@ -74,22 +74,12 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
 /// ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) without extensions. A TLS server answers with its own
 /// hello, or rejects it with an alert. ZooKeeper without TLS reads it as a frame of 352 MB and
 /// closes.
-const CLIENT_HELLO: [u8; 52] = {
-    let mut hello = [0; 52];
+#[rustfmt::skip]
+const CLIENT_HELLO: [u8; 52] = [
     // A record: a handshake message of 47 bytes, of which 43 follow its header.
-    let header = [0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
-    let mut at = 0;
-    while at < header.len() {
-        hello[at] = header[at];
-        at += 1;
-    }
-    // 32 bytes that should be random, which does not matter here; no session id. Two cipher suites,
-    // of TLS 1.2 and 1.3; no compression.
-    let rest = [0, 4, 0xc0, 0x2f, 0x13, 0x01, 1, 0];
-    let mut at = 0;
-    while at < rest.len() {
-        hello[44 + at] = rest[at];
-        at += 1;
-    }
-    hello
-};
+    0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3,
+    // 32 bytes that should be random, which does not matter here; no session id.
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    // Two cipher suites, of TLS 1.2 and 1.3; no compression.
+    0, 4, 0xc0, 0x2f, 0x13, 0x01, 1, 0,
+];

@@ -67,11 +67,11 @@ impl<T: std::fmt::Debug> Handle for OneShot<T> {
 /// The session behind its lock, and the channels that it reports to.
 pub(crate) struct Shared {
     /// Distinguishes the sessions of a process, including attempts that never became a session.
-    number: u64,
+    pub(crate) number: u64,
     /// The chroot of the connect string.
-    chroot: Arc<str>,
+    pub(crate) chroot: Arc<str>,
     /// The client's name for people.
-    name: Option<Arc<str>>,
+    pub(crate) name: Option<Arc<str>>,
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
     batches: AtomicUsize,
@@ -80,10 +80,10 @@ pub(crate) struct Shared {
     /// Why no server opens a session.
     refused: watch::Sender<Option<DisconnectReason>>,
     local_address: Mutex<Option<IpAddr>>,
-    /// The runtime of the driver, once the driver has run.
-    runtime: OnceLock<runtime::Handle>,
+    /// The first runtime of the driver, once the driver has run.
+    pub(crate) runtime: OnceLock<runtime::Handle>,
     /// Whether events of watches have a zxid, once a caller has asked.
-    event_zxids: OnceCell<bool>,
+    pub(crate) event_zxids: OnceCell<bool>,
 }
 
 impl Shared {
@@ -104,22 +104,6 @@ impl Shared {
             runtime: OnceLock::new(),
             event_zxids: OnceCell::new(),
         })
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(crate) fn event_zxids(&self) -> &OnceCell<bool> {
-        &self.event_zxids
-    }
-
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    pub(crate) fn chroot(&self) -> &Arc<str> {
-        &self.chroot
     }
 
     /// Locks the session; held only briefly, never across an await. A panic under the lock would be
@@ -191,15 +175,6 @@ impl Shared {
         told.unwrap_or(DisconnectReason::IdleTimeout) // the sender is in `self`
     }
 
-    /// Sets the runtime on which the driver runs.
-    pub(super) fn set_runtime(&self, runtime: runtime::Handle) {
-        let _ = self.runtime.set(runtime); // the driver stays on its first runtime
-    }
-
-    pub(crate) fn runtime(&self) -> Option<&runtime::Handle> {
-        self.runtime.get()
-    }
-
     /// Waits until `deadline` on the caller's runtime, or on the driver's runtime if the caller has
     /// none. If the driver's runtime shuts down, it waits for the end of the session instead.
     ///
@@ -210,7 +185,7 @@ impl Shared {
         deadline: tokio::time::Instant,
     ) -> impl Future<Output = ()> + Send + use<> {
         let is_outside = runtime::Handle::try_current().is_err();
-        let Some(driver) = self.runtime().filter(|_| is_outside) else {
+        let Some(driver) = self.runtime.get().filter(|_| is_outside) else {
             return Either::Left(tokio::time::sleep_until(deadline));
         };
         // A timer that is polled while its runtime shuts down panics. A task is dropped instead.

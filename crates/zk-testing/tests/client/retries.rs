@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zk_session::limits::TIMED_OUT_MAX;
 use zk_session::{
     Client, CreateMode, Created, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, Retry,
     RetryPolicy,
@@ -160,6 +161,30 @@ async fn retry_policy_limits_attempts_and_time() {
     assert!((5..=6).contains(&count) && took < 55 * MS, "{count} in {took:?}");
     let (count, took) = times(RetryPolicy::exponential(10 * MS, 40 * MS).attempts(5)).await;
     assert!(count == 5 && took >= 55 * MS && took < 115 * MS, "{count} in {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn policy_until_session_end_pauses_as_the_cause_requires() {
+    let server = TestServer::in_memory();
+    let (client, _) = retrying(&server).await;
+    let policy = RetryPolicy::until_session_end();
+    let took = async |client: &Client| {
+        let began = now();
+        (client.retry(policy).exists("/n").await, began.elapsed())
+    };
+    drop(server.on(Op::Exists).apply_then_drop_reply());
+    let (found, lost) = took(&client).await;
+    assert!(found.is_ok() && lost < 2 * MS, "{lost:?}: only the reconnect");
+    drop(server.on(Op::Exists).times(2).answer(ErrorCode::THROTTLED_OP));
+    let (found, throttled) = took(&client).await;
+    assert!(found.is_ok() && throttled >= 200 * MS && throttled < 210 * MS, "{throttled:?}");
+
+    let slow = server.on(Op::Exists).always().delay(20 * MS);
+    let (found, timed_out) = took(&client.with_timeout(5 * MS)).await;
+    assert_eq!(*found.unwrap_err().kind(), ErrorKind::TimedOut);
+    let timeouts = usize::try_from(TIMED_OUT_MAX).unwrap() + 1;
+    assert_eq!(usize::try_from(slow.count()).unwrap(), timeouts);
+    assert!(timed_out < Duration::from_secs(20), "{timed_out:?}, of a session timeout of 10 s");
 }
 
 /// The time limit also ends an attempt in progress: a silent server does not extend it.

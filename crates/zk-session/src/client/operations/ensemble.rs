@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use proto::{DataReply, GetData, Reconfig, Stat};
-use zk_session_core::{Failure, Reply, WatchKind};
+use zk_session_core::{Failure, Reply};
 
 use crate::client::Client;
-use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
+use crate::client::pending::{Ask, Finish, Pending, decode_read};
 
 /// Configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,16 +114,6 @@ impl Client {
         self.request(ask("getConfig"), Ok(request))
     }
 
-    /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
-    /// when the configuration changes. The path of the event is `/zookeeper/config`.
-    ///
-    /// # Errors
-    /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
-    pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
-        let request = GetData { path: CONFIG_PATH.into(), watch: true };
-        self.watched(ask("getConfig"), Ok(request), WatchKind::Data)
-    }
-
     /// Changes members of the ensemble, and returns the new configuration.
     ///
     /// `joining` has the servers to add or to change, each as
@@ -149,23 +139,6 @@ impl Client {
         let (joining, leaving) = (list(joining), list(&leaving));
         let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
         let request = Reconfig { joining, leaving, new_members: None, from_config };
-        self.request(ask("reconfig"), Ok(request))
-    }
-
-    /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
-    ///
-    /// # Errors
-    /// Returns the errors of [`reconfig`](Self::reconfig).
-    pub fn reconfig_members(
-        &self,
-        members: &[&str],
-        from_version: Option<i64>,
-    ) -> Pending<EnsembleConfig> {
-        let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
-        // An empty list is sent, for the server to reject: without a list, the request would change
-        // nothing.
-        let new_members = Some(members.join(",").into());
-        let request = Reconfig { joining: None, leaving: None, new_members, from_config };
         self.request(ask("reconfig"), Ok(request))
     }
 }

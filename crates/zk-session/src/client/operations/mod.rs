@@ -118,7 +118,14 @@ impl Client {
         request: impl FnOnce(Cow<'a, str>) -> R,
     ) -> PendingWatch<T> {
         let ask = self.ask(operation, path, Finish::Plain(decode));
-        self.watched(ask, self.checked(path).map(request), kind)
+        let (fire, receiver) = OneShot::channel();
+        let full = self.full(path).into_owned();
+        let watch = Watch::new(receiver, self.shared.clone(), full, ask.chroot_len);
+        let request = self.checked(path).map(request);
+        let pending = self.submit(ask, |session, to| {
+            session.submit(now(), &request?, to, Some((kind, fire))).map(Some)
+        });
+        PendingWatch::new(pending, watch)
     }
 
     /// Sends a request, or refuses it if its path is invalid.
@@ -128,21 +135,6 @@ impl Client {
         request: Result<R, Failure>,
     ) -> Pending<T> {
         self.submit(ask, |session, to| session.submit(now(), &request?, to, None).map(Some))
-    }
-
-    fn watched<T, R: Request>(
-        &self,
-        ask: Ask<T>,
-        request: Result<R, Failure>,
-        kind: WatchKind,
-    ) -> PendingWatch<T> {
-        let (fire, receiver) = OneShot::channel();
-        let path = request.as_ref().ok().and_then(Request::path).unwrap_or_default().to_owned();
-        let watch = Watch::new(receiver, self.shared().clone(), path, ask.chroot_len);
-        let pending = self.submit(ask, |session, to| {
-            session.submit(now(), &request?, to, Some((kind, fire))).map(Some)
-        });
-        PendingWatch::new(pending, watch)
     }
 
     pub(super) fn submit<T>(
@@ -155,12 +147,12 @@ impl Client {
     ) -> Pending<T> {
         let (to, receiver) = OneShot::channel();
         let deadline = self.within.map(|timeout| now() + timeout);
-        let submitted = submit(&mut self.shared().lock(), ReplyTo { to, deadline });
-        self.shared().wake();
+        let submitted = submit(&mut self.shared.lock(), ReplyTo { to, deadline });
+        self.shared.wake();
         let state = match submitted {
             Ok(id) => State::Sent(receiver, id),
             Err(failure) => State::Refused(failure),
         };
-        Pending::new(ask, self.shared(), state)
+        Pending::new(ask, &self.shared, state)
     }
 }

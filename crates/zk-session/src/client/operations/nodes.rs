@@ -200,7 +200,7 @@ impl Client {
         for (path, kind) in checked.iter().flatten() {
             let (fire, receiver) = OneShot::channel();
             asked.push((&**path, *kind, fire));
-            let (shared, chroot_len) = (self.shared().clone(), self.chroot.len());
+            let (shared, chroot_len) = (self.shared.clone(), self.chroot.len());
             watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
         }
         let first = nodes.first().map_or("/", |(path, _)| path);

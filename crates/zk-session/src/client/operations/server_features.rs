@@ -19,7 +19,7 @@ impl Client {
     /// # Cancel safety
     /// The next call repeats a request without a reply.
     pub async fn events_have_zxids(&self) -> bool {
-        let cell = self.shared().event_zxids();
+        let cell = &self.shared.event_zxids;
         match cell.get() {
             Some(known) => *known,
             // On the heap: it happens once in a session.
