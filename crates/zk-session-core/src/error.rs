@@ -287,6 +287,7 @@ impl Error {
                     | SaslFailure::MechanismRefused
                     | SaslFailure::Refused(_)
                     | SaslFailure::ClosedByServer => ErrorOrigin::Server,
+                    SaslFailure::ClosedBeforeProof => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) if !cause.is_lasting() => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
                     _ => ErrorOrigin::Peer,
@@ -370,6 +371,23 @@ const CLOSED: ErrorKind = ErrorKind::SessionEnded(SessionEnd::Closed);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_cause(f)?;
+        match (self.origin(), self.outcome()) {
+            (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
+                f.write_str(" (an earlier attempt may have been applied)")
+            }
+            (ErrorOrigin::Server | ErrorOrigin::Caller, _) => Ok(()),
+            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
+            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
+            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
+            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
+        }
+    }
+}
+
+impl Error {
+    /// Writes the operation and the cause, without the outcome.
+    fn write_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.inner.context, self.kind()) {
             // The path error contains the path.
             (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
@@ -428,7 +446,10 @@ impl fmt::Display for Error {
             ErrorKind::ManagerStopped(why) if *why.kind() == CLOSED => {
                 f.write_str("the session manager is closed")?;
             }
-            ErrorKind::ManagerStopped(why) => write!(f, "no next session: {why}")?,
+            ErrorKind::ManagerStopped(why) => {
+                f.write_str("no next session: ")?;
+                why.write_cause(f)?;
+            }
             ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
@@ -437,16 +458,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::UnfitReply => f.write_str("the server's answer does not fit the request")?,
         }
-        match (self.origin(), self.outcome()) {
-            (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
-                f.write_str(" (an earlier attempt may have been applied)")
-            }
-            (ErrorOrigin::Server | ErrorOrigin::Caller, _) => Ok(()),
-            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
-            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
-            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
-            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
-        }
+        Ok(())
     }
 }
 
@@ -524,6 +536,14 @@ mod tests {
         assert_eq!(source.to_string(), garbled.to_string());
         let lost = Error::not_applied(ErrorKind::TimedOut);
         assert!(std::error::Error::source(&lost).is_none());
+    }
+
+    #[test]
+    fn stopped_manager_tells_the_outcome_once() {
+        let why = Error::from(SessionEnd::AuthFailed).on("connect to", "h:1");
+        let text = "no next session: connect to h:1: the server rejected the credentials \
+                    (the request was not applied)";
+        assert_eq!(Error::not_applied(ErrorKind::ManagerStopped(why)).to_string(), text);
     }
 
     #[test]
