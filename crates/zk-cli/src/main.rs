@@ -129,7 +129,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let tls = tls.map(security::connector).transpose()?;
     let sessions = Sessions::new(config, tls, &args.connect);
     let log = args.verbose.then(|| VerboseLog::new(output));
-    let sessions = sessions.retry_for(args.retry).verbose(log.clone());
+    let sessions = sessions.retry_for(args.retry).presenting(&presented).verbose(log.clone());
     let ended = match args.command {
         Command::Lock(lock) => lock::run(sessions, lock.into(), output).await,
         Command::Elect(elect) => lock::run(sessions, elect.into(), output).await,

@@ -28,6 +28,9 @@ when somebody deletes it. The command runs on meanwhile. Missing parents are cre
 If another process has a node at the path, zk register waits until that node is gone, and does not change
 it. A process that is killed leaves its node until its session expires.
 
+If the servers reject the credentials meanwhile, the node goes with its session: zk register says so, and
+its exit status is 1 even if the command succeeds.
+
 The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit
 status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects
 the creation.
@@ -72,13 +75,17 @@ pub(crate) async fn run(
     let builder = PersistentNode::builder(&manager, &register.path);
     let builder = builder.data(register.data.or_empty()?.to_vec()).acl(register.acl.entries());
     let node = builder.start()?;
-    let ended = keep(&node, &register, deadline, &mut signals, output).await;
+    let presented = sessions.presented();
+    let ended = keep(&node, &register, deadline, &mut signals, presented, output).await;
     let session_timeout = manager.client().session_timeout();
     tokio::select! {
         // The server deletes the node after this time anyway.
         closed = timeout(session_timeout, node.close()) => {
-            if let Ok(Err(error)) = closed {
-                output.note(&error.to_string());
+            match closed {
+                // It is reported already.
+                Ok(Err(error)) if matches!(error.state(), NodeState::Stopped { .. }) => {}
+                Ok(Err(error)) => output.note(&error.to_string()),
+                _ => {}
             }
         }
         _ = signals.next() => {}
@@ -93,6 +100,7 @@ async fn keep(
     register: &Register,
     deadline: Option<Instant>,
     signals: &mut Signals,
+    presented: &str,
     output: Output,
 ) -> Result<u8, Failure> {
     let mut states = node.state();
@@ -102,14 +110,25 @@ async fn keep(
     }
     let environment = [("ZK_NODE", register.path.as_str())];
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
+    let mut stopped = None;
     loop {
         tokio::select! {
             // A terminal sends Ctrl-C to both. A signal that is read later would end the wait for the
             // deletion, so signals come first.
             biased;
             signal = signals.next() => child.signal(signal),
-            code = child.wait() => return code,
-            Ok(()) = states.changed() => tell_trouble(&register.path, &states.borrow_and_update(), output),
+            code = child.wait() => return match (code, stopped) {
+                (Ok(0), Some(failure)) => Err(failure),
+                (code, _) => code,
+            },
+            Ok(()) = states.changed() => match &*states.borrow_and_update() {
+                NodeState::Stopped { error } => {
+                    let failure = || Failure::not_kept(&register.path, error);
+                    output.note(&failure().with_presented(presented, "").to_string());
+                    stopped = Some(failure());
+                }
+                state => tell_trouble(&register.path, state, output),
+            },
         }
     }
 }
@@ -125,9 +144,9 @@ async fn created(
         let state = states.borrow_and_update().clone();
         match &state {
             NodeState::Present { .. } => return Ok(()),
-            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => {
-                return Err(error.clone().into());
-            }
+            NodeState::Refused { error }
+            | NodeState::Stopped { error }
+            | NodeState::Closed { error: Some(error) } => return Err(error.clone().into()),
             _ => tell_trouble(path, &state, output),
         }
         let is_late = match deadline {

@@ -67,6 +67,8 @@ pub(crate) struct Sessions {
     refused_timeout: Duration,
     /// Whether another session is awaited without a limit after the first one.
     keeps_trying: bool,
+    /// Words for what the servers are shown, for messages about a rejection.
+    presented: String,
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
     /// The session that was printed last.
@@ -94,6 +96,7 @@ impl Sessions {
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
+            presented: String::new(),
             log: None,
             told: None,
         }
@@ -103,6 +106,16 @@ impl Sessions {
     pub(crate) fn verbose(mut self, log: Option<VerboseLog>) -> Self {
         self.log = log;
         self
+    }
+
+    /// Sets the words for what the servers are shown.
+    pub(crate) fn presenting(mut self, presented: &str) -> Self {
+        self.presented = presented.to_owned();
+        self
+    }
+
+    pub(crate) fn presented(&self) -> &str {
+        &self.presented
     }
 
     pub(crate) fn log(&self) -> Option<&VerboseLog> {
@@ -156,6 +169,9 @@ impl Sessions {
                     Some(tls) => SessionManager::connect_with(config, tls).await?,
                     None => SessionManager::connect(config).await?,
                 };
+                if let Some(log) = &self.log {
+                    verbose::tell_changes(log, manager.changes());
+                }
                 self.manager.insert(manager).client()
             }
         };

@@ -38,7 +38,13 @@ pub enum NodeState {
         /// Stat of that node. Its `ephemeral_owner` is 0 if it is not ephemeral.
         stat: Stat,
     },
-    /// The handle was closed or dropped, or its session manager stopped. It is the last state.
+    /// The session manager opens no further session, for example because the server rejects the
+    /// credentials. An ephemeral node goes with its session. It is the last state.
+    Stopped {
+        /// The error of the session manager.
+        error: Error,
+    },
+    /// The handle was closed or dropped, or its runtime has ended. It is the last state.
     Closed {
         /// `None` if the node is deleted, or did not exist. Otherwise the reason why nothing
         /// confirms that: the server removes an ephemeral node with its session.
@@ -62,10 +68,10 @@ impl NodeState {
         self.stat().is_some()
     }
 
-    /// Returns true for the last state.
+    /// Returns true for a last state: [`Closed`](Self::Closed) and [`Stopped`](Self::Stopped).
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed { .. })
+        matches!(self, Self::Closed { .. } | Self::Stopped { .. })
     }
 }
 
@@ -88,6 +94,7 @@ impl fmt::Display for NodeState {
             Self::Conflict { .. } => {
                 f.write_str("a node of another kind has the path; delete it, or use another path")
             }
+            Self::Stopped { error } => write!(f, "the node is not kept any longer: {error}"),
             Self::Closed { error: None } => f.write_str("closed, and the node is deleted"),
             Self::Closed { error: Some(error) } => {
                 write!(f, "closed, and the deletion of the node is not confirmed: {error}")
@@ -151,7 +158,9 @@ impl fmt::Debug for PersistentNodeError {
 impl std::error::Error for PersistentNodeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.state {
-            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => Some(error),
+            NodeState::Refused { error }
+            | NodeState::Stopped { error }
+            | NodeState::Closed { error: Some(error) } => Some(error),
             _ => None,
         }
     }
