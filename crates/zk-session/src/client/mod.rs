@@ -12,6 +12,7 @@ mod pending;
 mod retry;
 mod retry_policy;
 mod session_manager;
+mod session_totals;
 mod watch_stream;
 
 use std::fmt;
@@ -32,6 +33,7 @@ pub use self::pending::{Pending, PendingWatch, Watch};
 pub use self::retry::Retry;
 pub use self::retry_policy::{Attempts, Repeat, RetryPolicy};
 pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
+pub use self::session_totals::SessionTotals;
 pub use self::watch_stream::{PendingStream, WatchStream};
 
 use tokio::task::AbortHandle;
