@@ -48,6 +48,11 @@ impl Failure {
         Self::new(OTHER, message)
     }
 
+    /// Returns the failure for an access control list that denies what the command needs.
+    pub(crate) fn denied(message: String) -> Self {
+        Self { is_denied: true, ..Self::other(message) }
+    }
+
     /// Returns the failure for a lost lock. Without a connection, `cause` says why there is none.
     pub(crate) fn lost(path: &str, reason: LossReason, cause: Option<DisconnectReason>) -> Self {
         let cause = cause.map(|cause| for_users(&format!(" (not connected: {cause})")));
@@ -242,6 +247,7 @@ pub(crate) fn for_users(message: &str) -> String {
     message
         .replace("; open a new client", "")
         .replace("use a connector of the crate zk-tls", "use --cacert FILE")
+        .replace("may have no majority", "may have no majority; see zk doctor")
         .replace("or allow foreign nodes", "or --allow-foreign-nodes")
 }
 

@@ -186,6 +186,7 @@ async fn operate(
     output: Output,
 ) -> Result<(), Failure> {
     let retry = &Sessions::retry(client);
+    let presented = &sessions.presented().to_owned();
     match command {
         Command::Participants { path, semaphore, table } => {
             let listed = sessions.attend(participants::list(client, path, *semaphore));
@@ -212,11 +213,15 @@ async fn operate(
         }
         Command::Exists { path } => nodes::exists(retry, path, output).await,
         Command::Ls { path, recursive: false } => nodes::ls(retry, path, output).await,
-        Command::Ls { path, recursive: true } => subtree::ls(client, retry, path, output).await,
-        Command::Tree(tree) => tree::run(client, retry, tree, output).await,
-        Command::Find(find) => find::find(client, retry, find, output).await,
-        Command::Ephemerals(wanted) => find::ephemerals(client, retry, wanted, output).await,
-        Command::Count { path } => subtree::count(client, retry, path, output).await,
+        Command::Ls { path, recursive: true } => {
+            subtree::ls(client, retry, path, presented, output).await
+        }
+        Command::Tree(tree) => tree::run(client, retry, tree, presented, output).await,
+        Command::Find(find) => find::find(client, retry, find, presented, output).await,
+        Command::Ephemerals(wanted) => {
+            find::ephemerals(client, retry, wanted, presented, output).await
+        }
+        Command::Count { path } => subtree::count(client, retry, path, presented, output).await,
         Command::Counter(counter) => counter::run(client, counter, output).await,
         Command::Barrier(args) => barrier::run(sessions, client, args, output).await,
         Command::Discover(args) => discover::list(client, retry, args, output).await,

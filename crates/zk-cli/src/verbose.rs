@@ -16,8 +16,8 @@ use crate::verbose_log::VerboseLog;
 pub(crate) fn tell_session(log: &VerboseLog, client: &Client) {
     let stats = client.stats();
     let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
-    let timeout = client.session_timeout();
-    log.print(format!("session {:#x}{server}, session timeout {timeout:?}", stats.session_id));
+    let granted = client.session_timeout();
+    log.print(format!("session {:#x}{server}, session timeout {granted:?}", stats.session_id));
     // A strong handle would keep the session open.
     let (log, client, mut events) = (log.clone(), client.weak(), client.events());
     tokio::spawn(async move {

@@ -65,6 +65,8 @@ pub enum SessionEnd {
         paused: Option<Duration>,
     },
     /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`.
+    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes after the client's SASL proof count
+    /// as a rejection.
     AuthFailed,
     /// The server requires authentication, and this session has presented none that counts there.
     /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
@@ -415,6 +417,10 @@ impl Error {
                 "no session: the server closed the connection before it gave one; \
                  is this its client port, without TLS?",
             )?,
+            ErrorKind::NoSession(DisconnectReason::IdleTimeout) => f.write_str(
+                "no session: no server answered in time; is this the client port of a ZooKeeper \
+                 that serves?",
+            )?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
             ErrorKind::TimedOut => f.write_str("no answer within the timeout")?,
             ErrorKind::NotReadOnly => {
@@ -544,6 +550,12 @@ mod tests {
         let text = "no next session: connect to h:1: the server rejected the credentials \
                     (the request was not applied)";
         assert_eq!(Error::not_applied(ErrorKind::ManagerStopped(why)).to_string(), text);
+    }
+
+    #[test]
+    fn silent_server_may_be_another_service() {
+        let error = Error::not_applied(ErrorKind::NoSession(DisconnectReason::IdleTimeout));
+        assert!(error.to_string().contains("is this the client port"), "{error}");
     }
 
     #[test]
