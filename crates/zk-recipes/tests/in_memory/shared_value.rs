@@ -1,7 +1,7 @@
 //! Shared values and counts that several clients change.
 
 use bytes::Bytes;
-use zk_recipes::session::{CreateMode, RetryOn};
+use zk_recipes::session::{Acl, CreateMode, Perms, RetryOn};
 use zk_recipes::{LockError, SharedCount, SharedValue};
 use zk_testing::TestServer;
 use zk_testing::server::NodeKind;
@@ -22,6 +22,20 @@ async fn node_is_created_with_the_first_seed_and_container_parents() {
         assert_eq!(kind("/a/b/value"), NodeKind::Persistent);
         assert_eq!(kind("/a/b"), NodeKind::Container);
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn value_and_its_parents_have_the_given_acl() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let list = vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE)];
+    let value = SharedValue::new(&client, "/a/value", "seed").unwrap().with_acl(list.clone());
+    value.get().await.unwrap();
+    let count = SharedCount::new(&client, "/b/count", 7).unwrap().with_acl(list.clone());
+    assert_eq!(count.get().await.unwrap().count(), 7);
+    for path in ["/a", "/a/value", "/b", "/b/count"] {
+        assert_eq!(client.get_acl(path).await.unwrap().acl, list, "{path}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -217,8 +217,9 @@ impl Config {
     /// * A wrong user or password ends the session, as
     ///   [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     /// * Any other [failure](crate::SaslFailure) ends the connection. A first
-    ///   [`connect`](Self::connect) fails with it after one attempt at each server; a session that
-    ///   was open before keeps trying.
+    ///   [`connect`](Self::connect) fails with it after one attempt at each server, except for a
+    ///   close before the proof. A session that was open before keeps trying, up to
+    ///   [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes after its proof.
     pub fn sasl(mut self, sasl: impl Sasl) -> Self {
         self.sasl = Some(Arc::new(sasl));
         self
@@ -249,8 +250,9 @@ impl Config {
     /// Opens a session over TCP and waits until it is open.
     ///
     /// # Errors
-    /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
-    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
+    /// * [`ErrorKind::NoSession`], if no server opens a session in time. It has the cause of the
+    ///   server that tells most: for example, a rejected certificate and not a server that is down.
+    ///   If no server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
     ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
     /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
     ///   the session to [resume](Self::resume) is over.
@@ -364,9 +366,8 @@ impl Config {
             }
             Ok(Err(kind)) => kind,
             Err(_) => {
-                let cause =
-                    client.shared.lock().last_disconnect().unwrap_or(DisconnectReason::IdleTimeout);
-                ErrorKind::NoSession(cause)
+                let cause = client.shared.lock().connect_failure();
+                ErrorKind::NoSession(cause.unwrap_or(DisconnectReason::IdleTimeout))
             }
         };
         drop(attempt);
