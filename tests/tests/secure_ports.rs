@@ -145,7 +145,8 @@ async fn server_certificates_are_checked() {
     let unknown = failure(connect(&to, trusting("other-ca.pem")).await);
     assert_eq!(unknown, TlsFailure::UnknownIssuer);
     let by_address = Tls::builder().ca_file(certificate("ca.pem"));
-    assert_eq!(failure(connect(&to, by_address).await), TlsFailure::WrongName);
+    let misnamed = failure(connect(&to, by_address).await);
+    assert!(matches!(misnamed, TlsFailure::WrongName { .. }), "{misnamed:?}");
     let Some(server) = zookeeper_with(&serving("expired.pem", "none")) else { return };
     let expired = failure(connect(&tls_port(&server), trusting("ca.pem")).await);
     assert!(matches!(expired, TlsFailure::Expired(_)), "{expired}");

@@ -13,7 +13,8 @@ use crate::subtree::{self, READS_AT_ONCE, sorted_paths_without};
 /// The access control list of nodes that a command creates.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct NewNodeAcl {
-    /// Permissions of one user on the nodes that the command creates; may be repeated.
+    /// Permissions of one user on the nodes that the command creates, and on their missing parents;
+    /// may be repeated.
     ///
     /// The letters of PERMS: c create children, d delete children, r read, w write, a set the
     /// list. Examples: auth::cdrwa (the identities of this command), world:anyone:r,

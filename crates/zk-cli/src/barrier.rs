@@ -7,6 +7,7 @@ use clap::Args as ClapArgs;
 use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{Client, ErrorCode};
 
+use crate::acl::NewNodeAcl;
 use crate::args::seconds;
 use crate::failure::Failure;
 use crate::nodes::done;
@@ -38,6 +39,9 @@ pub(crate) struct BarrierArgs {
     /// Wait for at most so long; 0 for no wait. The exit status is 75 if the barrier is still set.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
 }
 
 /// Sets or removes the barrier, or waits until it is not set.
@@ -47,7 +51,7 @@ pub(crate) async fn run(
     args: &BarrierArgs,
     output: Output,
 ) -> Result<(), Failure> {
-    let barrier = Barrier::new(client, &args.path)?;
+    let barrier = Barrier::new(client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
             barrier.set().await?;

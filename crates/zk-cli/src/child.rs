@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use tokio::process::{ChildStdin, Command};
 
 use crate::failure::Failure;
+use crate::security::SECRET_VARIABLES;
 
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -37,7 +38,8 @@ enum Reach {
 }
 
 impl Child {
-    /// Starts `command` with these variables in its environment.
+    /// Starts `command` with these variables in its environment, and without the secrets of this
+    /// command: programs print or send their environment when they fail.
     pub(crate) fn spawn<const N: usize>(
         command: &[OsString],
         environment: [(&str, &str); N],
@@ -48,6 +50,9 @@ impl Child {
         };
         let mut command = Command::new(program);
         command.args(arguments).envs(environment).stdin(stdin).kill_on_drop(true);
+        for secret in SECRET_VARIABLES {
+            command.env_remove(secret);
+        }
         let reach = match io::stdin().is_terminal() {
             true => Reach::Process,
             false => {

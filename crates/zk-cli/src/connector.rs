@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use zk_recipes::session::{Connector, Host, Tcp};
+use zk_recipes::session::{Connector, Host, Tcp, TlsFailure};
 use zk_tls::{Tls, TlsBuilder};
 
 use crate::failure::Failure;
@@ -24,7 +24,13 @@ impl ServerConnector {
     /// Returns the connector of this configuration; without one, connections are in the clear.
     pub(crate) fn new(tls: Option<TlsBuilder>) -> Result<Self, Failure> {
         let Some(tls) = tls else { return Ok(Self::Tcp(Tcp)) };
-        tls.build().map(Self::Tls).map_err(|error| Failure::other(error.to_string()))
+        tls.build().map(Self::Tls).map_err(|error| {
+            let failure = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>());
+            match failure {
+                Some(TlsFailure::NoServerName(_)) => Failure::usage(error.to_string()),
+                _ => Failure::other(error.to_string()),
+            }
+        })
     }
 }
 

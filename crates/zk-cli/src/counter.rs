@@ -5,6 +5,7 @@ use serde_json::json;
 use zk_coordination::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, Number};
 use zk_recipes::session::{Client, ErrorCode, Retry};
 
+use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
 
@@ -44,6 +45,9 @@ pub(crate) struct Counter {
     /// The number has 4 bytes, as in Curator's DistributedAtomicInteger.
     #[arg(long)]
     integer: bool,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
 }
 
 /// Reads or changes the number, and prints it.
@@ -57,8 +61,8 @@ pub(crate) async fn run(
         refuse_other_data(retry, counter).await?;
     }
     let number = match counter.integer {
-        true => change(&AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
-        false => change(&AtomicLong::new(client, &counter.path)?, counter).await?,
+        true => change(AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
+        false => change(AtomicLong::new(client, &counter.path)?, counter).await?,
     };
     output.print([number.to_string()], || json!({ "number": number }))
 }
@@ -78,10 +82,11 @@ async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failu
     Err(Failure::other(format!("{path}: {why}; --force replaces them")))
 }
 
-async fn change<N>(number: &AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>
+async fn change<N>(number: AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>
 where
     N: Number + TryFrom<i64>,
 {
+    let number = number.with_acl(counter.acl.entries());
     let fit = |wide: i64| {
         let out_of_range = |_| Failure::usage(format!("{wide}: the number has 4 bytes"));
         N::try_from(wide).map_err(out_of_range)

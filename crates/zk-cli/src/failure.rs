@@ -4,7 +4,9 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd};
+use zk_recipes::session::{
+    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd,
+};
 use zk_recipes::{LockError, LossReason};
 
 use crate::acquired_lock::{LockSpec, Refused};
@@ -47,8 +49,16 @@ impl Failure {
         Self::new(OTHER, message)
     }
 
-    pub(crate) fn lost(path: &str, reason: LossReason) -> Self {
-        Self::new(LOST, format!("{path}: the lock was lost: {reason}"))
+    /// Returns the failure for an access control list that denies what the command needs.
+    pub(crate) fn denied(message: String) -> Self {
+        Self { is_denied: true, ..Self::other(message) }
+    }
+
+    /// Returns the failure for a lost lock. Without a connection, `cause` says why there is none.
+    pub(crate) fn lost(path: &str, reason: LossReason, cause: Option<DisconnectReason>) -> Self {
+        let cause = cause.map(|cause| for_users(&format!(" (not connected: {cause})")));
+        let cause = cause.unwrap_or_default();
+        Self::new(LOST, format!("{path}: the lock was lost: {reason}{cause}"))
     }
 
     pub(crate) fn is_loss(&self) -> bool {
@@ -67,6 +77,14 @@ impl Failure {
     /// Returns the failure of a wait. `holders` are words for those who hold the lock.
     pub(crate) fn not_in_time(wanted: &LockSpec, holders: &str) -> Self {
         Self::new(NOT_IN_TIME, format!("{}{holders}", wanted.not_in_time()))
+    }
+
+    /// Returns the failure for a node that is not kept any longer, because there is no next session.
+    pub(crate) fn not_kept(path: &str, why: &Error) -> Self {
+        let mut failure = Self::from(why.clone());
+        failure.message = format!("{path}: the node is not kept any longer: {}", failure.message);
+        failure.starts_over = false;
+        failure
     }
 
     pub(crate) fn not_registered(message: &str) -> Self {
@@ -247,6 +265,7 @@ pub(crate) fn for_users(message: &str) -> String {
     message
         .replace("; open a new client", "")
         .replace("use a connector of the crate zk-tls", "use --cacert FILE")
+        .replace("may have no majority", "may have no majority; see zk doctor")
         .replace("or allow foreign nodes", "or --allow-foreign-nodes")
         .replace("; wait for SessionEvent::Connected", ", for it has lost the majority")
 }
@@ -307,7 +326,7 @@ const LINE_MAX: usize = 2000;
 
 #[cfg(test)]
 mod tests {
-    use zk_recipes::session::{DisconnectReason, PeerProtocol, TlsFailure};
+    use zk_recipes::session::{PeerProtocol, TlsFailure};
 
     use super::*;
 

@@ -111,13 +111,14 @@ async fn release(
         // command had ended, and the node is deleted with the session.
         () = signals.next_ending() => return Ok(code),
     };
+    let cause = client.last_disconnect();
     tokio::select! {
         () = client.close() => {}
         () = signals.next_ending() => {}
     }
     match lost {
         // The lock was lost before its release, possibly while the command was running.
-        Some((path, reason)) => Err(Failure::lost(&path, reason)),
+        Some((path, reason)) => Err(Failure::lost(&path, reason, cause)),
         None => Ok(code),
     }
 }
@@ -215,7 +216,9 @@ async fn hold(
 ) -> Result<u8, Failure> {
     let nodes = lock.nodes();
     let tokens = lock.tokens().map_err(|error| match error {
-        LockError::Lost(reason) => Failure::lost(&lock.lost_path(), reason),
+        LockError::Lost(reason) => {
+            Failure::lost(&lock.lost_path(), reason, client.last_disconnect())
+        }
         error => error.into(),
     })?;
     if let Some(log) = log {
@@ -237,9 +240,9 @@ async fn hold(
             // it is polled first.
             biased;
             reason = &mut lost => {
-                let path = lock.lost_path();
+                let (path, cause) = (lock.lost_path(), client.last_disconnect());
                 child.end(task.kill_after).await;
-                return Err(Failure::lost(&path, reason));
+                return Err(Failure::lost(&path, reason, cause));
             }
             () = &mut asked_for => {
                 child.end(task.kill_after).await;

@@ -143,7 +143,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     args.command.prepare()?;
     let sessions = Sessions::new(config, ServerConnector::new(tls)?, &args.connect);
     let log = args.verbose.then(|| VerboseLog::new(output));
-    let sessions = sessions.retry_for(args.retry).verbose(log.clone());
+    let sessions = sessions.retry_for(args.retry).presenting(&presented).verbose(log.clone());
     let command = args.command;
     let work: Work<'_, u8> = match command {
         Command::Lock(lock) => Box::pin(lock::run(sessions, lock.into(), output)),
@@ -234,11 +234,21 @@ fn operate<'a>(
         }
         Command::Exists { path } => Box::pin(nodes::exists(retry, path, output)),
         Command::Ls { path, recursive: false } => Box::pin(nodes::ls(retry, path, output)),
-        Command::Ls { path, recursive: true } => Box::pin(subtree::ls(client, retry, path, output)),
-        Command::Tree(tree) => Box::pin(tree::run(client, retry, tree, output)),
-        Command::Find(find) => Box::pin(find::find(client, retry, find, output)),
-        Command::Ephemerals(wanted) => Box::pin(find::ephemerals(client, retry, wanted, output)),
-        Command::Count { path } => Box::pin(subtree::count(client, retry, path, output)),
+        Command::Ls { path, recursive: true } => {
+            Box::pin(subtree::ls(client, retry, path, sessions.presented(), output))
+        }
+        Command::Tree(tree) => {
+            Box::pin(tree::run(client, retry, tree, sessions.presented(), output))
+        }
+        Command::Find(find) => {
+            Box::pin(find::find(client, retry, find, sessions.presented(), output))
+        }
+        Command::Ephemerals(wanted) => {
+            Box::pin(find::ephemerals(client, retry, wanted, sessions.presented(), output))
+        }
+        Command::Count { path } => {
+            Box::pin(subtree::count(client, retry, path, sessions.presented(), output))
+        }
         Command::Counter(counter) => Box::pin(counter::run(client, retry, counter, output)),
         Command::Barrier(args) => Box::pin(barrier::run(sessions, client, args, output)),
         Command::Discover(args) => Box::pin(discover::list(client, retry, args, output)),

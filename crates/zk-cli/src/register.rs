@@ -33,6 +33,9 @@ If another process has a node at the path, zk register waits until that node is 
 it. A process that is killed leaves its node until its session expires. With --state-file, the next run \
 recognises that node, and replaces it at once. Each process needs a file of its own.
 
+If the servers reject the credentials meanwhile, the node goes with its session: zk register says so, and \
+its exit status is 1 even if the command succeeds.
+
 The command's environment has ZK_NODE, the path of the node. Its signals are those of zk lock. The exit \
 status is that of the command, 75 if the node could not be created in time, or 1 if the server rejects \
 the creation.
@@ -84,7 +87,8 @@ pub(crate) async fn run(
     let previous = state.as_ref().and_then(StateFile::session);
     let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;
-    let ended = keep(&node, &register, &mut state, deadline, &mut signals, output).await;
+    let presented = sessions.presented();
+    let ended = keep(&node, &register, &mut state, deadline, &mut signals, presented, output).await;
     let session_timeout = manager.client().session_timeout();
     tokio::select! {
         // The server deletes the node after this time anyway.
@@ -94,6 +98,8 @@ pub(crate) async fn run(
                     output.note(&error.to_string()); // the status is that of the command
                 }
             }
+            // It is reported already.
+            (Ok(Err(error)), _) if matches!(error.state(), NodeState::Stopped { .. }) => {}
             (Ok(Err(error)), _) => output.note(&error.to_string()),
             _ => {}
         },
@@ -110,6 +116,7 @@ async fn keep(
     file: &mut Option<StateFile>,
     deadline: Option<Instant>,
     signals: &mut Signals,
+    presented: &str,
     output: Output,
 ) -> Result<u8, Failure> {
     let mut states = node.state();
@@ -121,16 +128,26 @@ async fn keep(
     store_session(file, &states.borrow())?;
     let environment = [("ZK_NODE", register.path.as_str())];
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
+    let mut stopped = None;
     loop {
         tokio::select! {
             // A terminal sends Ctrl-C to both. A signal that is read later would end the wait for the
             // deletion, so signals come first.
             biased;
             signal = signals.next() => child.signal(signal),
-            code = child.wait() => return code,
+            code = child.wait() => return match (code, stopped) {
+                (Ok(0), Some(failure)) => Err(failure),
+                (code, _) => code,
+            },
             Ok(()) = states.changed() => {
                 let state = states.borrow_and_update().clone();
-                tell_change(&register.path, &state, creation, output);
+                if let NodeState::Stopped { error } = &state {
+                    let failure = || Failure::not_kept(&register.path, error);
+                    output.note(&failure().with_presented(presented, "").to_string());
+                    stopped = Some(failure());
+                } else {
+                    tell_change(&register.path, &state, creation, output);
+                }
                 creation = self::creation(&state).or(creation);
                 if let Err(error) = store_session(file, &state) {
                     output.note(&error.to_string()); // the command runs on
@@ -159,9 +176,9 @@ async fn created(
         let state = states.borrow_and_update().clone();
         match &state {
             NodeState::Present { .. } => return Ok(()),
-            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => {
-                return Err(error.clone().into());
-            }
+            NodeState::Refused { error }
+            | NodeState::Stopped { error }
+            | NodeState::Closed { error: Some(error) } => return Err(error.clone().into()),
             _ => tell_trouble(path, &state, output),
         }
         let is_late = match deadline {

@@ -1,9 +1,8 @@
 //! The options for secured ensembles: TLS, SASL and credentials.
 
-use std::fmt;
-use std::fs;
-use std::os::unix::ffi::OsStringExt as _;
+use std::env::VarError;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use clap::Args as ClapArgs;
 use zk_recipes::session::{Config, DigestMd5};
@@ -19,8 +18,9 @@ pub(crate) struct Security {
     ///
     /// Other users of the machine see the arguments of a command: prefer the environment
     /// variable, which holds one credential and counts without this option only, or
-    /// --auth-file, which adds to both. Repeated options go on one side of the command's name.
-    /// Servers do not check the password of a digest: a wrong one is another identity.
+    /// --auth-file, which adds to both. Commands that zk runs do not get the variable.
+    /// Repeated options go on one side of the command's name. Servers do not check the
+    /// password of a digest: a wrong one is another identity.
     #[arg(
         long,
         global = true,
@@ -53,13 +53,13 @@ pub(crate) struct Security {
     key: Option<PathBuf>,
 
     /// The name in the servers' certificates, if the connect string has other names.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, env = "ZK_TLS_NAME", value_name = "NAME")]
     tls_name: Option<String>,
 
     /// Authenticate as this user by SASL with DIGEST-MD5.
     ///
     /// The password is in the environment variable ZK_SASL_PASSWORD or, before that, in a file.
-    /// That variable without --sasl is refused.
+    /// That variable without --sasl is refused. Commands that zk runs do not get it.
     #[arg(long, global = true, env = "ZK_SASL_USER", value_name = "USER")]
     sasl: Option<String>,
 
@@ -196,13 +196,18 @@ impl Security {
     }
 
     fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
+        if user.is_empty() {
+            return Err(usage("--sasl needs the name of a user"));
+        }
         if let Some(file) = self.sasl_password_file.clone() {
             check(&file)?;
-            return Ok(DigestMd5::reading(user, move || fs::read(&file)));
+            password_in(&file).map_err(|error| Failure::other(error.to_string()))?;
+            return Ok(DigestMd5::reading(user, move || password_in(&file)));
         }
-        match std::env::var_os(SASL_PASSWORD) {
-            Some(password) => Ok(DigestMd5::new(user, password.into_vec())),
-            None => {
+        match std::env::var(SASL_PASSWORD) {
+            Ok(password) => Ok(DigestMd5::new(user, password)),
+            Err(VarError::NotUnicode(_)) => Err(usage(&format!("{SASL_PASSWORD} is not UTF-8"))),
+            Err(VarError::NotPresent) => {
                 Err(usage(&format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE")))
             }
         }
@@ -234,7 +239,21 @@ fn check(file: &Path) -> Result<(), Failure> {
     }
 }
 
-fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
+/// Reads a password. The error of a file without one names the file.
+fn password_in(file: &Path) -> io::Result<Vec<u8>> {
+    let about = |kind, reason: &dyn fmt::Display| {
+        io::Error::new(kind, format!("the file {} for --sasl: {reason}", file.display()))
+    };
+    let password = fs::read(file).map_err(|error| about(error.kind(), &error))?;
+    let reason = match std::str::from_utf8(&password).map(str::trim_end) {
+        Ok("") => "the password is empty",
+        Ok(_) => return Ok(password),
+        Err(_) => "the password is not UTF-8",
+    };
+    Err(about(io::ErrorKind::InvalidData, &reason))
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> Failure {
     Failure::other(format!("cannot read {}: {error}", file.display()))
 }
 
@@ -266,13 +285,17 @@ impl fmt::Debug for SecretText {
 
 const SASL_PASSWORD: &str = "ZK_SASL_PASSWORD";
 
+/// The variables that hold a secret, and not the name of a file with one.
+pub(crate) const SECRET_VARIABLES: [&str; 2] = ["ZK_AUTH", SASL_PASSWORD];
+
 /// The variables for secured ensembles.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
     "ZK_AUTH",
     "ZK_AUTH_FILE",
     "ZK_CACERT",
     "ZK_CERT",
     "ZK_KEY",
+    "ZK_TLS_NAME",
     "ZK_SASL_USER",
     SASL_PASSWORD,
     "ZK_SASL_PASSWORD_FILE",

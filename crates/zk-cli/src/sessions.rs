@@ -68,6 +68,8 @@ pub(crate) struct Sessions {
     refused_timeout: Duration,
     /// Whether another session is awaited without a limit after the first one.
     keeps_trying: bool,
+    /// Words for what the servers are shown, for messages about a rejection.
+    presented: String,
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
     /// The session that was printed last.
@@ -95,6 +97,7 @@ impl Sessions {
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
+            presented: String::new(),
             log: None,
             told: None,
         }
@@ -104,6 +107,16 @@ impl Sessions {
     pub(crate) fn verbose(mut self, log: Option<VerboseLog>) -> Self {
         self.log = log;
         self
+    }
+
+    /// Sets the words for what the servers are shown.
+    pub(crate) fn presenting(mut self, presented: &str) -> Self {
+        self.presented = presented.to_owned();
+        self
+    }
+
+    pub(crate) fn presented(&self) -> &str {
+        &self.presented
     }
 
     pub(crate) fn log(&self) -> Option<&VerboseLog> {
@@ -158,6 +171,9 @@ impl Sessions {
                 let config = config.refused_timeout(refused);
                 let config = config.connector(self.connector.clone());
                 let manager = SessionManager::connect(config).await?;
+                if let Some(log) = &self.log {
+                    verbose::tell_changes(log, manager.changes());
+                }
                 self.manager.insert(manager).client()
             }
         };

@@ -13,10 +13,11 @@ pub(crate) async fn ls(
     client: &Client,
     retry: &Retry,
     root: &str,
+    presented: &str,
     output: Output,
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, root).await?;
-    tell_hidden(hidden, output);
+    tell_hidden(hidden, presented, output);
     let lines = paths.iter().map(|path| data_text(path.as_bytes()));
     output.print(lines, || paths.iter().map(|path| json!(path)).collect())
 }
@@ -51,10 +52,11 @@ pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -
     Ok(move |path: &str| is_whole && path == "/zookeeper")
 }
 
-/// Prints the number of nodes whose children this client may not list.
-pub(crate) fn tell_hidden(nodes: usize, output: Output) {
+/// Prints the number of nodes whose children this client may not list, and what it presented.
+pub(crate) fn tell_hidden(nodes: usize, presented: &str, output: Output) {
     if nodes > 0 {
-        output.note(&format!("no permission to list the children of {nodes} of the nodes"));
+        let what = "no permission to list the children of";
+        output.note(&format!("{what} {nodes} of the nodes ({presented})"));
     }
 }
 
@@ -63,6 +65,7 @@ pub(crate) async fn count(
     client: &Client,
     retry: &Retry,
     root: &str,
+    presented: &str,
     output: Output,
 ) -> Result<(), Failure> {
     let number = match retry.run(|client| client.all_children_number(root)).await {
@@ -70,7 +73,7 @@ pub(crate) async fn count(
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
             let (paths, hidden) = paths(client, retry, root, &|_| false).await?;
-            tell_hidden(hidden, output);
+            tell_hidden(hidden, presented, output);
             paths.len() - 1
         }
         Err(error) => return Err(error.into()),

@@ -30,7 +30,7 @@ pub(crate) async fn export(
     let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, &leaves_out).await?;
     if hidden > 0 {
         let why = format!("no permission to list the children of {hidden} of the nodes");
-        return Err(Failure::other(format!("{why}: the export would not be complete")));
+        return Err(Failure::denied(format!("{why}: the export would not be complete")));
     }
     let mut progress = match stdout().is_terminal() {
         true => Progress::silent(),
@@ -51,7 +51,7 @@ pub(crate) async fn export(
         if acl.acl.iter().any(acl::hides_hash) {
             let path = data_text(path.as_bytes());
             let why = "no permission to read the hashes in its access control list";
-            return Err(Failure::other(format!("{path}: {why}: it could not be imported")));
+            return Err(Failure::denied(format!("{path}: {why}: it could not be imported")));
         }
         if data.stat.ephemeral_owner != SessionId::NONE {
             ephemerals += 1;

@@ -24,6 +24,7 @@ mod background;
 mod barrier;
 mod cache;
 mod group;
+mod node_acl;
 mod persistent_node;
 mod requests;
 

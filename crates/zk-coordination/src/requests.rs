@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use zk_recipes::session::{
-    Client, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Repeat, Retry, RetryPolicy, path,
+    Acl, Client, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Repeat, Retry, RetryPolicy, path,
 };
 
 use crate::limits::{
@@ -76,9 +76,10 @@ pub(crate) fn is_session_end(error: &Error) -> bool {
 }
 
 /// Creates the missing parents of a node as containers, as Curator does.
-pub(crate) async fn create_parents(client: &Client, of: &str) -> Result<(), Error> {
+pub(crate) async fn create_parents(client: &Client, of: &str, acl: &[Acl]) -> Result<(), Error> {
     let parent = path::parent(of).unwrap_or("/");
-    repeat(client, || client.ensure_path(parent, ParentMode::Containers)).await.reply
+    let create = || client.ensure_path_with_acl(parent, ParentMode::Containers, acl);
+    repeat(client, create).await.reply
 }
 
 /// Returns `None` if the server answered with this code.

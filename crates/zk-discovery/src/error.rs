@@ -30,7 +30,7 @@ pub enum DiscoveryError {
     },
     /// The instance is not registered. The state has the reason.
     ///
-    /// Unless the state is [`NodeState::Closed`], the registration continues to work for it.
+    /// Unless the state [is the last one](NodeState::is_closed), the registration continues to work for it.
     NotRegistered {
         /// Path of the instance.
         path: String,

@@ -185,10 +185,12 @@ impl Registration {
         let mut state = self.state.clone();
         drop(state.wait_for(NodeState::is_closed).await);
         match &*state.borrow() {
-            NodeState::Closed { error: Some(error) } => Err(DiscoveryError::NotUnregistered {
-                path: self.path.clone(),
-                error: error.clone(),
-            }),
+            NodeState::Closed { error: Some(error) } | NodeState::Stopped { error } => {
+                Err(DiscoveryError::NotUnregistered {
+                    path: self.path.clone(),
+                    error: error.clone(),
+                })
+            }
             _ => Ok(()),
         }
     }

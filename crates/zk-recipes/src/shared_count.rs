@@ -1,6 +1,6 @@
 //! A number that many processes read and change. It can set the limit of a semaphore.
 
-use zk_session::{Client, PathError, Zxid};
+use zk_session::{Acl, Client, PathError, Zxid};
 
 use crate::error::LockError;
 use crate::shared_value::{SharedValue, VersionedValue};
@@ -42,6 +42,13 @@ impl SharedCount {
     pub fn new(client: &Client, path: &str, seed: i32) -> Result<Self, PathError> {
         let value = SharedValue::new(client, path, seed.to_be_bytes().to_vec())?;
         Ok(Self { value })
+    }
+
+    /// Sets the access control list of the nodes that this handle creates; see
+    /// [`SharedValue::with_acl`].
+    #[must_use]
+    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
+        Self { value: self.value.with_acl(acl) }
     }
 
     /// Returns the path of the node.

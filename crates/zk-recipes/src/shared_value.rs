@@ -16,8 +16,12 @@
 //! # }
 //! ```
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use zk_session::{Client, Error, ErrorCode, NodeData, ParentMode, PathError, Stat, Zxid};
+use zk_session::{
+    Acl, Client, Error, ErrorCode, NodeData, OPEN_ACL_UNSAFE, ParentMode, PathError, Stat, Zxid,
+};
 
 use crate::error::LockError;
 use crate::retry::{if_exists, retry, retry_if_unknown};
@@ -32,6 +36,8 @@ pub struct SharedValue {
     client: Client,
     path: String,
     seed: Bytes,
+    /// The list of the nodes that the handle creates; `None` if it is open to everyone.
+    acl: Option<Arc<[Acl]>>,
 }
 
 /// A value with its version.
@@ -64,7 +70,18 @@ impl SharedValue {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { client: client.clone(), path: path.to_owned(), seed: seed.into() })
+        let (client, path) = (client.clone(), path.to_owned());
+        Ok(Self { client, path, seed: seed.into(), acl: None })
+    }
+
+    /// Sets the access control list of the nodes that this handle creates: of the value and of its
+    /// missing parents. The default is open to everyone, as with Curator.
+    ///
+    /// Each client needs permission to read and write the value.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.acl = Some(acl.into().into());
+        self
     }
 
     /// Returns the path of the node.
@@ -177,9 +194,10 @@ impl SharedValue {
 
     /// Creates the node and its missing parents.
     async fn make(&self) -> Result<(), Error> {
+        let acl = self.acl.as_deref().unwrap_or(OPEN_ACL_UNSAFE);
         let create = || {
-            let node = self.client.create_builder(&self.path).data(&self.seed);
-            node.parents(ParentMode::Containers).create()
+            let node = self.client.create_builder(&self.path).data(&self.seed).acl(acl);
+            node.parents(ParentMode::Containers).parents_acl(acl).create()
         };
         // Repeating the creation does no harm.
         match retry_if_unknown(&self.client, create).await {

@@ -64,6 +64,14 @@ pub enum DisconnectReason {
     OutOfOrder(i32),
     /// The server answered the handshake with another session.
     WrongSession,
+    /// No server gave a first session: some accept connections and close them, the others do not
+    /// answer. An ensemble without a majority is like that.
+    NotServing {
+        /// Number of servers that close the connection.
+        closing: usize,
+        /// Number of all servers.
+        servers: usize,
+    },
 }
 
 impl fmt::Display for DisconnectReason {
@@ -99,6 +107,12 @@ impl fmt::Display for DisconnectReason {
                 write!(f, "the server answered request {xid} and left out an earlier one")
             }
             Self::WrongSession => f.write_str("the server answered with another session"),
+            Self::NotServing { closing, servers } => write!(
+                f,
+                "{} of {servers} servers do not answer, and the others accept connections and serve \
+                 nobody: the ensemble may have no majority",
+                servers.saturating_sub(*closing)
+            ),
         }
     }
 }
@@ -110,8 +124,27 @@ impl DisconnectReason {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Unreachable(kind) => *kind != io::ErrorKind::TimedOut,
-            Self::Tls(_) => true,
+            Self::Tls(_) | Self::Sasl(SaslFailure::ClosedBeforeProof) => true,
             _ => self.is_lasting(),
+        }
+    }
+
+    /// Returns true if the server, or somebody on the way, closed the connection. It is a reset if
+    /// the server had not read everything.
+    pub(crate) fn is_close(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        matches!(
+            self,
+            Self::ClosedByServer | Self::Io(BrokenPipe | ConnectionAborted | ConnectionReset)
+        )
+    }
+
+    /// Returns how much the reason tells about why no server gives a session. A server that is down
+    /// tells less than one that the client cannot use.
+    pub(crate) fn weight(&self) -> u8 {
+        match self {
+            Self::Unreachable(_) | Self::IdleTimeout => 0,
+            _ => 1 + u8::from(self.is_lasting()),
         }
     }
 
@@ -122,7 +155,7 @@ impl DisconnectReason {
             Self::NotZooKeeper(_) => true,
             Self::Tls(failure) => !failure.is_passing(),
             Self::Sasl(SaslFailure::NotPrepared(failure)) => !failure.is_passing(),
-            Self::Sasl(_) => true,
+            Self::Sasl(failure) => *failure != SaslFailure::ClosedBeforeProof,
             _ => false,
         }
     }

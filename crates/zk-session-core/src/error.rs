@@ -68,6 +68,8 @@ pub enum SessionEnd {
         paused: Option<Duration>,
     },
     /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`.
+    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes after the client's SASL proof count
+    /// as a rejection.
     AuthFailed,
     /// The server requires authentication, and this session has presented none that counts there.
     /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
@@ -291,6 +293,7 @@ impl Error {
                     | SaslFailure::MechanismRefused
                     | SaslFailure::Refused(_)
                     | SaslFailure::ClosedByServer => ErrorOrigin::Server,
+                    SaslFailure::ClosedBeforeProof => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) if !cause.is_lasting() => ErrorOrigin::Network,
                     SaslFailure::NotPrepared(_) | SaslFailure::Mechanism(_) => ErrorOrigin::Caller,
                     _ => ErrorOrigin::Peer,
@@ -376,6 +379,23 @@ const CLOSED: ErrorKind = ErrorKind::SessionEnded(SessionEnd::Closed);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_cause(f)?;
+        match (self.origin(), self.outcome()) {
+            (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
+                f.write_str(" (an earlier attempt may have been applied)")
+            }
+            (ErrorOrigin::Server | ErrorOrigin::Caller, _) => Ok(()),
+            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
+            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
+            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
+            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
+        }
+    }
+}
+
+impl Error {
+    /// Writes the operation and the cause, without the outcome.
+    fn write_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.inner.context, self.kind()) {
             // The path error contains the path.
             (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
@@ -403,6 +423,10 @@ impl fmt::Display for Error {
             ErrorKind::NoSession(DisconnectReason::ClosedByServer) => f.write_str(
                 "no session: the server closed the connection before it gave one; \
                  is this its client port, without TLS?",
+            )?,
+            ErrorKind::NoSession(DisconnectReason::IdleTimeout) => f.write_str(
+                "no session: no server answered in time; is this the client port of a ZooKeeper \
+                 that serves?",
             )?,
             ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
             ErrorKind::TimedOut => f.write_str("no answer within the timeout")?,
@@ -433,7 +457,10 @@ impl fmt::Display for Error {
             ErrorKind::ManagerStopped(why) if *why.kind() == CLOSED => {
                 f.write_str("the session manager is closed")?;
             }
-            ErrorKind::ManagerStopped(why) => write!(f, "no next session: {why}")?,
+            ErrorKind::ManagerStopped(why) => {
+                f.write_str("no next session: ")?;
+                why.write_cause(f)?;
+            }
             ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
             ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
@@ -442,16 +469,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::UnfitReply => f.write_str("the server's answer does not fit the request")?,
         }
-        match (self.origin(), self.outcome()) {
-            (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
-                f.write_str(" (an earlier attempt may have been applied)")
-            }
-            (ErrorOrigin::Server | ErrorOrigin::Caller, _) => Ok(()),
-            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
-            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
-            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
-            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
-        }
+        Ok(())
     }
 }
 
@@ -529,6 +547,20 @@ mod tests {
         assert_eq!(source.to_string(), garbled.to_string());
         let lost = Error::not_applied(ErrorKind::TimedOut);
         assert!(std::error::Error::source(&lost).is_none());
+    }
+
+    #[test]
+    fn stopped_manager_tells_the_outcome_once() {
+        let why = Error::from(SessionEnd::AuthFailed).on(Operation::Other("connect to"), "h:1");
+        let text = "no next session: connect to h:1: the server rejected the credentials \
+                    (the request was not applied)";
+        assert_eq!(Error::not_applied(ErrorKind::ManagerStopped(why)).to_string(), text);
+    }
+
+    #[test]
+    fn silent_server_may_be_another_service() {
+        let error = Error::not_applied(ErrorKind::NoSession(DisconnectReason::IdleTimeout));
+        assert!(error.to_string().contains("is this the client port"), "{error}");
     }
 
     #[test]

@@ -101,6 +101,13 @@ pub const HANDSHAKE_LEN_MAX: usize = 1024;
 /// of Kerberos with the groups of a large directory some ten thousand.
 pub const SASL_TOKEN_LEN_MAX: usize = 64 * 1024;
 
+/// Connections that servers close after the client's SASL proof, without an established one in
+/// between, and after which the credentials count as rejected: a session ends, and a
+/// `SessionManager` stops. Old servers reject wrong credentials like that, and so each attempt is
+/// another failed login. A server that restarts between proof and answer looks the same once, and
+/// is unreachable or serves at the next attempts.
+pub const SASL_CLOSES_MAX: u32 = 3;
+
 /// First step of the reconnect back-off. The step doubles at each failure in a row. The pause is
 /// drawn uniformly below the step. The first attempt after a connection that was up has no pause.
 pub const BACKOFF_STEP: Duration = Duration::from_millis(20);

@@ -67,6 +67,44 @@ impl<'a> PrometheusPage<'a> {
         self.line(&format!("{name}_count"), "", histogram.count());
     }
 
+    /// Joins pages into one, which names each metric once. The pages differ in their labels: for
+    /// example, each is of another lock.
+    ///
+    /// ```
+    /// use zk_session_core::PrometheusPage;
+    ///
+    /// let waiting = |labels, number: u64| {
+    ///     let mut page = PrometheusPage::new(labels);
+    ///     page.gauge("waiting", "Contenders that wait.", number);
+    ///     page.into_text()
+    /// };
+    /// let page = PrometheusPage::join([waiting("lock=\"a\"", 3), waiting("lock=\"b\"", 0)]);
+    /// assert!(page.ends_with("waiting{lock=\"a\"} 3\nwaiting{lock=\"b\"} 0\n"));
+    /// ```
+    #[must_use]
+    pub fn join(pages: impl IntoIterator<Item = String>) -> String {
+        // The first line of each metric, which has its name, and all of its lines.
+        let mut metrics: Vec<(String, String)> = Vec::new();
+        for page in pages {
+            let (mut at, mut is_new) = (0, false);
+            for line in page.lines() {
+                if line.starts_with("# HELP ") {
+                    let known = metrics.iter().position(|(head, _)| head == line);
+                    (at, is_new) = (known.unwrap_or(metrics.len()), known.is_none());
+                    if is_new {
+                        metrics.push((line.to_owned(), String::new()));
+                    }
+                }
+                let is_wanted = is_new || !line.starts_with('#');
+                if let Some((_, lines)) = metrics.get_mut(at).filter(|_| is_wanted) {
+                    lines.push_str(line);
+                    lines.push('\n');
+                }
+            }
+        }
+        metrics.into_iter().map(|(_, lines)| lines).collect()
+    }
+
     /// Returns the text of the page.
     #[must_use]
     pub fn into_text(self) -> String {
@@ -98,9 +136,10 @@ impl Stats {
     /// Writes the values in the text format of Prometheus. `labels` go to each of them, for example
     /// `ensemble="stock"`; they may be empty. Their values must be escaped already.
     ///
-    /// A page may contain this once, because the format names each metric in one place only. The
-    /// counters start again with the next session, which `rate` and `increase` take into account. A
-    /// lost connection is followed by a reconnect, or by the end of the session.
+    /// A page may contain this once, because the format names each metric in one place only;
+    /// [`PrometheusPage::join`] makes one page of several sessions. The counters start again with the
+    /// next session: `SessionManager::totals` has those over all sessions. A lost connection is
+    /// followed by a reconnect, or by the end of the session.
     ///
     /// | name | kind |
     /// |---|---|
@@ -173,6 +212,25 @@ mod tests {
         let text = "# HELP lost_total Lost locks.\n# TYPE lost_total counter\n\
                     lost_total{of=\"a\",why=\"expired\"} 3\nlost_total{of=\"a\",why=\"deleted\"} 0\n";
         assert_eq!(page.into_text(), text);
+    }
+
+    #[test]
+    fn joined_pages_name_each_metric_once() {
+        let one = Stats { in_flight: 3, ..Stats::default() };
+        let two = Stats { ping_round_trip: Some(Duration::from_millis(2)), ..Stats::default() };
+        let (one, two) = (one.prometheus("of=\"a\""), two.prometheus("of=\"b\""));
+        let page = PrometheusPage::join([one.clone(), two.clone()]);
+        let mut heads: Vec<&str> = page.lines().filter(|line| line.starts_with('#')).collect();
+        let all = heads.len();
+        heads.sort_unstable();
+        heads.dedup();
+        assert_eq!(heads.len(), all, "{page}");
+        for line in one.lines().chain(two.lines()) {
+            assert!(page.lines().any(|it| it == line), "{line} in {page}");
+        }
+        let (a, b) = ("zk_requests_queued{of=\"a\"} 0\n", "zk_requests_queued{of=\"b\"} 0\n");
+        assert!(page.contains(&[a, b].concat()), "{page}");
+        assert_eq!(PrometheusPage::join([one.clone()]), one);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proto::Abbreviated;
+
 use crate::IoFailure;
 
 /// Reason why a connection over TLS failed.
@@ -24,8 +26,14 @@ pub enum TlsFailure {
     NoServerName(Arc<str>),
     /// The server's certificate is of an authority that the client does not trust.
     UnknownIssuer,
-    /// The server's certificate is for other names or addresses.
-    WrongName,
+    /// The server's certificate is for other names or addresses, or has no subjectAltName: the
+    /// common name (CN) does not count.
+    WrongName {
+        /// The name or address in the connect string, or the one that was set.
+        expected: Arc<str>,
+        /// The names and addresses in the certificate, with commas between them.
+        presented: Arc<str>,
+    },
     /// The server's certificate expired this long ago, by the client's clock.
     Expired(Duration),
     /// The server's certificate is valid from a later time, by the client's clock.
@@ -69,7 +77,7 @@ impl fmt::Display for TlsFailure {
             Self::NoServerName(host) => {
                 return write!(
                     f,
-                    "{host} is no DNS name or address, so no certificate can be for it; set the \
+                    "{host} is no DNS name or address, so no certificate can be for it; set another \
                      name to expect (server_name, zk --tls-name)"
                 );
             }
@@ -77,9 +85,20 @@ impl fmt::Display for TlsFailure {
                 "the server's certificate is of an unknown authority; trust the certificate of \
                  the authority that issued it"
             }
-            Self::WrongName => {
-                "the server's certificate is for another name; it needs a subjectAltName with the \
-                 name or address in the connect string, or set the name to expect"
+            Self::WrongName { expected, presented } if presented.is_empty() => {
+                return write!(
+                    f,
+                    "the server's certificate has no subjectAltName, and its common name (CN) does \
+                     not count; it needs one for {expected}"
+                );
+            }
+            Self::WrongName { expected, presented } => {
+                return write!(
+                    f,
+                    "the server's certificate is for {}, not for {expected}; connect to a name that \
+                     it has, or set the name to expect (server_name, zk --tls-name)",
+                    Abbreviated(presented)
+                );
             }
             Self::Expired(ago) => {
                 return write!(
@@ -149,7 +168,14 @@ mod tests {
             (TlsFailure::FileUnfit("a.pem: no key".into()), "a.pem: no key"),
             (TlsFailure::NoServerName("a_b".into()), "a_b is no DNS name or address"),
             (TlsFailure::UnknownIssuer, "the server's certificate is of an unknown authority"),
-            (TlsFailure::WrongName, "the server's certificate is for another name"),
+            (
+                TlsFailure::WrongName { expected: "a".into(), presented: "b,c".into() },
+                "the server's certificate is for b,c, not for a; connect to a name that it has",
+            ),
+            (
+                TlsFailure::WrongName { expected: "a".into(), presented: "".into() },
+                "the server's certificate has no subjectAltName",
+            ),
             (TlsFailure::Expired(90 * second), "the server's certificate expired 90 s ago"),
             (TlsFailure::Expired(172_800 * second), "the server's certificate expired 2 days ago"),
             (

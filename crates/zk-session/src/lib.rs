@@ -47,7 +47,8 @@ pub use client::{
     Attempts, Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss,
     LeaseTerm, Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, ParentMode, Pending,
     PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation, Retry, RetryPolicy,
-    SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager, Watch, WatchStream,
+    SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager, SessionTotals,
+    Watch, WatchStream,
 };
 pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]

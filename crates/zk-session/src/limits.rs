@@ -64,12 +64,6 @@ pub const NEXT_SESSION_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// outlives its attempt to connect. Without a limit, each attempt would leave a thread behind.
 pub const PASSWORD_READS_MAX: usize = 4;
 
-/// Attempts in a row at which every server closes the connection after the client's SASL proof, and
-/// after which a [`SessionManager`](crate::SessionManager) stops. Old servers reject wrong
-/// credentials like that, and so each attempt is another failed login. A server that restarts between
-/// proof and answer looks the same once, and is unreachable or serves at the next attempts.
-pub const SASL_CLOSES_MAX: u32 = 3;
-
 /// Time after which a request counts as slow. With the feature `tracing`, it is reported.
 pub const SLOW_REQUEST: Duration = Duration::from_secs(1);
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::crypto::CryptoProvider;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use zk_session::{Tcp, TlsFailure};
 
@@ -111,9 +111,11 @@ impl TlsBuilder {
     /// A file cannot be read or has nothing that can be used, the name is invalid, or no authority
     /// is trusted. The inner error is a [`TlsFailure`](zk_session::TlsFailure).
     pub fn build(self) -> io::Result<Tls<Tcp>> {
-        let name = self.name.clone().map(ServerName::try_from).transpose();
-        let name =
-            name.map_err(|_| unfit("the name to expect is neither a name nor an address"))?;
+        let valid = |name: String| {
+            let unfit = refused(TlsFailure::NoServerName(name.as_str().into()));
+            ServerName::try_from(name).map_err(|_| unfit)
+        };
+        let name = self.name.clone().map(valid).transpose()?;
         let has_certificate = self.client.is_some();
         self.configure()?;
         let configuration = Configuration::reading(move || self.configure());
@@ -126,6 +128,11 @@ impl TlsBuilder {
         let roots = Arc::new(certificates::authorities(&self.authorities)?);
         let usual = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
         usual.map_err(|_| unfit("the CA certificates cannot be used"))
+    }
+
+    /// Reads the client's own certificate, and those of the authorities above it.
+    pub(crate) fn client_chain(&self) -> io::Result<Option<Vec<CertificateDer<'static>>>> {
+        self.client.as_ref().map(|(chain, _)| certificates::chain(chain)).transpose()
     }
 
     fn provider(&self) -> io::Result<&Arc<CryptoProvider>> {
@@ -165,7 +172,8 @@ impl TlsBuilder {
         };
         let config =
             builder.with_client_auth_cert(certificates::chain(chain)?, certificates::key(key)?);
-        let config = config.map_err(|_| unfit("the client's key does not fit its certificate"))?;
+        let config =
+            config.map_err(|_| key.unfit("the client's key does not fit its certificate"))?;
         Ok(Arc::new(config))
     }
 }

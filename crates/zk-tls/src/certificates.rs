@@ -20,7 +20,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// Returns the error of a source without anything that can be used.
-    fn unfit(&self, reason: &str) -> io::Error {
+    pub(crate) fn unfit(&self, reason: &str) -> io::Error {
         refused(TlsFailure::FileUnfit(match self {
             Self::File(path) => format!("{}: {reason}", path.display()).into(),
             Self::Text(_) => reason.into(),

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{CertificateError, Error, ProtocolVersion};
 use zk_session::{Connector, Host, TlsFailure};
 
 use crate::builder::TlsBuilder;
-use crate::failure::of_certificate;
+use crate::failure::{of_certificate, plain};
 
 /// The certificates that a server sends; see [`TlsBuilder::examine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,24 @@ impl TlsBuilder {
             sent: chain.len(),
             is_tls13: version == Some(ProtocolVersion::TLSv1_3),
         })
+    }
+
+    /// Returns the end of the time in which the client's own certificate is valid. Returns `None` if
+    /// the client has none. Servers that refuse an expired certificate do not say why.
+    ///
+    /// # Errors
+    /// Returns an error if a file of this builder cannot be used.
+    pub fn client_certificate_expiry(&self) -> io::Result<Option<SystemTime>> {
+        let Some(chain) = self.client_chain()? else { return Ok(None) };
+        let end = UnixTime::since_unix_epoch(Duration::from_secs(END_OF_TIME));
+        // The time of the certificate is checked first, before its purpose and its issuer.
+        let end = match verify(&self.usual_verifier()?, &chain, end) {
+            Err(Error::InvalidCertificate(CertificateError::ExpiredContext {
+                not_after, ..
+            })) => not_after,
+            _ => end,
+        };
+        Ok(Some(UNIX_EPOCH + Duration::from_secs(end.as_secs())))
     }
 }
 
@@ -112,23 +130,5 @@ fn verify(
     verifier.verify_server_cert(own, others, &name, &[], time).map(drop)
 }
 
-/// Returns a name without the kind that rustls prints around it, as in `DnsName("zk1")`.
-fn plain(name: &str) -> String {
-    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
-    inner.unwrap_or(name).trim_matches('"').to_owned()
-}
-
 /// Seconds of the year 9999, in which certificates without an end expire (RFC 5280, 4.1.2.5).
 const END_OF_TIME: u64 = 253_402_300_799;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_shown_without_their_kind() {
-        assert_eq!(plain("DnsName(\"zk1.example\")"), "zk1.example");
-        assert_eq!(plain("IpAddress(127.0.0.1)"), "127.0.0.1");
-        assert_eq!(plain("zk1"), "zk1");
-    }
-}

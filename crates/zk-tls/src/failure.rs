@@ -55,8 +55,12 @@ pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
     let span = |from: u64, to: u64| Duration::from_secs(to.saturating_sub(from));
     match error {
         CertificateError::UnknownIssuer => TlsFailure::UnknownIssuer,
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            TlsFailure::WrongName
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let presented: Vec<String> = presented.iter().map(|name| plain(name)).collect();
+            TlsFailure::WrongName {
+                expected: expected.to_str().into(),
+                presented: presented.join(", ").into(),
+            }
         }
         CertificateError::Expired => TlsFailure::Expired(Duration::ZERO),
         CertificateError::ExpiredContext { time, not_after } => {
@@ -68,6 +72,12 @@ pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
         }
         error => TlsFailure::BadCertificate(reason(error).into()),
     }
+}
+
+/// Returns a name without the kind that rustls prints around it, as in `DnsName("zk1")`.
+pub(crate) fn plain(name: &str) -> String {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"').to_owned()
 }
 
 /// Returns why a certificate cannot be used.
@@ -126,6 +136,13 @@ mod tests {
 
     use super::*;
     use crate::Tls;
+
+    #[test]
+    fn names_are_shown_without_their_kind() {
+        assert_eq!(plain("DnsName(\"zk1.example\")"), "zk1.example");
+        assert_eq!(plain("IpAddress(127.0.0.1)"), "127.0.0.1");
+        assert_eq!(plain("zk1"), "zk1");
+    }
 
     /// The server of zk-testing refuses the certificate.
     #[test]

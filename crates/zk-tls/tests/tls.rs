@@ -82,7 +82,19 @@ async fn server_certificates_are_checked() {
     for (certificate, ca, expected) in [
         ("server.pem", "other-ca.pem", TlsFailure::UnknownIssuer),
         ("stranger.pem", "ca.pem", TlsFailure::UnknownIssuer),
-        ("misnamed.pem", "ca.pem", TlsFailure::WrongName),
+        (
+            "misnamed.pem",
+            "ca.pem",
+            TlsFailure::WrongName {
+                expected: "127.0.0.1".into(),
+                presented: "elsewhere.example".into(),
+            },
+        ),
+        (
+            "unnamed.pem",
+            "authority.pem",
+            TlsFailure::WrongName { expected: "127.0.0.1".into(), presented: "".into() },
+        ),
     ] {
         let (_server, port) = port(&settings(certificate)).await;
         let connected = connect(&port.address().to_string(), trusting(ca)).await;
@@ -136,6 +148,19 @@ async fn certificates_of_a_server_are_examined() {
     }
     let closed = Host::new("127.0.0.2", 1);
     assert!(trusting("ca.pem").examine(&closed).await.is_err());
+}
+
+#[test]
+fn expiry_of_the_clients_own_certificate_is_read() {
+    let expiry = |name: &str| {
+        let own = trusting("ca.pem").client_certificate_files(file(name), file(name));
+        let end = own.client_certificate_expiry().unwrap().unwrap();
+        end.duration_since(UNIX_EPOCH).unwrap().as_secs()
+    };
+    assert_eq!(expiry("server.pem"), SERVER_EXPIRES);
+    assert!(expiry("client.pem") > 1 << 32);
+    assert!(expiry("expired.pem") < 1 << 30);
+    assert_eq!(trusting("ca.pem").client_certificate_expiry().unwrap(), None);
 }
 
 /// The end of `server.pem`, in seconds since 1970, by `openssl x509 -enddate`.
@@ -454,11 +479,14 @@ fn unusable_files_are_reported_by_build() {
         Tls::builder().ca_pem("nothing"),
         Tls::builder().ca_file(env!("CARGO_MANIFEST_DIR")),
         trusting("ca.pem").client_certificate_files(file("client.pem"), file("ca.pem")),
-        trusting("ca.pem").client_certificate_files(file("client.pem"), file("server.pem")),
-        trusting("ca.pem").server_name("not a name"),
     ] {
         assert!(matches!(inner(unfit.build()), TlsFailure::FileUnfit(_)));
     }
+    let other = trusting("ca.pem").client_certificate_files(file("client.pem"), file("server.pem"));
+    let TlsFailure::FileUnfit(reason) = inner(other.build()) else { panic!("it fits") };
+    assert!(reason.contains("server.pem: the client's key"), "{reason}");
+    let invalid = trusting("ca.pem").server_name("not a name");
+    assert_eq!(inner(invalid.build()), TlsFailure::NoServerName("not a name".into()));
 }
 
 #[test]

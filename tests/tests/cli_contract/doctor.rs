@@ -6,7 +6,7 @@ use zk_tests::{
     Settings, Zk, ensemble, or_skip, poll, shared_zookeeper, zookeeper, zookeeper_with,
 };
 
-use crate::{LIMIT, zk};
+use crate::{LIMIT, expect_failure, zk};
 
 fn findings(zk: &Zk, code: i32) -> Vec<Value> {
     let ended = zk.run(&["doctor", "--json"]);
@@ -77,6 +77,7 @@ fn lost_member_and_lost_majority_differ() {
     // The leader notices it after a while.
     let lost = poll(LIMIT, || lost(findings(&zk, 69))).expect("a majority serves");
     assert!(lost.1.contains("no majority") && lost.1.contains("(0 of 3 servers)"), "{lost:?}");
+    expect_failure(&zk.run(&["ls", "/"]), 69, "may have no majority; see zk doctor");
 }
 
 #[test]

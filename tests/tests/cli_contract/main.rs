@@ -23,6 +23,7 @@ mod multilocks;
 mod operations;
 mod read_write_locks;
 mod register;
+mod rejections;
 mod screen;
 mod search;
 mod security;

@@ -2,7 +2,7 @@
 
 use xtask::zookeeper::certificate;
 use zk_testing::{ErrorCode, Op, TestServer};
-use zk_tests::{Scratch, Settings, Zk, zookeeper_with};
+use zk_tests::{Scratch, Settings, Zk, poll, zookeeper_with};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -101,6 +101,62 @@ fn locks_create_their_nodes_with_the_list() {
 }
 
 #[test]
+fn counters_and_barriers_create_their_nodes_with_the_list() {
+    let Some(zk) = zk("coordination-lists") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    let list = ["--acl", "auth::cdrwa"];
+    let creators: [(&[&str], &[&str]); 3] = [
+        (&["counter", "/c/n", "--add", "1", "--once", "a"], &["/c", "/c/n", "/c/n/operation-a"]),
+        (&["counter", "/i/n", "--integer", "--set", "1"], &["/i", "/i/n"]),
+        (&["barrier", "/b/migration", "--set"], &["/b", "/b/migration"]),
+    ];
+    for (command, nodes) in creators {
+        alice.ok(&[command, &list].concat());
+        for path in nodes {
+            let printed = alice.ok(&["getacl", path]);
+            assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+        }
+    }
+    expect_failure(&zk.run(&["counter", "/c/n", "--add", "1"]), 1, "without credentials");
+    expect_failure(&zk.run(&["barrier", "/b/migration", "--remove"]), 1, "without credentials");
+}
+
+#[test]
+fn registered_node_is_deleted_only_by_those_with_the_credential() {
+    let Some(zk) = zk("registered-list") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    let mut kept = alice.start(&["register", "/s/a", "--acl", "auth::cdrwa", "--", "cat"]);
+    let exists = || (zk.run(&["exists", "/s/a"]).code() == Some(0)).then_some(());
+    poll(LIMIT, exists).expect("no node");
+    for path in ["/s", "/s/a"] {
+        let printed = alice.ok(&["getacl", path]);
+        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+    }
+    expect_failure(&zk.run(&["delete", "/s/a"]), 1, "without credentials");
+    kept.end_input();
+    assert_eq!(kept.wait(LIMIT).code(), Some(0));
+    assert_eq!(alice.ok(&["ls", "/s"]), "");
+}
+
+#[test]
+fn bench_creates_its_nodes_with_the_list() {
+    let Some(zk) = zk("bench-list") else { return };
+    let alice = zk.env("ZK_AUTH", ALICE);
+    let bench = alice.start(&["bench", "/b/m", "--seconds", "60", "--acl", "auth::cdrwa"]);
+    let root = poll(LIMIT, || {
+        let below = alice.run(&["ls", "/b", "-R"]).stdout;
+        below.lines().find_map(|path| path.strip_suffix("/data").map(str::to_owned))
+    });
+    let root = root.expect("no nodes");
+    for path in ["/b", "/b/m", &root, &format!("{root}/data")] {
+        let printed = alice.ok(&["getacl", path]);
+        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
+    }
+    bench.signal("INT");
+    assert_eq!(bench.wait(LIMIT).signal(), Some(2));
+}
+
+#[test]
 fn transaction_creates_its_nodes_with_the_list() {
     let Some(zk) = zk("txn-lists") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
@@ -122,19 +178,30 @@ fn command_speaks_tls_with_a_certificate() {
     let anonymous = over_tls(Zk::new(format!("tls://{address}")).env("ZK_CACERT", file("ca.pem")));
     let app = anonymous.clone().option("--cert", &file("client.pem"));
     assert!(app.ok(&["whoami"]).contains("x509:O=example,OU=shop,CN=app\n"));
+    let by_variables = Zk::new(format!("tls://{address}")).env("ZK_TLS_NAME", "localhost");
+    let by_variables = by_variables.env("ZK_CACERT", file("ca.pem"));
+    assert!(by_variables.env("ZK_CERT", file("client.pem")).ok(&["whoami"]).contains("CN=app\n"));
     app.ok(&["lock", "/l", "--acl", "auth::cdrwa", "--", "true"]);
     let plain = Zk::new(server.connect_string()).run(&["get", "/l"]);
     expect_failure(&plain, 1, "without credentials");
     expect_failure(&anonymous.run(&["ls", "/"]), 69, "certificate");
     let examined = app.ok(&["doctor"]);
-    for text in ["a certificate for localhost, 127.0.0.1; its chain expires in", "standalone"] {
+    for text in [
+        "ok       this client's certificate (--cert) expires in",
+        "a certificate for localhost, 127.0.0.1; its chain expires in",
+        "standalone",
+    ] {
         assert!(examined.contains(text), "{text}: {examined}");
     }
+    let expired = anonymous.option("--cert", &file("expired.pem")).run(&["doctor"]);
+    assert!(expired.stdout.contains("(--cert) expired "), "{expired:?}");
+    assert!(expired.stdout.ends_with("(1 of 1 servers)\n"), "{expired:?}");
     let stranger = over_tls(Zk::new(address.to_string()).option("--cacert", &file("other-ca.pem")));
     expect_failure(&stranger.run(&["ls", "/"]), 69, "authority");
     let examined = stranger.option("--cert", &file("client.pem")).run(&["doctor"]);
     assert_eq!(examined.code(), Some(69), "{examined:?}");
     assert!(examined.stdout.contains("of an unknown authority"), "{examined:?}");
+    assert!(!examined.stdout.contains("no majority"), "{examined:?}");
 }
 
 #[test]
@@ -211,7 +278,7 @@ fn pipe_is_refused_where_files_are_read_again() {
 #[test]
 fn empty_or_useless_variable_is_refused_by_name() {
     let zk = Zk::new("127.0.0.2:1");
-    for name in ["ZK_AUTH", "ZK_CACERT", "ZK_SASL_USER", "ZK_SASL_PASSWORD"] {
+    for name in ["ZK_AUTH", "ZK_CACERT", "ZK_TLS_NAME", "ZK_SASL_USER", "ZK_SASL_PASSWORD"] {
         let ended = zk.clone().env(name, "").run(&["ls", "/"]);
         expect_failure(&ended, 64, &format!("variable {name} is empty"));
     }
@@ -227,8 +294,30 @@ fn unusable_options_are_refused_before_connecting() {
     expect_refused(&["ls", "/", "--cert", "a.pem"], "--cert needs --cacert");
     expect_refused(&["ls", "/", "--connect", "tcp://h", "--cacert", "f"], "has no effect");
     expect_refused(&["ls", "/", "--connect", "tls://h"], "tls:// needs --cacert");
+    let file = |name: &str| certificate(name).to_str().unwrap().to_owned();
+    let trusting = ["ls", "/", "--cacert", &file("ca.pem")];
+    expect_refused(&[&trusting[..], &["--tls-name", "a b"]].concat(), "--tls-name");
+    let (cert, key) = (file("client.pem"), file("server.pem"));
+    let other_key = [&trusting[..], &["--cert", &cert, "--key", &key]].concat();
+    let ended = Zk::new("127.0.0.2:1").run(&other_key);
+    expect_failure(&ended, 1, "server.pem: the client's key does not fit its certificate");
     expect_refused(&["ls", "/", "--sasl", "alice"], "ZK_SASL_PASSWORD");
     expect_refused(&["ls", "/", "--sasl-password-file", "f"], "needs --sasl");
     expect_refused(&["create", "/a", "--acl", "world:anyone:rx"], "letters of cdrwa");
     expect_refused(&["setacl", "/a"], "SCHEME:ID:PERMS");
+}
+
+/// The files and hosts of the examples do not exist.
+#[test]
+fn commands_of_the_guide_are_understood() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/secured-ensembles.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<&str> = blocks.flat_map(str::lines).collect();
+    assert!(commands.len() > 5, "{commands:?}");
+    let zk = Zk::new("127.0.0.2:1");
+    for command in commands {
+        let ended = zk.shell(command).output().unwrap();
+        assert!(matches!(ended.status.code(), Some(1 | 69)), "{command}: {ended:?}");
+    }
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_recipes::Mutex;
 use zk_recipes::session::limits::INFLIGHT_BYTES_MAX;
-use zk_recipes::session::{Client, CreateMode, Error, Pending, path};
+use zk_recipes::session::{Acl, Client, CreateMode, Error, Pending, path};
 
 use crate::failure::Failure;
 use crate::sessions::clock;
@@ -64,12 +64,13 @@ impl<'a> Bench<'a> {
     pub(super) async fn new(
         client: &'a Client,
         root: &str,
+        acl: &[Acl],
         size: usize,
         time: Duration,
     ) -> Result<Self, Failure> {
         let (node, data) = (path::child(root, "data"), vec![b'x'; size]);
-        client.create(&node, &data, CreateMode::Ephemeral).await?;
-        let lock = Mutex::new(client, &path::child(root, "lock"))?;
+        client.create_with_acl(&node, &data, CreateMode::Ephemeral, acl).await?;
+        let lock = Mutex::new(client, &path::child(root, "lock"))?.with_acl(acl);
         Ok(Self { client, node, data, lock, time })
     }
 

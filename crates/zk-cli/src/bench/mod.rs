@@ -12,6 +12,7 @@ use clap::Args as ClapArgs;
 use zk_recipes::session::{Client, ErrorCode, ParentMode, Retry, path};
 
 use self::measure::Bench;
+use crate::acl::NewNodeAcl;
 use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes;
@@ -57,6 +58,9 @@ pub(crate) struct BenchArgs {
         value_parser = clap::value_parser!(u32).range(..=SIZE_MAX)
     )]
     size: u32,
+
+    #[command(flatten)]
+    acl: NewNodeAcl,
 }
 
 /// Parses the time for a measurement. All times are kept until it ends, with 16 bytes each.
@@ -99,9 +103,10 @@ async fn measure_all(
     args: &BenchArgs,
     output: Output,
 ) -> Result<(), Failure> {
-    client.ensure_path(root, ParentMode::Containers).await?;
+    let acl = args.acl.entries();
+    client.ensure_path_with_acl(root, ParentMode::Containers, acl).await?;
     let size = usize::try_from(args.size).unwrap_or(usize::MAX);
-    let bench = Bench::new(client, root, size, args.seconds).await?;
+    let bench = Bench::new(client, root, acl, size, args.seconds).await?;
     let mut line = ProgressLine::new();
     if !output.is_json() {
         output.print([plot::HEAD.to_owned()], serde_json::Value::default)?;

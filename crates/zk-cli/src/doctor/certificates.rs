@@ -6,9 +6,24 @@ use tokio::time::timeout;
 use zk_recipes::session::{Host, TlsFailure};
 use zk_tls::TlsBuilder;
 
-use super::{CONNECT_LIMIT, Level, Report, wall_clock};
+use super::{CONNECT_LIMIT, Finding, Level, Report, wall_clock};
 use crate::failure::Failure;
 use crate::output::data_text;
+
+/// Reports the expiry of this client's own certificate. A server that refuses it does not say why.
+pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<(), Failure> {
+    let end = tls.client_certificate_expiry().map_err(|error| Failure::other(error.to_string()))?;
+    let Some(end) = end else { return Ok(()) };
+    let now = wall_clock();
+    let days = |time: Duration| time.as_secs() / DAY.as_secs();
+    let (level, when) = match end.duration_since(now) {
+        Ok(left) if left < SOON => (Level::Warning, format!("expires in {} days", days(left))),
+        Ok(left) => (Level::Ok, format!("expires in {} days", days(left))),
+        Err(ago) => (Level::Error, format!("expired {} days ago", days(ago.duration()))),
+    };
+    let text = format!("this client's certificate (--cert) {when}");
+    report.add(Finding { level, server: String::new(), text })
+}
 
 /// Reports names and expiry, also of certificates that are refused.
 pub(super) async fn examine(

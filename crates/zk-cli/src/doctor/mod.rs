@@ -14,7 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Client, Config, ConnectString, CreateMode, Error, ErrorCode, Host, LeaseAssumptions, Transport,
+    Client, Config, ConnectString, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
+    LeaseAssumptions, SaslFailure, SessionEnd, TlsFailure, Transport,
 };
 use zk_tls::TlsBuilder;
 
@@ -85,6 +86,9 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
             Some(finding) => report.add(finding)?,
             None => listed.push(host),
         }
+    }
+    if let Some(tls) = &door.tls {
+        certificates::examine_own(tls, &mut report)?;
     }
     let mut examined = Vec::new();
     for server in &listed {
@@ -158,7 +162,7 @@ async fn examine(
                 _ => for_users(&error.to_string()),
             };
             report.tell(Level::Error, host, text)?;
-            return Ok(Examined::default());
+            return Ok(Examined { rejects: is_rejection(&error), ..Examined::default() });
         }
     };
     let took = ms(now() - begun);
@@ -170,6 +174,10 @@ async fn examine(
     let mode = words::version(door, host, report).await?;
     timeouts(door, host, &client, report).await?;
     latency(host, &client, report).await?;
+    // A server that requires another authentication says so with its first answer.
+    if client.end_reason().is_some_and(is_auth) {
+        return Ok(Examined { serves: false, rejects: true, mode });
+    }
     write(host, &client, report).await?;
     operations(host, &client, report).await?;
     if !report.has_members {
@@ -180,7 +188,25 @@ async fn examine(
     }
     let serves = !client.is_read_only() && client.is_connected();
     client.close().await;
-    Ok(Examined { serves, mode })
+    Ok(Examined { serves, rejects: false, mode })
+}
+
+/// Returns true if a server answers, and either side rejects the other.
+fn is_rejection(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::SessionEnded(end) => is_auth(*end),
+        ErrorKind::NoSession(DisconnectReason::Tls(failure)) => {
+            !matches!(failure, TlsFailure::ClosedByServer | TlsFailure::NotSpoken)
+        }
+        ErrorKind::NoSession(DisconnectReason::Sasl(failure)) => {
+            !matches!(failure, SaslFailure::NotPrepared(_))
+        }
+        _ => false,
+    }
+}
+
+fn is_auth(end: SessionEnd) -> bool {
+    matches!(end, SessionEnd::AuthFailed | SessionEnd::AuthRequired)
 }
 
 /// Compares the session timeout with the requested one, and reports the lease that a lock gets.

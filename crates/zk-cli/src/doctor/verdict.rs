@@ -7,6 +7,8 @@ use super::{Finding, Level};
 pub(super) struct Examined {
     /// Whether it opened a session that can write. It needs a leader and a majority for that.
     pub(super) serves: bool,
+    /// Whether it answers, and rejects this client. Other clients may be served.
+    pub(super) rejects: bool,
     /// Its mode, if it tells.
     pub(super) mode: Option<String>,
 }
@@ -26,18 +28,26 @@ pub(super) fn disunity(servers: &[Examined]) -> Option<Finding> {
     Some(Finding { level: Level::Error, server: String::new(), text: text.to_owned() })
 }
 
-/// Returns the finding whether the ensemble serves, and whether it does.
-pub(super) fn majority(servers: &[Examined]) -> (Finding, bool) {
-    let (all, serving) = (servers.len(), servers.iter().filter(|it| it.serves).count());
-    let (level, text) = match serving {
-        0 => {
+/// Returns the finding whether the ensemble serves, and whether it does, if that is known.
+pub(super) fn majority(servers: &[Examined]) -> (Finding, Option<bool>) {
+    let count = |is: fn(&Examined) -> bool| servers.iter().filter(|it| is(it)).count();
+    let (all, serving, rejecting) = (servers.len(), count(|it| it.serves), count(|it| it.rejects));
+    let (level, serves, text) = match (serving, rejecting) {
+        (0, 0) => {
             let text =
                 format!("no majority, or none that this machine reaches (0 of {all} servers)");
-            (Level::Error, text)
+            (Level::Error, Some(false), text)
         }
-        serving => (Level::Ok, format!("a majority serves ({serving} of {all} servers)")),
+        (0, rejecting) => {
+            let text = format!(
+                "the ensemble was not examined: it and this client do not accept each other \
+                 ({rejecting} of {all} servers)"
+            );
+            (Level::Error, None, text)
+        }
+        _ => (Level::Ok, Some(true), format!("a majority serves ({serving} of {all} servers)")),
     };
-    (Finding { level, server: String::new(), text }, serving > 0)
+    (Finding { level, server: String::new(), text }, serves)
 }
 
 #[cfg(test)]
@@ -47,7 +57,10 @@ mod tests {
     #[test]
     fn several_leaders_are_an_error() {
         let found = |modes: &[&str]| {
-            let examined = |mode: &&str| Examined { serves: true, mode: Some((*mode).to_owned()) };
+            let examined = |mode: &&str| {
+                let mode = Some((*mode).to_owned());
+                Examined { serves: true, rejects: false, mode }
+            };
             let servers: Vec<_> = modes.iter().map(examined).collect();
             disunity(&servers).map(|finding| finding.level)
         };
@@ -66,7 +79,7 @@ mod tests {
 
     #[test]
     fn majority_is_proven_by_one_serving_server() {
-        let server = |serves| Examined { serves, mode: None };
+        let server = |serves| Examined { serves, ..Examined::default() };
         let verdict = |serving: &[bool]| {
             let (finding, serves) =
                 majority(&serving.iter().map(|it| server(*it)).collect::<Vec<_>>());
@@ -75,9 +88,19 @@ mod tests {
         let (level, serves, text) = verdict(&[true, false, true]);
         assert_eq!(
             (level, serves, &*text),
-            (Level::Ok, true, "a majority serves (2 of 3 servers)")
+            (Level::Ok, Some(true), "a majority serves (2 of 3 servers)")
         );
         let (level, serves, text) = verdict(&[false, false, false]);
-        assert!(level == Level::Error && !serves && text.starts_with("no majority"), "{text}");
+        assert_eq!((level, serves), (Level::Error, Some(false)));
+        assert!(text.starts_with("no majority"), "{text}");
+    }
+
+    #[test]
+    fn rejection_of_this_client_proves_no_lost_majority() {
+        let rejecting = Examined { rejects: true, ..Examined::default() };
+        let (finding, serves) = majority(&[rejecting, Examined::default()]);
+        assert_eq!((finding.level, serves), (Level::Error, None));
+        assert!(finding.text.contains("(1 of 2 servers)"), "{}", finding.text);
+        assert!(!finding.text.contains("majority"), "{}", finding.text);
     }
 }

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, NodeData, Outcome, PathError, Stat, validate_path,
+    Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, PathError, Pending, Stat,
+    validate_path,
 };
 
 use super::contention::{Contention, Promotion};
 use super::error::AtomicError;
+use crate::node_acl::NodeAcl;
 use crate::requests::{Repeated, create_parents, repeat, retry, unless};
 
 /// The node of an atomic value.
@@ -17,6 +19,8 @@ pub(super) struct ValueNode {
     pub(super) promotion: Option<Promotion>,
     /// The data of a node that a change creates. It stands for the same value as a missing node.
     pub(super) zero: Bytes,
+    /// The list of all nodes that the handle creates.
+    pub(super) acl: NodeAcl,
 }
 
 /// A value with the node that it was read from.
@@ -45,7 +49,8 @@ pub(super) enum Written {
 impl ValueNode {
     pub(super) fn new(client: &Client, path: &str, zero: Bytes) -> Result<Self, PathError> {
         validate_path(path)?;
-        Ok(Self { client: client.clone(), path: path.to_owned(), promotion: None, zero })
+        let (client, path, acl) = (client.clone(), path.to_owned(), NodeAcl::default());
+        Ok(Self { client, path, promotion: None, zero, acl })
     }
 
     pub(super) fn contention(&self) -> Contention<'_> {
@@ -99,7 +104,7 @@ impl ValueNode {
     /// needs no evidence. The change itself follows in a second request, so after an error it is not
     /// applied.
     pub(super) async fn create_zero(&self) -> Result<(), Error> {
-        let create = || self.client.create(&self.path, &self.zero, CreateMode::Persistent);
+        let create = || self.create(&self.client, &self.zero);
         match repeat(&self.client, create).await.reply {
             Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
             Err(error) => {
@@ -110,13 +115,18 @@ impl ValueNode {
         }
     }
 
+    /// Sends the request to create the node with this value.
+    pub(super) fn create(&self, client: &Client, value: &[u8]) -> Pending<Created> {
+        client.create_with_acl(&self.path, value, CreateMode::Persistent, self.acl.entries())
+    }
+
     /// Creates the parents if they caused the error; otherwise returns the error. If the parents cannot
     /// be created, the value is not changed.
     pub(super) async fn create_parents_if_missing(&self, error: Error) -> Result<(), Error> {
         let is_top = self.path.rfind('/') == Some(0);
         match error.code() {
             Some(ErrorCode::NO_NODE) if !is_top => {
-                let created = create_parents(&self.client, &self.path).await;
+                let created = create_parents(&self.client, &self.path, self.acl.entries()).await;
                 created.map_err(|error| error.with_outcome(Outcome::NotApplied))
             }
             _ => Err(error), // for example because the chroot is missing

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use zk_recipes::session::{Client, PathError};
+use zk_recipes::session::{Acl, Client, PathError};
 
 use super::error::AtomicError;
 use super::node::{Missing, ValueNode};
@@ -102,6 +102,17 @@ impl<N: Number> AtomicNumber<N> {
     /// Returns an error if `lock_path` is not a valid ZooKeeper path.
     pub fn promote_to_lock(self, lock_path: &str, after: u32) -> Result<Self, PathError> {
         Ok(Self { value: self.value.promote_to_lock(lock_path, after)?, of: PhantomData })
+    }
+
+    /// Sets the access control list of all nodes that this handle creates: of the number, its missing
+    /// parents, the markers of [`add_once`](Self::add_once), and the lock of contended changes. The
+    /// default is open to everyone, as with Curator.
+    ///
+    /// Each client needs permission to read and write the number and to create its node; for
+    /// `add_once`, also to create children of it.
+    #[must_use]
+    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
+        Self { value: self.value.with_acl(acl), of: PhantomData }
     }
 
     /// Returns the path of the node.

@@ -190,12 +190,9 @@ impl<N: Number> AtomicNumber<N> {
         let node = self.node();
         let version = node.version(&read.stat)?;
         let (data, next) = ([delta.encode(), next.encode()].concat(), next.encode());
-        let write = node.client.multi().create(marker, &data, CreateMode::Persistent).set_data(
-            &node.path,
-            &next,
-            Some(version),
-        );
-        match write.send().await {
+        let (mode, acl) = (CreateMode::Persistent, node.acl.entries());
+        let create = node.client.multi().create_with_acl(marker, &data, mode, acl);
+        match create.set_data(&node.path, &next, Some(version)).send().await {
             Ok(outcomes) => match outcomes.last() {
                 Some(MultiOutcome::Set(stat)) => node.done(read, stat),
                 _ => Ok(Written::Done),

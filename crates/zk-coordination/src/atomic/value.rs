@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use zk_recipes::Mutex;
-use zk_recipes::session::{Client, CreateMode, ErrorCode, Outcome, PathError};
+use zk_recipes::session::{Acl, Client, ErrorCode, Outcome, PathError};
 
 use super::contention::Promotion;
 use super::error::AtomicError;
 use super::node::{Missing, ValueNode};
+use crate::node_acl::NodeAcl;
 use crate::requests::{Repeated, repeat, retry, unless};
 
 /// A value in its own node that many clients change at once: Curator's `DistributedAtomicValue`, on
@@ -27,7 +28,7 @@ use crate::requests::{Repeated, repeat, retry, unless};
 ///
 /// # On the wire
 /// The data of the node is the value. The node is persistent, and its parents are containers. A
-/// missing node has the empty value. All clients may change a node that this crate creates.
+/// missing node has the empty value.
 ///
 /// # What it costs
 /// A change sends two requests, a read and a write with the version that was read, in two round
@@ -84,8 +85,22 @@ impl AtomicValue {
     /// Returns an error if `lock_path` is not a valid ZooKeeper path.
     pub fn promote_to_lock(mut self, lock_path: &str, after: u32) -> Result<Self, PathError> {
         let lock = Mutex::new(&self.node.client, lock_path)?;
+        let lock = lock.with_acl(self.node.acl.entries());
         self.node.promotion = Some(Promotion { lock, after: after.max(1) });
         Ok(self)
+    }
+
+    /// Sets the access control list of all nodes that this handle creates: of the value, its missing
+    /// parents, and the lock of contended changes. The default is open to everyone, as with Curator.
+    ///
+    /// Each client needs permission to read and write the value, and to create its node.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.node.acl = NodeAcl::new(acl);
+        let promotion = self.node.promotion.take();
+        self.node.promotion =
+            promotion.map(|it| Promotion { lock: it.lock.with_acl(self.node.acl.entries()), ..it });
+        self
     }
 
     /// Returns the path of the node.
@@ -116,7 +131,7 @@ impl AtomicValue {
     /// The node may or may not be created when the future is dropped, and parents may remain.
     pub async fn initialize(&self, value: impl Into<Bytes>) -> Result<bool, AtomicError> {
         let (node, value) = (&self.node, value.into());
-        let create = || node.client.create(&node.path, &value, CreateMode::Persistent);
+        let create = || node.create(&node.client, &value);
         loop {
             let Repeated { reply, is_doubtful } = repeat(&node.client, create).await;
             let Err(error) = reply else { return Ok(true) };
@@ -152,9 +167,7 @@ impl AtomicValue {
             if unless(ErrorCode::NO_NODE, set)?.is_some() {
                 return Ok(());
             }
-            let create =
-                |client: &Client| client.create(&node.path, &value, CreateMode::Persistent);
-            match retry.run(create).await {
+            match retry.run(|client| node.create(client, &value)).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
                 Err(error) => node.create_parents_if_missing(error).await?,

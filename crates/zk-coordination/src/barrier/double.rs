@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::{Client, validate_path};
+use zk_recipes::session::{Acl, Client, validate_path};
 
 use super::entered::Entered;
 use super::entering::Entering;
 use super::error::BarrierError;
 use crate::limits::MEMBERS_MAX;
+use crate::node_acl::NodeAcl;
 use crate::requests::within;
 
 /// A barrier that `n` members enter together and leave together: Curator's
@@ -88,6 +89,7 @@ pub struct DoubleBarrier {
     pub(super) client: Client,
     pub(super) path: String,
     pub(super) members: usize,
+    pub(super) acl: NodeAcl,
 }
 
 impl DoubleBarrier {
@@ -101,10 +103,21 @@ impl DoubleBarrier {
         let path = path.to_owned();
         match usize::try_from(members) {
             Ok(count) if (1..=MEMBERS_MAX).contains(&members) => {
-                Ok(Self { client: client.clone(), path, members: count })
+                Ok(Self { client: client.clone(), path, members: count, acl: NodeAcl::default() })
             }
             _ => Err(BarrierError::MembersOutOfRange { path, members }),
         }
+    }
+
+    /// Sets the access control list of all nodes that this handle creates: of the barrier, its missing
+    /// parents, its members, `ready` and `closing`. The default is open to everyone, as with Curator.
+    ///
+    /// Each member needs permission to read, to write, to create and to delete on the barrier's node,
+    /// and to read the nodes of the other members.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.acl = NodeAcl::new(acl);
+        self
     }
 
     /// Returns the path of the barrier's node.

@@ -45,8 +45,7 @@ impl Entered {
     /// If the future is dropped, the session still deletes the node. Only the wait ends.
     pub async fn leave(&mut self) -> Result<(), BarrierError> {
         self.member.delete().await?;
-        let DoubleBarrier { client, path, .. } = &self.barrier;
-        Ok(wait_for_end(client, path, self.ready).await?)
+        Ok(wait_for_end(&self.barrier, self.ready).await?)
     }
 
     /// As [`leave`](Self::leave), for at most `timeout`. Returns false after that time: this member

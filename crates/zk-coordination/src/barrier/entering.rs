@@ -119,19 +119,21 @@ impl<'a> Entering<'a> {
         loop {
             let seen = retry(client).run(|client| view(client.clone(), path)).await?;
             let Some(View { ready: Some(ready), .. }) = seen else { return Ok(has_waited) };
-            wait_for_end(client, path, ready.czxid).await?;
+            wait_for_end(self.barrier, ready.czxid).await?;
             has_waited = true;
         }
     }
 
     /// Creates the member's node, with a name that was never used before.
     async fn create(&mut self) -> Result<(), Error> {
-        let DoubleBarrier { client, path, .. } = self.barrier;
+        let DoubleBarrier { client, path, acl, .. } = self.barrier;
+        let acl = acl.entries();
         let own = path::child(path, &client.random_uuid());
         // Before the request, so that a node is deleted if the reply is lost.
         self.member = Some(OwnNode::new(client, own.clone()));
         loop {
-            let created = retry(client).create(&own, b"", CreateMode::Ephemeral).await;
+            let mode = CreateMode::Ephemeral;
+            let created = retry(client).create_with_acl(&own, b"", mode, acl).await;
             match unless(ErrorCode::NO_NODE, created) {
                 Ok(Some(_)) => return Ok(()),
                 Ok(None) => {}
@@ -142,7 +144,7 @@ impl<'a> Entering<'a> {
                     return Err(error);
                 }
             }
-            let create = || client.ensure_path(path, ParentMode::Containers);
+            let create = || client.ensure_path_with_acl(path, ParentMode::Containers, acl);
             if let Err(error) = repeat(client, create).await.reply {
                 self.forget(); // the server has rejected the node
                 return Err(error);
@@ -183,7 +185,7 @@ impl<'a> Entering<'a> {
 
     /// Opens the barrier with the oldest `n` members. Returns false if something has changed.
     async fn open(&self, view: &View, members: &[String]) -> Result<bool, BarrierError> {
-        let DoubleBarrier { client, path, members: count } = self.barrier;
+        let DoubleBarrier { client, path, members: count, acl } = self.barrier;
         let Some(members) = self.by_age(members).await? else { return Ok(false) };
         let Some(members) = members.get(..*count) else { return Ok(false) };
         let newest = members.last().map_or(Zxid::ZERO, |(czxid, _)| *czxid);
@@ -192,7 +194,7 @@ impl<'a> Entering<'a> {
             members.iter().fold(client.multi(), |multi, (_, name)| multi.check(name, None));
         let opened = checks
             .set_data(path, &view.data, Some(view.version))
-            .create(&ready, data.as_bytes(), CreateMode::Persistent)
+            .create_with_acl(&ready, data.as_bytes(), CreateMode::Persistent, acl.entries())
             .send()
             .await;
         let Err(error) = opened else { return Ok(true) };

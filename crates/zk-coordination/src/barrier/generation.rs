@@ -8,6 +8,7 @@ use zk_recipes::session::{
     Children, Client, CreateMode, Error, ErrorCode, NodeData, Watch, Zxid, path,
 };
 
+use super::double::DoubleBarrier;
 use super::own_node::OwnNode;
 use crate::requests::{repeat, retry, unless};
 
@@ -63,15 +64,16 @@ pub(super) fn members(children: &Children) -> Vec<String> {
 /// it lists the members again. Each waiter so lists them some `ln(n)` times, and not once for each
 /// member. Curator deletes `ready` while members are inside if a `leave` times out. The members that
 /// remain then belong to the next generation, and only the watch on `ready` ends the wait.
-pub(super) async fn wait_for_end(client: &Client, barrier: &str, ready: Zxid) -> Result<(), Error> {
+pub(super) async fn wait_for_end(barrier: &DoubleBarrier, ready: Zxid) -> Result<(), Error> {
+    let DoubleBarrier { client, path, .. } = barrier;
     let retry = retry(client);
     loop {
-        let remaining = retry.run(|client| remaining(client.clone(), barrier, ready)).await?;
+        let remaining = retry.run(|client| remaining(client.clone(), path, ready)).await?;
         let Some(Remaining { members, end }) = remaining else { return Ok(()) };
         let Some(first) = members.iter().min() else {
-            return close(client, barrier, ready).await;
+            return close(barrier, ready).await;
         };
-        let first = path::child(barrier, first);
+        let first = path::child(path, first);
         let (stat, watch) = retry.run(|client| client.exists_and_watch(&first)).await?;
         if stat.is_some() {
             select(watch, end).await.factor_first().0?;
@@ -115,12 +117,14 @@ async fn remaining(client: Client, barrier: &str, ready: Zxid) -> Result<Option<
 ///    repeated after a lost reply, and a delayed one does no harm.
 ///
 /// Members do not count these nodes. Those of Curator do, so they may wait for one, but not for long.
-async fn close(client: &Client, barrier: &str, ready: Zxid) -> Result<(), Error> {
+async fn close(barrier: &DoubleBarrier, ready: Zxid) -> Result<(), Error> {
+    let DoubleBarrier { client, path: barrier, acl, .. } = barrier;
     let (own, ready_path) = ([CLOSER, &client.random_uuid()].concat(), path::child(barrier, READY));
     let own = path::child(barrier, &own);
     // Before the request, so that a node is deleted if the reply is lost.
     let mut closer = OwnNode::new(client, own.clone());
-    let created = retry(client).create(&own, b"", CreateMode::Ephemeral).await;
+    let (mode, acl) = (CreateMode::Ephemeral, acl.entries());
+    let created = retry(client).create_with_acl(&own, b"", mode, acl).await;
     if unless(ErrorCode::NO_NODE, created)?.is_none() {
         closer.set_deleted(); // with the container
         return Ok(());

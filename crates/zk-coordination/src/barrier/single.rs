@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, EventType, PathError, Stat, Watch, validate_path,
+    Acl, Client, CreateMode, Error, ErrorCode, EventType, PathError, Stat, Watch, validate_path,
 };
 
 use super::error::BarrierError;
+use crate::node_acl::NodeAcl;
 use crate::requests::{create_parents, repeat, retry, unless, within};
 
 /// A barrier that all waiting processes pass at once when it is removed: Curator's
@@ -55,6 +56,7 @@ use crate::requests::{create_parents, repeat, retry, unless, within};
 pub struct Barrier {
     client: Client,
     path: String,
+    acl: NodeAcl,
 }
 
 impl Barrier {
@@ -64,7 +66,18 @@ impl Barrier {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         validate_path(path)?;
-        Ok(Self { client: client.clone(), path: path.to_owned() })
+        Ok(Self { client: client.clone(), path: path.to_owned(), acl: NodeAcl::default() })
+    }
+
+    /// Sets the access control list of the nodes that [`set`](Self::set) creates: of the barrier and
+    /// of its missing parents. The default is open to everyone, as with Curator.
+    ///
+    /// A client that removes the barrier needs permission to delete children of the parent. Waiting
+    /// needs no permission.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.acl = NodeAcl::new(acl);
+        self
     }
 
     /// Returns the path of the node.
@@ -81,14 +94,15 @@ impl Barrier {
     /// # Cancel safety
     /// The barrier may or may not be set when the future is dropped, and parents may remain.
     pub async fn set(&self) -> Result<(), BarrierError> {
-        let create = || self.client.create(&self.path, b"", CreateMode::Persistent);
+        let (mode, acl) = (CreateMode::Persistent, self.acl.entries());
+        let create = || self.client.create_with_acl(&self.path, b"", mode, acl);
         let is_top = self.path.rfind('/') == Some(0);
         loop {
             let Err(error) = repeat(&self.client, create).await.reply else { return Ok(()) };
             match error.code() {
                 Some(ErrorCode::NODE_EXISTS) => return Ok(()),
                 Some(ErrorCode::NO_NODE) if !is_top => {
-                    create_parents(&self.client, &self.path).await?;
+                    create_parents(&self.client, &self.path, acl).await?;
                 }
                 _ => return Err(error.into()),
             }

@@ -79,6 +79,9 @@ impl GroupMember {
     /// [session](PersistentNodeBuilder::previous_session) of an earlier run of this program. The mode
     /// and the data of the node cannot be changed.
     ///
+    /// The access control list is also that of the missing nodes of the group's path. It must permit this
+    /// client to read and write the member's node. The other members need permission to read it.
+    ///
     /// ```no_run
     /// # use zk_coordination::session::{SessionId, SessionManager};
     /// # use zk_coordination::{GroupError, GroupMember};

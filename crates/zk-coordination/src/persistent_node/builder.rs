@@ -98,8 +98,11 @@ impl<'a> PersistentNodeBuilder<'a> {
         self
     }
 
-    /// Sets the access control list of the node. It must permit this client to read and write the
-    /// node. Missing parents are open to everyone, as with Curator.
+    /// Sets the access control list of the node and of its missing parents. The default is open to
+    /// everyone, as with Curator.
+    ///
+    /// The list must permit this client to read and write the node, and to create and delete nodes in
+    /// a parent that the handle creates.
     ///
     /// The next session presents the credentials of
     /// [`Config::auth`](zk_recipes::session::Config::auth) again, and not those of

@@ -241,11 +241,12 @@ impl PersistentNode {
     /// timeout of your own.
     ///
     /// # Errors
-    /// The error has the state [`NodeState::Closed`] with the reason:
+    /// The error has the state with the reason:
     ///
-    /// * The server rejects the deletion, with `NoAuth`, or with `NotEmpty` if a persistent node has
-    ///   children.
-    /// * The session manager has stopped. The server deletes an ephemeral node with its session.
+    /// * [`NodeState::Closed`]: the server rejects the deletion, with `NoAuth`, or with `NotEmpty` if
+    ///   a persistent node has children; or the session manager stopped meanwhile.
+    /// * [`NodeState::Stopped`]: the session manager had stopped before. The server deletes an
+    ///   ephemeral node with its session.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the deletion.

@@ -98,7 +98,8 @@ impl OwnNode {
             NodeMode::Persistent => node,
             NodeMode::Ttl(ttl) => node.ttl(ttl),
         };
-        match node.parents(ParentMode::Containers).create().await {
+        let node = node.parents(ParentMode::Containers).parents_acl(&self.options.acl);
+        match node.create().await {
             Ok(created) => {
                 if self.options.mode == NodeMode::EphemeralSequential {
                     self.numbered_path = Some(created.path);

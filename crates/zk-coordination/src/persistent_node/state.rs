@@ -41,7 +41,13 @@ pub enum NodeState {
         /// [`SessionId::NONE`](zk_recipes::session::SessionId::NONE) if it is not ephemeral.
         stat: Stat,
     },
-    /// The handle was closed or dropped, or its session manager stopped. It is the last state.
+    /// The session manager opens no further session, for example because the server rejects the
+    /// credentials. An ephemeral node goes with its session. It is the last state.
+    Stopped {
+        /// The error of the session manager.
+        error: Error,
+    },
+    /// The handle was closed or dropped, or its runtime has ended. It is the last state.
     Closed {
         /// `None` if the node is deleted, or did not exist. Otherwise the reason why nothing
         /// confirms that: the server removes an ephemeral node with its session.
@@ -65,10 +71,10 @@ impl NodeState {
         self.stat().is_some()
     }
 
-    /// Returns true for the last state.
+    /// Returns true for a last state: [`Closed`](Self::Closed) and [`Stopped`](Self::Stopped).
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed { .. })
+        matches!(self, Self::Closed { .. } | Self::Stopped { .. })
     }
 }
 
@@ -91,6 +97,7 @@ impl fmt::Display for NodeState {
             Self::Conflict { .. } => {
                 f.write_str("a node of another kind has the path; delete it, or use another path")
             }
+            Self::Stopped { error } => write!(f, "the node is not kept any longer: {error}"),
             Self::Closed { error: None } => f.write_str("closed, and the node is deleted"),
             Self::Closed { error: Some(error) } => {
                 write!(f, "closed, and the deletion of the node is not confirmed: {error}")
@@ -146,7 +153,9 @@ impl PersistentNodeError {
             NodeState::Pending | NodeState::Present { .. } | NodeState::Conflict { .. } => {
                 RetryOn::SameSession
             }
-            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => {
+            NodeState::Refused { error }
+            | NodeState::Stopped { error }
+            | NodeState::Closed { error: Some(error) } => {
                 error.clone().with_outcome(Outcome::NotApplied).retry_on()
             }
             NodeState::Closed { error: None } => RetryOn::Never,
@@ -169,7 +178,9 @@ impl fmt::Debug for PersistentNodeError {
 impl std::error::Error for PersistentNodeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.state {
-            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => Some(error),
+            NodeState::Refused { error }
+            | NodeState::Stopped { error }
+            | NodeState::Closed { error: Some(error) } => Some(error),
             _ => None,
         }
     }

@@ -97,7 +97,7 @@ impl NodeTask {
                 drop(sessions); // a dropped handle opens no further session
                 self.remove(None).await
             }
-            Err(error) => Err(error),
+            Err(error) => return self.published.set_state(NodeState::Stopped { error }),
         };
         self.reservation = None;
         self.published.set_state(NodeState::Closed { error: removed.err() });

@@ -6,6 +6,7 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod acl;
 mod atomic;
 mod atomic_faults;
 mod atomic_once;

@@ -607,7 +607,7 @@ async fn slow_follower_causes_no_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopped_session_manager_closes_the_node() {
+async fn stopped_session_manager_ends_the_node() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
@@ -615,8 +615,9 @@ async fn stopped_session_manager_closes_the_node() {
     sessions.close().await;
     settle().await;
     let state = node.state().borrow().clone();
-    let NodeState::Closed { error: Some(error) } = &state else { panic!("{state}") };
+    let NodeState::Stopped { error } = &state else { panic!("{state}") };
     assert!(matches!(error.kind(), ErrorKind::ManagerStopped(_)), "{error}");
+    assert!(state.is_closed() && !state.to_string().contains("closed, and"), "{state}");
     assert_ne!(error.retry_on(), RetryOn::SameSession);
     assert!(node.set_data("b").await.is_err());
     assert!(node.close().await.is_err());

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionManager};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, PrometheusPage, RetryOn, SessionManager};
 use zk_recipes::{LockError, LockMetrics, Mutex};
 
 /// Time for which a request waits for the lock.
@@ -30,7 +30,8 @@ pub(crate) fn routes(sessions: SessionManager) -> Router {
 async fn metrics(State(service): State<Service>) -> String {
     let locks = service.metrics.snapshot().prometheus("lock=\"visits\"");
     let session = service.sessions.client().stats().prometheus("");
-    locks + &session
+    let sessions = service.sessions.totals().prometheus("");
+    PrometheusPage::join([locks, session, sessions])
 }
 
 /// Reports whether requests can be served at the moment.

@@ -8,7 +8,8 @@ impl LockMetricsSnapshot {
     /// Writes the values in the text format of Prometheus. `labels` go to each of them, for example
     /// `lock="stock"`; they may be empty. Their values must be escaped already.
     ///
-    /// A page may contain this once, because the format names each metric in one place only.
+    /// A page may contain this once, because the format names each metric in one place only;
+    /// [`PrometheusPage::join`] makes one page of several locks.
     ///
     /// | name | kind |
     /// |---|---|

@@ -68,6 +68,8 @@ async fn http_service_goes_on_after_its_session_expired() {
         "zk_request_latency_seconds_bucket{le=\"+Inf\"} ",
         "zk_requests_in_flight ",
         "zk_connections_lost_total ",
+        "zk_sessions_opened_total 4",
+        "zk_sessions_ended_total{reason=\"expired\"} 3",
         "zk_sent_bytes_total ",
         "zk_received_bytes_total ",
         "zk_watches{kind=\"one_shot\"} ",

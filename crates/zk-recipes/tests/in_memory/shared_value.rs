@@ -1,7 +1,7 @@
 //! Shared values and counts that several clients change.
 
 use bytes::Bytes;
-use zk_recipes::session::{CreateMode, ErrorCode, RetryOn};
+use zk_recipes::session::{Acl, CreateMode, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, SharedCount, SharedValue};
 use zk_testing::server::NodeKind;
 use zk_testing::{Op, TestServer};
@@ -33,6 +33,20 @@ async fn get_reads_a_node_that_another_client_creates_first() {
     let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();
     assert_eq!(value.get().await.unwrap().value(), "theirs");
     assert_eq!(missing.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn value_and_its_parents_have_the_given_acl() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let list = vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE)];
+    let value = SharedValue::new(&client, "/a/value", "seed").unwrap().with_acl(list.clone());
+    value.get().await.unwrap();
+    let count = SharedCount::new(&client, "/b/count", 7).unwrap().with_acl(list.clone());
+    assert_eq!(count.get().await.unwrap().count(), 7);
+    for path in ["/a", "/a/value", "/b", "/b/count"] {
+        assert_eq!(client.get_acl(path).await.unwrap().acl, list, "{path}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

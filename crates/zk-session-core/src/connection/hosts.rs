@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::connect_string::Host;
 use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN};
 use crate::rng::Rng;
-use crate::{DisconnectReason, SaslFailure};
+use crate::{DisconnectReason, PeerProtocol, SaslFailure};
 
 /// Servers in an order drawn once, and the back-off between attempts. The random order keeps a
 /// thousand clients with the same connect string from all trying its first server.
@@ -30,7 +30,8 @@ struct Entry {
     /// True if the last attempt brought no lasting connection, or one on which the server became
     /// silent. Servers that did better, or were not tried yet, are tried first.
     is_doubtful: bool,
-    refusal: Refusal,
+    /// Why the last connection, or attempt at one, ended.
+    cause: Option<DisconnectReason>,
     /// Whether its port is for TLS only, as far as it was probed.
     tls: Tls,
 }
@@ -40,17 +41,6 @@ enum Tls {
     NotAsked,
     Asked,
     Spoken,
-}
-
-/// Result of the last attempt at a server, if it ended at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    None,
-    /// The server could not be reached.
-    Unreachable,
-    /// Another attempt would fail as well: the peer is not a ZooKeeper server, or the SASL exchange
-    /// failed.
-    Lasting,
 }
 
 /// How far a connection, or an attempt at one, came before it ended.
@@ -111,11 +101,7 @@ impl Hosts {
             return; // the connection was not to the current server
         }
         let entry = &mut self.hosts[self.current];
-        entry.refusal = match cause {
-            cause if cause.is_lasting() => Refusal::Lasting,
-            cause if cause.is_refusal() => Refusal::Unreachable,
-            _ => Refusal::None,
-        };
+        entry.cause = Some(cause.clone());
         match cause {
             // The server is not at fault, or was not tried yet.
             DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
@@ -157,18 +143,40 @@ impl Hosts {
     /// it.
     pub(super) fn set_speaks_tls(&mut self, host: &Host) -> bool {
         let entry = self.hosts.iter_mut().find(|entry| entry.host == *host);
-        entry.map(|entry| (entry.tls, entry.refusal) = (Tls::Spoken, Refusal::Lasting)).is_some()
+        let cause = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
+        entry.map(|entry| (entry.tls, entry.cause) = (Tls::Spoken, Some(cause))).is_some()
     }
 
     /// Returns true if the last attempt at each server ended at once, without a connection to a
     /// ZooKeeper server.
     pub(super) fn have_all_refused(&self) -> bool {
-        self.hosts.iter().all(|entry| entry.refusal != Refusal::None)
+        self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_refusal))
     }
 
     /// Returns true if another attempt at each host would fail as well.
     pub(super) fn are_refusals_lasting(&self) -> bool {
-        self.hosts.iter().all(|entry| entry.refusal == Refusal::Lasting)
+        self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_lasting))
+    }
+
+    /// Returns the cause of the server whose last attempt tells most.
+    pub(super) fn most_telling(&self) -> Option<&DisconnectReason> {
+        self.causes().flatten().max_by_key(|cause| cause.weight())
+    }
+
+    /// Returns the cause of all servers together if some close connections and the others do not
+    /// answer.
+    pub(super) fn not_serving(&self) -> Option<DisconnectReason> {
+        let count =
+            |is: fn(&DisconnectReason) -> bool| self.causes().flatten().filter(|it| is(it)).count();
+        let closing = count(|cause| *cause == DisconnectReason::ClosedByServer);
+        let dead = count(|cause| cause.weight() == 0);
+        let servers = self.hosts.len();
+        let is_divided = closing > 0 && dead > 0 && closing + dead == servers;
+        is_divided.then_some(DisconnectReason::NotServing { closing, servers })
+    }
+
+    fn causes(&self) -> impl Iterator<Item = Option<&DisconnectReason>> {
+        self.hosts.iter().map(|entry| entry.cause.as_ref())
     }
 
     /// Returns the next server to probe for writes, other than the current one.
@@ -280,8 +288,8 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
     for host in hosts {
         if entries.iter().all(|entry| entry.host != host) {
-            let (refusal, tls) = (Refusal::None, Tls::NotAsked);
-            entries.push(Entry { host, skip_until: None, is_doubtful: false, refusal, tls });
+            let (cause, tls) = (None, Tls::NotAsked);
+            entries.push(Entry { host, skip_until: None, is_doubtful: false, cause, tls });
         }
     }
     entries

@@ -14,9 +14,11 @@ pub(crate) use self::identity::{Granted, Identity};
 
 use self::hosts::{Hosts, Reached, Rebalance};
 use self::search::Search;
-use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
+use crate::limits::{
+    ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN, SASL_CLOSES_MAX,
+};
 use crate::rng::Rng;
-use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
+use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SaslFailure, SessionEnd};
 
 /// Connection to a server, or the attempts at one. See the [module documentation](self).
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Connection {
     search: Option<Search>,
     /// Number of established connections that were lost.
     lost_count: u64,
+    /// Number of connections closed after the client's SASL proof, since the last established one.
+    sasl_closes: u32,
 }
 
 /// State of the connection. The diagram is in the documentation of the crate.
@@ -75,6 +79,7 @@ impl Connection {
             last_disconnect: None,
             search: None,
             lost_count: 0,
+            sasl_closes: 0,
         }
     }
 
@@ -116,6 +121,20 @@ impl Connection {
     /// Returns why the last connection or attempt failed; `None` while connected.
     pub(crate) fn last_disconnect(&self) -> Option<DisconnectReason> {
         self.last_disconnect.clone()
+    }
+
+    /// Returns why no server gave a first session, as far as the attempts tell: the last cause,
+    /// unless that of another server tells more.
+    pub(crate) fn connect_failure(&self) -> Option<DisconnectReason> {
+        let last = self.last_disconnect.as_ref()?;
+        let telling = self.hosts.most_telling().filter(|it| it.weight() > last.weight());
+        self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
+    }
+
+    /// Returns true if servers have closed so many connections after the client's SASL proof that
+    /// they must have rejected it.
+    pub(crate) fn is_sasl_rejected(&self) -> bool {
+        self.sasl_closes >= SASL_CLOSES_MAX
     }
 
     /// Returns the number of established connections that were lost.
@@ -209,7 +228,7 @@ impl Connection {
         if matches!(granted, Granted::ReadOnly { .. }) {
             self.search = Some(Search::new(now));
         }
-        self.last_disconnect = None;
+        (self.last_disconnect, self.sasl_closes) = (None, 0);
         let host = self.hosts.current().clone();
         self.hosts.connected(rng);
         self.state = State::Up;
@@ -239,6 +258,8 @@ impl Connection {
         self.search = None;
         self.last_disconnect = Some(cause.clone());
         self.lost_count += u64::from(was_up);
+        let is_sasl_close = *cause == DisconnectReason::Sasl(SaslFailure::ClosedByServer);
+        self.sasl_closes += u32::from(is_sasl_close);
         let pause = match cause {
             DisconnectReason::Rebalanced => Hosts::pause_to_move(rng),
             // A read-write server was found. The refusal of a read-only server precedes `Up`.
@@ -316,14 +337,14 @@ impl Connection {
         }
     }
 
-    /// Notes that the port of this server is for TLS only. Returns why no connection is possible,
-    /// if the list contains the server.
-    pub(crate) fn speaks_tls(&mut self, host: &Host) -> Option<DisconnectReason> {
-        if self.hosts.set_speaks_tls(host) {
+    /// Notes that the port of this server is for TLS only. Returns false if the list does not
+    /// contain the server.
+    pub(crate) fn speaks_tls(&mut self, host: &Host) -> bool {
+        let is_listed = self.hosts.set_speaks_tls(host);
+        if is_listed {
             self.last_disconnect = Some(DisconnectReason::NotZooKeeper(PeerProtocol::Tls));
-            return self.last_disconnect();
         }
-        None
+        is_listed
     }
 
     /// Returns true if another attempt at each server would fail as well.

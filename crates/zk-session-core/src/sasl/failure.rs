@@ -22,8 +22,13 @@ pub enum SaslFailure {
     MechanismRefused,
     /// The server ended the exchange with this code, which is no rejection of the credentials.
     Refused(ErrorCode),
-    /// The server closed the connection after the client's proof. Servers before 3.5.9 and 3.6.0
-    /// reject wrong credentials like this.
+    /// The server closed the connection before the client had sent a proof. It may refuse the
+    /// mechanism, or be about to stop. The client tries again.
+    ClosedBeforeProof,
+    /// The server closed the connection after the client's proof, perhaps with a reset. Servers
+    /// before 3.5.9 and 3.6.0 reject wrong credentials like this.
+    ///
+    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) of these count as a rejection.
     ClosedByServer,
     /// The server's proof is wrong: the server does not know the password, or has not the key of its
     /// Kerberos principal.
@@ -53,6 +58,10 @@ impl fmt::Display for SaslFailure {
                  another one, such as GSSAPI (Kerberos) instead of DIGEST-MD5",
             ),
             Self::Refused(code) => write!(f, "the server ended the SASL exchange: {code}"),
+            Self::ClosedBeforeProof => f.write_str(
+                "the server closed the connection at the beginning of the SASL exchange; it may \
+                 expect another mechanism, or not serve yet",
+            ),
             Self::ClosedByServer => f.write_str(
                 "the server closed the connection during the SASL exchange, as servers before \
                  3.6 do for wrong credentials",

@@ -129,6 +129,14 @@ impl Sasl {
         self.awaited == Some(xid)
     }
 
+    /// Returns the failure for a connection that ends during the exchange.
+    pub(crate) fn closed(&self) -> SaslFailure {
+        match self.has_proven {
+            true => SaslFailure::ClosedByServer,
+            false => SaslFailure::ClosedBeforeProof,
+        }
+    }
+
     /// Returns true once a token with a proof was sent.
     pub(crate) fn has_proven(&self) -> bool {
         self.has_proven

@@ -75,9 +75,4 @@ impl<H: Handles> Session<H> {
         self.proceed(now, granted, token);
         Ok(())
     }
-
-    /// Returns true if the client has proven its identity, and waits for the server's verdict.
-    pub(super) fn is_proven_in_vain(&self) -> bool {
-        self.connection.authenticating().is_some() && self.sasl.has_proven()
-    }
 }

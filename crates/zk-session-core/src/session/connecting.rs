@@ -9,8 +9,8 @@ use super::Session;
 use crate::connection::Granted;
 use crate::requests::Recipient;
 use crate::{
-    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslFailure, SaslMechanism,
-    SessionEnd, SessionEvent, TlsProbeAnswer,
+    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
+    SessionEvent, TlsProbeAnswer,
 };
 
 impl<H: Handles> Session<H> {
@@ -107,8 +107,8 @@ impl<H: Handles> Session<H> {
         let is_unexplained = was_handshaking && !self.identity.exists();
         let cause = match cause {
             DisconnectReason::ClosedByServer if is_unexplained => self.explain_close(),
-            DisconnectReason::ClosedByServer if self.is_proven_in_vain() => {
-                DisconnectReason::Sasl(SaslFailure::ClosedByServer)
+            cause if cause.is_close() && self.connection.authenticating().is_some() => {
+                DisconnectReason::Sasl(self.sasl.closed())
             }
             cause => cause,
         };
@@ -119,7 +119,7 @@ impl<H: Handles> Session<H> {
         if let Some(closing) = &mut self.closing {
             closing.disconnected();
         }
-        self.tell_refusal(loss.next_attempt, &cause);
+        self.tell_refusal(loss.next_attempt);
         let session_id = self.identity.session_id();
         if loss.was_up {
             self.clean_up.connection_changed();
@@ -127,6 +127,8 @@ impl<H: Handles> Session<H> {
         }
         if let Some(end) = self.closing_as().filter(|_| !self.identity.exists()) {
             self.end(end); // no server has the session
+        } else if self.is_established() && self.connection.is_sasl_rejected() {
+            self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
         }
     }
 
@@ -159,14 +161,15 @@ impl<H: Handles> Session<H> {
     /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
     /// ZooKeeper server, or all refuse connections and the next attempt is after
     /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also failures of SASL.
-    fn tell_refusal(&mut self, next_attempt: Instant, cause: &DisconnectReason) {
+    fn tell_refusal(&mut self, next_attempt: Instant) {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());
         let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
         let is_refused = self.connection.are_refusals_lasting()
             || (is_long && self.connection.have_all_refused());
         if !self.is_established() && is_refused {
-            self.outputs.push(Output::Refused(cause.clone()));
+            let cause = self.connection.connect_failure().unwrap_or(DisconnectReason::IdleTimeout);
+            self.outputs.push(Output::Refused(cause));
         }
     }
 
@@ -195,8 +198,8 @@ impl<H: Handles> Session<H> {
     pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, answer: TlsProbeAnswer) {
         let is_tls = answer == TlsProbeAnswer::TlsOnly;
         let is_news = is_tls && self.end_reason().is_none() && !self.is_established();
-        if let Some(cause) = is_news.then(|| self.connection.speaks_tls(host)).flatten() {
-            self.tell_refusal(now, &cause);
+        if is_news && self.connection.speaks_tls(host) {
+            self.tell_refusal(now);
         }
     }
 }

@@ -154,6 +154,13 @@ impl<H: Handles> Session<H> {
         self.connection.last_disconnect()
     }
 
+    /// Returns why no server has given a first session. It is the last cause, unless that of another
+    /// server tells more: a rejected certificate tells more than a server that is down.
+    #[must_use]
+    pub fn connect_failure(&self) -> Option<DisconnectReason> {
+        self.connection.connect_failure()
+    }
+
     /// Generates a random id for a protected node, in Curator's format.
     pub fn random_uuid(&mut self) -> String {
         self.rng.uuid()

@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use zk_session_core::{DisconnectReason, Host, PeerProtocol, TlsProbeAnswer};
+use zk_session_core::{
+    DisconnectReason, Host, PeerProtocol, SaslFailure, TlsFailure, TlsProbeAnswer,
+};
 
 use crate::harness::{Seen, T, World, ms};
 
@@ -204,5 +206,42 @@ fn server_that_rejects_a_session_is_not_probed_for_tls() {
     world.open();
     world.cut(); // as a server does that is behind the session's zxid
     assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
+    world.finish();
+}
+
+const CERTIFICATE: DisconnectReason = DisconnectReason::Tls(TlsFailure::CertificateRequired);
+
+#[test]
+fn most_telling_cause_of_all_servers_is_reported() {
+    let closed = DisconnectReason::ClosedByServer;
+    let sasl = DisconnectReason::Sasl(SaslFailure::ClosedByServer);
+    let passing = DisconnectReason::Tls(TlsFailure::ClosedByServer);
+    for (causes, expected) in [
+        ([CERTIFICATE, REFUSED], CERTIFICATE),
+        ([CERTIFICATE, DisconnectReason::IdleTimeout], CERTIFICATE),
+        ([CERTIFICATE, passing.clone()], CERTIFICATE),
+        ([sasl.clone(), REFUSED], sasl),
+        ([passing.clone(), REFUSED], passing),
+        ([HTTP, CERTIFICATE], CERTIFICATE),
+        ([REFUSED, DisconnectReason::IdleTimeout], DisconnectReason::IdleTimeout),
+        ([closed, REFUSED], DisconnectReason::NotServing { closing: 1, servers: 2 }),
+    ] {
+        let mut world = world(2, None);
+        assert_eq!(world.session.connect_failure(), None);
+        for cause in causes {
+            fail(&mut world, cause);
+        }
+        assert_eq!(world.session.connect_failure(), Some(expected));
+        world.finish();
+    }
+}
+
+#[test]
+fn refusal_is_reported_with_the_most_telling_cause() {
+    let mut world = world(3, Some(Duration::ZERO));
+    for cause in [REFUSED, CERTIFICATE, REFUSED] {
+        fail(&mut world, cause);
+    }
+    assert_eq!(refused(&world), [(world.now(), CERTIFICATE)]);
     world.finish();
 }

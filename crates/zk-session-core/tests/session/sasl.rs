@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proto::{ErrorCode, OpCode, Sasl, SaslReply, SessionId, Zxid};
-use zk_session_core::limits::SASL_TOKEN_LEN_MAX;
+use zk_session_core::limits::{SASL_CLOSES_MAX, SASL_TOKEN_LEN_MAX};
 use zk_session_core::{
     DisconnectReason, SaslFailure, SaslMechanism, SaslStep, SessionEnd, SessionEvent, WatchKind,
 };
@@ -190,12 +190,57 @@ fn other_codes_in_the_exchange_are_reported_at_once() {
 fn close_after_the_proof_is_a_rejection_of_old_servers() {
     let mut world = accepted();
     world.cut();
-    assert_eq!(world.cause(), DisconnectReason::ClosedByServer, "nothing was proven yet");
-    world.open();
-    world.respond(&acceptance(6000));
-    exchange(&mut world, b"", Some(b"who?"));
-    world.cut();
-    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedByServer));
+    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedBeforeProof));
+    assert!(!is_refused(&world), "the server may not serve yet");
+    for cause in CLOSES {
+        world.open();
+        world.respond(&acceptance(6000));
+        exchange(&mut world, b"", Some(b"who?"));
+        world.cut_for(cause);
+        assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedByServer));
+    }
+    assert!(is_refused(&world));
+    world.finish();
+}
+
+/// A close, and a reset by a server that had not read everything.
+const CLOSES: [DisconnectReason; 2] =
+    [DisconnectReason::ClosedByServer, DisconnectReason::Io(std::io::ErrorKind::ConnectionReset)];
+
+#[test]
+fn closes_after_the_proof_end_an_established_session() {
+    for cause in CLOSES {
+        let mut world = accepted();
+        authenticate(&mut world);
+        world.cut();
+        for closes in 1..=SASL_CLOSES_MAX {
+            assert_eq!(world.session.end_reason(), None);
+            world.open();
+            world.respond(&acceptance(6000));
+            exchange(&mut world, b"", Some(b"who?"));
+            world.cut_for(cause.clone());
+            let end = (closes == SASL_CLOSES_MAX).then_some(SessionEnd::AuthFailed);
+            assert_eq!(world.session.end_reason(), end, "{closes}");
+        }
+        world.finish();
+    }
+}
+
+#[test]
+fn established_connection_restarts_the_count_of_closes() {
+    let mut world = accepted();
+    authenticate(&mut world);
+    for _ in 0..2 * SASL_CLOSES_MAX {
+        world.cut();
+        world.open();
+        world.respond(&acceptance(6000));
+        exchange(&mut world, b"", Some(b"who?"));
+        world.cut();
+        world.open();
+        world.respond(&acceptance(6000));
+        authenticate(&mut world);
+    }
+    assert!(world.session.is_connected());
     world.finish();
 }
 

@@ -28,6 +28,7 @@ pub struct CreateBuilder<'a> {
     kind: Kind,
     is_sequential: bool,
     parents: Option<ParentMode>,
+    parents_acl: &'a [Acl],
     is_protected: bool,
 }
 
@@ -39,7 +40,7 @@ enum Kind {
     Ttl(Duration),
 }
 
-/// Kind of node that is created for missing parents. Every client may read, change and delete them.
+/// Kind of node that is created for missing parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParentMode {
@@ -88,6 +89,7 @@ impl Client {
             kind: Kind::Persistent,
             is_sequential: false,
             parents: None,
+            parents_acl: OPEN_ACL_UNSAFE,
             is_protected: false,
         }
     }
@@ -149,9 +151,8 @@ impl<'a> CreateBuilder<'a> {
         Self { data, ..self }
     }
 
-    /// Sets the access control list of the node, not of parents that are created for it. Those are
-    /// open to everyone, as with Curator. To restrict them, create them with
-    /// [`Client::ensure_path_with_acl`] first.
+    /// Sets the access control list of the node, not of parents that are created for it; see
+    /// [`parents_acl`](Self::parents_acl).
     pub fn acl(self, acl: &'a [Acl]) -> Self {
         Self { acl, ..self }
     }
@@ -193,6 +194,13 @@ impl<'a> CreateBuilder<'a> {
     /// Creates missing parents, of the given kind.
     pub fn parents(self, parents: ParentMode) -> Self {
         Self { parents: Some(parents), ..self }
+    }
+
+    /// Sets the access control list of the parents that are created. By default they are open to
+    /// everyone, as with Curator: every client may then delete the node, because the list of the
+    /// parent decides that.
+    pub fn parents_acl(self, acl: &'a [Acl]) -> Self {
+        Self { parents_acl: acl, ..self }
     }
 
     /// Protects the create against a lost reply, as Curator does: the name gets the unique prefix
@@ -304,7 +312,7 @@ impl<'a> CreateBuilder<'a> {
         let can_help = error.code() == Some(ErrorCode::NO_NODE) && above != "/";
         match self.parents {
             Some(parents) if failures.may_repeat() && can_help => {
-                self.client.ensure_path(above, parents).await
+                self.client.ensure_path_with_acl(above, parents, self.parents_acl).await
             }
             _ => Err(error),
         }

@@ -13,6 +13,7 @@ mod reservation;
 mod retry;
 mod retry_policy;
 mod session_manager;
+mod session_totals;
 mod watch_stream;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use self::reservation::Reservation;
 pub use self::retry::Retry;
 pub use self::retry_policy::{Attempts, Repeat, RetryPolicy};
 pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
+pub use self::session_totals::SessionTotals;
 pub use self::watch_stream::{PendingStream, WatchStream};
 
 use proto::SessionId;

@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-use proto::{CreateMode, ErrorCode, Stat};
+use proto::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Stat};
 use zk_session_core::{Error, Outcome};
 
 use super::operations::ANY_VERSION;
@@ -136,12 +136,26 @@ impl Retry {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<Created, Error> {
+        self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE).await
+    }
+
+    /// Creates a node with an access control list; otherwise like [`create`](Self::create).
+    ///
+    /// # Errors
+    /// Returns the errors of the request.
+    pub async fn create_with_acl(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acl: &[Acl],
+    ) -> Result<Created, Error> {
         let before = self.client.shared.lock().last_zxid();
         let repeats = match mode.is_sequential() {
             true => Repeat::NotApplied,
             false => Repeat::Unanswered,
         };
-        let create = |client: &Client| client.create(path, data, mode);
+        let create = |client: &Client| client.create_with_acl(path, data, mode, acl);
         let find = |client: Client, code| async move {
             if code != ErrorCode::NODE_EXISTS || !mode.is_ephemeral() {
                 return Ok(Found::Nothing);

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use zk_session_core::{DisconnectReason, Error, ErrorKind, SaslFailure, SessionEnd, TIMEOUT_MAX};
 
 use super::reservation::Reservations;
-use super::{Client, Config, Reservation, RetryPolicy};
+use super::{Client, Config, Reservation, RetryPolicy, SessionTotals};
 use crate::driver::{Connector, DedicatedThread, DriverThread, now};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, SASL_CLOSES_MAX};
 
@@ -68,6 +68,9 @@ struct Current {
     client: Client,
     /// Why the manager opens no further session.
     stopped: Option<Error>,
+    /// The totals of the sessions before, and of this one once it has ended.
+    totals: SessionTotals,
+    has_ended: bool,
 }
 
 impl Drop for Inner {
@@ -203,7 +206,12 @@ impl SessionManager {
     ) -> Result<Self, Error> {
         let client = config.clone().connect_on(thread.clone()).await?;
         let inner = Arc::new(Inner {
-            current: watch::Sender::new(Current { client, stopped: None }),
+            current: watch::Sender::new(Current {
+                client,
+                stopped: None,
+                totals: SessionTotals { opened: 1, ..SessionTotals::default() },
+                has_ended: false,
+            }),
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
             reservations: Arc::default(),
@@ -257,6 +265,18 @@ impl SessionManager {
         SessionChanges { receiver, stopped, is_over: false }
     }
 
+    /// Returns the totals over all sessions so far. [`SessionTotals::prometheus`] writes them for a
+    /// monitoring system.
+    #[must_use]
+    pub fn totals(&self) -> SessionTotals {
+        let current = self.inner.current.borrow();
+        let mut totals = current.totals;
+        if !current.has_ended {
+            totals.connections_lost += current.client.connections_lost();
+        }
+        totals
+    }
+
     /// Waits until no other user of this manager has the name, in the order of the calls. Sends no
     /// request: other processes and other managers do not see it.
     ///
@@ -300,6 +320,14 @@ impl Inner {
         drop(self.changes.send(change)); // an error means that there is no subscriber
     }
 
+    /// Changes the totals, which wakes nobody.
+    fn count(&self, change: impl FnOnce(&mut Current)) {
+        self.current.send_if_modified(|current| {
+            change(current);
+            false
+        });
+    }
+
     fn stop(&self, error: Error) {
         let is_first = self.current.send_if_modified(|current| {
             current.stopped.is_none() && current.stopped.replace(error.clone()).is_none()
@@ -324,6 +352,10 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
         };
         let cause = last.wait_for_end().await;
         let Some(inner) = manager.upgrade() else { return };
+        inner.count(|current| {
+            current.totals.count_end(cause, last.connections_lost());
+            current.has_ended = true;
+        });
         inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
         if !cause.is_loss() {
             return inner.stop(cause.into());
@@ -338,6 +370,8 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
                     let is_wanted = current.stopped.is_none();
                     if is_wanted {
                         current.client = client;
+                        current.has_ended = false;
+                        current.totals.opened += 1;
                     }
                     is_wanted
                 });
@@ -412,6 +446,7 @@ impl<C: Connector + Clone> Opener<C> {
             };
             let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
             let (Some(pause), Some(inner)) = (pause, manager.upgrade()) else { return Err(error) };
+            inner.count(|current| current.totals.failed_attempts += 1);
             let attempts = attempts.failed;
             inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
             drop(inner);

@@ -38,6 +38,35 @@ async fn manager_opens_the_next_session_after_an_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn totals_outlast_the_end_of_a_session() {
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a");
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let counted = || {
+        let it = sessions.totals();
+        (it.opened, it.expired, it.failed_attempts > 0, it.connections_lost)
+    };
+    assert_eq!(counted(), (1, 0, false, 0));
+    let mut events = sessions.client().events();
+    ensemble.cut();
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    assert_eq!(counted(), (1, 0, false, 1), "the current session counts");
+    ensemble.state().script.expired = true;
+    ensemble.state().refuses = true;
+    let mut changes = sessions.changes();
+    ensemble.cut();
+    while !matches!(changes.next().await, Some(SessionChange::AttemptFailed { .. })) {}
+    assert_eq!(counted(), (1, 1, true, 2), "before the next session");
+    ensemble.state().refuses = false;
+    let second = sessions.open_client().await.unwrap();
+    assert_eq!((second.connections_lost(), counted()), (0, (2, 1, true, 2)));
+    let page = sessions.totals().prometheus("of=\"a\"");
+    let expired = "zk_sessions_ended_total{of=\"a\",reason=\"expired\"} 1\n";
+    assert!(page.contains(expired), "{page}");
+    sessions.close().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn manager_opens_the_next_session_after_clean_up_overflow() {
     for is_closed in [false, true] {
         let ensemble = Ensemble::new();

@@ -45,6 +45,23 @@ async fn create_builder_sets_requested_mode_and_acl() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn missing_parents_are_created_with_their_acl() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let (own, above) = ([Acl::world(Perms::READ)], [Acl::world(Perms::READ | Perms::CREATE)]);
+    let new = |path| client.create_builder(path).acl(&own).parents(ParentMode::Containers);
+    new("/a/b/c").parents_acl(&above).create().await.unwrap();
+    let ephemeral = new("/d/e").ephemeral().protected();
+    ephemeral.parents_acl(&above).create().await.unwrap();
+    new("/f/g").create().await.unwrap();
+    for path in ["/a", "/a/b", "/d"] {
+        assert_eq!(client.get_acl(path).await.unwrap().acl, above, "{path}");
+    }
+    assert_eq!(client.get_acl("/a/b/c").await.unwrap().acl, own);
+    assert_eq!(client.get_acl("/f").await.unwrap().acl, [Acl::open()]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn missing_parents_are_created_in_requested_mode() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;

@@ -17,8 +17,9 @@ impl<C: Connector> Config<C> {
     /// Opens a session and waits until it is open.
     ///
     /// # Errors
-    /// * [`ErrorKind::NoSession`], with the last cause, if no server opens a session in time. If no
-    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
+    /// * [`ErrorKind::NoSession`], if no server opens a session in time. It has the cause of the
+    ///   server that tells most: for example, a rejected certificate and not a server that is down.
+    ///   If no server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
     ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
     /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
     ///   the session to [resume](Self::resume) is over.
@@ -101,9 +102,8 @@ impl<C: Connector> Config<C> {
             }
             Ok(Err(kind)) => kind,
             Err(_) => {
-                let cause =
-                    client.shared.lock().last_disconnect().unwrap_or(DisconnectReason::IdleTimeout);
-                ErrorKind::NoSession(cause)
+                let cause = client.shared.lock().connect_failure();
+                ErrorKind::NoSession(cause.unwrap_or(DisconnectReason::IdleTimeout))
             }
         };
         drop(attempt);

@@ -235,8 +235,9 @@ impl<C> Config<C> {
     /// * A wrong user or password ends the session, as
     ///   [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     /// * Any other [failure](crate::SaslFailure) ends the connection. A first
-    ///   [`connect`](Self::connect) fails with it after one attempt at each server; a session that
-    ///   was open before keeps trying.
+    ///   [`connect`](Self::connect) fails with it after one attempt at each server, except for a
+    ///   close before the proof. A session that was open before keeps trying, up to
+    ///   [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes after its proof.
     pub fn sasl(mut self, sasl: impl Sasl) -> Self {
         self.sasl = Some(Arc::new(sasl));
         self

@@ -1,0 +1,136 @@
+//! Tests of the command when servers reject its credentials, and of what it says about that.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_tests::{Running, Scratch, Zk, poll};
+
+use crate::{LIMIT, expect_failure};
+
+/// Script of a command that runs until its standard input ends.
+const RUN: &str = "echo runs; exec cat";
+
+async fn start(settings: Settings) -> (TestServer, Zk) {
+    let settings = settings.tick_time(Duration::from_millis(200));
+    let server = TestServer::start_with(settings).await.unwrap();
+    let zk = Zk::new(server.connect_string()).session_timeout(Duration::from_secs(4));
+    (server, zk)
+}
+
+/// Starts a server, and returns the command as its user.
+async fn start_as_alice() -> (TestServer, Zk) {
+    let (server, zk) = start(Settings::new().sasl_user("alice", "sesame")).await;
+    (server, zk.option("--sasl", "alice").env("ZK_SASL_PASSWORD", "sesame"))
+}
+
+fn expect_running(child: &Running) {
+    let runs = poll(LIMIT, || child.stdout().contains("runs").then_some(()));
+    assert!(runs.is_some(), "the command does not start: {}", child.stderr());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn registration_ends_with_its_credentials() {
+    let (server, zk) = start_as_alice().await;
+    let mut kept = zk.start(&["register", "/r", "--", "sh", "-c", RUN]);
+    expect_running(&kept);
+    // The first token is empty, and the second one is the proof.
+    server.on(Op::Sasl).nth(2).answer(ErrorCode::AUTH_FAILED);
+    server.connections().cut(Cut::Rst);
+    let says = "/r: the node is not kept any longer: the server rejected the credentials \
+                (the request was not applied) (presented: sasl as alice)\n";
+    let told = poll(LIMIT, || kept.stderr().contains(says).then_some(()));
+    assert!(told.is_some(), "{}", kept.stderr());
+    assert!(!kept.has_ended(), "the command runs on");
+    kept.end_input();
+    let ended = kept.wait(LIMIT);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 2, "{ended:?}");
+    assert!(!ended.stderr.contains("closed"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn registration_without_required_credentials_fails_with_one_line() {
+    let (_server, zk) = start(Settings::new().require_auth(["sasl"])).await;
+    let ended = zk.run(&["register", "/r", "--", "true"]);
+    expect_failure(&ended, 1, "requires authentication");
+    expect_failure(&ended, 1, "without credentials; see --auth");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_lock_is_reported_with_the_cause_of_failed_reconnects() {
+    let (server, zk) = start_as_alice().await;
+    let held = zk.start(&["-v", "lock", "/l", "--", "sh", "-c", RUN]);
+    expect_running(&held);
+    server.on(Op::Sasl).always().answer(ErrorCode::UNIMPLEMENTED);
+    server.connections().cut(Cut::Rst);
+    let ended = held.wait(LIMIT);
+    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    let cause = "the server ended the SASL exchange: Unimplemented";
+    let says = |line: &str| ended.stderr.lines().any(|it| it.contains(line) && it.contains(cause));
+    assert!(says("not connected: "), "{ended:?}");
+    assert!(says("the lock was lost: "), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_tells_a_rejection_from_a_lost_majority() {
+    let (_server, nobody) = start(Settings::new().require_auth(["sasl"])).await;
+    let (_other, alice) = start_as_alice().await;
+    let wrong = alice.env("ZK_SASL_PASSWORD", "wrong");
+    for (zk, says) in [(nobody, "requires authentication"), (wrong, "rejected the credentials")] {
+        let ended = zk.run(&["doctor", "--json"]);
+        assert_eq!(ended.code(), Some(69), "{ended:?}");
+        let found: Vec<Value> =
+            ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let told = found.iter().filter(|it| it["finding"].as_str().unwrap().contains(says));
+        assert_eq!(told.count(), 1, "{found:#?}");
+        let last = found.last().unwrap();
+        assert!(last["majority"].is_null(), "{last}");
+        assert!(last["finding"].as_str().unwrap().contains("do not accept each other"), "{last}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_do_not_get_the_secrets() {
+    let (_server, zk) = start_as_alice().await;
+    let zk = zk.env("ZK_AUTH", "digest:alice:sesame");
+    let script = "echo ${ZK_AUTH-none} ${ZK_SASL_PASSWORD-none} $ZK_LOCK_NODE$ZK_NODE";
+    for command in ["lock", "register"] {
+        let path = format!("/{command}");
+        let printed = zk.ok(&[command, &path, "--", "sh", "-c", script]);
+        assert!(printed.starts_with(&format!("none none {path}")), "{command}: {printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_nodes_are_reported_with_what_was_presented() {
+    let (_server, zk) = start(Settings::new()).await;
+    zk.ok(&["create", "/a/hers", "--parents"]);
+    zk.ok(&["setacl", "/a/hers", "world:anyone:c"]);
+    let bob = zk.option("--auth", "digest:bob:sesame");
+    for command in [&["tree", "/a"][..], &["ls", "-R", "/a"], &["find", "/a"]] {
+        let ended = bob.run(command);
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        let says =
+            "no permission to list the children of 1 of the nodes (presented: digest as bob)";
+        assert!(ended.stderr.contains(says), "{ended:?}");
+    }
+    expect_failure(&bob.run(&["export", "/a"]), 1, "presented: digest as bob");
+}
+
+#[test]
+fn unusable_sasl_options_are_refused_before_a_connection() {
+    let scratch = Scratch::new();
+    let (empty, latin) = (scratch.path("empty"), scratch.path("latin"));
+    std::fs::write(&empty, "\n").unwrap();
+    std::fs::write(&latin, [0xff, 0xfe]).unwrap();
+    let zk = Zk::new("127.0.0.2:1");
+    for (file, reason) in [(&empty, "the password is empty"), (&latin, "not UTF-8")] {
+        let file = file.to_str().unwrap();
+        let ended = zk.run(&["--sasl", "alice", "--sasl-password-file", file, "ls", "/"]);
+        expect_failure(&ended, 1, reason);
+        assert!(ended.stderr.contains(file), "{ended:?}");
+    }
+    let nobody = zk.env("ZK_SASL_PASSWORD", "sesame").run(&["--sasl", "", "ls", "/"]);
+    expect_failure(&nobody, 64, "--sasl needs the name of a user");
+}
