@@ -304,7 +304,7 @@ mod tests {
     /// The driver calls again at once if there is more to take. If that is not true, it would loop
     /// without a pause.
     #[test]
-    fn nothing_more_is_taken_while_too_much_is_unanswered() {
+    fn write_stops_while_too_much_is_unanswered() {
         let (mut out, mut into) = (Outbound::default(), BytesMut::new());
         let first = append(&mut out, b'a', INFLIGHT_BYTES_MAX - 4);
         append(&mut out, b'b', 10);
