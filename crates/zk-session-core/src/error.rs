@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn only_unintended_ends_are_losses() {
+    fn session_end_is_a_loss_if_unintended() {
         let ends = [
             (SessionEnd::Expired, true),
             (SessionEnd::ExpiredLocally { paused: None }, true),

@@ -159,7 +159,7 @@ mod tests {
 
     /// The text is all that an operator sees of a failed handshake.
     #[test]
-    fn each_tls_failure_describes_its_cause() {
+    fn tls_failure_text_describes_its_cause() {
         let second = Duration::from_secs(1);
         let unreadable = IoFailure::from(std::io::ErrorKind::NotFound);
         for (failure, text) in [

@@ -18,8 +18,8 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     }
     // Each shard has mutants of all files, and not consecutive ones of a few files.
     command.args(["--sharding", "round-robin"]);
-    // Tests, their assertions and examples are not production code. The value of a limit is a choice: tests use
-    // limits by name.
+    // Tests, their assertions and examples are not production code. The value of a limit is a choice: tests
+    // use limits by name.
     for excluded in ["**/tests.rs", "**/invariants.rs", "**/examples/**", "**/limits.rs"] {
         command.args(["--exclude", excluded]);
     }

@@ -348,6 +348,8 @@ mod tests {
             assert!(tasks.next_deferred().is_some());
         }
         assert_eq!(tasks.backlog_bytes, 0);
+        let most = BACKLOG_BYTES_MAX - delete(0).size();
+        assert!(tasks.defer(delete(most), &mut outputs).is_ok(), "exactly the limit");
     }
 
     #[test]

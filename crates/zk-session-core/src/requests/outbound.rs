@@ -276,22 +276,22 @@ mod tests {
     #[test]
     fn written_requests_are_detected_around_overtaking_frames() {
         let (mut out, mut into) = (Outbound::default(), BytesMut::new());
-        let long = WRITE_CHUNK_BYTES - 10;
-        let offsets = [b'a', b'b', b'c', b'd'].map(|name| {
-            let len = if matches!(name, b'a' | b'c') { long } else { 10 };
-            append(&mut out, name, len)
-        });
+        let (first, second) = (WRITE_CHUNK_BYTES - 10, WRITE_CHUNK_BYTES - 30);
+        let frames = [(b'a', first), (b'b', 10), (b'c', second), (b'd', 10), (b'e', 10)];
+        let offsets = frames.map(|(name, len)| append(&mut out, name, len));
         let mut stream = BytesMut::new();
-        for _ in 0..3 {
+        for _ in 0..2 {
             out.take(None, &mut into);
             stream.extend_from_slice(&into.split());
             overtake(&mut out, b'!');
         }
         out.take(None, &mut into);
         stream.extend_from_slice(&into);
-        assert_eq!(names(stream.clone()), "ab!c!d!");
-        let (frame, ping) = (4 + long, 4 + 8);
-        let starts = [0, frame, frame + 14 + ping, 2 * (frame + ping) + 14];
+        assert_eq!(names(stream.clone()), "ab!cd!e");
+        let (small, ping) = (4 + 10, 4 + 8);
+        let third = 4 + first + small + ping;
+        let fourth = third + 4 + second;
+        let starts = [0, 4 + first, third, fourth, fourth + small + ping];
         for len in 1..=stream.len() {
             out.wrote(1);
             for (offset, start) in offsets.iter().zip(starts) {
@@ -304,7 +304,7 @@ mod tests {
     /// The driver calls again at once if there is more to take. If that is not true, it would loop
     /// without a pause.
     #[test]
-    fn nothing_more_is_taken_while_too_much_is_unanswered() {
+    fn write_stops_while_too_much_is_unanswered() {
         let (mut out, mut into) = (Outbound::default(), BytesMut::new());
         let first = append(&mut out, b'a', INFLIGHT_BYTES_MAX - 4);
         append(&mut out, b'b', 10);

@@ -159,4 +159,31 @@ mod tests {
         }
         assert_eq!(format!("{:?}", Sasl::default()), "Sasl { has_proven: false, .. }");
     }
+
+    struct Single(usize);
+
+    impl SaslMechanism for Single {
+        fn step(&mut self, _token: &[u8]) -> Result<SaslStep, SaslFailure> {
+            Ok(SaslStep::SendLast(vec![b'x'; self.0]))
+        }
+    }
+
+    #[test]
+    fn mechanism_is_kept_until_the_exchange_ends() {
+        let mut sasl = Sasl::default();
+        assert!(!sasl.is_prepared());
+        sasl.prepare(Some(Box::new(Single(1))));
+        assert!(sasl.is_prepared());
+        sasl.end();
+        assert!(!sasl.is_prepared(), "its secrets are dropped");
+    }
+
+    #[test]
+    fn token_can_reach_its_length_limit() {
+        for (len, fits) in [(SASL_TOKEN_LEN_MAX, true), (SASL_TOKEN_LEN_MAX + 1, false)] {
+            let mut sasl = Sasl::default();
+            sasl.prepare(Some(Box::new(Single(len))));
+            assert_eq!(sasl.first().is_ok(), fits, "{len} bytes");
+        }
+    }
 }

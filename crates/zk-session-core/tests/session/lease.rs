@@ -647,7 +647,7 @@ fn lease_without_a_claim_does_not_hasten_the_reconnect() {
 /// A reply to a read is delayed only by the server itself, a reply to a write or a sync also by the
 /// commits of others. Another connection would not be faster then.
 #[test]
-fn only_a_silent_server_is_left_before_the_lease_ends() {
+fn reconnect_before_the_lease_ends_needs_a_silent_server() {
     type Ask = fn(&mut World) -> u32;
     let asks: [(Ask, bool); 3] =
         [(|w| w.get("/a"), true), (|w| w.sync(), false), (|w| w.create("/a"), false)];

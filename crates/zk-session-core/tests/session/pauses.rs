@@ -131,7 +131,7 @@ fn late_lease_claim_is_not_reported_as_a_pause() {
 }
 
 #[test]
-fn close_after_a_pause_reports_the_pause_only_for_the_lease_lost_in_it() {
+fn close_reports_a_pause_only_for_the_lease_lost_in_it() {
     for renews in [false, true] {
         let mut world = World::served();
         world.prove();

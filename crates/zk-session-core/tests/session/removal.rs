@@ -67,7 +67,7 @@ fn persistent_watch_covered_by_a_recursive_one_is_not_removed() {
 
 /// The one-shot watch that a dropped stream covered is set again, and no other watch.
 #[test]
-fn one_shot_watch_is_set_before_its_covering_stream_is_removed() {
+fn covered_watch_is_set_before_its_stream_is_removed() {
     for mode in [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive] {
         let mut world = World::up();
         world.answered.insert(OpCode::AddWatch.code());

@@ -42,6 +42,9 @@ fn rejected_stream_leaves_the_covered_watch_set() {
 #[test]
 fn rejected_stream_covers_no_later_watch() {
     let mut world = World::up();
+    world.watch(WatchKind::Children, "/a");
+    let list = world.take(OpCode::GetChildren2);
+    world.serve(&list);
     world.stream(AddWatchMode::Persistent, "/a");
     let add = world.take(OpCode::AddWatch);
     world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());

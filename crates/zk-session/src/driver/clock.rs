@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn only_slow_uptime_readings_are_repeated() {
+    fn uptime_reading_is_repeated_only_if_slow() {
         let just = UPTIME_UNIT - Duration::from_nanos(1);
         for (takes, expected) in [(Duration::ZERO, 1), (just, 1), (UPTIME_UNIT, UPTIME_TRIES)] {
             let (start, passed) = (Reading::take().running, std::cell::Cell::new(Duration::ZERO));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_answer_rw_means_read_write() -> io::Result<()> {
+    async fn probe_accepts_only_the_answer_rw() -> io::Result<()> {
         for (answer, expected) in [
             (&b"rw"[..], ProbeAnswer::ReadWrite),
             (b"ro", ProbeAnswer::Other),

@@ -104,6 +104,21 @@ async fn batch_delays_its_requests_until_it_is_dropped() {
     assert_eq!(ensemble.state().writes.len(), 1);
 }
 
+/// The servers apply a container only from its own operation.
+#[tokio::test(start_paused = true)]
+async fn container_in_a_transaction_has_its_own_operation() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let multi = client.multi().create("/c", b"", CreateMode::Container);
+    multi.send().await.unwrap_err(); // the script answers without results
+    let state = ensemble.state();
+    let (_, frame) = state.seen.last().unwrap();
+    let (path, mode) = ("/c".into(), CreateMode::Container);
+    let (data, acl) = (Some((&[]).into()), proto::OPEN_ACL_UNSAFE.into());
+    let create = proto::CreateContainer { path, data, acl, mode };
+    assert_eq!(frame.read::<proto::Multi<'_>>(), proto::Multi::new(&[create.into()]));
+}
+
 /// The server removes a watch only when the client tells it to. A client that creates and drops
 /// watches on many nodes would fill the server's memory.
 #[tokio::test(start_paused = true)]

@@ -257,15 +257,16 @@ async fn retried_create_succeeds_after_foreign_node_is_deleted() {
     let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
     other.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     server.on(Op::Create2).drop_before_applying();
-    server.on(Op::GetData).answer(ErrorCode::NO_NODE);
+    let read = server.on(Op::GetData).answer(ErrorCode::NO_NODE);
     let going = other.clone();
     let gone = tokio::spawn(async move {
-        tokio::time::sleep(5 * MS).await; // reason: within the pause of 10 ms
+        tokio::time::sleep(15 * MS).await; // reason: within the second pause of 10 ms
         going.delete("/e", None).await.unwrap();
     });
     let retry = client.retry(RetryPolicy::fixed(10 * MS));
     let made = retry.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(made.stat.ephemeral_owner, client.session_id());
+    assert_eq!(read.count(), 1);
     gone.await.unwrap();
 }
 

@@ -295,7 +295,7 @@ mod tests {
 
     /// Two sessions with the same seed would choose the same ids for their lock nodes.
     #[test]
-    fn each_next_session_has_another_seed() -> Result<(), Error> {
+    fn next_session_has_another_seed() -> Result<(), Error> {
         let first = Config::new("a")?.seed(7);
         let seed = |nth| first.for_next(nth, Vec::new(), Duration::ZERO).seed;
         let seeds = [first.seed, seed(1), seed(2)];
