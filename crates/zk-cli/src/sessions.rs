@@ -68,7 +68,7 @@ pub(crate) struct Sessions {
     refused_timeout: Duration,
     /// Whether another session is awaited without a limit after the first one.
     keeps_trying: bool,
-    /// Words for what the servers are shown, for messages about a rejection.
+    /// The presented credentials in words, for messages about a rejection.
     presented: String,
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
@@ -109,7 +109,7 @@ impl Sessions {
         self
     }
 
-    /// Sets the words for what the servers are shown.
+    /// Sets the presented credentials in words.
     pub(crate) fn presenting(mut self, presented: &str) -> Self {
         self.presented = presented.to_owned();
         self

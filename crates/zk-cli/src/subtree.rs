@@ -52,7 +52,7 @@ pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -
     Ok(move |path: &str| is_whole && path == "/zookeeper")
 }
 
-/// Prints the number of nodes whose children this client may not list, and what it presented.
+/// Prints how many nodes hide their children from this client, and its credentials in words.
 pub(crate) fn tell_hidden(nodes: usize, presented: &str, output: Output) {
     if nodes > 0 {
         let what = "no permission to list the children of";

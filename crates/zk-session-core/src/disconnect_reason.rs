@@ -140,7 +140,7 @@ impl DisconnectReason {
     }
 
     /// Returns how much the reason tells about why no server gives a session. A server that is down
-    /// tells less than one that the client cannot use.
+    /// tells less than a server with an unknown certificate.
     pub(crate) fn weight(&self) -> u8 {
         match self {
             Self::Unreachable(_) | Self::IdleTimeout => 0,

@@ -29,7 +29,7 @@ pub enum TlsFailure {
     /// The server's certificate is for other names or addresses, or has no subjectAltName: the
     /// common name (CN) does not count.
     WrongName {
-        /// The name or address in the connect string, or the one that was set.
+        /// The name or address in the connect string, or the name set instead.
         expected: Arc<str>,
         /// The names and addresses in the certificate, with commas between them.
         presented: Arc<str>,

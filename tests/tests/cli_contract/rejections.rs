@@ -1,4 +1,4 @@
-//! Tests of the command when servers reject its credentials, and of what it says about that.
+//! Tests of the command when servers reject its credentials, and of its messages then.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn registration_ends_with_its_credentials() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn registration_without_required_credentials_fails_with_one_line() {
+async fn registration_without_credentials_fails_with_one_line() {
     let (_server, zk) = start(Settings::new().require_auth(["sasl"])).await;
     let ended = zk.run(&["register", "/r", "--", "true"]);
     expect_failure(&ended, 1, "requires authentication");

@@ -218,6 +218,8 @@ async fn restarted_member_replaces_its_last_node() {
 async fn member_has_the_options_of_its_node() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    // A missing group would get the list of the member, which lets nobody create below it.
+    operator.create("/g", b"", CreateMode::Persistent).await.unwrap();
     let acl = hidden();
     let me = GroupMember::join_with(&sessions, "/g", "a", "payload", |node| {
         node.acl(acl).mode(NodeMode::Persistent).data("of another kind")

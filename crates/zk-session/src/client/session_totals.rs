@@ -44,8 +44,8 @@ impl SessionTotals {
     /// increase(zk_session_attempts_failed_total[5m]) > 0              no next session
     /// ```
     ///
-    /// [`Stats::prometheus`](crate::Stats::prometheus) has the values of the current session, whose
-    /// counters start again with the next one.
+    /// [`Stats::prometheus`](crate::Stats::prometheus) has the values of the current session. Its
+    /// counters start again with the next session.
     #[must_use]
     pub fn prometheus(&self, labels: &str) -> String {
         let mut page = PrometheusPage::new(labels);
