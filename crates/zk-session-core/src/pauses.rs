@@ -1,9 +1,21 @@
 //! Pauses of this process: it was stopped, suspended with its machine, or blocked by a task in its
 //! runtime. A lease or session that ends during a pause is not blamed on the servers.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::limits::PAUSE_NOTICED;
+
+/// Message about a time for which this process did not run.
+#[derive(Clone, Copy, Debug)]
+pub struct NotRunning(pub Duration);
+
+impl fmt::Display for NotRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs_f64();
+        write!(f, "this process did not run for {seconds:.1} s (stopped, suspended or blocked)")
+    }
+}
 
 /// Detector of pauses. It compares the time of each turn with the time requested for it.
 #[derive(Debug)]
