@@ -19,7 +19,7 @@ use crate::end_state::EndState;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
-use crate::local_queue::LocalTurn;
+use crate::local_queue::turn::LocalTurn;
 use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::kind::Kind;
@@ -38,7 +38,7 @@ pub(crate) struct Holding {
     token: FencingToken,
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
-    turn: Option<LocalTurn>,
+    turn: Option<LocalTurn<Self>>,
     /// `None` before the next local holder takes the hold, once its end is reported, and if nobody
     /// observes it.
     observed: Option<Box<observe::Hold>>,
@@ -88,7 +88,7 @@ impl Holding {
     }
 
     /// Adds the turn in the local queue that the end of this hold hands on.
-    pub(crate) fn with_turn(mut self, turn: LocalTurn) -> Self {
+    pub(crate) fn with_turn(mut self, turn: LocalTurn<Self>) -> Self {
         self.turn = Some(turn);
         self
     }
