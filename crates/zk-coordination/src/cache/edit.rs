@@ -7,8 +7,9 @@ use tokio::sync::broadcast;
 use zk_recipes::session::NodeData;
 use zk_recipes::session::limits::DATA_COPIED_MAX;
 
+use super::cached_node::CachedNode;
 use super::change::Change;
-use super::snapshot::{CachedNode, Snapshot};
+use super::snapshot::Snapshot;
 use super::sorted_nodes::Slot;
 
 /// The nodes of a cache while they change. A subscriber gets each change, in this order: parents
