@@ -6,11 +6,11 @@ use clap::Args as ClapArgs;
 use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::Client;
 
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes::done;
 use crate::output::Output;
 use crate::sessions::Sessions;
+use crate::time_arg::positive_seconds;
 
 /// The `barrier` command.
 #[derive(Debug, ClapArgs)]

@@ -27,6 +27,7 @@ mod server;
 mod sessions;
 mod signals;
 mod subtree;
+mod time_arg;
 mod top;
 mod transfer;
 mod tree;
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
                         Err(failure) if kind == ErrorKind::InvalidValue => failure,
                         _ => Failure::usage(usage_error::one_line(&error)),
                     };
-                    ExitCode::from(failure.report(Output::new(usage_error::is_json())))
+                    ExitCode::from(Output::new(usage_error::is_json()).report(&failure))
                 }
             };
         }
@@ -82,11 +83,11 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             let failure = Failure::other(format!("no runtime: {error}"));
-            return ExitCode::from(failure.report(output));
+            return ExitCode::from(output.report(&failure));
         }
     };
     let ended = runtime.block_on(run(args, output));
-    signals::end(ended.unwrap_or_else(|failure| failure.report(output)))
+    signals::end(ended.unwrap_or_else(|failure| output.report(&failure)))
 }
 
 async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {

@@ -10,13 +10,13 @@ use tokio::time::{Instant, timeout};
 use zk_coordination::{NodeState, PersistentNode};
 
 use crate::acl::NewNodeAcl;
-use crate::args::seconds;
 use crate::child::Child;
 use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
+use crate::time_arg::seconds;
 
 /// The `register` command.
 #[derive(Debug, ClapArgs)]
@@ -135,7 +135,7 @@ async fn created(
             None => states.changed().await.is_err(),
         };
         if is_late {
-            return Err(Failure::not_registered(&format!("{path}: not registered: {state}")));
+            return Err(Failure::not_in_time(format!("{path}: not registered: {state}")));
         }
     }
 }

@@ -7,24 +7,9 @@ use tokio::time::sleep;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::LockSpec;
-use crate::failure::for_users;
 use crate::participants;
 use crate::sessions::clock;
 use crate::verbose_log::VerboseLog;
-
-/// Prints the session that was opened, and its events until it ends.
-pub(crate) fn tell_session(log: &VerboseLog, client: &Client) {
-    let stats = client.stats();
-    let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
-    let timeout = client.session_timeout();
-    log.print(format!("session {:#x}{server}, session timeout {timeout:?}", stats.session_id));
-    let (log, mut events) = (log.clone(), client.events());
-    tokio::spawn(async move {
-        while let Some(event) = events.next().await {
-            log.print(for_users(&event.to_string()));
-        }
-    });
-}
 
 /// Prints from time to time who has the lock, for as long as it is waited for.
 pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {

@@ -5,6 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use zk_recipes::session::Client;
+
+use crate::failure::for_users;
 use crate::output::Output;
 
 /// A log on standard error that never blocks its writers. A reader that has stopped must cost neither
@@ -58,6 +61,21 @@ impl VerboseLog {
         }
         queue.lines.push_back(line);
         self.0.changed.notify_all();
+    }
+
+    /// Prints the session that was opened, and its events until it ends.
+    pub(crate) fn print_session(&self, client: &Client) {
+        let stats = client.stats();
+        let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
+        let timeout = client.session_timeout();
+        let id = stats.session_id;
+        self.print(format!("session {id:#x}{server}, session timeout {timeout:?}"));
+        let (log, mut events) = (self.clone(), client.events());
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                log.print(for_users(&event.to_string()));
+            }
+        });
     }
 
     /// Waits until all lines are printed, for a short time in case nobody reads them.

@@ -12,13 +12,13 @@ use clap::Args as ClapArgs;
 use zk_recipes::session::{Client, ErrorCode, ParentMode, Retry, path};
 
 use self::measure::Bench;
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressLine};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
+use crate::time_arg::positive_seconds;
 
 /// The `bench` command.
 #[derive(Debug, ClapArgs)]

@@ -18,12 +18,12 @@ use zk_recipes::session::Client;
 
 use self::survey::{LockRow, Survey};
 use self::terminal::{Key, Terminal};
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::participants::{self, Listed};
 use crate::sessions::Sessions;
 use crate::signals::Signals;
+use crate::time_arg::positive_seconds;
 
 /// The `top` command.
 #[derive(Debug, ClapArgs)]
