@@ -18,7 +18,7 @@ use zk_session::{
 use crate::end_state::EndState;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
+use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART, THROTTLED_PAUSE, UNWATCHED_PAUSE};
 use crate::local_queue::turn::LocalTurn;
 use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
@@ -265,7 +265,7 @@ impl NodeWatch {
     fn start(contender: &mut Contender, node: &Node, end: &Arc<EndState>) -> Self {
         let (client, armed) = (contender.client.weak(), contender.take_watch());
         let (node, end) = (node.clone(), Arc::clone(end));
-        let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
+        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(client.session_timeout()));
         let task = contender.client.spawn_beside(async move {
             if armed.is_none() {
                 // This task runs on the runtime of the session's driver.

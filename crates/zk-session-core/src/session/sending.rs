@@ -141,7 +141,7 @@ impl<H: Handles> Session<H> {
     /// many. Returns true if there are more once these are written. Replies may also release more.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
         // No ping or heartbeat follows closeSession, so there is none to delay.
-        self.requests.take_bytes(self.is_close_said(), into)
+        self.requests.take_bytes(self.is_close_sent(), into)
     }
 
     /// Reports that the connection has accepted `len` of its bytes.

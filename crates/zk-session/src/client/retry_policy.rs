@@ -8,7 +8,9 @@ use zk_session_core::{Error, ErrorKind, RetryOn};
 
 use super::Client;
 use crate::driver::now;
-use crate::limits::{RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
+use crate::limits::{
+    RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE, TIMED_OUT_PAUSE_PART,
+};
 
 /// Decides when to retry and when to stop. It is a plain value.
 ///
@@ -236,7 +238,7 @@ impl Attempts<'_> {
             }
             let step = TIMED_OUT_PAUSE.saturating_mul(2_u32.saturating_pow(self.timed_out));
             self.timed_out += 1;
-            let pause = step.min(client.session_timeout() / 8);
+            let pause = step.min(TIMED_OUT_PAUSE_PART.of(client.session_timeout()));
             return (self.timed_out <= TIMED_OUT_MAX).then_some(pause);
         }
         self.timed_out = 0;
