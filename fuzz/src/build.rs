@@ -30,6 +30,18 @@ impl Build for i64 {
     }
 }
 
+impl Build for SessionId {
+    fn build(input: &mut Input<'_>) -> Self {
+        Self(input.long())
+    }
+}
+
+impl Build for Zxid {
+    fn build(input: &mut Input<'_>) -> Self {
+        Self(input.long())
+    }
+}
+
 impl Build for Bytes {
     fn build(input: &mut Input<'_>) -> Self {
         Self::copy_from_slice(input.bytes())

@@ -3,7 +3,7 @@
 //! Input: a frame, without its length.
 
 use bytes::Bytes;
-use zk_proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode, ReplyHeader};
+use zk_proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode, ReplyHeader, SessionId};
 
 use crate::memory::bounded;
 use crate::records::{Scratch, decodes, decodes_and_encodes};
@@ -44,7 +44,7 @@ fn model(data: &[u8]) -> Option<ConnectReply> {
     Some(ConnectReply::Accepted(ConnectResponse {
         protocol_version: int(0)?,
         timeout_ms,
-        session_id,
+        session_id: SessionId(session_id),
         password,
         read_only: data.get(20 + len).map(|byte| *byte != 0),
     }))

@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
         return;
     };
     assert_eq!(header.xid.to_be_bytes(), data[..4]);
-    assert_eq!(header.zxid.to_be_bytes(), data[4..12]);
+    assert_eq!(header.zxid.0.to_be_bytes(), data[4..12]);
     assert_eq!(header.err.0.to_be_bytes(), data[12..16]);
 
     assert_eq!(WatcherEvent::from_frame(&body).ok(), model(&data[16..]));

@@ -12,11 +12,11 @@ use zk_proto::digest_md5::{Challenge, Exchange, Secret};
 use zk_proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
     ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL_UNSAFE, OpCode,
-    ReplyHeader, RequestHeader, SaslReply, WatcherEvent, encode_record, encode_reply, split_frame,
-    xid,
+    ReplyHeader, RequestHeader, SaslReply, SessionId, WatcherEvent, Zxid, encode_record,
+    encode_reply, split_frame, xid,
 };
 use zk_session_core::{DigestMd5Mechanism, DisconnectReason, ErrorKind, Host};
-use zk_session_core::{Handle, Handles, Output, Session, Settings, WatchKind};
+use zk_session_core::{Handle, Handles, Output, ProbeAnswer, Session, Settings, WatchKind};
 
 use crate::Input;
 use crate::build::Build;
@@ -104,7 +104,7 @@ struct Peer {
     /// Bytes received that are no complete frame yet.
     arrived: BytesMut,
     /// The session id in the client's connect request; `None` before that request.
-    greeted: Option<i64>,
+    greeted: Option<SessionId>,
     /// The peer has not yet proven that it knows the password of SASL.
     is_unproven: bool,
     /// Requests without a reply, by xid.
@@ -256,8 +256,11 @@ impl World {
 
     /// Replies to the connect request, with an arbitrary result.
     fn greet(&mut self, input: &mut Input<'_>) {
-        let known = self.peer.greeted.unwrap_or(0);
-        let session_id = if known == 0 { i64::from(input.byte()) } else { known };
+        let known = self.peer.greeted.unwrap_or_default();
+        let session_id = match known {
+            SessionId::NONE => SessionId(input.byte().into()),
+            known => known,
+        };
         let mut response = ConnectResponse {
             protocol_version: 0,
             timeout_ms: i32::from(input.byte()) * 100,
@@ -285,7 +288,7 @@ impl World {
             6 => ErrorCode::CONNECTION_LOSS,
             _ => ErrorCode(-i32::from(input.byte())),
         };
-        let header = ReplyHeader { xid, zxid: i64::from(input.byte()), err };
+        let header = ReplyHeader { xid, zxid: Zxid(input.byte().into()), err };
         let body = match op {
             OpCode::Sasl => Raw(self.peer.token(err, input)),
             _ => Raw(Bytes::copy_from_slice(input.bytes())),
@@ -294,7 +297,7 @@ impl World {
     }
 
     fn notify(&mut self, input: &mut Input<'_>) {
-        let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: -1, err: ErrorCode::OK };
+        let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
         let mut event = WatcherEvent::build(input);
         event.event_type.0 %= 8;
         if event.path.len() < 4 {
@@ -377,8 +380,11 @@ impl World {
                 }
             }
             Output::Probe(host) => {
-                let is_read_write = self.waiting.len().is_multiple_of(2);
-                self.session.handle_probed(self.now, &host, is_read_write);
+                let answer = match self.waiting.len().is_multiple_of(2) {
+                    true => ProbeAnswer::ReadWrite,
+                    false => ProbeAnswer::Other,
+                };
+                self.session.handle_probed(self.now, &host, answer);
             }
             Output::Event(_) | Output::ProbeTls(_) | Output::Refused(_) | Output::LeaseState(_) => {
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use xtask::zookeeper::Server;
-use zk_recipes::session::{Client, Config};
+use zk_recipes::session::{Client, Config, SessionId};
 
 /// Opens a session with a timeout that is longer than any test takes by accident.
 pub async fn open(connect_string: &str) -> Client {
@@ -19,9 +19,9 @@ pub async fn connect(connect_string: &str, timeout: Duration) -> Client {
 }
 
 /// Returns whether the server lists the session as alive.
-pub fn is_listed(server: &Server, session_id: i64) -> bool {
+pub fn is_listed(server: &Server, session_id: SessionId) -> bool {
     let dump = server.four_letter("dump").unwrap();
-    let id = format!("0x{session_id:x}");
+    let id = session_id.to_string();
     dump.split(|c: char| c.is_whitespace() || c == ':').any(|word| word == id)
 }
 

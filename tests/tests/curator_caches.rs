@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, CreateMode, ParentMode, SessionManager};
+use zk_coordination::session::{Client, Config, CreateMode, ParentMode, SessionManager, Zxid};
 use zk_coordination::{Cache, Change};
 use zk_testing::{Cut, FaultProxy};
 use zk_tests::{Curator, eventually, shared_zookeeper};
@@ -72,7 +72,7 @@ async fn run(root: &str, cuts: usize) {
 }
 
 /// Paths of nodes, each with its `mzxid` and its data.
-type Nodes = BTreeMap<String, (i64, String)>;
+type Nodes = BTreeMap<String, (Zxid, String)>;
 
 fn nodes(cache: &Cache) -> Nodes {
     let snapshot = cache.snapshot();

@@ -117,7 +117,7 @@ async fn either_kind_sets_and_removes_a_barrier() {
 fn entering(
     client: &Client,
     path: &str,
-    members: usize,
+    members: u32,
 ) -> JoinHandle<Result<Entered, BarrierError>> {
     let barrier = DoubleBarrier::new(client, path, members).unwrap();
     tokio::spawn(async move { barrier.enter().await })

@@ -124,7 +124,7 @@ async fn json_is_the_same_byte_for_byte() {
     let client = Client::connect(&peers.address).await.unwrap();
     let plain = ServiceInstance::new("web").with_id("plain").with_payload("a \"text\" \u{fc}\n");
     let map = ours("map").with_payload_json(r#"{"zone":"eu"}"#).unwrap();
-    let disabled = ours("disabled").with_enabled(false);
+    let disabled = ours("disabled").disabled();
     let sequential = ours("seq").with_service_type(ServiceType::DynamicSequential);
     let permanent = ours("permanent").with_service_type(ServiceType::Permanent).with_ssl_port(1);
     let mut registrations = Vec::new();

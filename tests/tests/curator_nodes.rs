@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, SessionManager};
+use zk_coordination::session::{Client, Config, SessionId, SessionManager};
 use zk_coordination::{Group, GroupMember, NodeMode, NodeState, PersistentNode};
 use zk_tests::{Curator, Settings, eventually, shared_zookeeper, zookeeper_with};
 
@@ -63,7 +63,7 @@ async fn expect_ours(group: &mut Group, members: &[&str]) {
     }
 }
 
-async fn data_and_owner(client: &Client, path: &str) -> (String, i64) {
+async fn data_and_owner(client: &Client, path: &str) -> (String, SessionId) {
     let node = client.get_data(path).await.unwrap();
     let data = String::from_utf8(node.data.unwrap().to_vec()).unwrap();
     (data, node.stat.ephemeral_owner)

@@ -153,7 +153,7 @@ async fn connect_first_to(ensemble: &Ensemble, server: usize, timeout: Duration)
     for _ in 0..DRAWS {
         let client = connect(&ensemble.connect_string(), timeout).await;
         let connections = ensemble.server(server).four_letter("cons").unwrap();
-        if connections.contains(&format!("sid=0x{:x},", client.session_id())) {
+        if connections.contains(&format!("sid={},", client.session_id())) {
             return client;
         }
         client.close().await;

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use zk_recipes::Mutex;
+use zk_recipes::session::Zxid;
 use zk_tests::{Journal, Settings, Zk, eventually, open, zookeeper_with};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,13 +54,13 @@ async fn token_is_the_czxid_of_the_node() {
     let guard = lock.acquire().await.unwrap();
     let token = guard.token().unwrap();
     let stat = client.exists(guard.node()).await.unwrap().unwrap();
-    assert_eq!(token.get(), stat.czxid);
+    assert_eq!(token.get(), stat.czxid.0);
     assert_eq!(guard.check().await.unwrap(), token);
     // Later changes of the node do not change the token.
     client.set_data(guard.node(), b"__REVOKE__", None).await.unwrap();
     assert_eq!(guard.check().await.unwrap(), token);
     let participants = lock.participants().await.unwrap();
-    assert_eq!(participants[0].czxid, token.get());
+    assert_eq!(participants[0].czxid, Zxid(token.get()));
     guard.release().await.unwrap();
 }
 

@@ -182,7 +182,7 @@ impl Scene {
             let config = Config::new(&self.ensemble.connect_string()).unwrap();
             let client = config.session_timeout(TIMEOUT).connect().await.unwrap();
             let connections = self.ensemble.server(self.follower).four_letter("cons").unwrap();
-            if connections.contains(&format!("sid=0x{:x},", client.session_id())) {
+            if connections.contains(&format!("sid={},", client.session_id())) {
                 assert!(is_listed(self.ensemble.server(self.leader), client.session_id()));
                 return client;
             }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, SessionId};
 use zk_tests::{
     Journal, Running, Scratch, Settings, Standalone, Zk, connect, contenders, is_listed, now, pass,
     poll, signal, zookeeper_with,
@@ -100,7 +100,7 @@ async fn server_expires_session_of_killed_client() {
     contenders(observer, PATH, 0).await;
 }
 
-async fn session_of(client: &Client, name: &str) -> i64 {
+async fn session_of(client: &Client, name: &str) -> SessionId {
     let node = client.exists(&format!("{PATH}/{name}")).await.unwrap();
     node.unwrap().ephemeral_owner
 }

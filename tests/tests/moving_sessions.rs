@@ -14,7 +14,7 @@ use std::time::Duration;
 use zk_recipes::Mutex;
 use zk_recipes::session::{
     Config, CreateMode, DisconnectReason, ErrorKind, ErrorOrigin, Outcome, RetryOn,
-    SessionCredentials, SessionEnd, SessionEvent,
+    SessionCredentials, SessionEnd, SessionEvent, SessionId, Zxid,
 };
 use zk_tests::{Settings, connect, ensemble, example, or_skip, poll, zookeeper};
 
@@ -132,13 +132,13 @@ async fn detached_session_is_resumed_by_another_process() {
         .spawn()
         .unwrap();
     let hex: String = left.password().iter().map(|byte| format!("{byte:02x}")).collect();
-    let line = format!("{:x} {hex} {:x}\n", left.session_id(), left.last_zxid());
+    let line = format!("{} {hex} {}\n", left.session_id(), left.last_zxid());
     child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
     let ended =
         tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
     let said = String::from_utf8(ended.stdout).unwrap();
     assert!(ended.status.success(), "{said}");
-    assert_eq!(said, format!("session {session_id:#x} goes on\n/job: half done -> done\n"));
+    assert_eq!(said, format!("session {session_id} goes on\n/job: half done -> done\n"));
     // The other process has left the session open as well, and the node exists.
     let observer = connect(&zk.connect_string(), TIMEOUT).await;
     let node = observer.get_data("/job").await.unwrap();
@@ -162,7 +162,7 @@ async fn wrong_password_is_rejected_and_owner_keeps_session() {
     client.create("/kept", b"", CreateMode::Ephemeral).await.unwrap();
     let config = Config::new(&zk.connect_string()).unwrap().session_timeout(TIMEOUT);
     for wrong in [vec![7; 16], Vec::new(), vec![0; 99]] {
-        let wrong = SessionCredentials::new(session_id, wrong, 0);
+        let wrong = SessionCredentials::new(session_id, wrong, Zxid::ZERO);
         let error = config.clone().resume(wrong).connect().await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Expired));
     }
@@ -236,9 +236,9 @@ async fn read_only_client_moves_to_majority_after_update_servers() {
     let refused = config.clone().connect_timeout(Duration::from_secs(3)).connect().await;
     assert!(matches!(refused.unwrap_err().kind(), ErrorKind::NoSession(_)));
 
-    let client = config.allow_read_only(true).connect_timeout(LIMIT).connect().await.unwrap();
+    let client = config.allow_read_only().connect_timeout(LIMIT).connect().await.unwrap();
     assert!(client.is_read_only());
-    assert_eq!((client.session_id(), client.session_credentials()), (0, None));
+    assert_eq!((client.session_id(), client.session_credentials()), (SessionId::NONE, None));
     assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), "known");
     let error = client.set_data("/n", b"", None).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::NotReadOnly, Outcome::NotApplied));
@@ -254,7 +254,11 @@ async fn read_only_client_moves_to_majority_after_update_servers() {
         }
     };
     let session_id = tokio::time::timeout(LIMIT, connected).await.expect("never found another");
-    assert!(session_id != 0 && client.session_id() == session_id && !client.is_read_only());
+    assert!(
+        session_id != SessionId::NONE
+            && client.session_id() == session_id
+            && !client.is_read_only()
+    );
     assert!(is_read_only().is_some(), "it was still alone");
     assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), "new");
     client.set_data("/n", b"written", None).await.unwrap();

@@ -244,7 +244,7 @@ async fn lock_is_handed_over_when_its_server_dies_over_tls() {
         lock.acquire().await.unwrap().token().unwrap()
     });
     let mut events = holder.events();
-    let session = format!("sid=0x{:x},", holder.session_id());
+    let session = format!("sid={},", holder.session_id());
     let connections = |at: usize| ensemble.server(at).four_letter("cons").unwrap();
     let holders = (0..3).find(|at| connections(*at).contains(&session)).unwrap();
     ensemble.server(holders).kill();

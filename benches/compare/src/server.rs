@@ -5,7 +5,9 @@ use std::net::{TcpListener, TcpStream};
 
 use bytes::BytesMut;
 use zk_benches::children_reply;
-use zk_proto::{ConnectResponse, ErrorCode, ReplyHeader, encode_record, encode_reply};
+use zk_proto::{
+    ConnectResponse, ErrorCode, ReplyHeader, SessionId, Zxid, encode_record, encode_reply,
+};
 
 /// Starts the server, which runs until the process ends. Returns the connect string.
 pub fn start(names: &[String]) -> std::io::Result<String> {
@@ -28,7 +30,7 @@ fn serve(mut stream: TcpStream, body: &[u8]) -> std::io::Result<()> {
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 10_000,
-        session_id: 1,
+        session_id: SessionId(1),
         password: vec![7; 16].into(),
         read_only: Some(false),
     };
@@ -56,7 +58,7 @@ fn serve(mut stream: TcpStream, body: &[u8]) -> std::io::Result<()> {
             }
             _ => {
                 let xid = i32::from_be_bytes([request[0], request[1], request[2], request[3]]);
-                let header = ReplyHeader { xid, zxid: 1, err: ErrorCode::OK };
+                let header = ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::OK };
                 out.clear();
                 encode_reply::<()>(&header, None, &mut out);
                 stream.write_all(&out)?;

@@ -21,7 +21,7 @@ use zk_proto::{
 };
 use zk_recipes::Mutex;
 use zk_recipes::child_order::SequenceOrder;
-use zk_recipes::session::{Client, Config, Host};
+use zk_recipes::session::{Client, Config, Host, SessionId, Zxid};
 use zk_session_core::{Handle, Handles, Session, Settings};
 use zk_testing::TestServer;
 
@@ -126,7 +126,7 @@ fn session_request() -> impl FnMut() {
         session.handle_written(wire.len());
         wire.clear();
         xid += 1;
-        let header = ReplyHeader { xid, zxid: 7, err: zk_proto::ErrorCode::OK };
+        let header = ReplyHeader { xid, zxid: Zxid(7), err: zk_proto::ErrorCode::OK };
         encode_reply(&header, Some(&Stat::default()), &mut replies);
         session.handle_received(now, &mut replies);
         while session.poll_output().is_some() {}
@@ -144,7 +144,7 @@ fn connected(now: Instant) -> Session<Nobody> {
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 10_000,
-        session_id: 1,
+        session_id: SessionId(1),
         password: Bytes::from_static(&[0; 16]),
         read_only: Some(false),
     };

@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fs};
 
 use public_api::PublicApi;
+use serde_json::Value;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -57,11 +58,12 @@ fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let documented = document(names)?;
     let listing = |name: &String| {
         let json = documented.join(format!("{}.json", name.replace('-', "_")));
+        let index: Value = serde_json::from_slice(&fs::read(&json)?)?;
         let api = public_api::Builder::from_rustdoc_json(json)
             .omit_blanket_impls(true)
             .build()
             .map_err(|error| format!("{name}: {error}"))?;
-        Ok((format!("crates/{name}/public-api.txt"), text(&api)))
+        Ok((format!("crates/{name}/public-api.txt"), text(&api, &index["index"])))
     };
     names.iter().map(listing).collect()
 }
@@ -86,7 +88,7 @@ fn document(names: &[String]) -> Result<PathBuf, Box<dyn Error>> {
 ///
 /// Methods of implemented traits are those of the trait, so only the implementation is listed. Nearly every
 /// type implements the auto traits, so only the absence of `Send` and `Sync` is listed.
-fn text(api: &PublicApi) -> String {
+fn text(api: &PublicApi, index: &Value) -> String {
     let mut text = String::new();
     // Type of the preceding implementation of a trait.
     let mut implementor = None;
@@ -103,11 +105,20 @@ fn text(api: &PublicApi) -> String {
         let is_absent =
             AUTO_TRAITS[2..].iter().any(|name| line.contains(&format!(" !core::{name} for ")));
         if !(is_trait_method || is_present || is_absent) {
+            if is_must_use(&index[item.id().0.to_string()]) {
+                text += "#[must_use] ";
+            }
             text += &line;
             text.push('\n');
         }
     }
     text
+}
+
+/// Returns true for an item whose value must be used. `public-api` omits this attribute.
+fn is_must_use(item: &Value) -> bool {
+    let attributes = item["attrs"].as_array();
+    attributes.is_some_and(|all| all.iter().any(|attribute| attribute.get("must_use").is_some()))
 }
 
 /// Returns the lines that only one of two lists has.

@@ -317,7 +317,7 @@ mod tests {
         let web = || ServiceInstance::new("web").with_id("a\tb").with_port(80);
         let cells = |instance: ServiceInstance| row(&instance).join("|");
         assert_eq!(cells(web().with_address("10.0.0.7")), "a\\tb|10.0.0.7:80|");
-        assert_eq!(cells(web().with_address("::1").with_enabled(false)), "a\\tb|[::1]:80|disabled");
+        assert_eq!(cells(web().with_address("::1").disabled()), "a\\tb|[::1]:80|disabled");
         let web = ServiceInstance::new("web").with_id("a");
         assert_eq!(cells(web.clone().with_address("h")), "a|h|");
         assert_eq!(cells(web.with_address("h").with_ssl_port(443)), "a|h:443|");

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, EnsembleConfig, ErrorCode, Member, Retry};
+use zk_recipes::session::{Client, EnsembleConfig, ErrorCode, Member, Retry, Zxid};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -26,7 +26,7 @@ pub(crate) struct Reconfig {
 
     /// Only if the configuration has this version, as zk config --json prints it.
     #[arg(long, value_name = "VERSION", value_parser = version)]
-    from_version: Option<i64>,
+    from_version: Option<Zxid>,
 }
 
 impl Reconfig {
@@ -72,12 +72,12 @@ fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {
             })
         };
         let members: Vec<Value> = config.members.iter().map(member).collect();
-        json!({ "version": format!("{:x}", config.version), "members": members })
+        json!({ "version": format!("{:x}", config.zxid), "members": members })
     })
 }
 
 /// Parses a version as `zk config --json` prints it.
-fn version(text: &str) -> Result<i64, String> {
-    i64::from_str_radix(text, 16)
+fn version(text: &str) -> Result<Zxid, String> {
+    text.parse()
         .map_err(|_| "write a version in hexadecimal, as zk config --json prints it".to_owned())
 }

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, Retry, path::file_name};
+use zk_recipes::session::{Client, Retry, SessionId, path::file_name};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
@@ -42,7 +42,7 @@ pub(crate) struct Ephemerals {
 
     /// Only the nodes of this session.
     #[arg(long, value_name = "ID", value_parser = session_id)]
-    session: Option<i64>,
+    session: Option<SessionId>,
 }
 
 /// Prints the paths of the nodes that match.
@@ -81,9 +81,9 @@ pub(crate) async fn ephemerals(
     tell_hidden(hidden, output);
     let mut found = Vec::new();
     read_each(client, retry, &paths, Client::exists, |path, stat| {
-        let session = stat.map_or(0, |stat| stat.ephemeral_owner);
-        if session != 0 && wanted.session.is_none_or(|wanted| wanted == session) {
-            found.push((format!("{session:#x}"), path.to_owned()));
+        let session = stat.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
+        if session != SessionId::NONE && wanted.session.is_none_or(|wanted| wanted == session) {
+            found.push((session.to_string(), path.to_owned()));
         }
     })
     .await?;
@@ -127,10 +127,8 @@ fn memmem(data: &[u8], text: &[u8]) -> bool {
 }
 
 /// Parses a session id in hexadecimal, as all commands print it.
-fn session_id(text: &str) -> Result<i64, String> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16)
-        .map(|id| i64::from_ne_bytes(id.to_ne_bytes()))
+fn session_id(text: &str) -> Result<SessionId, String> {
+    text.parse()
         .map_err(|_| "write a session id in hexadecimal, such as 0x10000a1b2c3d4e5".to_owned())
 }
 
@@ -161,8 +159,8 @@ mod tests {
 
     #[test]
     fn session_id_is_read_as_printed() {
-        assert_eq!(session_id("0xff"), Ok(255));
-        assert_eq!(session_id("ffffffffffffffff"), Ok(-1));
+        assert_eq!(session_id("0xff"), Ok(SessionId(255)));
+        assert_eq!(session_id("ffffffffffffffff"), Ok(SessionId(-1)));
         assert!(session_id("soon").is_err());
     }
 }

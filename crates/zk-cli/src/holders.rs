@@ -54,7 +54,7 @@ async fn of_path(
     let described = holders.map(|it| {
         let (who, session) = (who(&it.participant.data), it.participant.session_id);
         let since = participants::span(participants::age(&it.participant));
-        format!("{who} (session {session:#x}, queued {since} ago)")
+        format!("{who} (session {session}, queued {since} ago)")
     });
     Some(described.collect())
 }

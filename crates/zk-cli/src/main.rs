@@ -121,7 +121,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     config = match args.command.client_name() {
         Some(name) => config.name(name),
         // A full pipe blocks this thread, and must not end the session.
-        None => config.dedicated_thread(true),
+        None => config.dedicated_thread(),
     };
     let presented = args.security.presented(&credentials);
     let advice = args.security.advice(&credentials);

@@ -305,15 +305,15 @@ pub(crate) async fn stat(retry: &Retry, path: &str, output: Output) -> Result<()
 
 fn stat_lines(stat: &Stat) -> Vec<String> {
     vec![
-        format!("czxid = {:#x}", stat.czxid),
-        format!("mzxid = {:#x}", stat.mzxid),
-        format!("pzxid = {:#x}", stat.pzxid),
+        format!("czxid = {}", stat.czxid),
+        format!("mzxid = {}", stat.mzxid),
+        format!("pzxid = {}", stat.pzxid),
         format!("ctime = {} ms", stat.ctime_ms),
         format!("mtime = {} ms", stat.mtime_ms),
         format!("version = {}", stat.version),
         format!("cversion = {}", stat.cversion),
         format!("aversion = {}", stat.aversion),
-        format!("ephemeralOwner = {:#x}", stat.ephemeral_owner),
+        format!("ephemeralOwner = {}", stat.ephemeral_owner),
         format!("dataLength = {}", stat.data_length),
         format!("numChildren = {}", stat.num_children),
     ]
@@ -321,15 +321,15 @@ fn stat_lines(stat: &Stat) -> Vec<String> {
 
 fn stat_json(stat: &Stat) -> Value {
     json!({
-        "czxid": stat.czxid,
-        "mzxid": stat.mzxid,
-        "pzxid": stat.pzxid,
+        "czxid": stat.czxid.0,
+        "mzxid": stat.mzxid.0,
+        "pzxid": stat.pzxid.0,
         "ctime": stat.ctime_ms,
         "mtime": stat.mtime_ms,
         "version": stat.version,
         "cversion": stat.cversion,
         "aversion": stat.aversion,
-        "ephemeralOwner": format!("{:#x}", stat.ephemeral_owner),
+        "ephemeralOwner": stat.ephemeral_owner.to_string(),
         "dataLength": stat.data_length,
         "numChildren": stat.num_children,
     })

@@ -161,8 +161,8 @@ fn to_json(Listed { participant, role }: &Listed) -> Value {
         "pid": info.and_then(|it| it.process_id),
         "address": info.map(|it| it.address.to_string()),
         "sequence": participant.sequence,
-        "session": format!("{:#x}", participant.session_id),
-        "token": participant.czxid,
+        "session": participant.session_id.to_string(),
+        "token": participant.czxid.0,
         "created_ms": u64::try_from(since_epoch(participant.created).as_millis()).ok(),
     })
 }
@@ -194,7 +194,7 @@ const LEFT_OUT: [usize; 5] = [5, 7, 4, 3, 1];
 
 fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [String; COLUMNS] {
     let age = now.duration_since(participant.created).unwrap_or_default();
-    let session = format!("{:#x}", participant.session_id);
+    let session = participant.session_id.to_string();
     let (number, state) = ((at + 1).to_string(), role.name().to_owned());
     let (since, node) = (span(age), participant.path.clone());
     let Some(info) = participant.info() else {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionManager};
+use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionId, SessionManager};
 use zk_tls::Tls;
 
 use crate::failure::Failure;
@@ -69,7 +69,7 @@ pub(crate) struct Sessions {
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
     /// The session that was printed last.
-    told: Option<i64>,
+    told: Option<SessionId>,
 }
 
 struct Open {

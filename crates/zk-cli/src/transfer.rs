@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Acl, Client, ConnectString, CreateMode, Error, ErrorCode, Outcome, Retry, path::parent,
+    Acl, Client, ConnectString, CreateMode, Error, ErrorCode, Outcome, Retry, SessionId,
+    path::parent,
 };
 
 use crate::acl;
@@ -56,7 +57,7 @@ pub(crate) async fn export(
             let why = "no permission to read the hashes in its access control list";
             return Err(Failure::other(format!("{path}: {why}: it could not be imported")));
         }
-        if data.stat.ephemeral_owner != 0 {
+        if data.stat.ephemeral_owner != SessionId::NONE {
             ephemerals += 1;
             continue;
         }

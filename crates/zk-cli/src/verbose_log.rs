@@ -69,7 +69,7 @@ impl VerboseLog {
         let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
         let timeout = client.session_timeout();
         let id = stats.session_id;
-        self.print(format!("session {id:#x}{server}, session timeout {timeout:?}"));
+        self.print(format!("session {id}{server}, session timeout {timeout:?}"));
         let (log, mut events) = (self.clone(), client.events());
         tokio::spawn(async move {
             while let Some(event) = events.next().await {

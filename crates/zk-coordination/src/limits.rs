@@ -94,7 +94,7 @@ pub const CONFLICT_PAUSE_MAX: Duration = Duration::from_millis(256);
 
 /// Maximum number of members of a double barrier. One transaction checks that all of them exist, and
 /// must not be larger than a server accepts, with paths of up to 900 bytes.
-pub const MEMBERS_MAX: usize = 1_024;
+pub const MEMBERS_MAX: u32 = 1_024;
 
 /// How often a member of a double barrier creates its node again after other clients deleted it.
 pub const RESTARTS_MAX: u32 = 16;

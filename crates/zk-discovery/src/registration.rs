@@ -57,7 +57,7 @@ use crate::paths::instance_path;
 /// let registration = discovery.register(instance.clone())?;
 /// registration.wait_until_registered(Duration::from_secs(10)).await?;
 /// // ... serve, and tell that this instance takes no more work:
-/// registration.update(instance.with_enabled(false)).await?;
+/// registration.update(instance.disabled()).await?;
 /// registration.unregister().await?;
 /// # Ok(())
 /// # }

@@ -34,14 +34,16 @@ use crate::mechanism::Gssapi;
 /// are in another one.
 ///
 /// Whoever forges DNS can lead the client to another server that has a principal there. With
-/// [`canonicalize(false)`](Self::canonicalize) the names in the connect string count.
+/// [`without_canonicalization`] the names in the connect string count.
 ///
 /// | setting of Java's client | here |
 /// |---|---|
 /// | `zookeeper.sasl.client.username` | [`service`](Self::service) |
-/// | `zookeeper.sasl.client.canonicalize.hostname` | [`canonicalize`](Self::canonicalize) |
+/// | `zookeeper.sasl.client.canonicalize.hostname` | [`without_canonicalization`] |
 /// | `zookeeper.server.realm` | [`realm`](Self::realm) |
 /// | `zookeeper.server.principal` | [`server_principal`](Self::server_principal) |
+///
+/// [`without_canonicalization`]: Self::without_canonicalization
 ///
 /// # Errors
 /// A connection without a ticket ends with
@@ -106,14 +108,14 @@ impl Kerberos {
         self
     }
 
-    /// Sets whether the canonical names of servers are looked up, true by default. If not, the
-    /// principals have the names in the connect string.
+    /// Omits the lookup of the servers' canonical names. The principals have the names in the connect
+    /// string.
     ///
     /// A lookup in a DNS that does not answer takes about ten seconds, which is longer than an
     /// attempt to connect.
     #[must_use]
-    pub fn canonicalize(mut self, canonicalizes: bool) -> Self {
-        self.names.canonicalizes = canonicalizes;
+    pub fn without_canonicalization(mut self) -> Self {
+        self.names.canonicalizes = false;
         self
     }
 }

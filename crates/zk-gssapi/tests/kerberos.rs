@@ -100,7 +100,7 @@ async fn server_principal_has_the_canonical_name() {
     let by_name = config(&port).sasl(Kerberos::new()).connect().await.unwrap();
     assert_eq!(identities(&by_name).await, ["alice@ZK.TEST"], "the default of the keytab");
 
-    let literal = config(&port).sasl(Kerberos::new().canonicalize(false)).connect().await;
+    let literal = config(&port).sasl(Kerberos::new().without_canonicalization()).connect().await;
     let failure = not_prepared(literal);
     assert!(failure.contains("zookeeper/127.0.0.1@"), "{failure}");
     assert!(failure.contains("not found in Kerberos database"), "{failure}");

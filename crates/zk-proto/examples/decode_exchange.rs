@@ -70,6 +70,6 @@ fn print_reply(frame: &Bytes, asked: &HashMap<i32, OpCode>) -> Result<(), Box<dy
         _ => None,
     };
     let shown = reply.map(|reply| reply.shown).unwrap_or_default();
-    println!("  <- #{} {}, zxid {:#x}: {shown}", header.xid, header.err, header.zxid);
+    println!("  <- #{} {}, zxid {}: {shown}", header.xid, header.err, header.zxid);
     Ok(())
 }

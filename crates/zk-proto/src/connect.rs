@@ -13,12 +13,12 @@
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
-//! use zk_proto::{ConnectReply, ConnectResponse, Encode};
+//! use zk_proto::{ConnectReply, ConnectResponse, Encode, SessionId};
 //!
 //! let response = ConnectResponse {
 //!     protocol_version: 0,
 //!     timeout_ms: 0,
-//!     session_id: 0,
+//!     session_id: SessionId::NONE,
 //!     password: Bytes::from_static(&[0; 16]),
 //!     read_only: Some(false),
 //! };
@@ -35,6 +35,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::{
     code::ErrorCode,
     header::ReplyHeader,
+    ids::{SessionId, Zxid},
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{self, BOOL_LEN, INT_LEN, LONG_LEN},
@@ -53,14 +54,14 @@ pub const PASSWORD_LEN: usize = 16;
 pub struct ConnectRequest {
     /// Always 0.
     pub protocol_version: i32,
-    /// The highest zxid seen in replies of this session, 0 at first. A server that is behind it closes the
-    /// connection without a response. A client therefore never sees an older state.
-    pub last_zxid_seen: i64,
+    /// The highest zxid seen in replies of this session, [`Zxid::ZERO`] at first. A server that is behind it
+    /// closes the connection without a response. A client therefore never sees an older state.
+    pub last_zxid_seen: Zxid,
     /// The requested session timeout, in milliseconds. A reconnect also sends the requested timeout, not the
     /// negotiated one.
     pub timeout_ms: i32,
-    /// The session to resume; 0 for a new one.
-    pub session_id: i64,
+    /// The session to resume; [`SessionId::NONE`] for a new one.
+    pub session_id: SessionId,
     /// The session's password; [`PASSWORD_LEN`] zero bytes for a new session. Null reads as empty.
     pub password: Bytes,
     /// Whether a read-only server is acceptable. `None` omits the byte, as clients before 3.4 do; the server
@@ -75,9 +76,9 @@ impl Encode for ConnectRequest {
 
     fn encode(&self, out: &mut BytesMut) {
         out.put_i32(self.protocol_version);
-        out.put_i64(self.last_zxid_seen);
+        out.put_i64(self.last_zxid_seen.0);
         out.put_i32(self.timeout_ms);
-        out.put_i64(self.session_id);
+        out.put_i64(self.session_id.0);
         put_trailer(out, &self.password, self.read_only);
     }
 }
@@ -88,9 +89,9 @@ impl<'a> Decode<'a> for ConnectRequest {
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
             protocol_version: r.i32("protocolVersion")?,
-            last_zxid_seen: r.i64("lastZxidSeen")?,
+            last_zxid_seen: Zxid(r.i64("lastZxidSeen")?),
             timeout_ms: r.i32("timeOut")?,
-            session_id: r.i64("sessionId")?,
+            session_id: SessionId(r.i64("sessionId")?),
             password: r.buffer("passwd")?.unwrap_or_default(),
             read_only: read_only_byte(r)?,
         })
@@ -102,9 +103,9 @@ impl fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectRequest")
             .field("protocol_version", &self.protocol_version)
-            .field("last_zxid_seen", &format_args!("{:#x}", self.last_zxid_seen))
+            .field("last_zxid_seen", &self.last_zxid_seen)
             .field("timeout_ms", &self.timeout_ms)
-            .field("session_id", &format_args!("{:#x}", self.session_id))
+            .field("session_id", &self.session_id)
             .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }
@@ -117,8 +118,8 @@ pub struct ConnectResponse {
     pub protocol_version: i32,
     /// The negotiated session timeout in milliseconds; 0 (or less) rejects the session.
     pub timeout_ms: i32,
-    /// The session's id; 0 in a rejection.
-    pub session_id: i64,
+    /// The session's id; [`SessionId::NONE`] in a rejection.
+    pub session_id: SessionId,
     /// The session's password, opaque to a client. Null reads as empty.
     pub password: Bytes,
     /// Whether the server is read-only; `None` if it omits the byte, as servers before 3.4 do.
@@ -133,7 +134,7 @@ impl Encode for ConnectResponse {
     fn encode(&self, out: &mut BytesMut) {
         out.put_i32(self.protocol_version);
         out.put_i32(self.timeout_ms);
-        out.put_i64(self.session_id);
+        out.put_i64(self.session_id.0);
         put_trailer(out, &self.password, self.read_only);
     }
 }
@@ -145,7 +146,7 @@ impl<'a> Decode<'a> for ConnectResponse {
         Ok(Self {
             protocol_version: r.i32("protocolVersion")?,
             timeout_ms: r.i32("timeOut")?,
-            session_id: r.i64("sessionId")?,
+            session_id: SessionId(r.i64("sessionId")?),
             password: r.buffer("passwd")?.unwrap_or_default(),
             read_only: read_only_byte(r)?,
         })
@@ -158,7 +159,7 @@ impl fmt::Debug for ConnectResponse {
         f.debug_struct("ConnectResponse")
             .field("protocol_version", &self.protocol_version)
             .field("timeout_ms", &self.timeout_ms)
-            .field("session_id", &format_args!("{:#x}", self.session_id))
+            .field("session_id", &self.session_id)
             .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }

@@ -7,9 +7,9 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use zk_proto::{Encode, ErrorCode, ReplyHeader};
+//! use zk_proto::{Encode, ErrorCode, ReplyHeader, Zxid};
 //!
-//! let header = ReplyHeader { xid: 3, zxid: 9, err: ErrorCode::NO_NODE };
+//! let header = ReplyHeader { xid: 3, zxid: Zxid(9), err: ErrorCode::NO_NODE };
 //! let mut out = BytesMut::new();
 //! header.encode(&mut out);
 //! let (read, body) = ReplyHeader::split(&out.freeze())?;
@@ -18,12 +18,11 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
-use std::fmt;
-
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     code::ErrorCode,
+    ids::Zxid,
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{INT_LEN, LONG_LEN},
@@ -74,7 +73,7 @@ impl<'a> Decode<'a> for RequestHeader {
 }
 
 /// Header of every reply and notification except the connect response.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHeader {
     /// The number of the request, or one of the fixed numbers of [`xid`](crate::xid).
     pub xid: i32,
@@ -86,7 +85,7 @@ pub struct ReplyHeader {
     /// * It is -1 for unimplemented operations, and in notifications of servers before 3.9.
     /// * From 3.9 on, all notifications of one transaction carry its zxid. A client that stored the first one
     ///   would miss the others if the connection broke in between.
-    pub zxid: i64,
+    pub zxid: Zxid,
     /// The outcome of the operation. Unless it is [`ErrorCode::OK`], ignore the bytes after the header. Most
     /// error replies have no body; some have one without meaning.
     pub err: ErrorCode,
@@ -106,16 +105,6 @@ impl ReplyHeader {
     }
 }
 
-impl fmt::Debug for ReplyHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyHeader")
-            .field("xid", &self.xid)
-            .field("zxid", &format_args!("{:#x}", self.zxid))
-            .field("err", &self.err)
-            .finish()
-    }
-}
-
 impl Encode for ReplyHeader {
     fn encoded_len(&self) -> usize {
         Self::LEN
@@ -123,7 +112,7 @@ impl Encode for ReplyHeader {
 
     fn encode(&self, out: &mut BytesMut) {
         out.put_i32(self.xid);
-        out.put_i64(self.zxid);
+        out.put_i64(self.zxid.0);
         out.put_i32(self.err.0);
     }
 }
@@ -132,7 +121,7 @@ impl<'a> Decode<'a> for ReplyHeader {
     const RECORD: &'static str = "ReplyHeader";
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { xid: r.i32("xid")?, zxid: r.i64("zxid")?, err: ErrorCode(r.i32("err")?) })
+        Ok(Self { xid: r.i32("xid")?, zxid: Zxid(r.i64("zxid")?), err: ErrorCode(r.i32("err")?) })
     }
 }
 

@@ -7,7 +7,8 @@
 //! * [`frame`]: length-prefixed frames, read from and written to a byte buffer.
 //! * [`connect`], [`header`], [`xid`]: the connect exchange, the headers of requests and replies, and request
 //!   numbers.
-//! * [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the types that the records share.
+//! * [`SessionId`], [`Zxid`], [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the types that the
+//!   records share.
 //! * One module per family of requests, each with its replies: [`create`], [`create_ttl`], [`delete`],
 //!   [`exists`], [`data`], [`node_acl`], [`children`], [`descendants`], [`ephemerals`], [`sync`], [`multi`],
 //!   [`add_watch`], [`set_watches`], [`session`], [`auth`], [`sasl`], [`who_am_i`], [`reconfig`].
@@ -39,7 +40,7 @@
 //! use bytes::BytesMut;
 //! use zk_proto::{
 //!     Decode, ErrorCode, FRAME_LEN_MAX_CLIENT, GetData, DataReply, ReplyHeader, Request, Stat,
-//!     encode_reply, encode_request, split_frame, xid,
+//!     Zxid, encode_reply, encode_request, split_frame, xid,
 //! };
 //!
 //! let request = GetData { path: "/config".into(), watch: false };
@@ -48,7 +49,7 @@
 //!
 //! // What a server would answer.
 //! let mut from_server = BytesMut::new();
-//! let header = ReplyHeader { xid: xid::FIRST, zxid: 7, err: ErrorCode::OK };
+//! let header = ReplyHeader { xid: xid::FIRST, zxid: Zxid(7), err: ErrorCode::OK };
 //! let body = DataReply { data: Some("on".into()), stat: Stat::default() };
 //! encode_reply(&header, Some(&body), &mut from_server);
 //!
@@ -82,6 +83,7 @@ pub mod ephemerals;
 pub mod exists;
 pub mod frame;
 pub mod header;
+mod ids;
 pub mod mode;
 pub mod multi;
 pub mod node_acl;
@@ -120,6 +122,7 @@ pub use frame::{
     encode_request, patch_xid, request_frame_len, split_frame,
 };
 pub use header::{ReplyHeader, RequestHeader};
+pub use ids::{SessionId, Zxid};
 pub use mode::CreateMode;
 pub use multi::{
     Check, Multi, MultiOp, MultiRead, MultiReadOp, MultiReadReply, MultiReadResult, MultiReply,

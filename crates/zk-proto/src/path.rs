@@ -179,9 +179,12 @@ fn check(path: &str, end: NameEnd) -> Result<(), PathError> {
     };
     let mut offset = 1;
     for component in relative.split('/') {
-        let is_last = offset + component.len() == path.len();
-        let whole = !(is_last && end == NameEnd::NumberFollows);
-        check_component(component, is_last, whole)
+        let position = match (offset + component.len() == path.len(), end) {
+            (false, _) => Position::Inner,
+            (true, NameEnd::AsGiven) => Position::Last,
+            (true, NameEnd::NumberFollows) => Position::BeforeNumber,
+        };
+        check_component(component, position)
             .map_err(|(kind, at)| PathError::new(path, (kind, offset + at)))?;
         offset += component.len() + 1;
     }
@@ -201,19 +204,26 @@ fn is_plain(path: &str) -> bool {
     printable & named && path.starts_with('/') && !path.ends_with('/')
 }
 
+/// Position of a component in a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// Other components follow.
+    Inner,
+    Last,
+    /// The last one, to be followed by a sequence number.
+    BeforeNumber,
+}
+
 /// Checks one component. An error's offset is relative to the component. For an empty component it is that of
 /// the following slash, or of the end of the path.
-fn check_component(
-    component: &str,
-    is_last: bool,
-    whole: bool,
-) -> Result<(), (PathErrorKind, usize)> {
+fn check_component(component: &str, position: Position) -> Result<(), (PathErrorKind, usize)> {
     let illegal = component.char_indices().find(|&(_, c)| is_illegal(c));
     match (component, illegal) {
         (_, Some((at, c))) => Err((PathErrorKind::IllegalCharacter(c), at)),
-        ("", _) if whole && is_last => Err((PathErrorKind::TrailingSlash, 0)),
-        ("", _) if whole => Err((PathErrorKind::EmptyComponent, 0)),
-        ("." | "..", _) if whole => Err((PathErrorKind::RelativeComponent, 0)),
+        _ if position == Position::BeforeNumber => Ok(()),
+        ("", _) if position == Position::Last => Err((PathErrorKind::TrailingSlash, 0)),
+        ("", _) => Err((PathErrorKind::EmptyComponent, 0)),
+        ("." | "..", _) => Err((PathErrorKind::RelativeComponent, 0)),
         _ => Ok(()),
     }
 }

@@ -19,6 +19,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     data::DataReply,
+    ids::Zxid,
     op::OpCode,
     request::Request,
     wire::{
@@ -51,12 +52,12 @@ pub struct Reconfig<'a> {
     pub new_members: Option<Cow<'a, str>>,
     /// The version that the current configuration must have; [`ANY_CONFIG`](Self::ANY_CONFIG) for any
     /// version.
-    pub from_config: i64,
+    pub from_config: Zxid,
 }
 
 impl Reconfig<'_> {
     /// Any version of the configuration.
-    pub const ANY_CONFIG: i64 = -1;
+    pub const ANY_CONFIG: Zxid = Zxid(-1);
 }
 
 /// Returns a request without changes, for any version of the configuration.
@@ -78,7 +79,7 @@ impl Encode for Reconfig<'_> {
         writer::put_opt_text(out, self.joining.as_deref());
         writer::put_opt_text(out, self.leaving.as_deref());
         writer::put_opt_text(out, self.new_members.as_deref());
-        out.put_i64(self.from_config);
+        out.put_i64(self.from_config.0);
     }
 }
 
@@ -90,7 +91,7 @@ impl<'a> Decode<'a> for Reconfig<'a> {
             joining: r.opt_text("joiningServers")?,
             leaving: r.opt_text("leavingServers")?,
             new_members: r.opt_text("newMembers")?,
-            from_config: r.i64("curConfigId")?,
+            from_config: Zxid(r.i64("curConfigId")?),
         })
     }
 }

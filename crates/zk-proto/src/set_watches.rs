@@ -16,10 +16,10 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use zk_proto::{Decode, Encode, SetWatches2};
+//! use zk_proto::{Decode, Encode, SetWatches2, Zxid};
 //!
 //! let request = SetWatches2 {
-//!     relative_zxid: 7,
+//!     relative_zxid: Zxid(7),
 //!     persistent: vec!["/a".into()],
 //!     ..SetWatches2::default()
 //! };
@@ -29,11 +29,12 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use bytes::{BufMut, BytesMut};
 
 use crate::{
+    ids::Zxid,
     op::OpCode,
     request::Request,
     wire::{
@@ -43,27 +44,16 @@ use crate::{
 };
 
 /// Request to re-register one-shot watches on a new connection. All server versions support it.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SetWatches<'a> {
     /// The highest zxid that the client has seen.
-    pub relative_zxid: i64,
+    pub relative_zxid: Zxid,
     /// Paths watched with getData, or with exists on an existing node.
     pub data: Vec<Cow<'a, str>>,
     /// Paths watched with exists on a missing node.
     pub exist: Vec<Cow<'a, str>>,
     /// Paths watched with getChildren.
     pub child: Vec<Cow<'a, str>>,
-}
-
-impl fmt::Debug for SetWatches<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SetWatches")
-            .field("relative_zxid", &format_args!("{:#x}", self.relative_zxid))
-            .field("data", &self.data)
-            .field("exist", &self.exist)
-            .field("child", &self.child)
-            .finish()
-    }
 }
 
 impl Encode for SetWatches<'_> {
@@ -75,7 +65,7 @@ impl Encode for SetWatches<'_> {
     }
 
     fn encode(&self, out: &mut BytesMut) {
-        out.put_i64(self.relative_zxid);
+        out.put_i64(self.relative_zxid.0);
         writer::put_vector(out, &self.data);
         writer::put_vector(out, &self.exist);
         writer::put_vector(out, &self.child);
@@ -87,7 +77,7 @@ impl<'a> Decode<'a> for SetWatches<'a> {
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
-            relative_zxid: r.i64("relativeZxid")?,
+            relative_zxid: Zxid(r.i64("relativeZxid")?),
             data: paths(r, "dataWatches")?,
             exist: paths(r, "existWatches")?,
             child: paths(r, "childWatches")?,
@@ -108,10 +98,10 @@ impl Request for SetWatches<'_> {
 ///
 /// It needs a server of 3.6.0 or newer; an older one closes the connection. Use [`SetWatches`] if there are
 /// no persistent watches.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SetWatches2<'a> {
     /// The highest zxid that the client has seen.
-    pub relative_zxid: i64,
+    pub relative_zxid: Zxid,
     /// Paths watched with getData, or with exists on an existing node.
     pub data: Vec<Cow<'a, str>>,
     /// Paths watched with exists on a missing node.
@@ -125,19 +115,6 @@ pub struct SetWatches2<'a> {
     pub persistent_recursive: Vec<Cow<'a, str>>,
 }
 
-impl fmt::Debug for SetWatches2<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SetWatches2")
-            .field("relative_zxid", &format_args!("{:#x}", self.relative_zxid))
-            .field("data", &self.data)
-            .field("exist", &self.exist)
-            .field("child", &self.child)
-            .field("persistent", &self.persistent)
-            .field("persistent_recursive", &self.persistent_recursive)
-            .finish()
-    }
-}
-
 impl Encode for SetWatches2<'_> {
     fn encoded_len(&self) -> usize {
         LONG_LEN
@@ -149,7 +126,7 @@ impl Encode for SetWatches2<'_> {
     }
 
     fn encode(&self, out: &mut BytesMut) {
-        out.put_i64(self.relative_zxid);
+        out.put_i64(self.relative_zxid.0);
         writer::put_vector(out, &self.data);
         writer::put_vector(out, &self.exist);
         writer::put_vector(out, &self.child);
@@ -163,7 +140,7 @@ impl<'a> Decode<'a> for SetWatches2<'a> {
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
-            relative_zxid: r.i64("relativeZxid")?,
+            relative_zxid: Zxid(r.i64("relativeZxid")?),
             data: paths(r, "dataWatches")?,
             exist: paths(r, "existWatches")?,
             child: paths(r, "childWatches")?,

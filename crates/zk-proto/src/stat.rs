@@ -5,30 +5,31 @@
 //!       ephemeralOwner: long, dataLength, numChildren: int, pzxid: long
 //! ```
 
-use std::fmt;
-
 use bytes::{BufMut, BytesMut};
 
-use crate::wire::{
-    Decode, DecodeError, Encode, Reader,
-    writer::{INT_LEN, LONG_LEN},
+use crate::{
+    ids::{SessionId, Zxid},
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{INT_LEN, LONG_LEN},
+    },
 };
 
-/// Metadata of a node. `Debug` prints zxids and the session id in hexadecimal.
+/// Metadata of a node.
 ///
 /// ```
-/// use zk_proto::Stat;
+/// use zk_proto::{SessionId, Stat};
 ///
-/// let stat = Stat { ephemeral_owner: 0x100_0000_0001, ..Stat::default() };
+/// let stat = Stat { ephemeral_owner: SessionId(0x100_0000_0001), ..Stat::default() };
 /// assert!(stat.is_ephemeral());
 /// assert!(format!("{stat:?}").contains("ephemeral_owner: 0x10000000001"));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
     /// The zxid of the transaction that created the node.
-    pub czxid: i64,
+    pub czxid: Zxid,
     /// The zxid of the transaction that last set the node's data.
-    pub mzxid: i64,
+    pub mzxid: Zxid,
     /// Time of creation, in milliseconds since 1970 by the server's clock.
     pub ctime_ms: i64,
     /// Time at which the node's data was last set, in milliseconds since 1970 by the server's clock.
@@ -39,15 +40,15 @@ pub struct Stat {
     pub cversion: i32,
     /// Number of times the node's ACL was set; wraps around.
     pub aversion: i32,
-    /// The session that owns an ephemeral node. It is 0 for all other nodes, including containers and nodes
-    /// with a time to live.
-    pub ephemeral_owner: i64,
+    /// The session that owns an ephemeral node. It is [`SessionId::NONE`] for all other nodes, including
+    /// containers and nodes with a time to live.
+    pub ephemeral_owner: SessionId,
     /// Length of the node's data in bytes.
     pub data_length: i32,
     /// Number of the node's children.
     pub num_children: i32,
     /// The zxid of the transaction that last changed the list of the node's children.
-    pub pzxid: i64,
+    pub pzxid: Zxid,
 }
 
 impl Stat {
@@ -57,25 +58,7 @@ impl Stat {
     /// Returns whether the node is ephemeral.
     #[must_use]
     pub const fn is_ephemeral(&self) -> bool {
-        self.ephemeral_owner != 0
-    }
-}
-
-impl fmt::Debug for Stat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stat")
-            .field("czxid", &format_args!("{:#x}", self.czxid))
-            .field("mzxid", &format_args!("{:#x}", self.mzxid))
-            .field("ctime_ms", &self.ctime_ms)
-            .field("mtime_ms", &self.mtime_ms)
-            .field("version", &self.version)
-            .field("cversion", &self.cversion)
-            .field("aversion", &self.aversion)
-            .field("ephemeral_owner", &format_args!("{:#x}", self.ephemeral_owner))
-            .field("data_length", &self.data_length)
-            .field("num_children", &self.num_children)
-            .field("pzxid", &format_args!("{:#x}", self.pzxid))
-            .finish()
+        self.ephemeral_owner.0 != 0
     }
 }
 
@@ -85,17 +68,17 @@ impl Encode for Stat {
     }
 
     fn encode(&self, out: &mut BytesMut) {
-        out.put_i64(self.czxid);
-        out.put_i64(self.mzxid);
+        out.put_i64(self.czxid.0);
+        out.put_i64(self.mzxid.0);
         out.put_i64(self.ctime_ms);
         out.put_i64(self.mtime_ms);
         out.put_i32(self.version);
         out.put_i32(self.cversion);
         out.put_i32(self.aversion);
-        out.put_i64(self.ephemeral_owner);
+        out.put_i64(self.ephemeral_owner.0);
         out.put_i32(self.data_length);
         out.put_i32(self.num_children);
-        out.put_i64(self.pzxid);
+        out.put_i64(self.pzxid.0);
     }
 }
 
@@ -104,17 +87,17 @@ impl<'a> Decode<'a> for Stat {
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
-            czxid: r.i64("stat.czxid")?,
-            mzxid: r.i64("stat.mzxid")?,
+            czxid: Zxid(r.i64("stat.czxid")?),
+            mzxid: Zxid(r.i64("stat.mzxid")?),
             ctime_ms: r.i64("stat.ctime")?,
             mtime_ms: r.i64("stat.mtime")?,
             version: r.i32("stat.version")?,
             cversion: r.i32("stat.cversion")?,
             aversion: r.i32("stat.aversion")?,
-            ephemeral_owner: r.i64("stat.ephemeralOwner")?,
+            ephemeral_owner: SessionId(r.i64("stat.ephemeralOwner")?),
             data_length: r.i32("stat.dataLength")?,
             num_children: r.i32("stat.numChildren")?,
-            pzxid: r.i64("stat.pzxid")?,
+            pzxid: Zxid(r.i64("stat.pzxid")?),
         })
     }
 }

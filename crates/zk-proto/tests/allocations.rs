@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use zk_proto::{
     AuthPacket, Check, ChildList, ChildrenReply, Create2, CreateMode, Decode, Encode, GetChildren2,
     GetData, Multi, MultiReply, MultiResult, OPEN_ACL_UNSAFE, Ping, SetData, SetWatches2, Stat,
-    encode_request, xid,
+    Zxid, encode_request, xid,
 };
 
 fn reply(len: u32) -> bytes::Bytes {
@@ -67,7 +67,7 @@ fn request_encoding_into_a_grown_buffer_allocates_nothing() {
     let multi = Multi::new(&ops);
     let auth = AuthPacket { auth_type: 0, scheme: "digest".into(), auth: Some(b"u:p"[..].into()) };
     let rearm = SetWatches2 {
-        relative_zxid: 7,
+        relative_zxid: Zxid(7),
         data: vec!["/a".into(), "/b".into()],
         persistent: vec!["/c".into()],
         ..SetWatches2::default()

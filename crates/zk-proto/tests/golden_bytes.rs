@@ -18,9 +18,9 @@ fn frame(text: &str) -> Bytes {
 fn connect_request_matches_the_definition() {
     let mut request = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0x0000_0001_0000_0002,
+        last_zxid_seen: Zxid(0x0000_0001_0000_0002),
         timeout_ms: 30_000,
-        session_id: 0x0100_0000_0000_00ab,
+        session_id: SessionId(0x0100_0000_0000_00ab),
         password: Bytes::from_static(&PASSWORD),
         read_only: None,
     };
@@ -61,7 +61,7 @@ fn connect_response_matches_the_definition() {
     let mut response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 4_000,
-        session_id: 0x0100_0000_0000_00ab,
+        session_id: SessionId(0x0100_0000_0000_00ab),
         password: Bytes::from_static(&PASSWORD),
         read_only: None,
     };
@@ -132,21 +132,21 @@ fn create2_request_matches_the_definition() {
 
 #[test]
 fn get_children2_reply_matches_the_definition() {
-    let header = ReplyHeader { xid: 5, zxid: 0x1_0000_001c, err: ErrorCode::OK };
+    let header = ReplyHeader { xid: 5, zxid: Zxid(0x1_0000_001c), err: ErrorCode::OK };
     let reply = ChildrenReply {
         children: ChildList::from_names(["b", "x-0000000007"]),
         stat: Stat {
-            czxid: 0x11,
-            mzxid: 0x12,
+            czxid: Zxid(0x11),
+            mzxid: Zxid(0x12),
             ctime_ms: 0x0000_018b_cfe5_6800,
             mtime_ms: 0x0000_018b_cfe5_6801,
             version: 1,
             cversion: -1,
             aversion: 2,
-            ephemeral_owner: 0,
+            ephemeral_owner: SessionId::NONE,
             data_length: 3,
             num_children: 2,
-            pzxid: 0x13,
+            pzxid: Zxid(0x13),
         },
     };
     let mut out = BytesMut::new();
@@ -179,7 +179,7 @@ fn get_children2_reply_matches_the_definition() {
 
 #[test]
 fn notification_matches_the_definition() {
-    let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: -1, err: ErrorCode::OK };
+    let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
     let event = WatcherEvent {
         event_type: EventType::NODE_DELETED,
         state: KeeperState::SYNC_CONNECTED,
@@ -204,7 +204,7 @@ fn notification_matches_the_definition() {
 
 #[test]
 fn error_reply_matches_the_definition() {
-    let header = ReplyHeader { xid: 6, zxid: 0x1d, err: ErrorCode::NO_NODE };
+    let header = ReplyHeader { xid: 6, zxid: Zxid(0x1d), err: ErrorCode::NO_NODE };
     let mut out = BytesMut::new();
     encode_reply::<()>(&header, None, &mut out);
     let expected = frame("00000010 00000006 000000000000001d ffffff9b");
@@ -215,7 +215,7 @@ fn error_reply_matches_the_definition() {
 #[test]
 fn set_watches_request_matches_the_definition() {
     let request = SetWatches {
-        relative_zxid: 7,
+        relative_zxid: Zxid(7),
         data: vec!["/a".into()],
         exist: vec![],
         child: vec!["/b".into(), "/".into()],

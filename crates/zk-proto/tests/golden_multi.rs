@@ -53,7 +53,7 @@ fn recorded_transactions_decode() {
         panic!("{read:?}");
     };
     assert_eq!([plain, container, ttl], ["/g/m", "/g/m/box", "/g/m/ttl"]);
-    assert_eq!(*stat, fresh(header.zxid, stat, 0, 0));
+    assert_eq!(*stat, fresh(header.zxid, stat, SessionId::NONE, 0));
     assert_eq!((set.czxid, set.mzxid, set.num_children), (header.zxid, header.zxid, 2));
 
     // 3.8.0 replies to a create2 as to a create.

@@ -56,7 +56,7 @@ fn recorded_creates_with_a_stat_decode() {
         Create2 { path: "/g/s-".into(), data: None, acl: acl(), mode }
     );
     assert_eq!(reply.path, "/g/s-0000000005");
-    assert_eq!(reply.stat, fresh(zxid, &reply.stat, 0, 0));
+    assert_eq!(reply.stat, fresh(zxid, &reply.stat, SessionId::NONE, 0));
 
     let mode = CreateMode::Container;
     let (zxid, reply) = reply_to!(
@@ -64,7 +64,10 @@ fn recorded_creates_with_a_stat_decode() {
         "/g/box",
         CreateContainer { path: "/g/box".into(), data: data(""), acl: acl(), mode }
     );
-    assert_eq!((reply.path, reply.stat), ("/g/box".into(), fresh(zxid, &reply.stat, 0, 0)));
+    assert_eq!(
+        (reply.path, reply.stat),
+        ("/g/box".into(), fresh(zxid, &reply.stat, SessionId::NONE, 0))
+    );
 
     let (zxid, reply) = reply_to!(
         "createTTL",
@@ -77,7 +80,10 @@ fn recorded_creates_with_a_stat_decode() {
             ttl_ms: 600_000
         }
     );
-    assert_eq!((reply.path, reply.stat), ("/g/ttl".into(), fresh(zxid, &reply.stat, 0, 1)));
+    assert_eq!(
+        (reply.path, reply.stat),
+        ("/g/ttl".into(), fresh(zxid, &reply.stat, SessionId::NONE, 1))
+    );
 
     let (_, reply) = reply_to!(
         "createTTL",
@@ -97,7 +103,7 @@ fn recorded_creates_with_a_stat_decode() {
 fn recorded_data_operations_decode() {
     let path = || "/g/plain".into();
     let (_, stat) = reply_to!("exists", "/g/plain", Exists { path: path(), watch: false });
-    assert_eq!(stat, fresh(stat.czxid, &stat, 0, 5));
+    assert_eq!(stat, fresh(stat.czxid, &stat, SessionId::NONE, 5));
     let (_, reply) = reply_to!("getData", "/g/plain", GetData { path: path(), watch: true });
     assert_eq!((reply.data, reply.stat), (Some("hello".into()), stat));
 

@@ -17,21 +17,21 @@ fn recorded_connects_decode() {
     let request = ConnectRequest::from_frame(&connect.frames[0].payload()).unwrap();
     let new = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0,
+        last_zxid_seen: Zxid::ZERO,
         timeout_ms: 30_000,
-        session_id: 0,
+        session_id: SessionId::NONE,
         password: vec![0; PASSWORD_LEN].into(),
         read_only: Some(false),
     };
     assert_eq!(request, new);
     let session = ConnectResponse::from_frame(&connect.frames[1].payload()).unwrap();
     assert_eq!((session.timeout_ms, session.read_only), (30_000, Some(false)));
-    assert!(session.session_id != 0 && session.password.len() == PASSWORD_LEN);
+    assert!(session.session_id != SessionId::NONE && session.password.len() == PASSWORD_LEN);
 
     let again = exchange("connect", "(setWatches)");
     let request = ConnectRequest::from_frame(&again.frames[0].payload()).unwrap();
     let response = ConnectResponse::from_frame(&again.frames[1].payload()).unwrap();
-    assert!(request.last_zxid_seen > 0 && request.timeout_ms == 30_000);
+    assert!(request.last_zxid_seen > Zxid::ZERO && request.timeout_ms == 30_000);
     assert_eq!((request.session_id, request.password), (response.session_id, response.password));
 
     let old = exchange("connect", "as before 3.4");
@@ -190,7 +190,7 @@ fn recorded_errors_have_the_java_names() {
         assert_eq!((header.err.name(), body.len()), (Some(name), 0));
     }
     let (header, _) = reply(&exchange("refused", "Unimplemented"));
-    assert_eq!((header.err, header.zxid), (ErrorCode::UNIMPLEMENTED, -1));
+    assert_eq!((header.err, header.zxid), (ErrorCode::UNIMPLEMENTED, Zxid(-1)));
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn created_result_decodes_with_and_without_stat() {
     let results = vec![MultiResult::Created { path: path(), stat: None }];
     assert_eq!(MultiReply::from_frame(&bare).unwrap(), MultiReply { results });
 
-    let stat = Stat { czxid: 7, data_length: 3, ..Stat::default() };
+    let stat = Stat { czxid: Zxid(7), data_length: 3, ..Stat::default() };
     let full = frame(
         "0000000f 00 00000000                                 // create2
          00000002 2f61                                        // /a

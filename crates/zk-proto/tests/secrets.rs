@@ -1,22 +1,24 @@
 //! Passwords, credentials and tokens never appear in `Debug` output.
 
-use zk_proto::{AuthPacket, ConnectReply, ConnectRequest, ConnectResponse, Sasl, SaslReply};
+use zk_proto::{
+    AuthPacket, ConnectReply, ConnectRequest, ConnectResponse, Sasl, SaslReply, SessionId, Zxid,
+};
 
 #[test]
 fn debug_output_has_no_passwords_or_tokens() {
     let password = bytes::Bytes::from_static(b"OPENSESAME");
     let request = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 1,
+        last_zxid_seen: Zxid(1),
         timeout_ms: 2,
-        session_id: 3,
+        session_id: SessionId(3),
         password: password.clone(),
         read_only: Some(false),
     };
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 2,
-        session_id: 3,
+        session_id: SessionId(3),
         password,
         read_only: None,
     };

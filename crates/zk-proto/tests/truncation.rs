@@ -48,9 +48,9 @@ fn names_the_cut(error: &DecodeError, len: usize) -> Result<(), TestCaseError> {
 fn connect_request_is_complete_without_its_last_byte() {
     let request = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0,
+        last_zxid_seen: Zxid::ZERO,
         timeout_ms: 1,
-        session_id: 0,
+        session_id: SessionId::NONE,
         password: vec![0; 16].into(),
         read_only: Some(true),
     };

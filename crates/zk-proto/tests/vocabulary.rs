@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
     Acl, AddWatchMode, CreateMode, Decode, ErrorCode, EventType, KeeperState, OPEN_ACL_UNSAFE,
-    OpCode, OpList, Perms, ReplyHeader, SetWatches, SetWatches2, Stat, WatcherType, credential_id,
-    digest_id, digest_md5::Challenge, split_frame, validate_path,
+    OpCode, OpList, Perms, ReplyHeader, SessionId, SetWatches, SetWatches2, Stat, WatcherType,
+    Zxid, credential_id, digest_id, digest_md5::Challenge, split_frame, validate_path,
 };
 
 #[test]
@@ -289,15 +289,28 @@ fn debug_prints_names_and_hex() {
         format!("{:?}", Acl::world(Perms::READ | Perms::ADMIN)),
         r#"Acl { perms: READ|ADMIN, scheme: "world", id: "anyone" }"#
     );
-    let stat = Stat { czxid: 0x10_0000_0002, pzxid: 255, ..Stat::default() };
+    let stat = Stat { czxid: Zxid(0x10_0000_0002), pzxid: Zxid(255), ..Stat::default() };
     let text = format!("{stat:?}");
     assert!(text.contains("czxid: 0x1000000002,") && text.contains("pzxid: 0xff"), "{text}");
-    let header = ReplyHeader { xid: 7, zxid: 31, err: ErrorCode::OK };
+    let header = ReplyHeader { xid: 7, zxid: Zxid(31), err: ErrorCode::OK };
     assert_eq!(format!("{header:?}"), "ReplyHeader { xid: 7, zxid: 0x1f, err: OK }");
-    let request = SetWatches { relative_zxid: 16, ..SetWatches::default() };
+    let request = SetWatches { relative_zxid: Zxid(16), ..SetWatches::default() };
     assert!(format!("{request:?}").starts_with("SetWatches { relative_zxid: 0x10, data: []"));
-    let request = SetWatches2 { relative_zxid: 16, ..SetWatches2::default() };
+    let request = SetWatches2 { relative_zxid: Zxid(16), ..SetWatches2::default() };
     assert!(format!("{request:?}").ends_with("persistent: [], persistent_recursive: [] }"));
     let short = validate_path("a").unwrap_err();
     assert!(!format!("{short:?}").contains('{'));
+}
+
+#[test]
+fn ids_print_in_hexadecimal_and_parse_back() {
+    for (number, text) in [(0, "0x0"), (0x1_0000_002a, "0x10000002a"), (-1, "0xffffffffffffffff")] {
+        assert_eq!(format!("{} {:?}", SessionId(number), Zxid(number)), format!("{text} {text}"));
+        assert_eq!(text.parse(), Ok(SessionId(number)));
+        assert_eq!(text.trim_start_matches("0x").parse(), Ok(Zxid(number)));
+        assert_eq!(format!("{:x}", Zxid(number)), text.trim_start_matches("0x"));
+    }
+    for text in ["", "0x", "0x10000000000000000", "-1", "1g"] {
+        assert!(text.parse::<SessionId>().is_err() && text.parse::<Zxid>().is_err(), "{text}");
+    }
 }

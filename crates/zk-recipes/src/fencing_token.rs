@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use zk_session::Zxid;
+
 /// A number that grows from each holder of a lock to the next, over the whole life of the ensemble.
 ///
 /// It is the czxid of the holder's node. The holders of a lock with a [local
@@ -13,16 +15,16 @@ use std::fmt;
 /// a token below the largest it has seen. No other measure helps against a holder that was paused,
 /// for example by its virtual machine, between checking the lock and writing.
 ///
-/// It prints as the czxid, followed by a colon and the second number if that is not zero.
+/// It prints as the czxid in decimal, followed by a colon and the second number if that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
     // In the order of comparison.
-    czxid: i64,
+    czxid: Zxid,
     pass: u32,
 }
 
 impl FencingToken {
-    pub(crate) fn new(czxid: i64) -> Self {
+    pub(crate) fn new(czxid: Zxid) -> Self {
         Self { czxid, pass: 0 }
     }
 
@@ -35,7 +37,7 @@ impl FencingToken {
     /// number.
     #[must_use]
     pub fn get(self) -> i64 {
-        self.czxid
+        self.czxid.0
     }
 
     /// Returns how often the lock has passed from one local waiter to the next since the ensemble
@@ -49,15 +51,15 @@ impl FencingToken {
     /// the pass in the lower ones.
     #[must_use]
     pub fn as_i128(self) -> i128 {
-        (i128::from(self.czxid) << 64) | i128::from(self.pass)
+        (i128::from(self.czxid.0) << 64) | i128::from(self.pass)
     }
 }
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pass {
-            0 => self.czxid.fmt(f),
-            pass => write!(f, "{}:{pass}", self.czxid),
+            0 => self.czxid.0.fmt(f),
+            pass => write!(f, "{}:{pass}", self.czxid.0),
         }
     }
 }

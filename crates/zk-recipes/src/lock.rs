@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
+use crate::lock_kind::LockKind;
 use crate::mutex::Mutex;
 use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
 use crate::sealed::Sealed;
@@ -21,7 +22,7 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     fn path(&self) -> &str;
 
     /// Returns the kind of the lock, which distinguishes locks on the same path.
-    fn kind(&self) -> &'static str;
+    fn kind(&self) -> LockKind;
 
     /// Waits until the lock is acquired, without a time limit. Dropping the future removes the
     /// contender from the queue.
@@ -118,16 +119,16 @@ lock_guard!(Guard, Guard, node, token);
 lock_guard!(WriteGuard, Guard, node, token);
 lock_guard!(SemaphoreGuard, SemaphoreGuard, leases, SemaphoreGuard::tokens);
 
-/// Implements [`Lock`] for a handle with the methods of a lock.
+/// Implements [`Lock`] for a handle with the methods of a lock. Its kind has the same name.
 macro_rules! lock {
-    ($handle:ty, $kind:literal) => {
-        impl Lock for $handle {
+    ($kind:ident) => {
+        impl Lock for $kind {
             fn path(&self) -> &str {
                 Self::path(self)
             }
 
-            fn kind(&self) -> &'static str {
-                $kind
+            fn kind(&self) -> LockKind {
+                LockKind::$kind
             }
 
             fn acquire_boxed(&self) -> BoxFuture<'_, Result<Box<dyn LockGuard>, LockError>> {
@@ -149,8 +150,8 @@ macro_rules! lock {
     };
 }
 
-lock!(Mutex, "mutex");
-lock!(ReadLock, "read lock");
-lock!(WriteLock, "write lock");
-lock!(Semaphore, "semaphore");
-lock!(SemaphoreMutex, "semaphore mutex");
+lock!(Mutex);
+lock!(ReadLock);
+lock!(WriteLock);
+lock!(Semaphore);
+lock!(SemaphoreMutex);

@@ -76,13 +76,13 @@ impl MultiLock {
     /// Combines the locks, sorted by path (as bytes). Callers that use this order cannot deadlock;
     /// the order of the arguments does not matter.
     ///
-    /// On the same path the locks are sorted by kind, with the write side of a read-write lock
-    /// before its read side: one [`Owner`](crate::Owner) can hold both in this order only. The
-    /// paths are compared as the handles have them. Locks of different ensembles, or with different
-    /// chroots, need an order defined by the caller.
+    /// On the same path the locks are sorted by [kind](crate::LockKind), with the write side of a
+    /// read-write lock before its read side: one [`Owner`](crate::Owner) can hold both in this order
+    /// only. The paths are compared as the handles have them. Locks of different ensembles, or with
+    /// different chroots, need an order defined by the caller.
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
-        this.locks.sort_by(|a, b| (a.path(), b.kind()).cmp(&(b.path(), a.kind())));
+        this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));
         this
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use zk_session::SessionId;
+
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 use crate::metrics::LockMetrics;
@@ -120,7 +122,7 @@ impl Hold {
         kind: &Kind,
         node: &str,
         token: FencingToken,
-        session_id: impl FnOnce() -> i64,
+        session_id: impl FnOnce() -> SessionId,
     ) -> Option<Box<Self>> {
         let metrics = kind.metrics.clone();
         if metrics.is_none() && !trace::IS_ON {

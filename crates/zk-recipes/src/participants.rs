@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_session::path::file_name;
-use zk_session::{Client, Error, NodeData, Repeat};
+use zk_session::{Client, Error, NodeData, Repeat, SessionId, Zxid};
 
 use crate::child_order::SequenceOrder;
 use crate::contender_info::ContenderInfo;
@@ -27,10 +27,10 @@ pub struct Participant {
     /// Number at the end of the node's name, if it has one.
     pub sequence: Option<u32>,
     /// The session that owns the node.
-    pub session_id: i64,
+    pub session_id: SessionId,
     /// The czxid of the node, which is the present or future fencing token. A reader that was a
     /// writer has a smaller token; see [`WriteGuard::downgrade`](crate::WriteGuard::downgrade).
-    pub czxid: i64,
+    pub czxid: Zxid,
     /// When the node was created, by the clock of the ensemble's leader.
     pub created: SystemTime,
 }
@@ -49,8 +49,8 @@ impl fmt::Debug for Participant {
             .field("path", &self.path)
             .field("data", &format_args!("\"{}\"", self.data.escape_ascii()))
             .field("sequence", &self.sequence)
-            .field("session_id", &format_args!("{:#x}", self.session_id))
-            .field("czxid", &format_args!("{:#x}", self.czxid))
+            .field("session_id", &self.session_id)
+            .field("czxid", &self.czxid)
             .field("created", &self.created)
             .finish()
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use zk_session::path::file_name;
-use zk_session::{Client, ErrorKind, EventType};
+use zk_session::{Client, ErrorKind, EventType, Zxid};
 
 use crate::error::LockError;
 use crate::recipe::LATCH;
@@ -71,7 +71,7 @@ pub fn revocation(
     client: &Client,
     node: &str,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let asked = asked(client.clone(), node.to_owned(), 0);
+    let asked = asked(client.clone(), node.to_owned(), Zxid::ZERO);
     async { asked.await.map(drop) }
 }
 
@@ -82,17 +82,17 @@ pub(crate) fn asked_again(
     node: &str,
     heard: &Arc<AtomicI64>,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let asked = asked(client.clone(), node.to_owned(), heard.load(Ordering::Acquire));
+    let asked = asked(client.clone(), node.to_owned(), Zxid(heard.load(Ordering::Acquire)));
     let heard = heard.clone();
     async move {
-        heard.fetch_max(asked.await?, Ordering::AcqRel);
+        heard.fetch_max(asked.await?.0, Ordering::AcqRel);
         Ok(())
     }
 }
 
 /// Waits for a request later than the transaction `heard`, and returns the number of its
 /// transaction.
-async fn asked(client: Client, node: String, heard: i64) -> Result<i64, LockError> {
+async fn asked(client: Client, node: String, heard: Zxid) -> Result<Zxid, LockError> {
     loop {
         let set = retry(&client, || client.get_data_and_watch(&node)).await;
         let Some((seen, watch)) = if_exists(set)? else { break };

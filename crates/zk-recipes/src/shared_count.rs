@@ -1,6 +1,6 @@
 //! A number that many processes read and change. It can set the limit of a semaphore.
 
-use zk_session::{Client, PathError};
+use zk_session::{Client, PathError, Zxid};
 
 use crate::error::LockError;
 use crate::shared_value::{SharedValue, VersionedValue};
@@ -28,7 +28,7 @@ impl VersionedCount {
 
     /// Returns the number of the transaction that set the count; see [`VersionedValue::zxid`].
     #[must_use]
-    pub fn zxid(&self) -> i64 {
+    pub fn zxid(&self) -> Zxid {
         self.value.zxid()
     }
 }

@@ -17,7 +17,7 @@
 //! ```
 
 use bytes::Bytes;
-use zk_session::{Client, Error, ErrorCode, NodeData, ParentMode, PathError, Stat};
+use zk_session::{Client, Error, ErrorCode, NodeData, ParentMode, PathError, Stat, Zxid};
 
 use crate::error::LockError;
 use crate::retry::{if_exists, retry, retry_if_unknown};
@@ -51,7 +51,7 @@ impl VersionedValue {
     /// Returns the number of the transaction that set the value. It grows with each value, even
     /// when the node is deleted and created again. The version of the node does not (CURATOR-688).
     #[must_use]
-    pub fn zxid(&self) -> i64 {
+    pub fn zxid(&self) -> Zxid {
         self.stat.mzxid
     }
 }

@@ -94,7 +94,7 @@ async fn life_of_a_lock_is_told() {
     let (log, _guard) = Log::start();
     let server = TestServer::in_memory();
     let client = connect(&server).await;
-    let session = format!("session={:#x}", client.session_id());
+    let session = format!("session={}", client.session_id());
     log.assert_one(&["span INFO zk.connect", "server-0:1"]);
     log.assert_one(&["event INFO", "connected", "host=server-0:1", "timeout_ms=", &session]);
 
@@ -136,7 +136,7 @@ async fn lost_lock_is_told_with_its_reason() {
     let held = lock.acquire().await.unwrap();
     server.expire(client.session_id());
     client.wait_for_end().await;
-    log.assert_one(&["event ERROR", "session expired", &format!("{:#x}", client.session_id())]);
+    log.assert_one(&["event ERROR", "session expired", &format!("{}", client.session_id())]);
     drop(held);
     log.assert_one(&["event WARN", "a lost lock was given up", "reason=the session expired"]);
 }

@@ -44,7 +44,7 @@ impl Transport {
 }
 
 /// Host name or address of a server, its client port, and the transport.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Host {
     name: String,
     port: u16,
@@ -91,6 +91,12 @@ impl fmt::Display for Host {
             true => write!(f, "[{}]:{}", self.name, self.port),
             false => write!(f, "{}:{}", self.name, self.port),
         }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

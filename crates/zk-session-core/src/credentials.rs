@@ -9,7 +9,7 @@ use proto::AuthPacket;
 
 use crate::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
 use crate::requests::{DeadlineOwner, Due, Recipient, Requests};
-use crate::{ErrorKind, Failure, Handle, Handles, Outcome, ReplyTo, RequestId};
+use crate::{ErrorKind, Failure, Handle, Handles, Limit, Outcome, ReplyTo, RequestId};
 
 /// Credentials of one session.
 #[derive(Debug)]
@@ -73,11 +73,11 @@ impl<H: Handles> Credentials<H> {
         auth: Bytes,
         requests: &mut Requests<H>,
     ) -> Result<usize, Failure> {
-        let limited = |name| Err((ErrorKind::LimitReached(name), Outcome::NotApplied));
+        let limited = |limit| Err((ErrorKind::LimitReached(limit), Outcome::NotApplied));
         if self.waiting() >= REQUESTS_MAX {
             self.forget_abandoned(requests);
             if self.waiting() >= REQUESTS_MAX {
-                return limited("REQUESTS_MAX");
+                return limited(Limit::Requests);
             }
         }
         let is_same = |it: &Credential<H::Reply>| it.scheme == scheme && it.auth.0 == auth;
@@ -85,7 +85,7 @@ impl<H: Handles> Credentials<H> {
             return Ok(index);
         }
         if self.credentials.len() >= CREDENTIALS_MAX {
-            return limited("CREDENTIALS_MAX");
+            return limited(Limit::Credentials);
         }
         let (scheme, auth) = (scheme.to_owned(), Auth(auth));
         self.credentials.push(Credential { scheme, auth, waiters: VecDeque::new() });

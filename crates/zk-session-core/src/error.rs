@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use proto::{Abbreviated, DecodeError, ErrorCode, PathError};
+use proto::{Abbreviated, DecodeError, ErrorCode, OpCode, PathError};
 
 use crate::disconnect_reason::DisconnectReason;
 use crate::pauses::NotRunning;
-use crate::{LeaseImpossible, SaslFailure, TlsFailure};
+use crate::{LeaseImpossible, Limit, Operation, SaslFailure, TlsFailure};
 
 /// Effect of a failed request on the server.
+// Closed: callers decide for each outcome whether to repeat a request, and must know all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The server applied the request. Only its reply could not be understood.
@@ -26,6 +27,7 @@ pub type Failure = (ErrorKind, Outcome);
 
 /// Party at fault for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorOrigin {
     /// The server understood the request and rejected it, for example because the node does not
     /// exist.
@@ -41,6 +43,7 @@ pub enum ErrorOrigin {
 }
 
 /// Session on which a failed call can be repeated, from the best case to the worst.
+// Closed: callers decide for each value how to repeat a call, and must know all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryOn {
     /// Repeat the call on the same session, after a pause.
@@ -135,8 +138,9 @@ pub enum ErrorKind {
     RolledBack {
         /// Index of the rejected operation, counted from 0.
         index: usize,
-        /// Type of the operation: `create`, `setData`, `delete` or `check`.
-        operation: &'static str,
+        /// The operation: [`OpCode::Create`] for every request that creates a node,
+        /// [`OpCode::SetData`], [`OpCode::Delete`] or [`OpCode::Check`].
+        operation: OpCode,
         /// Path of the operation's node, as the caller gave it.
         path: String,
         /// Error code of the operation.
@@ -171,8 +175,8 @@ pub enum ErrorKind {
         /// Maximum in bytes.
         max: usize,
     },
-    /// A limit of the session, named here, is reached.
-    LimitReached(&'static str),
+    /// A limit of the session is reached.
+    LimitReached(Limit),
     /// The session timeout and [`LeaseAssumptions`](crate::LeaseAssumptions) leave no room for a
     /// lease that is both safe and valid.
     LeaseImpossible(LeaseImpossible),
@@ -203,7 +207,7 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
-    context: Option<(&'static str, String)>,
+    context: Option<(Operation, String)>,
 }
 
 impl Error {
@@ -234,8 +238,8 @@ impl Error {
 
     /// Adds the operation and the path to the message.
     #[must_use]
-    pub fn on(mut self, operation: &'static str, path: impl Into<String>) -> Self {
-        self.inner.context = Some((operation, path.into()));
+    pub fn on(mut self, operation: impl Into<Operation>, path: impl Into<String>) -> Self {
+        self.inner.context = Some((operation.into(), path.into()));
         self
     }
 
@@ -324,7 +328,7 @@ impl Error {
                 RetryOn::SameSession
             }
             // A session keeps its credentials until it ends, so this limit stays reached.
-            ErrorKind::LimitReached(limit) if *limit != "CREDENTIALS_MAX" => RetryOn::SameSession,
+            ErrorKind::LimitReached(limit) if *limit != Limit::Credentials => RetryOn::SameSession,
             ErrorKind::NoSession(cause) if cause.is_lasting() => RetryOn::Never,
             ErrorKind::NoSession(_) => RetryOn::NewSession,
             ErrorKind::SessionEnded(end) => end.retry_on(),
@@ -348,8 +352,9 @@ impl Error {
     /// which always exists.
     fn is_below_nothing(&self) -> bool {
         let at_the_top = |path: &str| path.len() > 1 && path.rfind('/') == Some(0);
-        let created =
-            |(operation, path): &(&str, String)| *operation == "create" && at_the_top(path);
+        let created = |(operation, path): &(Operation, String)| {
+            *operation == OpCode::Create.into() && at_the_top(path)
+        };
         self.code() == Some(ErrorCode::NO_NODE) && self.inner.context.as_ref().is_some_and(created)
     }
 }
@@ -386,7 +391,8 @@ impl fmt::Display for Error {
             }
             ErrorKind::RolledBack { index, operation, path, code } => {
                 let path = Abbreviated(path);
-                write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
+                let name = operation.name();
+                write!(f, "operation [{index}], {name} {path}: {code}; nothing was applied")?;
             }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             // A new client with the same credentials would fail as well.
@@ -406,25 +412,23 @@ impl fmt::Display for Error {
             ErrorKind::TooLarge { len, max } => {
                 write!(f, "a request of {len} bytes; a server accepts at most {max}")?;
             }
-            ErrorKind::LimitReached(limit @ "CREDENTIALS_MAX") => {
-                write!(f, "too many credentials on one session ({limit})")?;
-            }
             ErrorKind::AnswerTooLarge { len, max } => write!(
                 f,
                 "an answer of {len} bytes; this client takes at most {max} (frame_len_max)"
             )?,
-            ErrorKind::LimitReached(limit @ "WATCHES_MAX") => {
-                write!(f, "too many watches on one session ({limit})")?;
-            }
-            ErrorKind::LimitReached(limit @ "CLEANUPS_MAX") => {
-                write!(
-                    f,
-                    "too many nodes still to be removed ({limit}); this one is, in its turn"
-                )?;
-            }
-            ErrorKind::LimitReached(limit) => {
-                write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
-            }
+            ErrorKind::LimitReached(limit) => match limit {
+                Limit::Requests | Limit::QueuedBytes => {
+                    write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
+                }
+                Limit::Watches => write!(f, "too many watches on one session ({limit})")?,
+                Limit::Credentials => write!(f, "too many credentials on one session ({limit})")?,
+                Limit::CleanUps | Limit::CleanUpBytes => {
+                    return write!(
+                        f,
+                        "too many nodes wait to be deleted ({limit}); this one is deleted after them"
+                    );
+                }
+            },
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
             ErrorKind::ManagerStopped(why) if *why.kind() == CLOSED => {
                 f.write_str("the session manager is closed")?;
@@ -483,8 +487,8 @@ mod tests {
         let on = |kind: ErrorKind| Error::not_applied(kind).retry_on();
         let passes = |kind: ErrorKind| on(kind) == RetryOn::SameSession;
         assert!(TRANSIENT_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
-        assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached("REQUESTS_MAX")));
-        assert!(!passes(ErrorKind::LimitReached("CREDENTIALS_MAX")));
+        assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached(Limit::Requests)));
+        assert!(!passes(ErrorKind::LimitReached(Limit::Credentials)));
         assert!(!passes(ErrorKind::AnswerTooLarge { len: 2, max: 1 }));
         assert!(!passes(ErrorKind::Server(ErrorCode::NO_NODE)));
         let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
@@ -519,13 +523,27 @@ mod tests {
     #[test]
     fn limit_errors_describe_the_limit() {
         let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
-        assert!(told("WATCHES_MAX").starts_with("too many watches"));
-        assert!(told("CREDENTIALS_MAX").starts_with("too many credentials"));
-        assert!(told("CLEANUPS_MAX").contains("removed"));
-        assert!(told("REQUESTS_MAX").ends_with("slow down"));
+        assert!(told(Limit::Watches).starts_with("too many watches"));
+        assert!(told(Limit::Credentials).starts_with("too many credentials"));
+        assert!(told(Limit::Requests).ends_with("(REQUESTS_MAX); slow down"));
+        assert!(told(Limit::QueuedBytes).ends_with("(QUEUED_BYTES_MAX); slow down"));
         let large = Error::not_applied(ErrorKind::AnswerTooLarge { len: 12, max: 10 });
         let text = "an answer of 12 bytes; this client takes at most 10 (frame_len_max)";
         assert_eq!(large.to_string(), text);
+    }
+
+    #[test]
+    fn deferred_delete_error_promises_the_deletion() {
+        for (limit, name) in
+            [(Limit::CleanUps, "CLEANUPS_MAX"), (Limit::CleanUpBytes, "QUEUED_BYTES_MAX")]
+        {
+            let deferred = Error::new(ErrorKind::LimitReached(limit), Outcome::Unknown);
+            let text = format!(
+                "too many nodes wait to be deleted ({name}); this one is deleted after them"
+            );
+            assert_eq!(deferred.to_string(), text);
+            assert_eq!(deferred.retry_on(), RetryOn::Never);
+        }
     }
 
     #[test]
@@ -534,15 +552,16 @@ mod tests {
         let invalid = proto::validate_path(&path).unwrap_err();
         for (error, line) in [
             (
-                Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE)).on("getData", "/a"),
+                Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE)).on(OpCode::GetData, "/a"),
                 "getData /a: NoNode (-101)",
             ),
             (
-                Error::not_applied(ErrorKind::InvalidPath(invalid)).on("create", path),
+                Error::not_applied(ErrorKind::InvalidPath(invalid)).on(OpCode::Create, path),
                 r#"create: path "a/b" does not start with '/' (at byte 0)"#,
             ),
             (
-                Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Expired)).on("sync", "/\n"),
+                Error::not_applied(ErrorKind::SessionEnded(SessionEnd::Expired))
+                    .on(OpCode::Sync, "/\n"),
                 "sync /\\n: the session expired; open a new client (the request was not applied)",
             ),
         ] {
@@ -551,19 +570,23 @@ mod tests {
             assert_eq!(format!("{source:?}"), line);
             assert_eq!(format!("{source:#?}").lines().next(), Some("Error {"), "its parts");
         }
-        let long = Error::not_applied(ErrorKind::TimedOut).on("getData", "/x".repeat(1_000_000));
+        let long =
+            Error::not_applied(ErrorKind::TimedOut).on(OpCode::GetData, "/x".repeat(1_000_000));
         assert!(long.to_string().len() < 400, "{long}");
     }
 
     #[test]
     fn missing_chroot_is_named_in_create_error() {
-        let missing = |operation, path: &str| {
+        let missing = |operation: OpCode, path: &str| {
             Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE))
                 .on(operation, path)
                 .to_string()
         };
-        assert_eq!(missing("create", "/a"), "create /a: NoNode (-101); the chroot does not exist");
-        assert_eq!(missing("create", "/a/b"), "create /a/b: NoNode (-101)");
-        assert_eq!(missing("getData", "/a"), "getData /a: NoNode (-101)");
+        assert_eq!(
+            missing(OpCode::Create, "/a"),
+            "create /a: NoNode (-101); the chroot does not exist"
+        );
+        assert_eq!(missing(OpCode::Create, "/a/b"), "create /a/b: NoNode (-101)");
+        assert_eq!(missing(OpCode::GetData, "/a"), "getData /a: NoNode (-101)");
     }
 }

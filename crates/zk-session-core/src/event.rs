@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use proto::{Abbreviated, ErrorCode};
+use proto::{Abbreviated, ErrorCode, SessionId};
 
 use crate::{DisconnectReason, Host, SessionEnd};
 
@@ -15,14 +15,14 @@ use crate::{DisconnectReason, Host, SessionEnd};
 ///
 /// A client that is closed before it had a session receives `Closed` without `Connected`.
 ///
-/// `Display` prints a line for logs. `Debug` prints session ids in hexadecimal.
-#[derive(Clone, PartialEq, Eq)]
+/// `Display` prints a line for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent {
     /// The session is established: the server created it, or accepted a resumed one.
     Connected {
         /// Id of the session.
-        session_id: i64,
+        session_id: SessionId,
         /// Session timeout granted by the server.
         timeout: Duration,
         /// Server that accepted the connection.
@@ -32,11 +32,11 @@ pub enum SessionEvent {
     /// known state and rejects writes. No lock can be held.
     ///
     /// This event requires `Config::allow_read_only` and is only sent before `Connected`.
-    /// `Suspended` with session id 0 follows it. `Connected` then reports the session of a
+    /// `Suspended` with [`SessionId::NONE`] follows it. `Connected` then reports the session of a
     /// read-write server.
     ReadOnly {
         /// Id assigned by this server. It means nothing to other servers.
-        session_id: i64,
+        session_id: SessionId,
         /// Session timeout granted by the server.
         timeout: Duration,
         /// Server that accepted the connection.
@@ -46,14 +46,14 @@ pub enum SessionEvent {
     /// not this event.
     Suspended {
         /// Id of the session.
-        session_id: i64,
+        session_id: SessionId,
         /// Reason why the connection ended.
         cause: DisconnectReason,
     },
     /// The same session is connected again, with its nodes and its watches.
     Reconnected {
         /// Id of the session, unchanged.
-        session_id: i64,
+        session_id: SessionId,
         /// Session timeout granted by the server this time.
         timeout: Duration,
         /// Server that accepted the connection.
@@ -62,8 +62,8 @@ pub enum SessionEvent {
     /// The session is over, and the application did not end it. Its ephemeral nodes are deleted, or
     /// will be deleted soon.
     Expired {
-        /// Id of the session that is over; 0 if there never was one.
-        session_id: i64,
+        /// Id of the session that is over; [`SessionId::NONE`] if there never was one.
+        session_id: SessionId,
         /// [`SessionEnd::Expired`]; [`SessionEnd::ExpiredLocally`], which reports whether this
         /// process was paused; or [`SessionEnd::CleanUpOverflow`].
         cause: SessionEnd,
@@ -71,20 +71,20 @@ pub enum SessionEvent {
     /// The server rejected the credentials, or requires some. The client cannot be used any more.
     AuthFailed {
         /// Id of the session.
-        session_id: i64,
+        session_id: SessionId,
         /// [`SessionEnd::AuthFailed`] or [`SessionEnd::AuthRequired`].
         cause: SessionEnd,
     },
     /// The client was closed.
     Closed {
-        /// Id of the session; 0 if there never was one.
-        session_id: i64,
+        /// Id of the session; [`SessionId::NONE`] if there never was one.
+        session_id: SessionId,
     },
     /// The client detached from the session. The session stays alive, and another client can resume
     /// it.
     Detached {
-        /// Id of the session; 0 if there never was one.
-        session_id: i64,
+        /// Id of the session; [`SessionId::NONE`] if there never was one.
+        session_id: SessionId,
     },
     /// A guaranteed delete failed: the server rejected it with this code, and no caller waits for
     /// the reply.
@@ -109,71 +109,29 @@ pub enum SessionEvent {
     Missed(u64),
 }
 
-impl fmt::Debug for SessionEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, session_id) = match self {
-            Self::Connected { session_id, .. } => ("Connected", session_id),
-            Self::ReadOnly { session_id, .. } => ("ReadOnly", session_id),
-            Self::Suspended { session_id, .. } => ("Suspended", session_id),
-            Self::Reconnected { session_id, .. } => ("Reconnected", session_id),
-            Self::Expired { session_id, .. } => ("Expired", session_id),
-            Self::AuthFailed { session_id, .. } => ("AuthFailed", session_id),
-            Self::Closed { session_id } => ("Closed", session_id),
-            Self::Detached { session_id } => ("Detached", session_id),
-            Self::CleanUpFailed { path, code } => {
-                let mut shown = f.debug_struct("CleanUpFailed");
-                return shown.field("path", path).field("code", code).finish();
-            }
-            Self::CleanUpBacklog { nodes } => {
-                return f.debug_struct("CleanUpBacklog").field("nodes", nodes).finish();
-            }
-            Self::Missed(events) => return f.debug_tuple("Missed").field(events).finish(),
-        };
-        let mut shown = f.debug_struct(name);
-        shown.field("session_id", &format_args!("{session_id:#x}"));
-        match self {
-            Self::Connected { timeout, host, .. }
-            | Self::ReadOnly { timeout, host, .. }
-            | Self::Reconnected { timeout, host, .. } => {
-                shown.field("timeout", timeout).field("host", &format_args!("{host}"));
-            }
-            Self::Suspended { cause, .. } => drop(shown.field("cause", cause)),
-            Self::Expired { cause, .. } | Self::AuthFailed { cause, .. } => {
-                shown.field("cause", cause);
-            }
-            _ => {}
-        }
-        shown.finish()
-    }
-}
-
 impl fmt::Display for SessionEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected { session_id, timeout, host } => {
-                write!(
-                    f,
-                    "session {session_id:#x} connected to {host}, session timeout {timeout:?}"
-                )
+                write!(f, "session {session_id} connected to {host}, session timeout {timeout:?}")
             }
             Self::ReadOnly { host, .. } => {
                 write!(f, "connected to {host}, which is read-only, without a session")
             }
             Self::Suspended { session_id, cause } => {
-                write!(f, "session {session_id:#x} disconnected: {cause}")
+                write!(f, "session {session_id} disconnected: {cause}")
             }
-            Self::Reconnected { session_id, timeout, host } => write!(
-                f,
-                "session {session_id:#x} reconnected to {host}, session timeout {timeout:?}"
-            ),
+            Self::Reconnected { session_id, timeout, host } => {
+                write!(f, "session {session_id} reconnected to {host}, session timeout {timeout:?}")
+            }
             Self::Expired { session_id, cause } | Self::AuthFailed { session_id, cause } => {
-                write!(f, "session {session_id:#x} ended: {cause}")
+                write!(f, "session {session_id} ended: {cause}")
             }
             Self::Closed { session_id } => {
-                write!(f, "session {session_id:#x} ended: {}", SessionEnd::Closed)
+                write!(f, "session {session_id} ended: {}", SessionEnd::Closed)
             }
             Self::Detached { session_id } => {
-                write!(f, "session {session_id:#x} ended: {}", SessionEnd::Detached)
+                write!(f, "session {session_id} ended: {}", SessionEnd::Detached)
             }
             Self::CleanUpFailed { path, code } => {
                 write!(f, "cannot remove {}: {code}", Abbreviated(path))
@@ -195,7 +153,8 @@ mod tests {
     fn events_print_names_and_hexadecimal_ids() {
         let host = Host::new("zk1", 2181);
         let timeout = Duration::from_secs(6);
-        let connected = SessionEvent::Connected { session_id: 0x10_0000_0001, timeout, host };
+        let connected =
+            SessionEvent::Connected { session_id: SessionId(0x10_0000_0001), timeout, host };
         assert_eq!(
             format!("{connected:?}"),
             "Connected { session_id: 0x1000000001, timeout: 6s, host: zk1:2181 }"
@@ -205,7 +164,7 @@ mod tests {
             "session 0x1000000001 connected to zk1:2181, session timeout 6s"
         );
         let cause = DisconnectReason::Refused(ErrorCode::NO_AUTH);
-        let suspended = SessionEvent::Suspended { session_id: 16, cause };
+        let suspended = SessionEvent::Suspended { session_id: SessionId(16), cause };
         assert_eq!(
             format!("{suspended:?}"),
             "Suspended { session_id: 0x10, cause: Refused(NoAuth) }"
@@ -221,7 +180,7 @@ mod tests {
     #[test]
     fn expired_event_reports_a_pause_of_the_process() {
         let cause = SessionEnd::ExpiredLocally { paused: Some(Duration::from_millis(12_340)) };
-        let expired = SessionEvent::Expired { session_id: 1, cause };
+        let expired = SessionEvent::Expired { session_id: SessionId(1), cause };
         assert_eq!(
             expired.to_string(),
             "session 0x1 ended: this process did not run for 12.3 s (stopped, suspended or blocked), \

@@ -94,7 +94,8 @@ impl LeaseAssumptions {
         let timeout = timeout.min(TIMEOUT_MAX);
         let flush_bound = self.flush_bound.unwrap_or(FLUSH_BOUND_PART.of(timeout));
         let margin = self.margin.unwrap_or(MARGIN_PART.of(timeout));
-        for (setting, value) in [("flush_bound", flush_bound), ("margin", margin)] {
+        let settings = [(LeaseSetting::FlushBound, flush_bound), (LeaseSetting::Margin, margin)];
+        for (setting, value) in settings {
             if value < SHORTEST {
                 return Err(LeaseImpossible::NeverSafe { setting, value });
             }
@@ -157,8 +158,8 @@ impl LeaseTimes {
 pub enum LeaseImpossible {
     /// With this setting two clients could hold a lock at once.
     NeverSafe {
-        /// Name of the setting of [`LeaseAssumptions`].
-        setting: &'static str,
+        /// The setting.
+        setting: LeaseSetting,
         /// Value of the setting.
         value: Duration,
     },
@@ -175,6 +176,25 @@ pub enum LeaseImpossible {
     },
 }
 
+/// Setting of [`LeaseAssumptions`] that can make a lease unsafe. `Display` prints its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeaseSetting {
+    /// [`LeaseAssumptions::flush_bound`].
+    FlushBound,
+    /// [`LeaseAssumptions::margin`].
+    Margin,
+}
+
+impl fmt::Display for LeaseSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FlushBound => "flush_bound",
+            Self::Margin => "margin",
+        })
+    }
+}
+
 impl fmt::Display for LeaseImpossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,9 +202,9 @@ impl fmt::Display for LeaseImpossible {
                 f,
                 "the lease setting {setting} is {value:?}, and a lease is never safe with less \
                  than {SHORTEST:?}: ask for a longer session timeout, or set {setting} to at least {}",
-                match *setting {
-                    "flush_bound" => "half of the servers' tickTime",
-                    _ => "the time that the holder takes to stop",
+                match setting {
+                    LeaseSetting::FlushBound => "half of the servers' tickTime",
+                    LeaseSetting::Margin => "the time that the holder takes to stop",
                 }
             ),
             Self::NeverValid { timeout, flush_bound, margin, drift } => write!(
@@ -248,12 +268,12 @@ mod tests {
     fn unsafe_lease_setting_is_rejected_by_name() {
         let none = Duration::ZERO;
         for (assumptions, setting) in [
-            (LeaseAssumptions::new().flush_bound(none), "flush_bound"),
-            (LeaseAssumptions::new().margin(none), "margin"),
+            (LeaseAssumptions::new().flush_bound(none), LeaseSetting::FlushBound),
+            (LeaseAssumptions::new().margin(none), LeaseSetting::Margin),
         ] {
             let refused = assumptions.times(4_000 * MS).unwrap_err();
             assert_eq!(refused, LeaseImpossible::NeverSafe { setting, value: none });
-            assert!(refused.to_string().contains(setting), "{refused}");
+            assert!(refused.to_string().contains(&setting.to_string()), "{refused}");
         }
     }
 

@@ -79,11 +79,13 @@ mod connection;
 mod credentials;
 mod disconnect_reason;
 mod error;
+mod error_limit;
 mod event;
 mod histogram;
 mod io_failure;
 mod lease;
 mod lease_assumptions;
+mod operation;
 mod output;
 mod part;
 mod pauses;
@@ -103,13 +105,15 @@ pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
 pub use self::error::{
     Error, ErrorKind, ErrorOrigin, Failure, Outcome, RetryOn, SessionEnd, TRANSIENT_CODES,
 };
+pub use self::error_limit::Limit;
 pub use self::event::SessionEvent;
 pub use self::histogram::{Histogram, HistogramSnapshot};
 pub use self::io_failure::IoFailure;
-pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseTimes};
+pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseSetting, LeaseTimes};
+pub use self::operation::Operation;
 pub use self::output::{
-    Forgotten, Handle, Handles, LeaseState, Output, Reply, ReplyTo, WatchEvent, WatchKind,
-    WatchStreamItem,
+    Forgotten, Handle, Handles, LeaseState, Output, ProbeAnswer, Reply, ReplyTo, TlsProbeAnswer,
+    WatchEvent, WatchKind, WatchStreamItem,
 };
 pub use self::pauses::NotRunning;
 pub use self::prometheus::PrometheusPage;

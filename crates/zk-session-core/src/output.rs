@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use proto::{ErrorCode, EventType};
+use proto::{ErrorCode, EventType, Zxid};
 
 use crate::{DisconnectReason, ErrorKind, Failure, Host, Outcome, SessionEnd, SessionEvent};
 
@@ -30,24 +30,17 @@ pub trait Handle: fmt::Debug {
 }
 
 /// Reply to a request. The recipient decodes the record.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reply {
     /// Zxid of the last transaction that the server had applied when it replied.
-    pub zxid: i64,
+    pub zxid: Zxid,
     /// Encoded reply record.
     pub body: Bytes,
 }
 
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
-            .field("zxid", &format_args!("{:#x}", self.zxid))
-            .field("body", &self.body)
-            .finish()
-    }
-}
-
 /// Event of a watch.
+// Closed: the driver changes the path of an event, and so creates another event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent {
     /// Type of the event.
@@ -56,10 +49,11 @@ pub struct WatchEvent {
     pub path: String,
     /// Number of the transaction that changed the node. `None` from servers before 3.9.0
     /// (ZOOKEEPER-4655), and for a change that happened during a disconnect.
-    pub zxid: Option<i64>,
+    pub zxid: Option<Zxid>,
 }
 
 /// Item of the stream of a persistent watch.
+// Closed: a reader that ignores an item misses changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchStreamItem {
     /// A watched node changed.
@@ -80,6 +74,7 @@ pub enum WatchStreamItem {
 }
 
 /// Kind of a one-shot watch. The reply to its request decides in which list the watch is kept.
+// Closed: the protocol has three lists of one-shot watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchKind {
     /// Set by getData: fires when the node changes or is deleted.
@@ -91,6 +86,7 @@ pub enum WatchKind {
 }
 
 /// Output of [`Session::poll_output`](crate::Session::poll_output).
+// Closed: a driver must execute every output.
 #[derive(Debug)]
 pub enum Output<H: Handles> {
     /// Open a connection to this server and drop the existing one, if any. Then call
@@ -137,8 +133,29 @@ pub enum Output<H: Handles> {
     LeaseState(LeaseState),
 }
 
+/// Answer of the server that [`Output::Probe`] names.
+// Closed: `Other` stands for all further answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeAnswer {
+    /// The server accepts writes.
+    ReadWrite,
+    /// Any other answer, or none in time.
+    Other,
+}
+
+/// Answer of the port that [`Output::ProbeTls`] names.
+// Closed: `Other` stands for all further answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsProbeAnswer {
+    /// The port is for TLS only.
+    TlsOnly,
+    /// Any other answer, or none in time.
+    Other,
+}
+
 /// State on which the validity of a guard depends. A guard is bound to one term. It is lost as soon
 /// as the term differs or the session is over.
+// Closed: the validity of a guard depends on every field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseState {
     /// Number of times the lease has ended.
@@ -154,6 +171,7 @@ pub struct LeaseState {
 
 /// Recipient of a reply, and the deadline of the reply. A waiter made from a handle alone uses the
 /// request timeout of [`Settings`](crate::Settings).
+// Closed: callers create it with both fields.
 #[derive(Debug)]
 pub struct ReplyTo<R> {
     /// Handle of the recipient.
@@ -169,6 +187,7 @@ impl<R> From<R> for ReplyTo<R> {
 }
 
 /// Handle of a watch that was cancelled with its request.
+// Closed: a driver must drop the handle of every kind of watch.
 #[derive(Debug)]
 pub enum Forgotten<H: Handles> {
     /// Handle of a one-shot watch.

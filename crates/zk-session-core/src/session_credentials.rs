@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use proto::{SessionId, Zxid};
 
 /// Credentials to resume a session, from this process or another one. `Client::detach` returns
 /// them, and `Config::resume` accepts them.
@@ -13,30 +14,30 @@ use bytes::Bytes;
 /// only the right process can read.
 ///
 /// ```
+/// use proto::{SessionId, Zxid};
 /// use zk_session_core::SessionCredentials;
 ///
-/// let credentials = SessionCredentials::new(0x1_0000_0001, *b"0123456789abcdef", 77);
-/// assert_eq!(
-///     format!("{credentials:?}"),
-///     "SessionCredentials { session_id: 0x100000001, last_zxid: 0x4d, password: hidden }"
-/// );
+/// let (id, zxid) = (SessionId(0x1_0000_0001), Zxid(77));
+/// let credentials = SessionCredentials::new(id, *b"0123456789abcdef", zxid);
+/// let shown = format!("{credentials:?}");
+/// assert!(shown.contains("session_id: 0x100000001, password: Password(hidden), last_zxid: 0x4d"));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionCredentials {
-    session_id: i64,
-    password: Bytes,
-    last_zxid: i64,
+    session_id: SessionId,
+    password: Password,
+    last_zxid: Zxid,
     shortest_timeout: Option<Duration>,
 }
 
 impl SessionCredentials {
     /// Creates credentials from their stored parts.
     #[must_use]
-    pub fn new(session_id: i64, password: impl Into<Vec<u8>>, last_zxid: i64) -> Self {
-        Self::of(session_id, password.into().into(), last_zxid)
+    pub fn new(session_id: SessionId, password: impl Into<Vec<u8>>, last_zxid: Zxid) -> Self {
+        Self::of(session_id, Password(password.into().into()), last_zxid)
     }
 
-    pub(crate) fn of(session_id: i64, password: Bytes, last_zxid: i64) -> Self {
+    pub(crate) fn of(session_id: SessionId, password: Password, last_zxid: Zxid) -> Self {
         Self { session_id, password, last_zxid, shortest_timeout: None }
     }
 
@@ -58,34 +59,34 @@ impl SessionCredentials {
 
     /// Returns the session's id.
     #[must_use]
-    pub fn session_id(&self) -> i64 {
+    pub fn session_id(&self) -> SessionId {
         self.session_id
     }
 
     /// Returns the session's password, which is a secret.
     #[must_use]
     pub fn password(&self) -> &[u8] {
-        &self.password
+        &self.password.0
     }
 
     /// Returns the zxid of the last transaction that the session has seen. A server that is behind
-    /// it refuses the resumed session. With 0 every server accepts it.
+    /// it refuses the resumed session. With [`Zxid::ZERO`] every server accepts it.
     #[must_use]
-    pub fn last_zxid(&self) -> i64 {
+    pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
-    pub(crate) fn shared_password(&self) -> Bytes {
+    pub(crate) fn shared_password(&self) -> Password {
         self.password.clone()
     }
 }
 
-impl fmt::Debug for SessionCredentials {
+/// Password of a session. It must never be printed: anyone who has it can take the session over.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Password(pub(crate) Bytes);
+
+impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionCredentials")
-            .field("session_id", &format_args!("{:#x}", self.session_id))
-            .field("last_zxid", &format_args!("{:#x}", self.last_zxid))
-            .field("password", &format_args!("hidden"))
-            .finish()
+        f.write_str("Password(hidden)")
     }
 }

@@ -11,6 +11,7 @@ pub const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() 
 /// Settings of a [`Session`](super::Session), fixed before it is created.
 #[derive(Clone, Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct Settings {
     /// The servers; must not be empty. The session tries them in an order drawn from the seed.
     pub hosts: Vec<Host>,

@@ -1,18 +1,17 @@
 //! Statistics of a session.
 
-use std::fmt;
 use std::time::Duration;
+
+use proto::SessionId;
 
 use crate::{HistogramSnapshot, Host};
 
 /// Snapshot of the statistics of a session. Counters begin with the client and never decrease.
-///
-/// `Debug` prints the session's id in hexadecimal.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Id of the session; 0 if there is none yet.
-    pub session_id: i64,
+    /// Id of the session; [`SessionId::NONE`] if there is none yet.
+    pub session_id: SessionId,
     /// Server to which requests are sent, while connected.
     pub connected_to: Option<Host>,
     /// Number of requests that were sent and are not answered, including the session's own.
@@ -58,33 +57,6 @@ pub struct Stats {
     pub lease_left: Option<Duration>,
     /// Evidence for the lease, which explains why it ended.
     pub lease: LeaseStats,
-}
-
-impl fmt::Debug for Stats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stats")
-            .field("session_id", &format_args!("{:#x}", self.session_id))
-            .field("connected_to", &self.connected_to)
-            .field("in_flight", &self.in_flight)
-            .field("queued", &self.queued)
-            .field("queued_bytes", &self.queued_bytes)
-            .field("unwritten_bytes", &self.unwritten_bytes)
-            .field("clean_up_pending", &self.clean_up_pending)
-            .field("frames_sent", &self.frames_sent)
-            .field("bytes_sent", &self.bytes_sent)
-            .field("frames_received", &self.frames_received)
-            .field("bytes_received", &self.bytes_received)
-            .field("connections_lost", &self.connections_lost)
-            .field("request_latency", &self.request_latency)
-            .field("ping_round_trip", &self.ping_round_trip)
-            .field("heartbeat_round_trip", &self.heartbeat_round_trip)
-            .field("one_shot_watches", &self.one_shot_watches)
-            .field("recursive_watches", &self.recursive_watches)
-            .field("persistent_watches", &self.persistent_watches)
-            .field("lease_left", &self.lease_left)
-            .field("lease", &self.lease)
-            .finish()
-    }
 }
 
 /// Evidence for a lease. All values are ages.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use proto::{
     ConnectResponse, Create2, CreateMode, Delete, Exists, GetChildren2, OPEN_ACL_UNSAFE,
-    ReplyHeader, Request, SetData, Stat, encode_record, encode_reply,
+    ReplyHeader, Request, SessionId, SetData, Stat, Zxid, encode_record, encode_reply,
 };
 use zk_session_core::Host;
 use zk_session_core::{Handle, Handles, Session, Settings};
@@ -70,7 +70,7 @@ fn ask<R: Request>(session: &mut Session<Nobody>, now: Instant, request: &R) {
 fn answer_all(xid: &mut i32, replies: &mut BytesMut) {
     for _ in 0..5 {
         *xid += 1;
-        let header = ReplyHeader { xid: *xid, zxid: 7, err: proto::ErrorCode::OK };
+        let header = ReplyHeader { xid: *xid, zxid: Zxid(7), err: proto::ErrorCode::OK };
         encode_reply(&header, Some(&Stat::default()), replies);
     }
 }
@@ -87,7 +87,7 @@ fn connected(now: Instant) -> Session<Nobody> {
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 10_000,
-        session_id: 1,
+        session_id: SessionId(1),
         password: Bytes::from_static(&[0; 16]),
         read_only: Some(false),
     };

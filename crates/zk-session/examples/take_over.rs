@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let credentials = parse(line.trim()).ok_or("standard input has no credentials")?;
 
     let client = Config::new(connect_string)?.resume(credentials).connect().await?;
-    println!("session {:#x} goes on", client.session_id());
+    println!("session {} goes on", client.session_id());
     let before = client.get_data(path).await?;
     client.set_data(path, data.as_bytes(), Some(before.stat.version)).await?;
     let before = before.data.unwrap_or_default();
@@ -39,15 +39,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 fn parse(line: &str) -> Option<SessionCredentials> {
     let mut parts = line.split(' ');
-    let number = |text: Option<&str>| {
-        u64::from_str_radix(text?, 16).ok().map(|id| i64::from_ne_bytes(id.to_ne_bytes()))
-    };
-    let session_id = number(parts.next())?;
+    let session_id = parts.next()?.parse().ok()?;
     let password = parts
         .next()?
         .as_bytes()
         .chunks(2)
         .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
     let password = password.collect::<Option<Vec<u8>>>()?;
-    Some(SessionCredentials::new(session_id, password, number(parts.next())?))
+    Some(SessionCredentials::new(session_id, password, parts.next()?.parse().ok()?))
 }

@@ -53,10 +53,10 @@ pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, T
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,
-    Host, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseStats, LeaseTimes, Outcome,
-    PeerProtocol, PrometheusPage, RetryOn, SaslFailure, SaslMechanism, SaslStep,
-    SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure, Transport, WatchEvent,
-    WatchKind, WatchStreamItem,
+    Host, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseSetting, LeaseStats, LeaseTimes,
+    Limit, Operation, Outcome, PeerProtocol, PrometheusPage, RetryOn, SaslFailure, SaslMechanism,
+    SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure, Transport,
+    WatchEvent, WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.
@@ -67,7 +67,7 @@ pub mod path {
 // Types of the protocol that appear in the client's operations.
 pub use proto::{
     Abbreviated, Acl, ChildList, ClientInfo, CreateMode, DecodeError, ErrorCode, EventType,
-    OPEN_ACL_UNSAFE, PathError, PathErrorKind, Perms, Stat, validate_path,
+    OPEN_ACL_UNSAFE, OpCode, PathError, PathErrorKind, Perms, SessionId, Stat, Zxid, validate_path,
 };
 
 /// Compiles the example of the crate's README.

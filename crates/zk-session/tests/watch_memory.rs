@@ -5,7 +5,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use proto::{ConnectResponse, ErrorCode, GetData, ReplyHeader, encode_record, encode_reply};
+use proto::{
+    ConnectResponse, ErrorCode, GetData, ReplyHeader, SessionId, Zxid, encode_record, encode_reply,
+};
 use tokio::sync::oneshot;
 use zk_session_core::{
     Failure, Handle, Handles, Output, Reply, Session, Settings, WatchEvent, WatchKind,
@@ -87,7 +89,7 @@ fn connected(now: Instant) -> Session<Channels> {
     let response = ConnectResponse {
         protocol_version: 0,
         timeout_ms: 10_000,
-        session_id: 7,
+        session_id: SessionId(7),
         password: Bytes::from_static(&[1; 16]),
         read_only: Some(false),
     };
@@ -115,7 +117,7 @@ fn arm(
     session.handle_written(bytes.len());
     let xid = i32::from_be_bytes(bytes.get(4..8).unwrap().try_into().unwrap());
     bytes.clear();
-    let header = ReplyHeader { xid, zxid: 1, err: ErrorCode::OK };
+    let header = ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::OK };
     encode_reply(&header, Some(&()), &mut bytes);
     session.handle_received(now, &mut bytes);
     while let Some(output) = session.poll_output() {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zk_coordination::session::SessionId;
 
 /// Expiry bound of one session: the packets its client has sent, and their replies.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Bound {
 pub(crate) struct Exchange {
     connected: Instant,
     /// The session, once the server has accepted it.
-    session: Option<i64>,
+    session: Option<SessionId>,
     sent: Bytes,
     /// Whether the connect request was sent.
     is_open: bool,
@@ -51,7 +52,7 @@ struct Bytes {
 
 /// The bounds of all sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Bounds(BTreeMap<i64, Bound>);
+pub(crate) struct Bounds(BTreeMap<SessionId, Bound>);
 
 const SYNC: i32 = 9;
 const CLOSE_SESSION: i32 = -11;
@@ -62,11 +63,11 @@ const PING_XID: i32 = -2;
 impl Bounds {
     /// Checks that a session which ends at the leader has not expired too early. The caller skips
     /// sessions that a fault has expired.
-    pub(crate) fn ends(&self, session: i64, now: Instant) -> Result<(), String> {
+    pub(crate) fn ends(&self, session: SessionId, now: Instant) -> Result<(), String> {
         let Some(bound) = self.0.get(&session).filter(|it| !it.is_closing) else { return Ok(()) };
         let due = bound.counted.min(bound.agreed) + bound.timeout;
         match now < due {
-            true => Err(format!("{session:#x} expires {:?} too early", due - now)),
+            true => Err(format!("{session} expires {:?} too early", due - now)),
             false => Ok(()),
         }
     }
@@ -102,7 +103,7 @@ impl Exchange {
     }
 
     /// Records that the server has accepted a session. The connect request counts as a touch.
-    pub(crate) fn accepted(&mut self, session: i64, timeout: Duration, bounds: &mut Bounds) {
+    pub(crate) fn accepted(&mut self, session: SessionId, timeout: Duration, bounds: &mut Bounds) {
         self.session = Some(session);
         let connected = self.connected;
         let bound = bounds.0.entry(session).or_insert(Bound {
@@ -177,14 +178,14 @@ mod tests {
         let second = |number| start + Duration::from_secs(number);
         let (mut exchange, mut bounds) = (Exchange::new(start), Bounds::default());
         exchange.send(start, &[0, 0, 0, 1, 9], &mut bounds);
-        exchange.accepted(7, TIMEOUT, &mut bounds);
+        exchange.accepted(SessionId(7), TIMEOUT, &mut bounds);
         for (xid, &(op, sent, answered)) in (1..).zip(requests) {
             let bytes = frame(xid, op);
             exchange.send(second(sent), &bytes[..5], &mut bounds);
             exchange.send(second(sent), &bytes[5..], &mut bounds);
             exchange.reply(second(answered), (xid, true), &mut bounds);
         }
-        bounds.ends(7, second(at)).is_ok()
+        bounds.ends(SessionId(7), second(at)).is_ok()
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         let Some(config) = config(&world, slot, generation) else { return };
         let network = network(&world, slot, &mut rng);
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
-        let config = config.allow_read_only(takes_read_only);
+        let config = if takes_read_only { config.allow_read_only() } else { config };
         let (client, driver) = config.into_parts(network);
         let process = Process::new(rng.fork(), world.plan.jitter);
         world.oracle().reborn(slot);

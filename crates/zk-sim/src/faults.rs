@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_session::{Client, Config};
-use zk_testing::Cut;
 use zk_testing::server::{Action, Rule, RuleId};
+use zk_testing::{Cut, SessionId};
 
 use crate::clock::now;
 use crate::harm;
@@ -113,7 +113,7 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
     let timeout = world.plan.clients[slot].timeout;
     let time = if rng.chance(0.3) { rng.millis(timeout * 3) } else { rng.around(timeout / 4) };
     let how = rng.pick(&[Cut::Fin, Cut::Rst, Cut::Silence]);
-    let session = world.slot(slot).client.as_ref().map_or(0, Client::session_id);
+    let session = world.slot(slot).client.as_ref().map_or(SessionId::NONE, Client::session_id);
     let log = |kind, what: std::fmt::Arguments<'_>| world.oracle().fault(kind, what);
     match timed {
         Timed::CutOne => {
@@ -220,9 +220,9 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
     }
 }
 
-pub(crate) fn expire(world: &World, session: i64) {
+pub(crate) fn expire(world: &World, session: SessionId) {
     world.oracle().force(session);
-    world.oracle().fault("expire", format_args!("{session:#x}"));
+    world.oracle().fault("expire", format_args!("{session}"));
     world.server.expire(session);
 }
 

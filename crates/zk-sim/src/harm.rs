@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_testing::Cut;
 use zk_testing::server::{Action, Rule, Target};
+use zk_testing::{Cut, SessionId};
 
 use crate::faults::later;
 use crate::rng::Rng;
@@ -15,7 +15,12 @@ use crate::world::World;
 /// server is cut off, stopped or killed; if it led, another one is usually elected. In one of five
 /// cases the session is stranded instead. Returns false if the server of the session is unknown, or
 /// the run drains.
-pub(crate) fn isolate(world: &Arc<World>, session: i64, time: Duration, rng: &mut Rng) -> bool {
+pub(crate) fn isolate(
+    world: &Arc<World>,
+    session: SessionId,
+    time: Duration,
+    rng: &mut Rng,
+) -> bool {
     let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
     // A draining run gets no more faults, even if the caller decided earlier.
     let at = at.map(|it| it.server).filter(|_| !world.is_draining());
@@ -98,8 +103,8 @@ pub(crate) fn another(world: &World, at: usize, rng: &mut Rng) -> usize {
 /// Makes a session reconnect without the knowledge of its client. It cuts the connection, and drops
 /// the reply to the next connect request, which the server applies. All servers then refuse
 /// connections for `time`. The session may expire by a timeout that the client does not know.
-fn strand(world: &Arc<World>, session: i64, time: Duration) {
-    world.oracle().fault("strand", format_args!("{session:#x} for {time:?}"));
+fn strand(world: &Arc<World>, session: SessionId, time: Duration) {
+    world.oracle().fault("strand", format_args!("{session} for {time:?}"));
     let action = Action::ApplyThenDrop(Cut::Fin);
     let rule = Rule { session: Some(session), ..Rule::new(Target::Connect, action) };
     let rule = world.server.with(|servers| servers.add_rule(rule));
@@ -116,7 +121,7 @@ fn strand(world: &Arc<World>, session: i64, time: Duration) {
         if world.is_draining() {
             return;
         }
-        world.oracle().log(format_args!("{session:#x} has reconnected and does not know it"));
+        world.oracle().log(format_args!("{session} has reconnected and does not know it"));
         let all = 0..world.plan.servers.len();
         all.clone().for_each(|server| world.server.refuse_connects(server));
         later(&world, time, move |world| all.for_each(|at| world.server.accept_connects(at)));

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_session::{EventType, Outcome};
+use zk_session::{EventType, Outcome, SessionId, Zxid};
 
 /// Root of the nodes that sessions work on.
 pub(crate) const ROOT: &str = "/s";
@@ -14,15 +14,15 @@ pub(crate) const ROOT: &str = "/s";
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// The newest transaction of the leader.
-    newest: i64,
+    newest: Zxid,
     nodes: BTreeMap<String, Life>,
     /// How often each write was applied, by its number.
     applied: BTreeMap<u64, u32>,
     /// Writes that were reported as not applied.
     denied: BTreeSet<u64>,
-    deletes: BTreeMap<(i64, String), Deletes>,
+    deletes: BTreeMap<(SessionId, String), Deletes>,
     /// Paths of changed nodes, in the order of their transactions.
-    changes: Vec<(i64, String)>,
+    changes: Vec<(Zxid, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -34,12 +34,12 @@ struct Life {
     /// Events of a persistent watch on the node's children, one for each child created or deleted.
     children: Vec<News>,
     /// The session that owns the node, if the node exists and is ephemeral.
-    owner: i64,
+    owner: SessionId,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    zxid: i64,
+    zxid: Zxid,
     /// The number of the write that set the state; `None` if the node is deleted.
     number: Option<u64>,
 }
@@ -58,15 +58,15 @@ struct Deletes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen {
     /// A node, with the zxid of its last change.
-    Node(i64),
+    Node(Zxid),
     /// No node, with the newest zxid of the leader.
-    Nothing(i64),
+    Nothing(Zxid),
     /// A list of children, with the zxid of its last change.
-    Children(i64),
+    Children(Zxid),
 }
 
 /// An event of a persistent watch, with the zxid of its transaction.
-pub(crate) type News = (i64, EventType);
+pub(crate) type News = (Zxid, EventType);
 
 /// Target of a watch: a node, or its list of children.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,12 +76,12 @@ pub(crate) struct Watched {
 }
 
 impl History {
-    pub(crate) fn newest(&self) -> i64 {
+    pub(crate) fn newest(&self) -> Zxid {
         self.newest
     }
 
     /// Records the newest zxid of the leader.
-    pub(crate) fn reached(&mut self, zxid: i64) {
+    pub(crate) fn reached(&mut self, zxid: Zxid) {
         self.newest = self.newest.max(zxid);
     }
 
@@ -89,9 +89,9 @@ impl History {
     pub(crate) fn put(
         &mut self,
         path: &str,
-        zxid: i64,
+        zxid: Zxid,
         data: &[u8],
-        owner: i64,
+        owner: SessionId,
     ) -> Result<(), String> {
         if !is_below_root(path) {
             return Ok(());
@@ -117,7 +117,12 @@ impl History {
     }
 
     /// Records that a session has deleted a node.
-    pub(crate) fn deleted(&mut self, path: &str, zxid: i64, session: i64) -> Result<(), String> {
+    pub(crate) fn deleted(
+        &mut self,
+        path: &str,
+        zxid: Zxid,
+        session: SessionId,
+    ) -> Result<(), String> {
         if !is_below_root(path) {
             return Ok(());
         }
@@ -127,14 +132,14 @@ impl History {
     }
 
     /// Records the end of a session, which deletes its ephemeral nodes.
-    pub(crate) fn session_ended(&mut self, session: i64, zxid: i64) {
+    pub(crate) fn session_ended(&mut self, session: SessionId, zxid: Zxid) {
         for path in self.ephemerals(session) {
             self.gone(&path, zxid);
         }
     }
 
     /// Returns the ephemeral nodes of a session.
-    pub(crate) fn ephemerals(&self, session: i64) -> Vec<String> {
+    pub(crate) fn ephemerals(&self, session: SessionId) -> Vec<String> {
         let owned = self.nodes.iter().filter(|(_, life)| life.owner == session);
         owned.map(|(path, _)| path.clone()).collect()
     }
@@ -156,13 +161,13 @@ impl History {
         }
     }
 
-    pub(crate) fn delete_begins(&mut self, session: i64, path: &str) {
+    pub(crate) fn delete_begins(&mut self, session: SessionId, path: &str) {
         self.deletes.entry((session, path.to_owned())).or_default().open += 1;
     }
 
     pub(crate) fn delete_ends(
         &mut self,
-        session: i64,
+        session: SessionId,
         path: &str,
         outcome: Outcome,
     ) -> Result<(), String> {
@@ -176,11 +181,11 @@ impl History {
         self.check_deletes(session, path)
     }
 
-    fn check_deletes(&self, session: i64, path: &str) -> Result<(), String> {
+    fn check_deletes(&self, session: SessionId, path: &str) -> Result<(), String> {
         let Some(it) = self.deletes.get(&(session, path.to_owned())) else { return Ok(()) };
         match it.applied <= it.committed && it.committed <= it.applied + it.unknown + it.open {
             true => Ok(()),
-            false => Err(format!("deletes of {path} by {session:#x}: {it:?}")),
+            false => Err(format!("deletes of {path} by {session}: {it:?}")),
         }
     }
 
@@ -190,9 +195,9 @@ impl History {
     pub(crate) fn read(
         &self,
         path: &str,
-        view: i64,
-        seen: Option<(i64, Option<u64>)>,
-    ) -> Result<i64, String> {
+        view: Zxid,
+        seen: Option<(Zxid, Option<u64>)>,
+    ) -> Result<Zxid, String> {
         let states = self.nodes.get(path).map_or(&[][..], |life| &life.states);
         let Some((zxid, number)) = seen else {
             let (known, later) = states.split_at(states.partition_point(|it| it.zxid <= view));
@@ -206,31 +211,29 @@ impl History {
                 .ok_or_else(|| format!("{path} is gone, they say; it is there since {known:?}"));
         };
         let Ok(at) = states.binary_search_by_key(&zxid, |state| state.zxid) else {
-            return Err(format!("{path} never changed at {zxid:#x}"));
+            return Err(format!("{path} never changed at {zxid}"));
         };
         if number.is_some() && states[at].number != number {
-            return Err(format!("{path} at {zxid:#x} is not {number:?}: {:?}", states[at]));
+            return Err(format!("{path} at {zxid} is not {number:?}: {:?}", states[at]));
         }
         match states.get(at + 1).filter(|next| next.zxid <= view) {
-            Some(next) => {
-                Err(format!("{path} of {zxid:#x} at {view:#x}, it had changed: {next:?}"))
-            }
+            Some(next) => Err(format!("{path} of {zxid} at {view}, it had changed: {next:?}")),
             None => Ok(view.max(zxid)),
         }
     }
 
     /// Checks a list of children in the same way as [`read`](Self::read).
-    pub(crate) fn listed(&self, path: &str, view: i64, pzxid: i64) -> Result<i64, String> {
+    pub(crate) fn listed(&self, path: &str, view: Zxid, pzxid: Zxid) -> Result<Zxid, String> {
         let Some(life) = self.nodes.get(path) else { return Err(format!("{path} never was")) };
         let made = life.states.binary_search_by_key(&pzxid, |state| state.zxid);
         let known = life.children.binary_search_by_key(&pzxid, |it| it.0).is_ok()
             || made.is_ok_and(|at| life.states[at].number.is_some());
         if !known {
-            return Err(format!("children of {path} never changed at {pzxid:#x}"));
+            return Err(format!("children of {path} never changed at {pzxid}"));
         }
         match news_after(&life.children, pzxid).first().filter(|next| next.0 <= view) {
             Some((next, _)) => {
-                Err(format!("children of {path} of {pzxid:#x} at {view:#x}, changed at {next:#x}"))
+                Err(format!("children of {path} of {pzxid} at {view}, changed at {next}"))
             }
             None => Ok(view.max(pzxid)),
         }
@@ -240,7 +243,7 @@ impl History {
     ///
     /// A node that was created and deleted between two connections fires nothing: the server
     /// compares the present state with the state on which the watch was set.
-    pub(crate) fn fires(&self, path: &str, seen: Seen, view: i64) -> bool {
+    pub(crate) fn fires(&self, path: &str, seen: Seen, view: Zxid) -> bool {
         let Some(life) = self.nodes.get(path) else { return false };
         let in_view = &life.states[..life.states.partition_point(|state| state.zxid <= view)];
         let mut latest = in_view.iter().rev();
@@ -268,22 +271,22 @@ impl History {
     }
 
     /// Returns the paths of nodes that changed after the zxid `after`, up to `up_to`.
-    pub(crate) fn changes(&self, after: i64, up_to: i64) -> impl Iterator<Item = &str> {
+    pub(crate) fn changes(&self, after: Zxid, up_to: Zxid) -> impl Iterator<Item = &str> {
         let first = self.changes.partition_point(|(zxid, _)| *zxid <= after);
         let those = self.changes[first..].iter().take_while(move |(zxid, _)| *zxid <= up_to);
         those.map(|(_, path)| path.as_str())
     }
 
-    fn gone(&mut self, path: &str, zxid: i64) {
+    fn gone(&mut self, path: &str, zxid: Zxid) {
         let life = self.nodes.entry(path.to_owned()).or_default();
         life.states.push(State { zxid, number: None });
         life.news.push((zxid, EventType::NODE_DELETED));
-        life.owner = 0;
+        life.owner = SessionId::NONE;
         self.changes.push((zxid, path.to_owned()));
         self.child_changed(path, zxid);
     }
 
-    fn child_changed(&mut self, path: &str, zxid: i64) {
+    fn child_changed(&mut self, path: &str, zxid: Zxid) {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         if is_below_root(parent) {
             let news = (zxid, EventType::NODE_CHILDREN_CHANGED);
@@ -296,7 +299,7 @@ pub(crate) fn is_at_or_below(path: &str, top: &str) -> bool {
     path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn news_after(news: &[News], zxid: i64) -> &[News] {
+fn news_after(news: &[News], zxid: Zxid) -> &[News] {
     &news[news.partition_point(|(at, _)| *at <= zxid)..]
 }
 
@@ -315,25 +318,25 @@ mod tests {
 
     fn history() -> History {
         let mut history = History::default();
-        history.put("/s", 1, b"1", 0).unwrap();
-        history.put("/s/a", 3, b"2", 0).unwrap();
-        history.put("/s/a", 5, b"3", 0).unwrap();
-        history.deleted("/s/a", 7, 9).unwrap_err(); // no session has requested it
+        history.put("/s", Zxid(1), b"1", SessionId::NONE).unwrap();
+        history.put("/s/a", Zxid(3), b"2", SessionId::NONE).unwrap();
+        history.put("/s/a", Zxid(5), b"3", SessionId::NONE).unwrap();
+        history.deleted("/s/a", Zxid(7), SessionId(9)).unwrap_err(); // no session has requested it
         history
     }
 
     #[test]
     fn reads_are_checked_against_history_and_view() {
         let history = history();
-        assert_eq!(history.read("/s/a", 0, Some((3, Some(2)))), Ok(3));
-        assert_eq!(history.read("/s/a", 4, Some((3, Some(2)))), Ok(4));
-        assert!(history.read("/s/a", 5, Some((3, Some(2)))).is_err());
-        assert!(history.read("/s/a", 0, Some((3, Some(3)))).is_err());
-        assert_eq!(history.read("/s/a", 0, None), Ok(0));
-        assert_eq!(history.read("/s/a", 5, None), Ok(7));
-        assert!(history.read("/s", 5, None).is_err());
-        assert_eq!(history.listed("/s", 0, 3), Ok(3));
-        assert!(history.listed("/s", 7, 3).is_err());
+        assert_eq!(history.read("/s/a", Zxid::ZERO, Some((Zxid(3), Some(2)))), Ok(Zxid(3)));
+        assert_eq!(history.read("/s/a", Zxid(4), Some((Zxid(3), Some(2)))), Ok(Zxid(4)));
+        assert!(history.read("/s/a", Zxid(5), Some((Zxid(3), Some(2)))).is_err());
+        assert!(history.read("/s/a", Zxid::ZERO, Some((Zxid(3), Some(3)))).is_err());
+        assert_eq!(history.read("/s/a", Zxid::ZERO, None), Ok(Zxid::ZERO));
+        assert_eq!(history.read("/s/a", Zxid(5), None), Ok(Zxid(7)));
+        assert!(history.read("/s", Zxid(5), None).is_err());
+        assert_eq!(history.listed("/s", Zxid::ZERO, Zxid(3)), Ok(Zxid(3)));
+        assert!(history.listed("/s", Zxid(7), Zxid(3)).is_err());
     }
 
     #[test]
@@ -343,17 +346,17 @@ mod tests {
         assert!(history.written(2, Outcome::NotApplied).is_err());
         assert!(history.written(8, Outcome::Applied).is_err());
         assert!(history.written(8, Outcome::NotApplied).is_ok());
-        assert!(history.put("/s/b", 9, b"8", 0).is_err());
+        assert!(history.put("/s/b", Zxid(9), b"8", SessionId::NONE).is_err());
     }
 
     #[test]
     fn watch_fires_only_for_changes_within_the_view() {
         let history = history();
-        assert!(!history.fires("/s/a", Seen::Node(3), 4));
-        assert!(history.fires("/s/a", Seen::Node(3), 5));
-        assert!(history.fires("/s/a", Seen::Nothing(2), 4));
-        assert!(!history.fires("/s/a", Seen::Nothing(2), 7));
-        assert!(history.fires("/s", Seen::Children(3), 7));
+        assert!(!history.fires("/s/a", Seen::Node(Zxid(3)), Zxid(4)));
+        assert!(history.fires("/s/a", Seen::Node(Zxid(3)), Zxid(5)));
+        assert!(history.fires("/s/a", Seen::Nothing(Zxid(2)), Zxid(4)));
+        assert!(!history.fires("/s/a", Seen::Nothing(Zxid(2)), Zxid(7)));
+        assert!(history.fires("/s", Seen::Children(Zxid(3)), Zxid(7)));
     }
 
     #[test]
@@ -361,14 +364,14 @@ mod tests {
         let history = history();
         let of = Watched { path: "/s/a".to_owned(), is_children: false };
         let events = [
-            (3, EventType::NODE_CREATED),
-            (5, EventType::NODE_DATA_CHANGED),
-            (7, EventType::NODE_DELETED),
+            (Zxid(3), EventType::NODE_CREATED),
+            (Zxid(5), EventType::NODE_DATA_CHANGED),
+            (Zxid(7), EventType::NODE_DELETED),
         ];
         assert_eq!(history.news(&of), events);
         let of = Watched { path: "/s".to_owned(), is_children: true };
-        let events = [3, 7].map(|zxid| (zxid, EventType::NODE_CHILDREN_CHANGED));
+        let events = [3, 7].map(|zxid| (Zxid(zxid), EventType::NODE_CHILDREN_CHANGED));
         assert_eq!(history.news(&of), events);
-        assert_eq!(history.changes(1, 5).collect::<Vec<_>>(), ["/s/a", "/s/a"]);
+        assert_eq!(history.changes(Zxid(1), Zxid(5)).collect::<Vec<_>>(), ["/s/a", "/s/a"]);
     }
 }

@@ -197,7 +197,7 @@ impl AsyncRead for Wire {
                         let mut oracle = this.world.oracle();
                         match seen {
                             Seen::BackInTime(zxid, newer) => {
-                                let text = format!("a reply of {zxid:#x} after one of {newer:#x}");
+                                let text = format!("a reply of {zxid} after one of {newer}");
                                 oracle.violated("I9", text);
                             }
                             Seen::Accepted(session) => {

@@ -44,6 +44,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::barriers::BARRIER_PATH;
@@ -98,9 +99,9 @@ pub(crate) struct Oracle {
     /// The lock nodes at the leader.
     nodes: BTreeMap<String, LockNode>,
     /// Sessions that a fault has expired, with the time. Their clients cannot notice at once.
-    forced: BTreeMap<i64, Instant>,
+    forced: BTreeMap<SessionId, Instant>,
     /// Sessions that have ended at the leader.
-    dead: BTreeSet<i64>,
+    dead: BTreeSet<SessionId>,
     /// Nodes that an operator has deleted, or may have deleted.
     operated: BTreeSet<String>,
     deletions: Deletions,
@@ -108,7 +109,7 @@ pub(crate) struct Oracle {
     pub(crate) bounds: Bounds,
     /// Sessions that have just created a lock node or another ephemeral node, for the fault that
     /// expires them.
-    pub(crate) fresh_owners: VecDeque<i64>,
+    pub(crate) fresh_owners: VecDeque<SessionId>,
     /// Wakes the fault that expires new owners.
     pub(crate) fresh: Arc<Notify>,
     requests: BTreeMap<String, Made>,
@@ -139,15 +140,15 @@ struct Held {
     guard: Weak<dyn Holding>,
     attempt: u64,
     claims: Vec<Claim>,
-    session: i64,
+    session: SessionId,
     timeout: Duration,
     lost: bool,
 }
 
 #[derive(Debug)]
 struct LockNode {
-    czxid: i64,
-    owner: i64,
+    czxid: Zxid,
+    owner: SessionId,
     /// The attempt that created the node; 0 if the attempt does not choose the node's data.
     attempt: u64,
     /// The number at the end of the node's name, by which all clients order siblings.
@@ -169,7 +170,7 @@ const CONNECTS_MAX: usize = 60;
 const CONNECTS_WINDOW: Duration = Duration::from_secs(10);
 
 /// The ephemeral owner of a container node.
-const CONTAINER: i64 = i64::MIN;
+const CONTAINER: SessionId = SessionId(i64::MIN);
 
 /// Data of a lock node whose holder is asked to release the lock (Curator's revocation).
 const REVOKE: &[u8] = b"__REVOKE__";
@@ -241,9 +242,9 @@ impl Oracle {
         let session = commit.session_id;
         self.history.reached(commit.zxid);
         match commit.effect {
-            Effect::SessionCreated => self.log(format_args!("session {session:#x} begins")),
+            Effect::SessionCreated => self.log(format_args!("session {session} begins")),
             Effect::SessionClosed => {
-                self.log(format_args!("session {session:#x} ends at the leader"));
+                self.log(format_args!("session {session} ends at the leader"));
                 if !self.forced.contains_key(&session) {
                     let in_time = self.bounds.ends(session, now());
                     self.must("I16", in_time);
@@ -263,7 +264,7 @@ impl Oracle {
             }
             Effect::Deleted(path) => {
                 if let Some(node) = self.nodes.remove(path) {
-                    self.log(format_args!("deleted {path} by {session:#x}"));
+                    self.log(format_args!("deleted {path} by {session}"));
                     self.lock_node_deleted(path, node.owner);
                     if self.nodes_max.contains_key(&node.attempt) {
                         self.deleted.entry(node.attempt).or_default().push(path.to_owned());
@@ -280,17 +281,17 @@ impl Oracle {
 
     /// Records new data of the limit, the shared count or the shared value, and revocation
     /// requests.
-    fn put_shared(&mut self, tree: &Tree, path: &str, zxid: i64) {
+    fn put_shared(&mut self, tree: &Tree, path: &str, zxid: Zxid) {
         let Some(data) = tree.node(path).map(|node| node.data().unwrap_or_default()) else {
             return;
         };
         match path {
             LIMIT_PATH => {
-                self.log(format_args!("the limit is {data:?} from {zxid:#x} on"));
+                self.log(format_args!("the limit is {data:?} from {zxid} on"));
                 self.limits.set(zxid, data);
             }
             COUNT_PATH | VALUE_PATH => {
-                self.log(format_args!("put {path} {data:?} at {zxid:#x}"));
+                self.log(format_args!("put {path} {data:?} at {zxid}"));
                 let put = self.shared.put(path, zxid, data);
                 self.must("I12", put);
             }
@@ -308,14 +309,14 @@ impl Oracle {
         let Commit { zxid, session_id: session, .. } = commit;
         let (data, owner) = (node.data().unwrap_or_default(), node.stat().ephemeral_owner);
         let text = String::from_utf8_lossy(data);
-        self.log(format_args!("put {path} #{text} by {session:#x} at {zxid:#x}"));
+        self.log(format_args!("put {path} #{text} by {session} at {zxid}"));
         if self.dead.contains(&session) {
-            let text = format!("{path} was written by {session:#x}, which had ended");
+            let text = format!("{path} was written by {session}, which had ended");
             self.violated("I7", text);
         }
         let put = self.history.put(path, zxid, data, owner);
         self.must("I7", put);
-        if owner != 0 && node.stat().czxid == zxid {
+        if owner != SessionId::NONE && node.stat().czxid == zxid {
             self.fresh_owners.push_back(owner);
             self.fresh.notify_one();
         }
@@ -335,7 +336,7 @@ impl Oracle {
         }
     }
 
-    fn created(&mut self, tree: &Tree, path: &str, zxid: i64) {
+    fn created(&mut self, tree: &Tree, path: &str, zxid: Zxid) {
         if let Some(made) = self.requests.get_mut(path) {
             made.times += 1;
             if made.times > 1 || made.denied {
@@ -347,12 +348,12 @@ impl Oracle {
             return;
         };
         let owner = node.stat().ephemeral_owner;
-        if owner == 0 || owner == CONTAINER {
+        if owner == SessionId::NONE || owner == CONTAINER {
             return;
         }
         let data = String::from_utf8_lossy(node.data().unwrap_or_default());
         let attempt = data.rsplit_once('#').and_then(|(_, it)| it.parse().ok()).unwrap_or(0);
-        self.trace.line(now(), format_args!("created {path} by {owner:#x} for {data}, {zxid:#x}"));
+        self.trace.line(now(), format_args!("created {path} by {owner} for {data}, {zxid}"));
         let twins = self.nodes.iter().filter(|(_, it)| it.attempt == attempt && it.owner == owner);
         let twins: Vec<&String> = twins.map(|(path, _)| path).collect();
         let max = self.nodes_max.get(&attempt).copied().unwrap_or(1);
@@ -425,7 +426,7 @@ impl Oracle {
         attempt: u64,
         guard: &Arc<G>,
         claims: Vec<Claim>,
-        session: i64,
+        session: SessionId,
         timeout: Duration,
     ) {
         self.had();
@@ -565,17 +566,17 @@ impl Oracle {
     }
 
     /// Checks a value that was read, with its zxid, against the history of the shared value.
-    pub(crate) fn value_read(&mut self, zxid: i64, data: &[u8]) {
+    pub(crate) fn value_read(&mut self, zxid: Zxid, data: &[u8]) {
         let read = self.shared.read(zxid, data);
         self.must("I12", read);
     }
 
-    pub(crate) fn value_swapped(&mut self, before: i64, zxid: i64, data: &[u8]) {
+    pub(crate) fn value_swapped(&mut self, before: Zxid, zxid: Zxid, data: &[u8]) {
         let swapped = self.shared.swapped(before, zxid, data);
         self.must("I12", swapped);
     }
 
-    pub(crate) fn value_not_set(&mut self, before: Option<i64>, data: &[u8]) {
+    pub(crate) fn value_not_set(&mut self, before: Option<Zxid>, data: &[u8]) {
         let not_set = self.shared.not_set(before, data);
         self.must("I12", not_set);
     }
@@ -588,7 +589,7 @@ impl Oracle {
             || self.forced.get(&held.session).is_some_and(|at| now() < *at + held.timeout)
     }
 
-    pub(crate) fn was_operated(&self, node: &str, session: i64) -> bool {
+    pub(crate) fn was_operated(&self, node: &str, session: SessionId) -> bool {
         self.operated.contains(node) || self.forced.contains_key(&session)
     }
 
@@ -596,14 +597,14 @@ impl Oracle {
         !self.operated.is_empty()
     }
 
-    pub(crate) fn force(&mut self, session: i64) {
+    pub(crate) fn force(&mut self, session: SessionId) {
         self.forced.entry(session).or_insert_with(now);
     }
 
     /// Records a client's report that the server has expired its session.
-    pub(crate) fn said_expired(&mut self, session: i64) {
+    pub(crate) fn said_expired(&mut self, session: SessionId) {
         if !self.dead.contains(&session) {
-            let text = format!("session {session:#x} is said to have expired, and is alive");
+            let text = format!("session {session} is said to have expired, and is alive");
             self.violated("I7", text);
         }
     }

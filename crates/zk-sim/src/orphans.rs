@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_session::Client;
 use zk_testing::server::Target;
-use zk_testing::{ConnectionId, Op};
+use zk_testing::{ConnectionId, Op, SessionId};
 
 use crate::clock::now;
 use crate::faults::outsider;
@@ -88,7 +88,7 @@ fn reaction(world: &World) -> Duration {
 }
 
 /// Finds the client that owns a session, unless it is gone.
-fn owner(world: &World, session: i64) -> Option<(Client, Arc<Process>)> {
+fn owner(world: &World, session: SessionId) -> Option<(Client, Arc<Process>)> {
     (0..world.slots()).find_map(|number| {
         let slot = world.slot(number);
         let client = slot.client.as_ref().filter(|client| client.session_id() == session)?;

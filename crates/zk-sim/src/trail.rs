@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_session::{EventType, WatchEvent};
+use zk_session::{EventType, WatchEvent, Zxid};
 
 use crate::history::{History, News, Watched, is_at_or_below};
 
@@ -15,13 +15,13 @@ pub(crate) struct Trail {
     path: String,
     is_recursive: bool,
     /// For paths without an event so far: the watch was set after `low`, and not after `high`.
-    low: i64,
-    high: i64,
+    low: Zxid,
+    high: Zxid,
     /// Possible positions in the events of each path. A position is the number of events that were
     /// delivered, or happened before the watch was set.
     told: BTreeMap<Watched, BTreeSet<usize>>,
     /// The zxid up to which events were checked, and the paths to check again.
-    checked: i64,
+    checked: Zxid,
     told_since: Vec<Watched>,
     gap: Option<Gap>,
 }
@@ -32,7 +32,7 @@ struct Gap {
     /// The first request whose reply shows that the watch is set again.
     next_request: u64,
     /// The view of the session when the connection was lost.
-    view: i64,
+    view: Zxid,
 }
 
 impl Gap {
@@ -47,7 +47,7 @@ impl Gap {
 impl Trail {
     /// Creates the trail of a watch that was set after the session's view `low`, at the latest when
     /// the leader was at `high`.
-    pub(crate) fn new(path: &str, is_recursive: bool, low: i64, high: i64) -> Self {
+    pub(crate) fn new(path: &str, is_recursive: bool, low: Zxid, high: Zxid) -> Self {
         let (path, told) = (path.to_owned(), BTreeMap::new());
         let (checked, told_since) = (high, Vec::new());
         Self { path, is_recursive, low, high, told, checked, told_since, gap: None }
@@ -75,7 +75,7 @@ impl Trail {
 
     /// Records a gap. Events may be missing until a request made from now on is answered. The next
     /// server may lag behind the last one, and deliver events after `view` again.
-    pub(crate) fn gap(&mut self, next_request: u64, view: i64) {
+    pub(crate) fn gap(&mut self, next_request: u64, view: Zxid) {
         let view = self.gap.map_or(view, |gap| gap.view.min(view));
         self.gap = Some(Gap { next_request, view });
     }
@@ -92,7 +92,7 @@ impl Trail {
 
     /// Returns an event that a session with this view must have received and did not. It checks
     /// only paths that are new in the view or that had an event since the last check.
-    pub(crate) fn missing(&mut self, history: &History, view: i64) -> Option<String> {
+    pub(crate) fn missing(&mut self, history: &History, view: Zxid) -> Option<String> {
         if self.gap.is_some() {
             return None;
         }
@@ -106,7 +106,7 @@ impl Trail {
             let news = history.news(&of);
             let last = self.places(&of, news).last().copied().unwrap_or(0);
             let (zxid, event) = news.get(last).filter(|(zxid, _)| *zxid <= view)?;
-            Some(format!("{event:?} of {} at {zxid:#x}, view {view:#x}", of.path))
+            Some(format!("{event:?} of {} at {zxid}, view {view}", of.path))
         })
     }
 
@@ -114,7 +114,7 @@ impl Trail {
         if let Some(places) = self.told.get(of) {
             return places.clone();
         }
-        let until = |zxid: i64| news.partition_point(|(at, _)| *at <= zxid);
+        let until = |zxid: Zxid| news.partition_point(|(at, _)| *at <= zxid);
         (until(self.low)..=until(self.high)).collect()
     }
 
@@ -136,6 +136,8 @@ impl Trail {
 
 #[cfg(test)]
 mod tests {
+    use zk_session::SessionId;
+
     use super::*;
 
     fn event(event_type: EventType) -> WatchEvent {
@@ -145,8 +147,8 @@ mod tests {
     fn history() -> History {
         let mut history = History::default();
         for (zxid, number) in [(3, "1"), (5, "2"), (7, "3")] {
-            history.put("/s/a", zxid, number.as_bytes(), 0).unwrap();
-            history.reached(zxid);
+            history.put("/s/a", Zxid(zxid), number.as_bytes(), SessionId::NONE).unwrap();
+            history.reached(Zxid(zxid));
         }
         history
     }
@@ -154,12 +156,12 @@ mod tests {
     #[test]
     fn undelivered_event_within_view_is_missing() {
         let history = history();
-        let mut trail = Trail::new("/s/a", false, 0, 3);
-        assert_eq!(trail.missing(&history, 4), None);
-        assert!(trail.missing(&history, 5).is_some());
+        let mut trail = Trail::new("/s/a", false, Zxid::ZERO, Zxid(3));
+        assert_eq!(trail.missing(&history, Zxid(4)), None);
+        assert!(trail.missing(&history, Zxid(5)).is_some());
         trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
-        assert_eq!(trail.missing(&history, 5), None);
-        assert!(trail.missing(&history, 7).is_some());
+        assert_eq!(trail.missing(&history, Zxid(5)), None);
+        assert!(trail.missing(&history, Zxid(7)).is_some());
         trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
         assert!(trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).is_err());
     }
@@ -167,14 +169,14 @@ mod tests {
     #[test]
     fn gap_excuses_missing_events_until_later_request_is_answered() {
         let mut history = history();
-        let mut trail = Trail::new("/s/a", true, 0, 3);
-        trail.gap(4, 3);
+        let mut trail = Trail::new("/s/a", true, Zxid::ZERO, Zxid(3));
+        trail.gap(4, Zxid(3));
         trail.answered(&history, 3);
-        assert_eq!(trail.missing(&history, 7), None);
+        assert_eq!(trail.missing(&history, Zxid(7)), None);
         trail.answered(&history, 4);
-        history.put("/s/a", 9, b"4", 0).unwrap();
-        assert_eq!(trail.missing(&history, 8), None);
-        assert!(trail.missing(&history, 9).is_some());
+        history.put("/s/a", Zxid(9), b"4", SessionId::NONE).unwrap();
+        assert_eq!(trail.missing(&history, Zxid(8)), None);
+        assert!(trail.missing(&history, Zxid(9)).is_some());
         assert!(trail.tell(&history, &event(EventType::NODE_DELETED)).is_err());
     }
 
@@ -182,10 +184,10 @@ mod tests {
     fn lagging_server_may_repeat_events_after_the_view() {
         let history = history();
         for (view, is_fine) in [(4, true), (7, false)] {
-            let mut trail = Trail::new("/s/a", true, 0, 3);
+            let mut trail = Trail::new("/s/a", true, Zxid::ZERO, Zxid(3));
             trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
             trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
-            trail.gap(4, view);
+            trail.gap(4, Zxid(view));
             trail.answered(&history, 4);
             let told = trail.tell(&history, &event(EventType::NODE_DATA_CHANGED));
             assert_eq!(told.is_ok(), is_fine, "{told:?}");

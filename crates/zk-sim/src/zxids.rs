@@ -3,15 +3,17 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use zk_coordination::session::{SessionId, Zxid};
+
 /// The newest zxid that one session has read, over all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Newest(AtomicI64);
 
 impl Newest {
     /// Records the zxid of a reply. Returns the newest zxid read before, if that was newer.
-    fn note(&self, zxid: i64) -> Option<i64> {
-        let before = self.0.fetch_max(zxid, Ordering::Relaxed);
-        (before > zxid).then_some(before)
+    fn note(&self, zxid: Zxid) -> Option<Zxid> {
+        let before = self.0.fetch_max(zxid.0, Ordering::Relaxed);
+        (before > zxid.0).then_some(Zxid(before))
     }
 }
 
@@ -21,7 +23,7 @@ pub(crate) struct Frames {
     /// The length and the part of the frame that is examined.
     head: Vec<u8>,
     /// The session that the server has accepted.
-    session: i64,
+    session: SessionId,
     /// Bytes of the current frame read so far, its length included.
     read: usize,
     /// Whether the first frame was read. It is the reply to the connect request and has no header.
@@ -32,13 +34,13 @@ pub(crate) struct Frames {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// The zxid of a reply, and the newer zxid of an earlier reply.
-    BackInTime(i64, i64),
+    BackInTime(Zxid, Zxid),
     /// The server has accepted this session.
-    Accepted(i64),
+    Accepted(SessionId),
     /// A reply with this xid; true if it carries no error.
     Reply(i32, bool),
     /// A session has received the deletion event of a node.
-    Deleted(i64, String),
+    Deleted(SessionId, String),
 }
 
 /// The xid of a notification.
@@ -76,18 +78,21 @@ impl Frames {
         let number = |at: usize| body.get(at..at + 8)?.try_into().ok().map(i64::from_be_bytes);
         if !self.is_open {
             // The protocol version and the timeout precede the session id.
-            self.session = number(8).unwrap_or(0);
-            return [(self.session != 0).then_some(Seen::Accepted(self.session)), None];
+            self.session = SessionId(number(8).unwrap_or(0));
+            return [
+                (self.session != SessionId::NONE).then_some(Seen::Accepted(self.session)),
+                None,
+            ];
         }
         let xid = body.get(..4).and_then(|xid| xid.try_into().ok()).map(i32::from_be_bytes);
-        let (Some(xid), Some(zxid)) = (xid, number(4)) else { return [None, None] };
+        let (Some(xid), Some(zxid)) = (xid, number(4).map(Zxid)) else { return [None, None] };
         if xid == NOTIFICATION {
             // The event type, the session state, and the path with its length.
             let event = body.get(16..).filter(|event| event.starts_with(&NODE_DELETED));
             let path = event.and_then(|event| String::from_utf8(event.get(12..)?.to_vec()).ok());
             return [path.map(|path| Seen::Deleted(self.session, path)), None];
         }
-        let newer = if xid < 0 || zxid <= 0 { None } else { newest.note(zxid) };
+        let newer = if xid < 0 || zxid <= Zxid::ZERO { None } else { newest.note(zxid) };
         let is_ok = body.get(12..16) == Some(&[0; 4]);
         [Some(Seen::Reply(xid, is_ok)), newer.map(|newer| Seen::BackInTime(zxid, newer))]
     }
@@ -107,9 +112,9 @@ impl Frames {
 mod tests {
     use super::*;
 
-    fn reply(xid: i32, zxid: i64, body: usize) -> Vec<u8> {
+    fn reply(xid: i32, zxid: Zxid, body: usize) -> Vec<u8> {
         let len = u32::try_from(16 + body).unwrap();
-        let head = [&len.to_be_bytes()[..], &xid.to_be_bytes(), &zxid.to_be_bytes(), &[0; 4]];
+        let head = [&len.to_be_bytes()[..], &xid.to_be_bytes(), &zxid.0.to_be_bytes(), &[0; 4]];
         [head.concat(), vec![7; body]].concat()
     }
 
@@ -119,23 +124,27 @@ mod tests {
     }
 
     fn only_others(seen: Vec<Seen>) -> Vec<Seen> {
-        let is_other = |seen: &Seen| !matches!(seen, Seen::Accepted(5) | Seen::Reply(..));
+        let is_other =
+            |seen: &Seen| !matches!(seen, Seen::Accepted(SessionId(5)) | Seen::Reply(..));
         seen.into_iter().filter(is_other).collect()
     }
 
     #[test]
     fn older_reply_is_detected_for_any_chunk_size() {
-        let first = [open(), reply(1, 5, 80), reply(-1, -1, 30), reply(2, 7, 0)].concat();
+        let first =
+            [open(), reply(1, Zxid(5), 80), reply(-1, Zxid(-1), 30), reply(2, Zxid(7), 0)].concat();
         for piece in [1, 3, 16, 1_000] {
             let (newest, mut frames) = (Newest::default(), Frames::default());
             for bytes in first.chunks(piece) {
                 assert!(only_others(frames.read(bytes, &newest)).is_empty());
             }
             let mut frames = Frames::default();
-            let second = [open(), reply(-2, 1, 0), reply(1, 0, 0), reply(2, 6, 3)].concat();
+            let second =
+                [open(), reply(-2, Zxid(1), 0), reply(1, Zxid::ZERO, 0), reply(2, Zxid(6), 3)]
+                    .concat();
             let seen: Vec<_> =
                 second.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest)).collect();
-            assert_eq!(only_others(seen), [Seen::BackInTime(6, 7)]);
+            assert_eq!(only_others(seen), [Seen::BackInTime(Zxid(6), Zxid(7))]);
         }
     }
 
@@ -144,12 +153,13 @@ mod tests {
         let event = |kind: u8, path: &str| {
             let len = u8::try_from(path.len()).unwrap();
             let body = [&[0, 0, 0, kind, 0, 0, 0, 3, 0, 0, 0, len], path.as_bytes()].concat();
-            let mut frame = reply(-1, -1, body.len());
+            let mut frame = reply(-1, Zxid(-1), body.len());
             frame.truncate(20);
             [frame, body].concat()
         };
-        let bytes = [open(), event(3, "/a"), event(2, "/b"), reply(3, 9, 2_000), event(2, "/c")];
-        let deleted = ["/b", "/c"].map(|path| Seen::Deleted(5, path.to_owned()));
+        let bytes =
+            [open(), event(3, "/a"), event(2, "/b"), reply(3, Zxid(9), 2_000), event(2, "/c")];
+        let deleted = ["/b", "/c"].map(|path| Seen::Deleted(SessionId(5), path.to_owned()));
         for piece in [1, 7, 10_000] {
             let (newest, mut frames) = (Newest::default(), Frames::default());
             let bytes = bytes.concat();

@@ -12,7 +12,7 @@ use proto::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
-use zk_testing::{MemoryStream, TestServer};
+use zk_testing::{MemoryStream, SessionId, TestServer, Zxid};
 
 /// Nodes to create, each followed by an exists and a getData.
 const NODES: usize = 100_000;
@@ -120,9 +120,9 @@ async fn next_frame(
 async fn connect(server: &TestServer) -> Result<MemoryStream, Box<dyn Error>> {
     let request = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0,
+        last_zxid_seen: Zxid::ZERO,
         timeout_ms: 40_000,
-        session_id: 0,
+        session_id: SessionId::NONE,
         password: [0; 16][..].into(),
         read_only: Some(false),
     };

@@ -142,7 +142,7 @@ mod transport;
 pub use faults::{Connections, Direction, Fault, FaultBuilder, FaultProxy};
 /// Operation code of a request.
 pub use proto::OpCode as Op;
-pub use proto::{ErrorCode, Stat};
+pub use proto::{ErrorCode, SessionId, Stat, Zxid};
 pub use server::{ConnectionId, Cut, SaslFault, Settings, Switch, Version};
 pub use transport::{MemoryStream, TestServer};
 #[cfg(feature = "tls")]

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
 use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
 
-use crate::failure::{explain, refused};
+use crate::failure::{explain, explain_handshake, refused};
 use crate::identity::Identity;
 use crate::limits::FILE_READS_MAX;
 
@@ -115,7 +115,7 @@ impl<C: Connector> Connector for Tls<C> {
             let limited = TlsConnector::from(config).connect_with(name, stream, |connection| {
                 connection.set_buffer_limit(Some(BUFFER_MAX));
             });
-            let stream = limited.await.map_err(|error| explain(error, &identity, true))?;
+            let stream = limited.await.map_err(|error| explain_handshake(error, &identity))?;
             Ok(TlsStream { stream: Either::Tls(Box::new(stream)), identity })
         }
     }
@@ -198,7 +198,7 @@ impl<S> TlsStream<S> {
     }
 
     fn explained<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        result.map_err(|error| explain(error, &self.identity, false))
+        result.map_err(|error| explain(error, &self.identity))
     }
 }
 

@@ -9,18 +9,27 @@ use zk_session::TlsFailure;
 use crate::identity::Identity;
 
 /// Returns an error of a connection over TLS with its [`TlsFailure`] inside.
-pub(crate) fn explain(error: io::Error, identity: &Identity, is_handshake: bool) -> io::Error {
-    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    let failure = match cause {
-        Some(cause) => of(cause, identity),
+pub(crate) fn explain(error: io::Error, identity: &Identity) -> io::Error {
+    match cause(&error) {
+        Some(cause) => io::Error::new(error.kind(), of(cause, identity)),
+        None => error,
+    }
+}
+
+/// Returns an error of a handshake with its [`TlsFailure`] inside.
+pub(crate) fn explain_handshake(error: io::Error, identity: &Identity) -> io::Error {
+    match cause(&error) {
         // A server that does not speak TLS reads the greeting as a length, and closes. A load
         // balancer without servers, and a server that limits handshakes, close as well.
-        None if is_handshake && error.kind() == io::ErrorKind::UnexpectedEof => {
-            TlsFailure::ClosedByServer
+        None if error.kind() == io::ErrorKind::UnexpectedEof => {
+            io::Error::new(error.kind(), TlsFailure::ClosedByServer)
         }
-        None => return error,
-    };
-    io::Error::new(error.kind(), failure)
+        _ => explain(error, identity),
+    }
+}
+
+fn cause(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// Returns the error of a failure before the connection.

@@ -323,7 +323,7 @@ async fn read_only_session_finds_a_writable_server_over_tls() {
     let read_only = TlsPort::listen(&server, 1, &settings).await.unwrap();
     let writable = TlsPort::listen(&server, 2, &settings).await.unwrap();
     server.make_read_only(1);
-    let config = Config::new(&read_only.address().to_string()).unwrap().allow_read_only(true);
+    let config = Config::new(&read_only.address().to_string()).unwrap().allow_read_only();
     let tls = trusting("ca.pem").build().unwrap();
     let client = config.connect_with(tls).await.unwrap();
     assert!(client.is_read_only());

@@ -43,7 +43,7 @@ pub async fn run(arguments: &[String]) -> Result<(), String> {
         commands: BufReader::new(stdin()).lines(),
     };
     contender.note(format!(
-        "{CONNECTED} session {:#x} timeout {} ms",
+        "{CONNECTED} session {} timeout {} ms",
         contender.client.session_id(),
         contender.client.session_timeout().as_millis()
     ));

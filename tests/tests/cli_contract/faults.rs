@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::session::{Client, CreateMode, SessionId};
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Version};
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
@@ -298,7 +298,7 @@ async fn candidate_leads_again_after_a_long_outage() {
 }
 
 /// Returns the session that is not `other`'s.
-fn session_beside(server: &TestServer, other: &Client) -> i64 {
+fn session_beside(server: &TestServer, other: &Client) -> SessionId {
     server.with(|truth| {
         let mut sessions = truth.sessions().map(|session| session.id);
         sessions.find(|id| *id != other.session_id()).expect("no other session")

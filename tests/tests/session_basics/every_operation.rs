@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zk_recipes::session::{
-    Acl, Client, ClientInfo, Config, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome,
-    Outcome, ParentMode, Perms, ReadOutcome, RetryOn,
+    Acl, Client, ClientInfo, Config, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode,
+    Outcome, ParentMode, Perms, ReadOutcome, RetryOn, Zxid,
 };
 use zk_tests::{Settings, connect, or_skip, shared_zookeeper, zookeeper_with};
 
@@ -86,7 +86,8 @@ async fn transaction_is_applied_completely_or_not_at_all() {
 
     let multi = inside.multi().delete("/c", None).check("/t", Some(0)).delete("/none", None);
     let error = multi.create("/d", b"", CreateMode::Persistent).send().await.unwrap_err();
-    let ErrorKind::RolledBack { index: 2, operation: "delete", path, code } = error.kind() else {
+    let ErrorKind::RolledBack { index: 2, operation: OpCode::Delete, path, code } = error.kind()
+    else {
         panic!("{error}")
     };
     assert_eq!((path.as_str(), *code), ("/none", ErrorCode::NO_NODE));
@@ -145,7 +146,7 @@ async fn server_rejects_disabled_operations_and_exceeded_quota() {
     let error = client.reconfig(&[], &[1], None).await;
     assert_eq!(refusal(error), Some(ErrorCode::UNIMPLEMENTED), "it runs alone");
     let config = client.get_config().await.unwrap();
-    assert_eq!((config.text.as_str(), config.version, config.members.len()), ("", 0, 0));
+    assert_eq!((config.text.as_str(), config.zxid, config.members.len()), ("", Zxid::ZERO, 0));
 
     client.create("/q", b"", CreateMode::Persistent).await.unwrap();
     let limits = b"count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=2";
@@ -188,7 +189,7 @@ async fn reconfig_removes_and_adds_members() {
         let servers = config.connect_string().unwrap();
         assert!(servers.contains(&server.address().to_string()), "{servers}");
     }
-    let old = inside.reconfig(&[], &[1], Some(config.version + 1)).await;
+    let old = inside.reconfig(&[], &[1], Some(Zxid(config.zxid.0 + 1))).await;
     assert_eq!(refusal(old), Some(ErrorCode::BAD_VERSION));
     let bad = inside.reconfig(&["server.9=nonsense"], &[], None).await;
     assert_eq!(refusal(bad), Some(ErrorCode::BAD_ARGUMENTS));
@@ -197,8 +198,8 @@ async fn reconfig_removes_and_adds_members() {
         member.client_address == Some(ensemble.server(leaving).address().to_string())
     });
     let id = gone.unwrap().id;
-    let now = inside.reconfig(&[], &[id], Some(config.version)).await.unwrap();
-    assert!(now.version > config.version && now.members.len() == 2, "{}", now.text);
+    let now = inside.reconfig(&[], &[id], Some(config.zxid)).await.unwrap();
+    assert!(now.zxid > config.zxid && now.members.len() == 2, "{}", now.text);
     assert_eq!(changed.await.unwrap().path, "/zookeeper/config");
     let member = config.text.lines().find(|line| line.starts_with(&format!("server.{id}=")));
     let back = client.reconfig(&[member.unwrap()], &[], None).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{
     Client, CreateMode, ErrorKind, Outcome, RetryOn, SessionEnd, SessionEvent, SessionEvents,
+    SessionId,
 };
 use zk_tests::{Settings, connect, is_listed, now, open, pass, poll, zookeeper_with};
 
@@ -102,7 +103,7 @@ fn blocked_client_reports_expired_session() {
 /// Waits for the end of the session. No event may follow it.
 async fn expect_expired(
     events: &mut SessionEvents,
-    session_id: i64,
+    session_id: SessionId,
     causes: &[SessionEnd],
 ) -> SessionEnd {
     let end = async {

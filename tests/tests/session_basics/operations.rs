@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::{CreateMode, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, RetryOn};
+use zk_recipes::session::{
+    CreateMode, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, RetryOn, SessionId, Zxid,
+};
 use zk_tests::{raw, shared_zookeeper};
 
 use crate::client;
@@ -12,7 +14,10 @@ async fn create_supports_every_mode() {
     let Some(client) = client("modes").await else { return };
     let create = |path: &str, mode| client.create(path, b"x", mode);
     let persistent = create("/p", CreateMode::Persistent).await.unwrap();
-    assert_eq!((persistent.path.as_str(), persistent.stat.ephemeral_owner), ("/p", 0));
+    assert_eq!(
+        (persistent.path.as_str(), persistent.stat.ephemeral_owner),
+        ("/p", SessionId::NONE)
+    );
     let ephemeral = create("/e", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(ephemeral.path, "/e");
     assert_eq!(ephemeral.stat.ephemeral_owner, client.session_id());
@@ -22,10 +27,10 @@ async fn create_supports_every_mode() {
     assert_eq!(numbered.path, "/n-0000000003");
     assert_eq!(numbered.stat.ephemeral_owner, client.session_id());
     let container = create("/c", CreateMode::Container).await.unwrap();
-    assert_eq!((container.path.as_str(), container.stat.ephemeral_owner), ("/c", 0));
+    assert_eq!((container.path.as_str(), container.stat.ephemeral_owner), ("/c", SessionId::NONE));
     let minute = Duration::from_secs(60);
     let fleeting = client.create_builder("/t").data(b"x").ttl(minute).create().await.unwrap();
-    assert_eq!((fleeting.path.as_str(), fleeting.stat.ephemeral_owner), ("/t", 0));
+    assert_eq!((fleeting.path.as_str(), fleeting.stat.ephemeral_owner), ("/t", SessionId::NONE));
     let fleeting = client.create_builder("/t-").data(b"x").ttl(minute).sequential();
     let fleeting = fleeting.create().await.unwrap();
     assert_eq!(fleeting.path, "/t-0000000006");
@@ -61,7 +66,7 @@ async fn batched_requests_are_answered_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn czxid_grows_with_each_recreated_node() {
     let Some(client) = client("czxid").await else { return };
-    let mut last = 0;
+    let mut last = Zxid::ZERO;
     for _ in 0..10 {
         let created = client.create("/a", b"", CreateMode::Persistent).await.unwrap();
         assert!(created.stat.czxid > last);

@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 
-use zk_recipes::session::{Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchEvent};
+use zk_recipes::session::{
+    Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchEvent, Zxid,
+};
 
 use super::Watched;
 use crate::failure::Failure;
@@ -21,9 +23,9 @@ type State = Option<Marks>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marks {
-    czxid: i64,
-    mzxid: i64,
-    pzxid: i64,
+    czxid: Zxid,
+    mzxid: Zxid,
+    pzxid: Zxid,
 }
 
 impl NodeWatch {
@@ -149,24 +151,24 @@ mod tests {
     #[test]
     fn printed_events_end_with_the_state_seen_last() {
         let node = |czxid, mzxid, pzxid| Some(Marks { czxid, mzxid, pzxid });
-        let (old, new) = (node(1, 1, 1), node(5, 5, 5));
+        let (old, new) = (node(Zxid(1), Zxid(1), Zxid(1)), node(Zxid(5), Zxid(5), Zxid(5)));
         for (before, event, now, expected) in [
             (old, None, old, &[][..]),
             (None, None, None, &[]),
             // Single changes.
             (None, Some(CREATED), old, &[CREATED]),
-            (old, Some(DATA), node(1, 2, 1), &[DATA]),
-            (old, Some(CHILDREN), node(1, 1, 2), &[CHILDREN]),
+            (old, Some(DATA), node(Zxid(1), Zxid(2), Zxid(1)), &[DATA]),
+            (old, Some(CHILDREN), node(Zxid(1), Zxid(1), Zxid(2)), &[CHILDREN]),
             (old, Some(DELETED), None, &[DELETED]),
             // More changes than the event reports.
             (None, Some(CREATED), None, &[CREATED, DELETED]),
-            (old, Some(DATA), node(1, 2, 3), &[DATA, CHILDREN]),
+            (old, Some(DATA), node(Zxid(1), Zxid(2), Zxid(3)), &[DATA, CHILDREN]),
             (old, Some(DATA), None, &[DATA, DELETED]),
             (old, Some(DATA), new, &[DATA, DELETED, CREATED]),
             (old, Some(CHILDREN), None, &[CHILDREN, DELETED]),
             (old, Some(DELETED), new, &[DELETED, CREATED]),
             // A new session, without an event.
-            (old, None, node(1, 2, 3), &[DATA, CHILDREN]),
+            (old, None, node(Zxid(1), Zxid(2), Zxid(3)), &[DATA, CHILDREN]),
             (old, None, new, &[DELETED, CREATED]),
             (old, None, None, &[DELETED]),
             (None, None, new, &[CREATED]),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use zk_recipes::session::{
-    Client, Error, ErrorCode, EventType, Retry, Stat, WatchEvent, WatchStreamItem,
+    Client, Error, ErrorCode, EventType, Retry, Stat, WatchEvent, WatchStreamItem, Zxid,
 };
 
 use super::Watched;
@@ -23,8 +23,8 @@ pub(super) struct SubtreeWatch {
 /// if an event had no zxid, which servers before 3.9 do not send (ZOOKEEPER-4655).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
-    czxid: Option<i64>,
-    mzxid: Option<i64>,
+    czxid: Option<Zxid>,
+    mzxid: Option<Zxid>,
 }
 
 impl Told {
@@ -162,19 +162,19 @@ mod tests {
             nodes.iter().map(|(path, told)| ((*path).to_owned(), *told)).collect()
         };
         let before: BTreeMap<String, Told> = map(&[
-            ("/a", read(1, 1)),
-            ("/a/again", read(2, 2)),
-            ("/a/gone", read(3, 3)),
-            ("/a/gone/below", read(4, 4)),
-            ("/a/same", read(5, 5)),
+            ("/a", read(Zxid(1), Zxid(1))),
+            ("/a/again", read(Zxid(2), Zxid(2))),
+            ("/a/gone", read(Zxid(3), Zxid(3))),
+            ("/a/gone/below", read(Zxid(4), Zxid(4))),
+            ("/a/same", read(Zxid(5), Zxid(5))),
             ("/a/told", Told { czxid: None, mzxid: None }),
         ]);
         let now = map(&[
-            ("/a", read(1, 9)),
-            ("/a/again", read(8, 8)),
-            ("/a/new", read(10, 10)),
-            ("/a/same", read(5, 5)),
-            ("/a/told", read(6, 7)),
+            ("/a", read(Zxid(1), Zxid(9))),
+            ("/a/again", read(Zxid(8), Zxid(8))),
+            ("/a/new", read(Zxid(10), Zxid(10))),
+            ("/a/same", read(Zxid(5), Zxid(5))),
+            ("/a/told", read(Zxid(6), Zxid(7))),
         ]);
         assert_eq!(
             changes(&before, &now),

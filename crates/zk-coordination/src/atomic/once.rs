@@ -58,12 +58,12 @@ impl<N: Number> AtomicNumber<N> {
         let node = self.node();
         let marker = self.marker(id)?;
         let mut contention = node.contention();
-        let mut is_doubtful = false;
+        let mut view = View::Any;
         loop {
-            let look = |client: &Client| look(client.clone(), &node.path, &marker, is_doubtful);
+            let look = |client: &Client| look(client.clone(), &node.path, &marker, view);
             let looked = retry(&node.client).run(look).await;
             let (value, earlier) = match looked {
-                Err(error) if is_doubtful => {
+                Err(error) if view == View::Synced => {
                     return Err(error.with_outcome(Outcome::Unknown).into());
                 }
                 looked => looked?,
@@ -72,7 +72,7 @@ impl<N: Number> AtomicNumber<N> {
                 return self.result_of(&marker, delta, &earlier);
             }
             // The marker does not exist after a `sync`, so no earlier attempt was applied.
-            is_doubtful = false;
+            view = View::Any;
             let Some(read) = value else {
                 node.create_zero().await?;
                 continue;
@@ -84,7 +84,10 @@ impl<N: Number> AtomicNumber<N> {
                 Ok(Written::Done) => return Ok(next),
                 Ok(Written::Conflict) => contention.conflict().await?,
                 Err(AtomicError::Client(error)) if is_transient(&error) => {
-                    is_doubtful = error.outcome() == Outcome::Unknown;
+                    view = match error.outcome() {
+                        Outcome::Unknown => View::Synced,
+                        _ => View::Any,
+                    };
                     contention.conflict().await.map_err(|_| error)?;
                 }
                 Err(error) => return Err(error),
@@ -195,19 +198,26 @@ impl<N: Number> AtomicNumber<N> {
     }
 }
 
+/// State that [`look`] reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum View {
+    /// Any state that the server has had.
+    Any,
+    /// The state after a `sync`. It shows what became of all requests of earlier connections: the
+    /// leader rejects requests from a connection that the session has left.
+    Synced,
+}
+
 /// Reads a number and a marker, at once.
-///
-/// With `is_doubtful`, the reads come after a `sync`. They then show what became of all requests of
-/// earlier connections: the leader rejects requests from a connection that the session has left.
 async fn look(
     client: Client,
     path: &str,
     marker: &str,
-    is_doubtful: bool,
+    view: View,
 ) -> Result<(Option<Read>, Option<Bytes>), Error> {
     let (synced, marker, value) = {
         let _one_write = client.batch();
-        let synced = is_doubtful.then(|| client.sync(path));
+        let synced = (view == View::Synced).then(|| client.sync(path));
         (synced, client.get_data(marker), client.get_data(path))
     };
     if let Some(synced) = synced {

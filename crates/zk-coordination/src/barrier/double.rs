@@ -91,13 +91,15 @@ impl DoubleBarrier {
     ///
     /// # Errors
     /// [`BarrierError::MembersOutOfRange`], or an error if `path` is not a valid ZooKeeper path.
-    pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, BarrierError> {
+    pub fn new(client: &Client, path: &str, members: u32) -> Result<Self, BarrierError> {
         validate_path(path)?;
         let path = path.to_owned();
-        if !(1..=MEMBERS_MAX).contains(&members) {
-            return Err(BarrierError::MembersOutOfRange { path, members });
+        match usize::try_from(members) {
+            Ok(count) if (1..=MEMBERS_MAX).contains(&members) => {
+                Ok(Self { client: client.clone(), path, members: count })
+            }
+            _ => Err(BarrierError::MembersOutOfRange { path, members }),
         }
-        Ok(Self { client: client.clone(), path, members })
     }
 
     /// Returns the path of the barrier's node.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zk_recipes::session::Zxid;
+
 use super::double::DoubleBarrier;
 use super::error::BarrierError;
 use super::generation::wait_for_end;
@@ -17,11 +19,11 @@ pub struct Entered {
     barrier: DoubleBarrier,
     member: OwnNode,
     /// The `czxid` of the `ready` of its generation.
-    ready: i64,
+    ready: Zxid,
 }
 
 impl Entered {
-    pub(super) fn new(barrier: &DoubleBarrier, member: OwnNode, ready: i64) -> Self {
+    pub(super) fn new(barrier: &DoubleBarrier, member: OwnNode, ready: Zxid) -> Self {
         Self { barrier: barrier.clone(), member, ready }
     }
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 use futures::TryFutureExt as _;
 use futures::future::{select, try_join};
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, Outcome, ParentMode, Stat, Watch, path,
+    Client, CreateMode, Error, ErrorCode, ErrorKind, Operation, Outcome, ParentMode, Stat, Watch,
+    Zxid, path,
 };
 
 use super::double::DoubleBarrier;
@@ -130,7 +131,7 @@ impl<'a> Entering<'a> {
         let withdrawn = within(client, WITHDRAWAL_TIME, self.withdraw_unless_open()).await;
         let withdrawn = withdrawn.unwrap_or_else(|| {
             let error = Error::not_applied(ErrorKind::TimedOut);
-            Err(error.on("enter", self.barrier.path.as_str()).into())
+            Err(error.on(Operation::Other("enter"), self.barrier.path.as_str()).into())
         });
         withdrawn.map_err(|error| self.with_outcome(error))
     }
@@ -224,7 +225,7 @@ impl<'a> Entering<'a> {
         let DoubleBarrier { client, path, members: count } = self.barrier;
         let Some(members) = self.by_age(members).await? else { return Ok(false) };
         let Some(members) = members.get(..*count) else { return Ok(false) };
-        let newest = members.last().map_or(0, |(czxid, _)| *czxid);
+        let newest = members.last().map_or(Zxid::ZERO, |(czxid, _)| *czxid);
         let (ready, data) = (path::child(path, READY), Ready::data(newest));
         let checks =
             members.iter().fold(client.multi(), |multi, (_, name)| multi.check(name, None));
@@ -243,7 +244,7 @@ impl<'a> Entering<'a> {
     }
 
     /// Returns the members with their `czxid`, the oldest first, or `None` if one has gone.
-    async fn by_age(&self, members: &[String]) -> Result<Option<Vec<(i64, String)>>, Error> {
+    async fn by_age(&self, members: &[String]) -> Result<Option<Vec<(Zxid, String)>>, Error> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let mut aged = Vec::with_capacity(members.len());
         for chunk in members.chunks(READS_IN_FLIGHT) {

@@ -23,7 +23,7 @@ pub enum BarrierError {
         /// The path of the barrier.
         path: String,
         /// The number of members.
-        members: usize,
+        members: u32,
     },
     /// Other clients deleted the node of a waiting member again and again.
     NodeDeleted {

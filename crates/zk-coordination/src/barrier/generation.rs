@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use futures::future::select;
-use zk_recipes::session::{Children, Client, CreateMode, Error, ErrorCode, NodeData, Watch, path};
+use zk_recipes::session::{
+    Children, Client, CreateMode, Error, ErrorCode, NodeData, Watch, Zxid, path,
+};
 
 use super::own_node::OwnNode;
 use crate::requests::{repeat, retry, unless};
@@ -18,15 +20,15 @@ const CLOSER: &str = "closing-";
 /// The node `ready`. Its `czxid` identifies the generation.
 #[derive(Clone, Debug)]
 pub(super) struct Ready {
-    pub(super) czxid: i64,
+    pub(super) czxid: Zxid,
     /// The `czxid` of the newest member in the generation, if this crate has created the node.
-    newest: Option<i64>,
+    newest: Option<Zxid>,
 }
 
 impl Ready {
     /// Returns the data of a node `ready`, for a generation whose newest member has this `czxid`.
-    pub(super) fn data(newest: i64) -> String {
-        format!("{PREFIX}{newest:x}")
+    pub(super) fn data(newest: Zxid) -> String {
+        format!("{PREFIX}{newest}")
     }
 
     fn of(NodeData { data, stat, .. }: NodeData) -> Self {
@@ -35,19 +37,18 @@ impl Ready {
 
     /// Returns true if a live member with this `czxid` belongs to the generation. Curator counts
     /// every member that was there when it opened the barrier.
-    pub(super) fn admits(&self, czxid: i64) -> bool {
+    pub(super) fn admits(&self, czxid: Zxid) -> bool {
         self.newest.map_or(czxid < self.czxid, |newest| czxid <= newest)
     }
 }
 
 /// Reads the data of a node `ready`. Curator's nodes have other data.
-fn newest(data: &[u8]) -> Option<i64> {
-    let digits = std::str::from_utf8(data).ok()?.strip_prefix(PREFIX)?;
-    i64::from_str_radix(digits, 16).ok()
+fn newest(data: &[u8]) -> Option<Zxid> {
+    std::str::from_utf8(data).ok()?.strip_prefix(PREFIX)?.parse().ok()
 }
 
 /// Beginning of the data of a node `ready`.
-const PREFIX: &str = "newest member 0x";
+const PREFIX: &str = "newest member ";
 
 /// Returns the names of the members among a barrier's children.
 pub(super) fn members(children: &Children) -> Vec<String> {
@@ -62,7 +63,7 @@ pub(super) fn members(children: &Children) -> Vec<String> {
 /// it lists the members again. Each waiter so lists them some `ln(n)` times, and not once for each
 /// member. Curator deletes `ready` while members are inside if a `leave` times out. The members that
 /// remain then belong to the next generation, and only the watch on `ready` ends the wait.
-pub(super) async fn wait_for_end(client: &Client, barrier: &str, ready: i64) -> Result<(), Error> {
+pub(super) async fn wait_for_end(client: &Client, barrier: &str, ready: Zxid) -> Result<(), Error> {
     let retry = retry(client);
     loop {
         let remaining = retry.run(|client| remaining(client.clone(), barrier, ready)).await?;
@@ -89,7 +90,7 @@ struct Remaining {
 ///
 /// `ready` is read last, so the list is from before the end of the generation. No member of a later
 /// generation is in the list.
-async fn remaining(client: Client, barrier: &str, ready: i64) -> Result<Option<Remaining>, Error> {
+async fn remaining(client: Client, barrier: &str, ready: Zxid) -> Result<Option<Remaining>, Error> {
     let (children, now) = {
         let _one_write = client.batch();
         (client.get_children(barrier), client.exists_and_watch(&path::child(barrier, READY)))
@@ -114,7 +115,7 @@ async fn remaining(client: Client, barrier: &str, ready: i64) -> Result<Option<R
 ///    repeated after a lost reply, and a delayed one does no harm.
 ///
 /// Members do not count these nodes. Those of Curator do, so they may wait for one, but not for long.
-async fn close(client: &Client, barrier: &str, ready: i64) -> Result<(), Error> {
+async fn close(client: &Client, barrier: &str, ready: Zxid) -> Result<(), Error> {
     let (own, ready_path) = ([CLOSER, &client.random_uuid()].concat(), path::child(barrier, READY));
     let own = path::child(barrier, &own);
     // Before the request, so that a node is deleted if the reply is lost.
@@ -174,8 +175,8 @@ mod tests {
 
     #[test]
     fn ready_is_read_back_from_its_data() {
-        assert_eq!(Ready::data(0x1_0000_002a), "newest member 0x10000002a");
-        assert_eq!(newest(Ready::data(i64::MAX).as_bytes()), Some(i64::MAX));
+        assert_eq!(Ready::data(Zxid(0x1_0000_002a)), "newest member 0x10000002a");
+        assert_eq!(newest(Ready::data(Zxid(i64::MAX)).as_bytes()), Some(Zxid(i64::MAX)));
         for other in ["", "127.0.0.1", "newest member 0x", "newest member 0xg"] {
             assert_eq!(newest(other.as_bytes()), None, "{other}");
         }

@@ -51,8 +51,8 @@ impl fmt::Debug for CachedNode {
         f.debug_struct("CachedNode")
             .field("path", &self.path)
             .field("data_len", &self.data.len())
-            .field("czxid", &format_args!("{:#x}", self.stat.czxid))
-            .field("mzxid", &format_args!("{:#x}", self.stat.mzxid))
+            .field("czxid", &self.stat.czxid)
+            .field("mzxid", &self.stat.mzxid)
             .finish()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use zk_recipes::session::Zxid;
+
 use super::CacheError;
 use super::cached_node::CachedNode;
 
@@ -47,7 +49,7 @@ pub enum Change {
     Synced {
         /// The largest zxid in the Stats that the cache has read. A change up to there is in the
         /// snapshot, or its event has arrived and the next changes have it.
-        zxid: i64,
+        zxid: Zxid,
     },
     /// The subscriber has read too slowly, and lost this many changes. Start again from
     /// [`Changes::snapshot`](super::Changes::snapshot). The next changes continue from there.
@@ -89,7 +91,7 @@ impl Change {
     /// Returns the number of the transaction that set the node's data: the new data, or the data
     /// that was deleted. The protocol does not report the transaction that deleted a node.
     #[must_use]
-    pub fn mzxid(&self) -> Option<i64> {
+    pub fn mzxid(&self) -> Option<Zxid> {
         self.new_node().or_else(|| self.old_node()).map(|node| node.stat().mzxid)
     }
 }

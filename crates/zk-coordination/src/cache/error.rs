@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_recipes::session::{Error, PathError};
+use zk_recipes::session::{Error, Outcome, PathError, RetryOn};
 
 /// Reason for which a cache stopped, or could not start.
 ///
@@ -45,6 +45,21 @@ pub enum CacheError {
     Client(Error),
     /// The task of the cache ended: its runtime was shut down, or the filter panicked.
     TaskEnded,
+}
+
+impl CacheError {
+    /// Returns on which session a new cache may succeed. A cache only reads, so every outcome permits
+    /// a repetition.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match self {
+            Self::Client(error) => error.clone().with_outcome(Outcome::NotApplied).retry_on(),
+            Self::Unsupported { .. }
+            | Self::TooManyNodes { .. }
+            | Self::TooManyBytes { .. }
+            | Self::TaskEnded => RetryOn::Never,
+        }
+    }
 }
 
 impl From<Error> for CacheError {

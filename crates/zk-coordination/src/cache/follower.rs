@@ -18,7 +18,7 @@ use futures::future::select;
 use zk_recipes::session::limits::STREAM_EVENTS_KEPT;
 use zk_recipes::session::{
     Attempts, Client, Error, ErrorCode, EventType, RetryOn, SessionEvent, SessionEvents,
-    SessionManager, WatchEvent, WatchStream, WatchStreamItem,
+    SessionManager, WatchEvent, WatchStream, WatchStreamItem, Zxid,
 };
 
 use super::CacheError;
@@ -141,7 +141,7 @@ impl Follower {
         watch: Result<WatchStream, Error>,
     ) -> Result<WatchStream, Error> {
         let watch = watch?;
-        if self.shared.snapshot().zxid() > 0 {
+        if self.shared.snapshot().zxid() > Zxid::ZERO {
             client.sync(&self.scope.root).await?;
         }
         Ok(watch)

@@ -68,7 +68,7 @@ impl Reads {
             pending.queued += 1;
         }
         self.walk_left += usize::from(read.is_walk);
-        self.queue(read.is_walk).push_back(read);
+        self.queue_of(&read).push_back(read);
     }
 
     /// Requests a read because of an event that reported a creation or a deletion.
@@ -91,7 +91,7 @@ impl Reads {
     pub(super) fn send(&mut self, client: &Client) {
         let _one_write = client.batch();
         let mut left = self.in_flight_max.saturating_sub(self.reads_in_flight());
-        while left > 0 && !self.queue(self.walk_left > 0).is_empty() {
+        while left > 0 && !self.next_queue().is_empty() {
             let reads = self.next_request(left);
             left = left.saturating_sub(reads.len());
             self.in_flight.push_back(Request::send(client, reads));
@@ -133,7 +133,7 @@ impl Reads {
                     pending.in_flight -= 1;
                     pending.queued += 1;
                 }
-                self.queue(read.is_walk).push_front(read);
+                self.queue_of(&read).push_front(read);
             }
         }
     }
@@ -175,8 +175,13 @@ impl Reads {
         self.walk.len() + self.events.len()
     }
 
-    fn queue(&mut self, is_walk: bool) -> &mut VecDeque<Read> {
-        if is_walk { &mut self.walk } else { &mut self.events }
+    fn queue_of(&mut self, read: &Read) -> &mut VecDeque<Read> {
+        if read.is_walk { &mut self.walk } else { &mut self.events }
+    }
+
+    /// Returns the queue whose reads are sent next: a walk comes before events.
+    fn next_queue(&mut self) -> &mut VecDeque<Read> {
+        if self.walk_left > 0 { &mut self.walk } else { &mut self.events }
     }
 
     fn reads_in_flight(&self) -> usize {
@@ -187,7 +192,7 @@ impl Reads {
     fn next_request(&mut self, max: usize) -> Vec<Read> {
         let mut left = self.per_request.min(max);
         let mut reads = Vec::new();
-        let queue = self.queue(self.walk_left > 0);
+        let queue = self.next_queue();
         while let Some(read) = queue.front() {
             let weight = weight(read.what).unwrap_or(usize::MAX);
             if weight > left && !reads.is_empty() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zk_recipes::session::Stat;
+use zk_recipes::session::{Stat, Zxid};
 
 use super::cached_node::CachedNode;
 use super::sorted_nodes::{Slot, SortedNodes};
@@ -16,12 +16,12 @@ use super::sorted_nodes::{Slot, SortedNodes};
 pub struct Snapshot {
     pub(super) root: Arc<str>,
     pub(super) nodes: SortedNodes,
-    pub(super) zxid: i64,
+    pub(super) zxid: Zxid,
 }
 
 impl Snapshot {
     pub(super) fn new(root: Arc<str>) -> Self {
-        Self { root, nodes: SortedNodes::default(), zxid: 0 }
+        Self { root, nodes: SortedNodes::default(), zxid: Zxid::ZERO }
     }
 
     /// Returns true if the node is cached, even if it is not readable.
@@ -107,7 +107,7 @@ impl Snapshot {
 
     /// Returns the largest zxid in the Stats that the cache has read. The snapshot is not older.
     #[must_use]
-    pub fn zxid(&self) -> i64 {
+    pub fn zxid(&self) -> Zxid {
         self.zxid
     }
 }
@@ -118,7 +118,7 @@ impl fmt::Debug for Snapshot {
             .field("root", &self.root)
             .field("nodes", &self.len())
             .field("bytes", &self.bytes())
-            .field("zxid", &format_args!("{:#x}", self.zxid))
+            .field("zxid", &self.zxid)
             .finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_recipes::session::{Error, PathError};
+use zk_recipes::session::{Error, PathError, RetryOn};
 
 /// Error of a [`Group`](super::Group) or a [`GroupMember`](super::GroupMember).
 #[derive(Clone, PartialEq, Eq)]
@@ -13,8 +13,19 @@ pub enum GroupError {
         /// The rejected id.
         id: String,
     },
-    /// The session layer failed. [`Error::outcome`] and [`Error::retry_on`] say what to do.
+    /// The session layer failed. [`Error::outcome`] says whether a request was applied.
     Client(Error),
+}
+
+impl GroupError {
+    /// Returns on which session the call may succeed.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match self {
+            Self::Client(error) => error.retry_on(),
+            Self::InvalidId { .. } => RetryOn::Never,
+        }
+    }
 }
 
 impl From<Error> for GroupError {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_recipes::session::{Error, NodeData};
+use zk_recipes::session::{Error, NodeData, SessionId, Zxid};
 
 /// The members of a group at one time. Clones share the list.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +18,8 @@ pub struct Members {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     data: Bytes,
-    session_id: i64,
-    czxid: i64,
+    session_id: SessionId,
+    czxid: Zxid,
 }
 
 impl Members {
@@ -100,14 +100,14 @@ impl Member {
 
     /// Returns the session of the member.
     #[must_use]
-    pub fn session_id(&self) -> i64 {
+    pub fn session_id(&self) -> SessionId {
         self.session_id
     }
 
     /// Returns the number of the transaction with which the member joined. It grows with each
     /// member that joins, so the oldest member has the smallest one.
     #[must_use]
-    pub fn czxid(&self) -> i64 {
+    pub fn czxid(&self) -> Zxid {
         self.czxid
     }
 }

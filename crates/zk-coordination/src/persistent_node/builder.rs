@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE, PathError, SessionManager, validate_path};
+use zk_recipes::session::{
+    Acl, OPEN_ACL_UNSAFE, PathError, SessionId, SessionManager, validate_path,
+};
 
 use super::PersistentNode;
 
@@ -55,7 +57,7 @@ pub(super) struct Options {
     pub(super) acl: Vec<Acl>,
     pub(super) keeps_data: bool,
     /// Earlier session whose node belongs to the handle.
-    pub(super) previous_session: Option<i64>,
+    pub(super) previous_session: Option<SessionId>,
 }
 
 impl<'a> PersistentNodeBuilder<'a> {
@@ -106,7 +108,7 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// the earlier run is a [`Conflict`](super::NodeState::Conflict) until its session expires.
     /// A program learns the id of its session from
     /// [`Client::session_id`](zk_recipes::session::Client::session_id), and keeps it in a file.
-    pub fn previous_session(mut self, session_id: i64) -> Self {
+    pub fn previous_session(mut self, session_id: SessionId) -> Self {
         self.options.previous_session = Some(session_id);
         self
     }

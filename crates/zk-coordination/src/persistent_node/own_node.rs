@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, Outcome, ParentMode, Stat, Watch,
+    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode,
+    SessionId, Stat, Watch, Zxid,
 };
 
 use super::builder::{NodeMode, Options};
@@ -17,11 +18,11 @@ pub(super) struct OwnNode {
     numbered_path: Option<String>,
     /// Sessions on which the handle has created the node, or may have created it. The node of such
     /// a session belongs to the handle.
-    sessions: Vec<i64>,
+    sessions: Vec<SessionId>,
     /// Number of the data that was written last.
     written: u64,
     /// Zxid of that write.
-    written_zxid: i64,
+    written_zxid: Zxid,
 }
 
 /// Data of the node. The number grows with each replacement.
@@ -54,7 +55,14 @@ impl OwnNode {
     pub(super) fn new(path: &str, options: Options) -> Self {
         let sessions = options.previous_session.into_iter().collect();
         let given_path = path.to_owned();
-        Self { given_path, options, numbered_path: None, sessions, written: 0, written_zxid: 0 }
+        Self {
+            given_path,
+            options,
+            numbered_path: None,
+            sessions,
+            written: 0,
+            written_zxid: Zxid::ZERO,
+        }
     }
 
     /// Creates the node, and its missing parents.
@@ -64,9 +72,9 @@ impl OwnNode {
         data: &NumberedData,
     ) -> Result<(), Error> {
         let session_id = client.session_id();
-        if session_id == 0 {
+        if session_id == SessionId::NONE {
             // No session yet, only a read-only server: the node would have no owner to recognise.
-            return Err(Error::not_applied(ErrorKind::NotReadOnly).on("create", self.path()));
+            return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
         // Before the request, because the caller may drop this future during the request.
         let is_first = self.add_session(session_id);
@@ -116,8 +124,8 @@ impl OwnNode {
     pub(super) fn owner(&self, client: &Client, stat: &Stat) -> Owner {
         let owner = stat.ephemeral_owner;
         match (self.options.mode.is_ephemeral(), owner) {
-            (false, 0) => Owner::Current,
-            (false, _) | (true, 0) => Owner::Other,
+            (false, SessionId::NONE) => Owner::Current,
+            (false, _) | (true, SessionId::NONE) => Owner::Other,
             (true, _) if !self.sessions.contains(&owner) => Owner::Other,
             (true, _) if owner == client.session_id() => Owner::Current,
             (true, _) => Owner::Earlier,
@@ -231,12 +239,12 @@ impl OwnNode {
         self.numbered_path.as_deref().unwrap_or(&self.given_path)
     }
 
-    fn record_write(&mut self, data: &NumberedData, zxid: i64) {
+    fn record_write(&mut self, data: &NumberedData, zxid: Zxid) {
         (self.written, self.written_zxid) = (data.number, zxid);
     }
 
     /// Returns false if the session was in the list before.
-    fn add_session(&mut self, session_id: i64) -> bool {
+    fn add_session(&mut self, session_id: SessionId) -> bool {
         let is_new = !self.sessions.contains(&session_id);
         if is_new {
             if self.sessions.len() == EARLIER_SESSIONS_MAX {
@@ -247,7 +255,7 @@ impl OwnNode {
         is_new
     }
 
-    fn forget_session(&mut self, session_id: i64) {
+    fn forget_session(&mut self, session_id: SessionId) {
         self.sessions.retain(|id| *id != session_id);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_recipes::session::{Abbreviated, Error, ErrorCode, Stat};
+use zk_recipes::session::{Abbreviated, Error, ErrorCode, Outcome, RetryOn, Stat};
 
 /// State of a [`PersistentNode`](super::PersistentNode), as of the latest reply of the ensemble.
 ///
@@ -35,7 +35,8 @@ pub enum NodeState {
     /// The node belongs to another process, to another handle of this process, or to an earlier run
     /// of this program whose session has not expired yet.
     Conflict {
-        /// Stat of that node. Its `ephemeral_owner` is 0 if it is not ephemeral.
+        /// Stat of that node. Its `ephemeral_owner` is
+        /// [`SessionId::NONE`](zk_recipes::session::SessionId::NONE) if it is not ephemeral.
         stat: Stat,
     },
     /// The handle was closed or dropped, or its session manager stopped. It is the last state.
@@ -74,14 +75,14 @@ impl fmt::Display for NodeState {
         match self {
             Self::Pending => f.write_str("the ensemble has not answered yet"),
             Self::Present { path, stat } => {
-                write!(f, "{} is present, czxid {:#x}", Abbreviated(path), stat.czxid)
+                write!(f, "{} is present, czxid {}", Abbreviated(path), stat.czxid)
             }
             Self::Refused { error } => {
                 write!(f, "{error}; {}; the attempt is repeated", advice(error))
             }
             Self::Conflict { stat } if stat.is_ephemeral() => write!(
                 f,
-                "the node belongs to session {:#x}; give each process its own path, or wait until \
+                "the node belongs to session {}; give each process its own path, or wait until \
                  that session ends",
                 stat.ephemeral_owner
             ),
@@ -133,6 +134,21 @@ impl PersistentNodeError {
     #[must_use]
     pub fn state(&self) -> &NodeState {
         &self.state
+    }
+
+    /// Returns on which session the call may succeed, or a new handle if this one is closed. The
+    /// node belongs to its handle, so every outcome permits a repetition.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match &self.state {
+            NodeState::Pending | NodeState::Present { .. } | NodeState::Conflict { .. } => {
+                RetryOn::SameSession
+            }
+            NodeState::Refused { error } | NodeState::Closed { error: Some(error) } => {
+                error.clone().with_outcome(Outcome::NotApplied).retry_on()
+            }
+            NodeState::Closed { error: None } => RetryOn::Never,
+        }
     }
 }
 

@@ -16,11 +16,11 @@ pub(crate) type Entering = JoinHandle<Result<Entered, BarrierError>>;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub(crate) fn barrier(client: &Client, members: usize) -> DoubleBarrier {
+pub(crate) fn barrier(client: &Client, members: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, "/b", members).unwrap()
 }
 
-pub(crate) fn entering(client: &Client, members: usize) -> Entering {
+pub(crate) fn entering(client: &Client, members: u32) -> Entering {
     let barrier = barrier(client, members);
     tokio::spawn(async move { barrier.enter().await })
 }
@@ -111,10 +111,10 @@ async fn member_of_many_costs_twelve_requests() {
 /// A waiter lists the members again only when the first one by name has left.
 #[tokio::test(start_paused = true)]
 async fn leave_of_many_members_takes_few_requests() {
-    const MEMBERS: usize = 64;
+    const MEMBERS: u32 = 64;
     let server = TestServer::in_memory();
     let mut clients = Vec::new();
-    for n in 0..MEMBERS as u128 {
+    for n in 0..u128::from(MEMBERS) {
         // Seeds that are far apart, for names in any order.
         clients.push(client(&server, n.wrapping_mul(u128::MAX / 0x9e37_79b9)).await);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_coordination::session::{RetryOn, SessionManager};
+use zk_coordination::session::{RetryOn, SessionId, SessionManager};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, Op, Settings, TestServer};
 
@@ -13,7 +13,7 @@ use crate::double_barrier::{barrier, children};
 use crate::random::Random;
 use crate::{T, sessions};
 
-const MEMBERS: usize = 3;
+const MEMBERS: u32 = 3;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// One opening of the barrier.
@@ -22,9 +22,9 @@ struct Generation {
     /// The members that were alive.
     alive: BTreeSet<String>,
     /// Number of members whose `enter` has returned.
-    entered: usize,
+    entered: u32,
     /// Members that have entered and not begun to leave, with the ids of their sessions.
-    inside: BTreeSet<(String, i64)>,
+    inside: BTreeSet<(String, SessionId)>,
 }
 
 type Generations = Arc<Mutex<Vec<Generation>>>;
@@ -38,7 +38,7 @@ fn observe(server: &TestServer) -> Generations {
             if commit.effect == Effect::Created("/b/ready") {
                 let names = tree.node("/b").unwrap().children().filter(|name| *name != "ready");
                 let alive: BTreeSet<String> = names.map(|name| format!("/b/{name}")).collect();
-                assert!(alive.len() >= MEMBERS, "it opens with too few: {alive:?}");
+                assert!(alive.len() >= MEMBERS as usize, "it opens with too few: {alive:?}");
                 record.lock().unwrap().push(Generation { alive, ..Generation::default() });
             }
         });
@@ -105,7 +105,7 @@ async fn play_at_random(seed: u64) {
     let server = TestServer::in_memory_with(Settings::new().seed(seed));
     let generations = observe(&server);
     let mut playing = Vec::new();
-    for n in 0..MEMBERS as u64 + u64::from(random.below(3)) {
+    for n in 0..u64::from(MEMBERS) + u64::from(random.below(3)) {
         let sessions = sessions(&server, u128::from(seed << 8 | n)).await;
         let random = Random::new(seed << 8 | n);
         playing.push(tokio::spawn(play(server.clone(), sessions, generations.clone(), random)));

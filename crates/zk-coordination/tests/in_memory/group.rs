@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_coordination::limits::READS_IN_FLIGHT;
-use zk_coordination::session::{CreateMode, OPEN_ACL_UNSAFE, SessionManager};
+use zk_coordination::session::{CreateMode, OPEN_ACL_UNSAFE, RetryOn, SessionManager};
 use zk_coordination::{Group, GroupError, GroupMember, NodeState};
 use zk_testing::{Cut, ErrorCode, Op, TestServer};
 
@@ -116,6 +116,7 @@ async fn ids_that_are_no_names_are_rejected() {
     for id in ["", "a/b", "/a", "a/"] {
         let error = GroupMember::join(&sessions, GROUP, id, "").unwrap_err();
         assert_eq!(error, GroupError::InvalidId { id: id.to_owned() });
+        assert_eq!(error.retry_on(), RetryOn::Never);
     }
     for id in ["..", ".", "a\0b"] {
         let error = GroupMember::join(&sessions, GROUP, id, "").unwrap_err();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_coordination::limits::{BACKOFF_MAX, RESTORE_PAUSE};
 use zk_coordination::session::{
-    Client, CreateMode, ErrorKind, RetryOn, SessionManager, path::parent,
+    Client, CreateMode, ErrorKind, RetryOn, SessionId, SessionManager, path::parent,
 };
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_recipes::limits::UNWATCHED_PAUSE;
@@ -18,7 +18,7 @@ pub(crate) const PATH: &str = "/services/web/a";
 /// A node on the leader.
 pub(crate) struct Found {
     pub(crate) data: Vec<u8>,
-    pub(crate) owner: i64,
+    pub(crate) owner: SessionId,
 }
 
 pub(crate) fn found(server: &TestServer, path: &str) -> Option<Found> {
@@ -250,6 +250,7 @@ async fn node_of_another_process_is_a_conflict_until_it_is_gone() {
     assert!(error.to_string().contains("belongs to session"), "{error}");
     let error = other.set_data("overwritten").await.unwrap_err();
     assert!(matches!(error.state(), NodeState::Conflict { .. }), "{error}");
+    assert_eq!(error.retry_on(), RetryOn::SameSession);
     assert_eq!(data(&server), b"first");
     node.close().await.unwrap();
     expect_present(&server, &second, &other).await;
@@ -435,6 +436,7 @@ async fn refused_creation_is_repeated_with_growing_pauses() {
     assert!(state.to_string().contains("permit the client to create"), "{state}");
     let error = node.set_data("b").await.unwrap_err();
     assert!(matches!(error.state(), NodeState::Refused { .. }), "{error}");
+    assert_eq!(error.retry_on(), RetryOn::Never);
     // reason: virtual time, in which the pauses grow up to their limit
     tokio::time::sleep(60 * BACKOFF_MAX).await;
     let count = refusal.count();

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use zk_coordination::limits::BACKOFF_MAX;
-use zk_coordination::session::{Client, Config, SessionChange, SessionChanges, SessionManager};
+use zk_coordination::session::{
+    Client, Config, SessionChange, SessionChanges, SessionId, SessionManager,
+};
 use zk_coordination::{Group, GroupMember, NodeState};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
@@ -30,7 +32,7 @@ struct Process {
     payload: String,
     changes: SessionChanges,
     /// All sessions so far.
-    session_ids: BTreeSet<i64>,
+    session_ids: BTreeSet<SessionId>,
 }
 
 impl Process {
@@ -57,7 +59,7 @@ impl Process {
         format!("{GROUP}/{}", self.id)
     }
 
-    fn session_id(&self) -> i64 {
+    fn session_id(&self) -> SessionId {
         self.sessions.client().session_id()
     }
 }
@@ -71,9 +73,9 @@ fn config(seed: u128) -> Config {
 #[derive(Default)]
 struct Seen {
     /// Owners of the nodes after the last transaction.
-    owners: BTreeMap<String, i64>,
+    owners: BTreeMap<String, SessionId>,
     /// The old and the new owner of each node that one transaction has replaced.
-    replaced: Vec<(i64, i64)>,
+    replaced: Vec<(SessionId, SessionId)>,
     /// Nodes that a process has deleted without replacing them.
     gaps: Vec<String>,
 }
@@ -228,7 +230,7 @@ async fn members_equal_live_processes_after_random_faults() {
         for (old, new) in &replaced {
             let of_one =
                 |it: &Process| it.session_ids.contains(old) && it.session_ids.contains(new);
-            assert!(processes.iter().any(of_one), "seed {seed}: {new:#x} replaced {old:#x}");
+            assert!(processes.iter().any(of_one), "seed {seed}: {new} replaced {old}");
         }
         replacements += replaced.len();
         for process in processes {

@@ -133,11 +133,16 @@ impl ServiceInstance {
         Self { uri_spec: Some(uri_spec), ..self }
     }
 
-    /// Enables or disables the instance. A [`Provider`](crate::Provider) does not return a disabled
-    /// one.
+    /// Disables the instance. A [`Provider`](crate::Provider) does not return it.
     #[must_use]
-    pub fn with_enabled(self, enabled: bool) -> Self {
-        Self { enabled, ..self }
+    pub fn disabled(self) -> Self {
+        Self { enabled: false, ..self }
+    }
+
+    /// Enables the instance again. A new instance is enabled.
+    #[must_use]
+    pub fn enabled(self) -> Self {
+        Self { enabled: true, ..self }
     }
 
     /// Reads an instance from the data of a node.

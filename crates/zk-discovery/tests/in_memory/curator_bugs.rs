@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_discovery::session::{Config, CreateMode, SessionManager};
 use zk_discovery::{Discovery, Instances, Rejection};
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op, SessionId, TestServer};
 
 use crate::{BASE, T, client, config, data, discovery, register, sessions, settle, stored, web};
 
@@ -204,7 +204,7 @@ fn ids(instances: &Instances) -> Vec<&str> {
 }
 
 /// Expires a session, or cuts its connection.
-fn lose(server: &TestServer, session_id: i64, is_expiry: bool) {
+fn lose(server: &TestServer, session_id: SessionId, is_expiry: bool) {
     if is_expiry {
         server.expire(session_id);
     } else {

@@ -72,7 +72,7 @@ fn instance_of_curator_is_read_and_written_unchanged() {
 /// Curator omits `enabled` by default, because versions before 3.2 reject it (CURATOR-275).
 #[test]
 fn enabled_is_written_only_if_it_is_false() {
-    let disabled = bare().with_enabled(false).to_json();
+    let disabled = bare().disabled().to_json();
     assert_eq!(disabled, BARE.replace("null}", "null,\"enabled\":false}"));
     assert!(!read(&disabled).unwrap().is_enabled());
     assert!(read(&BARE.replace("null}", "null,\"enabled\":true}")).unwrap().is_enabled());

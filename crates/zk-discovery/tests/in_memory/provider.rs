@@ -167,11 +167,11 @@ async fn disabled_and_filtered_instances_are_not_returned() {
     let provider = provider.with_filter(is_not_c).with_filter(|it| it.port() == Some(8080));
     assert_eq!(choices(&provider, 4), "abab");
     let a = &registrations[0];
-    a.update(a.instance().with_enabled(false)).await.unwrap();
+    a.update(a.instance().disabled()).await.unwrap();
     settle().await;
     assert_eq!(choices(&provider, 3), "bbb");
     assert_eq!(provider.cache().instances().len(), 3);
-    a.update(a.instance().with_enabled(true)).await.unwrap();
+    a.update(a.instance().enabled()).await.unwrap();
     settle().await;
     assert_eq!(provider.instances().len(), 2);
 }

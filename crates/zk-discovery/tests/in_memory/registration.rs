@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_discovery::session::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Perms};
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op, SessionId, TestServer};
 
 use crate::{
     BASE, T, client, data, discovery, poll_times, register, sessions, settle, stored, web,
@@ -20,7 +20,7 @@ async fn instance_is_registered_with_its_json() {
     assert_eq!(registration.path(), PATH);
     assert_eq!(data(&server, PATH).unwrap(), registration.instance().to_json());
     let owner = server.with(|truth| truth.tree().node(PATH).unwrap().stat().ephemeral_owner);
-    assert_ne!(owner, 0);
+    assert_ne!(owner, SessionId::NONE);
     let kind = |path: &str| server.with(|truth| truth.tree().node(path).unwrap().kind());
     assert_eq!(kind("/services/web"), zk_testing::server::NodeKind::Container);
     assert_eq!(kind(BASE), zk_testing::server::NodeKind::Container);
@@ -42,7 +42,11 @@ async fn each_type_has_its_kind_of_node() {
         let NodeState::Present { path, stat } = registration.state().borrow().clone() else {
             panic!()
         };
-        assert_eq!(stat.ephemeral_owner != 0, service_type.is_dynamic(), "{service_type}");
+        assert_eq!(
+            stat.ephemeral_owner != SessionId::NONE,
+            service_type.is_dynamic(),
+            "{service_type}"
+        );
         assert_eq!(path == PATH, service_type != ServiceType::DynamicSequential, "{path}");
         assert_eq!(stored(&server, &path).unwrap().service_type(), service_type);
         registration.unregister().await.unwrap();

@@ -53,7 +53,7 @@ pub(crate) fn data(text: &str) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Returns the Stat of a node that the transaction `zxid` created, with this `owner` and data length `len`.
-pub(crate) fn fresh(zxid: i64, stat: &Stat, owner: i64, len: i32) -> Stat {
+pub(crate) fn fresh(zxid: Zxid, stat: &Stat, owner: SessionId, len: i32) -> Stat {
     assert!(stat.ctime_ms > 1_500_000_000_000);
     Stat {
         czxid: zxid,

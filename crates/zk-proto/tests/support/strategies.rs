@@ -46,7 +46,7 @@ pub(crate) fn request_header() -> impl Strategy<Value = RequestHeader> {
 pub(crate) fn reply_header() -> impl Strategy<Value = ReplyHeader> {
     any::<(i32, i64, i32)>().prop_map(|(xid, zxid, err)| ReplyHeader {
         xid,
-        zxid,
+        zxid: Zxid(zxid),
         err: ErrorCode(err),
     })
 }
@@ -56,9 +56,9 @@ pub(crate) fn connect_request() -> impl Strategy<Value = ConnectRequest> {
         |((protocol_version, last_zxid_seen, timeout_ms, session_id, read_only), password)| {
             ConnectRequest {
                 protocol_version,
-                last_zxid_seen,
+                last_zxid_seen: Zxid(last_zxid_seen),
                 timeout_ms,
-                session_id,
+                session_id: SessionId(session_id),
                 password: password.into(),
                 read_only,
             }
@@ -71,7 +71,7 @@ pub(crate) fn connect_response() -> impl Strategy<Value = ConnectResponse> {
         |((protocol_version, timeout_ms, session_id, read_only), password)| ConnectResponse {
             protocol_version,
             timeout_ms,
-            session_id,
+            session_id: SessionId(session_id),
             password: password.into(),
             read_only,
         },
@@ -80,17 +80,17 @@ pub(crate) fn connect_response() -> impl Strategy<Value = ConnectResponse> {
 
 pub(crate) fn stat() -> impl Strategy<Value = Stat> {
     any::<([i64; 6], [i32; 5])>().prop_map(|(longs, ints)| Stat {
-        czxid: longs[0],
-        mzxid: longs[1],
+        czxid: Zxid(longs[0]),
+        mzxid: Zxid(longs[1]),
         ctime_ms: longs[2],
         mtime_ms: longs[3],
         version: ints[0],
         cversion: ints[1],
         aversion: ints[2],
-        ephemeral_owner: longs[4],
+        ephemeral_owner: SessionId(longs[4]),
         data_length: ints[3],
         num_children: ints[4],
-        pzxid: longs[5],
+        pzxid: Zxid(longs[5]),
     })
 }
 
@@ -213,7 +213,12 @@ pub(crate) fn sync_reply() -> impl Strategy<Value = SyncReply> {
 
 pub(crate) fn set_watches() -> impl Strategy<Value = SetWatches<'static>> {
     (any::<i64>(), cow_texts(), cow_texts(), cow_texts()).prop_map(
-        |(relative_zxid, data, exist, child)| SetWatches { relative_zxid, data, exist, child },
+        |(relative_zxid, data, exist, child)| SetWatches {
+            relative_zxid: Zxid(relative_zxid),
+            data,
+            exist,
+            child,
+        },
     )
 }
 
@@ -236,7 +241,7 @@ pub(crate) fn auth_packet() -> impl Strategy<Value = AuthPacket<'static>> {
 pub(crate) fn set_watches2() -> impl Strategy<Value = SetWatches2<'static>> {
     (any::<i64>(), [cow_texts(), cow_texts(), cow_texts(), cow_texts(), cow_texts()]).prop_map(
         |(relative_zxid, [data, exist, child, persistent, persistent_recursive])| SetWatches2 {
-            relative_zxid,
+            relative_zxid: Zxid(relative_zxid),
             data,
             exist,
             child,
@@ -312,7 +317,7 @@ pub(crate) fn reconfig() -> impl Strategy<Value = Reconfig<'static>> {
             joining,
             leaving,
             new_members,
-            from_config,
+            from_config: Zxid(from_config),
         },
     )
 }

@@ -40,7 +40,7 @@ async fn health(State(service): State<Service>) -> Response {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (status, format!("session {:#x}\n", client.session_id())).into_response()
+    (status, format!("session {}\n", client.session_id())).into_response()
 }
 
 async fn visit(State(service): State<Service>) -> Response {

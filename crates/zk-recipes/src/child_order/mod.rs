@@ -194,6 +194,7 @@ fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// Sort key of a child. Keys are ordered as text, as in Curator.
+// Closed: a text either is a number of a server or is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceKey<'a> {
     /// Ten digits, as a server appends them. Their order as text is that of their numbers.

@@ -7,6 +7,7 @@ use zk_session::ChildList;
 use super::{SequenceKey, SequenceOrder};
 
 /// Position of a contender among the others.
+// Closed: tests and fuzz targets compare whole ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rank<'a> {
     /// Number of contenders ahead; 0 for the holder of a mutex.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zk_session::path::{child, file_name, protection_prefix};
 use zk_session::{
     Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, ParentMode,
-    Pending, Repeat, SessionLease, Watch,
+    Pending, Repeat, SessionLease, Watch, Zxid,
 };
 
 use super::admission::Admission;
@@ -58,7 +58,7 @@ pub(crate) struct Node {
     pub(crate) path: String,
     /// The transaction that created the node. This number grows over the life of the ensemble; the
     /// sequence number starts again when an empty lock is removed.
-    pub(crate) czxid: i64,
+    pub(crate) czxid: Zxid,
 }
 
 impl Contender {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::try_join_all;
 use tokio::task::unconstrained;
-use zk_session::{Client, Error, EventType, Watch, WatchEvent, WatchKind};
+use zk_session::{Client, Error, EventType, Watch, WatchEvent, WatchKind, Zxid};
 
 use super::one_write;
 use crate::error::LockError;
@@ -209,7 +209,7 @@ impl Watched {
     ///
     /// The event of the change precedes that of the deletion. Before 3.9.0, and for a deletion
     /// during a disconnect, no transaction is known.
-    fn is_marked(&mut self, deleted: Option<i64>) -> bool {
+    fn is_marked(&mut self, deleted: Option<Zxid>) -> bool {
         let change = self.change.take().and_then(|watch| unconstrained(watch).now_or_never());
         let Some(Ok(change)) = change else { return false };
         let is_change = change.event_type == EventType::NODE_DATA_CHANGED;

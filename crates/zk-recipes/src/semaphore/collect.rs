@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures::future::{Either, OptionFuture, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Client, Error, LeaseTerm, Watch};
+use zk_session::{ChildList, Client, Error, LeaseTerm, Watch, Zxid};
 
 use super::limit::{Followed, Limit};
 use super::path_check::PathCheck;
@@ -216,7 +216,7 @@ impl<'a> Leases<'a> {
 
     /// Lists the leases and reads the limit. Also returns the czxid of the leases' parent if all of
     /// the caller's leases exist.
-    async fn look(&mut self) -> Result<(LeaseRank, Option<i64>), LockError> {
+    async fn look(&mut self) -> Result<(LeaseRank, Option<Zxid>), LockError> {
         self.limit.refresh().await?;
         Ok(match list(self.client, &self.kinds.leases.path).await? {
             None => (LeaseRank::Missing, None),
@@ -237,7 +237,10 @@ impl<'a> Leases<'a> {
         let limit = self.limit.now();
         match self.kinds.leases.rank(names, file_name(&last.path)) {
             Some(rank) if present == self.contenders.len() => {
-                LeaseRank::of_last(u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit))
+                match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
+                    true => LeaseRank::Within,
+                    false => LeaseRank::Behind,
+                }
             }
             _ => LeaseRank::Missing,
         }
@@ -251,12 +254,6 @@ impl<'a> Leases<'a> {
 
     fn into_guards(self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
         self.contenders.into_iter().map(|lease| Guard::granted(lease, term, None)).collect()
-    }
-}
-
-impl LeaseRank {
-    fn of_last(is_within: bool) -> Self {
-        if is_within { Self::Within } else { Self::Behind }
     }
 }
 

@@ -34,8 +34,8 @@ impl SemaphoreGuard {
 
     /// Returns the number of permits.
     #[must_use]
-    pub fn permits(&self) -> usize {
-        self.guards.len()
+    pub fn permits(&self) -> u32 {
+        u32::try_from(self.guards.len()).unwrap_or(u32::MAX)
     }
 
     /// Returns the paths of the nodes, one for each permit, in the order of their creation.
@@ -149,8 +149,8 @@ impl SemaphoreGuard {
 
     /// Moves the last `permits` permits of this guard into a new guard. Returns `None` if either
     /// guard would have no permit.
-    pub fn split(&mut self, permits: usize) -> Option<Self> {
-        let left = self.guards.len().checked_sub(permits)?;
+    pub fn split(&mut self, permits: u32) -> Option<Self> {
+        let left = self.guards.len().checked_sub(usize::try_from(permits).ok()?)?;
         (left > 0 && permits > 0)
             .then(|| Self { client: self.client.clone(), guards: self.guards.split_off(left) })
     }

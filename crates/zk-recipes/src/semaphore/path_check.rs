@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use zk_session::{Children, Client, Error, Pending};
+use zk_session::{Children, Client, Error, Pending, Zxid};
 
 use crate::error::LockError;
 use crate::queue::foreign::refuse_beside_semaphore;
@@ -29,8 +29,8 @@ impl PathCheck {
     }
 
     /// Returns true if the path was checked since the node of the leases was created.
-    pub(super) fn is_checked(&self, leases: Option<i64>) -> bool {
-        leases.is_some_and(|leases| self.checked.load(Ordering::Acquire) == leases)
+    pub(super) fn is_checked(&self, leases: Option<Zxid>) -> bool {
+        leases.is_some_and(|leases| Zxid(self.checked.load(Ordering::Acquire)) == leases)
     }
 
     /// Checks the path.
@@ -43,12 +43,12 @@ impl PathCheck {
     pub(super) async fn check(
         &self,
         client: &Client,
-        leases: Option<i64>,
+        leases: Option<Zxid>,
         listed: Option<Result<Children, Error>>,
     ) -> Result<(), LockError> {
         refuse_beside_semaphore(client, &self.path, listed).await?;
         if let Some(leases) = leases {
-            self.checked.store(leases, Ordering::Release);
+            self.checked.store(leases.0, Ordering::Release);
         }
         Ok(())
     }

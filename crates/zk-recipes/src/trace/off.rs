@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use zk_session::SessionId;
+
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 
@@ -30,7 +32,7 @@ impl Hold {
         _path: &str,
         _node: &str,
         _token: FencingToken,
-        _session_id: impl FnOnce() -> i64,
+        _session_id: impl FnOnce() -> SessionId,
     ) -> Self {
         Self
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, field, info_span, warn};
+use zk_session::SessionId;
 
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
@@ -55,10 +56,9 @@ impl Hold {
         path: &str,
         node: &str,
         token: FencingToken,
-        session_id: impl FnOnce() -> i64,
+        session_id: impl FnOnce() -> SessionId,
     ) -> Self {
-        let session = session_id();
-        Self(info_span!("zk.hold", path, node, %token, session = format_args!("{session:#x}")))
+        Self(info_span!("zk.hold", path, node, %token, session = %session_id()))
     }
 
     /// Reports how long the lock was held, why it was lost before, if it was, and how long the lease

@@ -12,7 +12,7 @@ use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
     Mutex, Recipe, revoke,
 };
-use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Zxid};
 
 use crate::{T, children, client, config, settle, settle_node_watches};
 
@@ -64,7 +64,7 @@ async fn candidates_lead_in_order_and_are_listed() {
         let leader = observer.leader().await.unwrap().unwrap();
         assert_eq!((leader.id, leader.leads), (format!("c{number}"), true));
         assert_eq!(held.nodes(), [leader.participant.path]);
-        assert_eq!(held.token().unwrap().get(), leader.participant.czxid);
+        assert_eq!(Zxid(held.token().unwrap().get()), leader.participant.czxid);
         assert!(last.replace(leader.participant.czxid) < Some(leader.participant.czxid));
         candidacy.resign().await.unwrap();
         assert!(!held.is_held());
@@ -467,7 +467,7 @@ async fn candidate_resigns_at_once_during_the_pause() {
     for is_dropped in [false, true] {
         let server = TestServer::in_memory_with(Settings::new().servers(2));
         let hosts = Config::new("server-0:1,server-1:1").unwrap();
-        let hosts = hosts.session_timeout(T).seed(1).allow_read_only(true);
+        let hosts = hosts.session_timeout(T).seed(1).allow_read_only();
         server.refuse_connects(0);
         server.make_read_only(1);
         let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();

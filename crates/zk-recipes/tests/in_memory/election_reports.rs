@@ -52,7 +52,7 @@ impl Watched {
         let (node, session_id) = (held.nodes().remove(0), held.client().session_id());
         let owner = self.server.with(|truth| {
             let stat = truth.tree().node(&node).expect("a leader without a node").stat();
-            (stat.czxid, stat.ephemeral_owner)
+            (stat.czxid.0, stat.ephemeral_owner)
         });
         assert_eq!(owner, (token.get(), session_id));
         if self.tokens.last() != Some(&token.get()) {

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SharedCount};
-use zk_testing::TestServer;
+use zk_testing::{TestServer, Zxid};
 
 use crate::client;
 
@@ -59,11 +59,8 @@ async fn participants_print_ids_in_hexadecimal() {
     let lock = Mutex::new(&client, "/l").unwrap();
     let guard = lock.acquire().await.unwrap();
     let participants = format!("{:?}", lock.participants().await.unwrap());
-    let session = format!(
-        "session_id: {:#x}, czxid: {:#x}",
-        client.session_id(),
-        guard.token().unwrap().get()
-    );
+    let czxid = Zxid(guard.token().unwrap().get());
+    let session = format!("session_id: {:#x}, czxid: {:#x}", client.session_id(), czxid);
     assert!(participants.contains(&session), "{participants}");
     assert_ne!(LossReason::NodeDeleted.to_string(), "");
 }

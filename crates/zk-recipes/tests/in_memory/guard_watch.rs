@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
-use zk_recipes::session::{Client, CreateMode, ErrorKind};
+use zk_recipes::session::{Client, CreateMode, ErrorKind, Limit};
 use zk_recipes::{
     FencingToken, Guard, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
     SemaphoreGuard, revoke,
@@ -394,7 +394,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
     let began = now();
     let error = Mutex::new(&full, "/l").unwrap().acquire().await.unwrap_err();
     let LockError::Client(error) = error else { panic!("{error}") };
-    assert_eq!(*error.kind(), ErrorKind::LimitReached("WATCHES_MAX"));
+    assert_eq!(*error.kind(), ErrorKind::LimitReached(Limit::Watches));
     assert!(error.to_string().contains("too many watches"), "{error}");
     assert!(now() - began < T / 100, "at once");
     settle().await;

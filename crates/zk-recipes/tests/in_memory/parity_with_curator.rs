@@ -9,7 +9,7 @@ use zk_recipes::session::{Client, CreateMode, ErrorCode};
 use zk_recipes::{
     LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SharedCount,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op, SessionId, TestServer};
 
 use crate::{T, children, client, settle};
 
@@ -27,8 +27,8 @@ async fn queue(
     waiting
 }
 
-fn finished<X>(tasks: &[JoinHandle<X>]) -> usize {
-    tasks.iter().filter(|task| task.is_finished()).count()
+fn finished<X>(tasks: &[JoinHandle<X>]) -> u32 {
+    u32::try_from(tasks.iter().filter(|task| task.is_finished()).count()).unwrap()
 }
 
 /// `TestInterProcessMutex.testPersistentLock`: a custom lock driver for Curator may create
@@ -45,7 +45,7 @@ async fn waiter_queues_behind_a_persistent_contender() {
     let created = gone.create(prefix, b"", CreateMode::PersistentSequential).await.unwrap();
     gone.close().await;
     assert!(lock.try_acquire().await.unwrap().is_none());
-    assert_eq!(lock.participants().await.unwrap()[0].session_id, 0);
+    assert_eq!(lock.participants().await.unwrap()[0].session_id, SessionId::NONE);
     let waiting = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await.unwrap() }
@@ -74,7 +74,7 @@ async fn permits_released_in_chunks_grant_as_many_waiters() {
         while held.permits() > chunk {
             held.split(chunk).expect("it has more").release().await.unwrap();
             settle().await;
-            assert_eq!(finished(&waiting) + held.permits(), MAX as usize);
+            assert_eq!(finished(&waiting) + held.permits(), MAX);
         }
         held.release().await.unwrap();
         let mut all = Vec::new();

@@ -142,7 +142,7 @@ fn dedicated_thread_sends_heartbeats_while_the_caller_blocks() {
     let server = server_on_a_thread();
     current_thread().block_on(async {
         let config = config_of(&server).session_timeout(Duration::from_secs(4));
-        let (client, guard) = locked(config.dedicated_thread(true)).await;
+        let (client, guard) = locked(config.dedicated_thread()).await;
         let before = client.stats().frames_received;
         wait_until("heartbeats are answered", || client.stats().frames_received >= before + 8);
         assert!(guard.is_held());
@@ -154,7 +154,7 @@ fn dedicated_thread_sends_heartbeats_while_the_caller_blocks() {
 fn guard_on_another_thread_is_lost_while_the_caller_blocks() {
     let server = server_on_a_thread();
     current_thread().block_on(async {
-        let (client, guard) = locked(config_of(&server).dedicated_thread(true)).await;
+        let (client, guard) = locked(config_of(&server).dedicated_thread()).await;
         server.expire(client.session_id());
         wait_until("the guard is lost", || !guard.is_held());
     });

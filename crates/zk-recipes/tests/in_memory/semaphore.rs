@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard, SharedCount};
-use zk_testing::{Cut, Op, Settings, TestServer};
+use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
 
 use crate::{Random, T, children, client, polled, settle, settle_node_watches};
 
@@ -274,7 +274,7 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
     assert_eq!(paths, lease.nodes().collect::<Vec<_>>());
     assert!(paths[2].starts_with("/s/leases/_c_") && paths[2].ends_with("-lease-0000000002"));
     let tokens: Vec<i64> = lease.tokens().unwrap().into_iter().map(|it| it.get()).collect();
-    assert_eq!(participants.iter().map(|it| it.czxid).collect::<Vec<_>>(), tokens);
+    assert_eq!(participants.iter().map(|it| it.czxid.0).collect::<Vec<_>>(), tokens);
     assert!(tokens.is_sorted());
     assert_eq!(lease.token().unwrap().get(), tokens[2]);
     assert_eq!(lease.check().await.unwrap().get(), tokens[2]);
@@ -540,14 +540,14 @@ async fn permits_never_exceed_the_limit_under_random_faults() {
 #[derive(Default)]
 struct World {
     /// Guard of each worker, with the id of its session.
-    held: Mutex<HashMap<u32, (i64, SemaphoreGuard)>>,
+    held: Mutex<HashMap<u32, (SessionId, SemaphoreGuard)>>,
     /// Sessions that the test expired early. Their clients cannot know this beforehand.
-    killed: Mutex<HashSet<i64>>,
+    killed: Mutex<HashSet<SessionId>>,
 }
 
 impl World {
     /// Counts the permits of all held leases in sessions that the test did not expire.
-    fn permits(&self) -> usize {
+    fn permits(&self) -> u32 {
         let (held, killed) = (self.held.lock().unwrap(), self.killed.lock().unwrap());
         held.values()
             .filter(|(session_id, lease)| lease.is_held() && !killed.contains(session_id))
@@ -582,7 +582,7 @@ async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 
             granted += 1;
             world.held.lock().unwrap().insert(id, (client.session_id(), lease));
             let permits = world.permits();
-            assert!(permits <= LIMIT as usize, "seed {seed}: {permits} of {LIMIT}");
+            assert!(permits <= LIMIT, "seed {seed}: {permits} of {LIMIT}");
             // reason: virtual time of the hold
             tokio::time::sleep(random.ms(500)).await;
             let (_, lease) = world.held.lock().unwrap().remove(&id).unwrap();
@@ -611,7 +611,7 @@ async fn trouble(server: TestServer, seed: u64, world: Arc<World>) {
                 ids.resume();
             }
             _ => {
-                let alive: Vec<i64> =
+                let alive: Vec<SessionId> =
                     server.with(|truth| truth.sessions().map(|it| it.id).collect());
                 if let Some(id) = random.pick(&alive) {
                     world.killed.lock().unwrap().insert(*id);

@@ -13,7 +13,7 @@ use super::Overflow;
 use crate::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
 use crate::output::Outputs;
 use crate::requests::Due;
-use crate::{ErrorKind, Handles, Outcome, RequestId, SessionEvent};
+use crate::{ErrorKind, Handles, Limit, Outcome, RequestId, SessionEvent};
 
 /// Clean-up task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,12 +173,12 @@ impl<H: Handles> CleanUp<H> {
         Some(task)
     }
 
-    /// Returns the name of the limit that leaves no room for another task, if one does.
-    pub(super) fn has_room_for(&self, task: &CleanUpTask) -> Result<(), &'static str> {
+    /// Fails with the limit that leaves no room for another task.
+    pub(super) fn has_room_for(&self, task: &CleanUpTask) -> Result<(), Limit> {
         if self.tasks.len() >= CLEANUPS_MAX {
-            Err("CLEANUPS_MAX")
+            Err(Limit::CleanUps)
         } else if self.bytes + task.path().len() > QUEUED_BYTES_MAX {
-            Err("QUEUED_BYTES_MAX")
+            Err(Limit::CleanUpBytes)
         } else {
             Ok(())
         }

@@ -53,6 +53,17 @@ enum Refusal {
     Lasting,
 }
 
+/// How far a connection, or an attempt at one, came before it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// The session did not use the connection.
+    Nothing,
+    /// The session used the connection.
+    Up,
+    /// The session used the connection for a while.
+    Served,
+}
+
 /// Effect of a new list of servers on the existing connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rebalance {
@@ -91,10 +102,9 @@ impl Hosts {
         self.left.get_or_insert(serving);
     }
 
-    /// Records how the connection to the current server, or the attempt at it, ended. `has_served`
-    /// is true if the connection was up for a while.
-    pub(super) fn lost(&mut self, was_up: bool, has_served: bool, cause: &DisconnectReason) {
-        if has_served {
+    /// Records how the connection to the current server, or the attempt at it, ended.
+    pub(super) fn lost(&mut self, reached: Reached, cause: &DisconnectReason) {
+        if reached == Reached::Served {
             self.failures = 0;
         }
         if self.left.take().is_some() {
@@ -110,13 +120,13 @@ impl Hosts {
             // The server is not at fault, or was not tried yet.
             DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
             DisconnectReason::Sasl(SaslFailure::NotPrepared(_)) => {}
-            DisconnectReason::ReadOnly if was_up => {}
+            DisconnectReason::ReadOnly if reached != Reached::Nothing => {}
             // A server that hangs is likely to keep hanging, and each attempt at it takes a part of
             // the session's time.
             DisconnectReason::IdleTimeout | DisconnectReason::RequestTimeout => {
                 entry.is_doubtful = true
             }
-            _ => entry.is_doubtful = !has_served,
+            _ => entry.is_doubtful = reached != Reached::Served,
         }
     }
 
@@ -191,7 +201,7 @@ impl Hosts {
     /// needs the next connection soon. Otherwise the pause is drawn below a step that doubles with
     /// each failure in a row, and is never longer than [`BACKOFF_MAX`]. A server that is behind
     /// accepts and closes at once, over and over, and must not be flooded with attempts.
-    pub(super) fn failed(&mut self, now: Instant, was_up: bool, rng: &mut Rng) -> Duration {
+    pub(super) fn failed(&mut self, now: Instant, reached: Reached, rng: &mut Rng) -> Duration {
         let count = self.hosts.len();
         let lap = (1..=count).map(|step| (self.current + step) % count);
         let awaited = |entry: &Entry| entry.skip_until.is_some_and(|until| until > now);
@@ -201,7 +211,7 @@ impl Hosts {
         self.current = next.unwrap_or((self.current + 1) % count);
         let earlier = self.failures;
         self.failures = earlier.saturating_add(1);
-        if was_up && earlier == 0 {
+        if reached != Reached::Nothing && earlier == 0 {
             return Duration::ZERO;
         }
         let step = BACKOFF_STEP.saturating_mul(1 << earlier.min(16)).min(BACKOFF_MAX);
@@ -314,7 +324,7 @@ mod tests {
             let ports: Vec<u16> = (0..5)
                 .map(|_| {
                     let port = hosts.current().port();
-                    hosts.failed(now(), false, &mut rng);
+                    hosts.failed(now(), Reached::Nothing, &mut rng);
                     port
                 })
                 .collect();
@@ -330,14 +340,15 @@ mod tests {
     #[test]
     fn backoff_grows_to_its_cap_and_resets_after_success() {
         let (mut hosts, mut rng, now) = (hosts(2, 3), Rng::new(3), now());
-        assert!(hosts.failed(now, false, &mut rng) < BACKOFF_STEP);
-        let pauses: Vec<Duration> = (0..200).map(|_| hosts.failed(now, false, &mut rng)).collect();
+        assert!(hosts.failed(now, Reached::Nothing, &mut rng) < BACKOFF_STEP);
+        let pauses: Vec<Duration> =
+            (0..200).map(|_| hosts.failed(now, Reached::Nothing, &mut rng)).collect();
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
-        hosts.lost(true, true, &DisconnectReason::ClosedByServer);
-        assert_eq!(hosts.failed(now, true, &mut rng), Duration::ZERO);
-        let second = hosts.failed(now, true, &mut rng);
+        hosts.lost(Reached::Served, &DisconnectReason::ClosedByServer);
+        assert_eq!(hosts.failed(now, Reached::Up, &mut rng), Duration::ZERO);
+        let second = hosts.failed(now, Reached::Up, &mut rng);
         assert!(second > Duration::ZERO && second < 2 * BACKOFF_STEP, "{second:?}");
     }
 
@@ -347,12 +358,12 @@ mod tests {
         let behind = hosts.current().clone();
         hosts.skip_current(now);
         for _ in 0..10 {
-            hosts.failed(now, false, &mut rng);
+            hosts.failed(now, Reached::Nothing, &mut rng);
             assert_ne!(*hosts.current(), behind);
         }
         let mut came = |at| {
             (0..3).any(|_| {
-                hosts.failed(at, false, &mut rng);
+                hosts.failed(at, Reached::Nothing, &mut rng);
                 *hosts.current() == behind
             })
         };
@@ -367,7 +378,7 @@ mod tests {
         for _ in 0..6 {
             tried.push(hosts.current().port());
             hosts.skip_current(now);
-            hosts.failed(now, false, &mut rng);
+            hosts.failed(now, Reached::Nothing, &mut rng);
         }
         assert_eq!(tried[..3], tried[3..]);
     }

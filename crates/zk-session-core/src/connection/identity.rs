@@ -1,30 +1,30 @@
 //! Identity of the session at the servers, presented and granted in the handshake.
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use proto::{ConnectRequest, ConnectResponse};
+use proto::{ConnectRequest, ConnectResponse, SessionId, Zxid};
 
+use crate::session_credentials::Password;
 use crate::{DisconnectReason, SessionCredentials, Settings};
 
 /// Identity of the session at the servers.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    /// 0 until the first handshake succeeds.
-    session_id: i64,
+    /// [`SessionId::NONE`] until the first handshake succeeds.
+    session_id: SessionId,
     password: Password,
     /// The negotiated timeout, or the requested one before the first handshake.
     timeout: Duration,
     /// Highest zxid of an ordinary reply. Watches are re-registered relative to it, so a reply that
     /// overtakes a re-registration does not count.
-    last_zxid: i64,
+    last_zxid: Zxid,
     /// Highest zxid of a reply to this session, presented in each connect request. A server that is
     /// behind it refuses the session, so the session never reads an older state.
     ///
     /// Replies of a read-only server do not count. They may contain changes that no quorum agreed
     /// to, and all other servers would refuse a session that presents their zxid.
-    session_zxid: i64,
+    session_zxid: Zxid,
     /// Granted on the current connection, and not accepted yet.
     offered: Option<Offered>,
 }
@@ -33,18 +33,9 @@ pub(crate) struct Identity {
 /// session id with a password that no other server takes.
 #[derive(Debug)]
 struct Offered {
-    session_id: i64,
+    session_id: SessionId,
     password: Password,
     timeout: Duration,
-}
-
-/// Password of a session. It must never be printed: anyone who has it can take the session over.
-struct Password(Bytes);
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(hidden)")
-    }
 }
 
 /// Result of a successful handshake.
@@ -55,17 +46,17 @@ pub(crate) enum Granted {
     /// The session that was presented.
     Resumed,
     /// Reads, on a server without a quorum. The id is of no use at any other server.
-    ReadOnly { session_id: i64 },
+    ReadOnly { session_id: SessionId },
 }
 
 impl Identity {
     pub(crate) fn new(settings: &Settings) -> Self {
         let resumed = settings.resume.as_ref();
-        let zxid = resumed.map_or(0, SessionCredentials::last_zxid);
-        let no_password = || Bytes::from_static(&[0; 16]);
+        let zxid = resumed.map_or(Zxid::ZERO, SessionCredentials::last_zxid);
+        let no_password = || Password(Bytes::from_static(&[0; 16]));
         Self {
-            session_id: resumed.map_or(0, SessionCredentials::session_id),
-            password: Password(resumed.map_or_else(no_password, |it| it.shared_password())),
+            session_id: resumed.map_or(SessionId::NONE, SessionCredentials::session_id),
+            password: resumed.map_or_else(no_password, SessionCredentials::shared_password),
             timeout: settings.session_timeout,
             last_zxid: zxid,
             session_zxid: zxid,
@@ -73,31 +64,31 @@ impl Identity {
         }
     }
 
-    /// Returns the session's id, or 0 if there is none yet.
-    pub(crate) fn session_id(&self) -> i64 {
+    /// Returns the session's id, or [`SessionId::NONE`] if there is none yet.
+    pub(crate) fn session_id(&self) -> SessionId {
         self.session_id
     }
 
     /// Returns true if the session exists at the servers, as far as the client knows.
     pub(crate) fn exists(&self) -> bool {
-        self.session_id != 0
+        self.session_id != SessionId::NONE
     }
 
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    pub(crate) fn last_zxid(&self) -> i64 {
+    pub(crate) fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
     /// Notes the zxid of an ordinary reply.
-    pub(crate) fn advance(&mut self, zxid: i64) {
+    pub(crate) fn advance(&mut self, zxid: Zxid) {
         self.last_zxid = zxid.max(self.last_zxid);
     }
 
     /// Notes a zxid as seen by the session. No session has seen the replies of a read-only server.
-    pub(crate) fn has_seen(&mut self, zxid: i64) {
+    pub(crate) fn has_seen(&mut self, zxid: Zxid) {
         if self.exists() {
             self.session_zxid = zxid.max(self.session_zxid);
         }
@@ -139,7 +130,7 @@ impl Identity {
             }
             return Ok(Granted::ReadOnly { session_id });
         }
-        if session_id == 0 || (self.exists() && session_id != self.session_id) {
+        if session_id == SessionId::NONE || (self.exists() && session_id != self.session_id) {
             return Err(DisconnectReason::WrongSession);
         }
         Ok(if self.exists() { Granted::Resumed } else { Granted::Created })
@@ -157,7 +148,7 @@ impl Identity {
     /// Returns the credentials to take the session over; `None` if there is no session yet.
     pub(crate) fn credentials(&self) -> Option<SessionCredentials> {
         let credentials =
-            SessionCredentials::of(self.session_id, self.password.0.clone(), self.session_zxid);
+            SessionCredentials::of(self.session_id, self.password.clone(), self.session_zxid);
         self.exists().then_some(credentials)
     }
 }

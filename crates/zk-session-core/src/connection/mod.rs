@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::identity::{Granted, Identity};
 
-use self::hosts::{Hosts, Rebalance};
+use self::hosts::{Hosts, Reached, Rebalance};
 use self::search::Search;
 use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::rng::Rng;
-use crate::{DisconnectReason, Host, PeerProtocol, SessionEnd};
+use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
 
 /// Connection to a server, or the attempts at one. See the [module documentation](self).
 #[derive(Debug)]
@@ -227,10 +227,14 @@ impl Connection {
     ) -> Loss {
         let was_up = self.is_up();
         let was_handshaking = self.is_handshaking() || self.authenticating().is_some();
-        // Some servers accept the session and then close the connection, again and again. They count
-        // like a server that closes it at once.
-        let has_served = was_up && was_up_for >= BACKOFF_MAX;
-        self.hosts.lost(was_up, has_served, cause);
+        let reached = match was_up {
+            false => Reached::Nothing,
+            // Some servers accept the session and then close the connection, again and again. They
+            // count like a server that closes it at once.
+            true if was_up_for < BACKOFF_MAX => Reached::Up,
+            true => Reached::Served,
+        };
+        self.hosts.lost(reached, cause);
         self.move_at = None;
         self.search = None;
         self.last_disconnect = Some(cause.clone());
@@ -243,7 +247,7 @@ impl Connection {
                 if was_handshaking {
                     self.hosts.skip_current(now);
                 }
-                self.hosts.failed(now, was_up, rng)
+                self.hosts.failed(now, reached, rng)
             }
         };
         let next_attempt = now + pause;
@@ -297,9 +301,9 @@ impl Connection {
 
     /// Notes the answer of a probed server. Returns true if the connection is to be dropped for one
     /// to that server.
-    pub(crate) fn probed(&mut self, now: Instant, host: &Host, is_read_write: bool) -> bool {
+    pub(crate) fn probed(&mut self, now: Instant, host: &Host, answer: ProbeAnswer) -> bool {
         let was_asked = self.search.as_mut().is_some_and(|search| search.answered(now, host));
-        was_asked && is_read_write && self.hosts.prefer(host)
+        was_asked && answer == ProbeAnswer::ReadWrite && self.hosts.prefer(host)
     }
 
     /// Returns why a server closes the connection during the handshake of a first session and sends
@@ -322,8 +326,14 @@ impl Connection {
         None
     }
 
-    /// Returns true if no server can be used, or if all refuse connections and `is_long`.
-    pub(crate) fn is_refused(&self, is_long: bool) -> bool {
-        self.hosts.are_refusals_lasting() || (is_long && self.hosts.have_all_refused())
+    /// Returns true if another attempt at each server would fail as well.
+    pub(crate) fn are_refusals_lasting(&self) -> bool {
+        self.hosts.are_refusals_lasting()
+    }
+
+    /// Returns true if the last attempt at each server ended at once, without a connection to a
+    /// ZooKeeper server.
+    pub(crate) fn have_all_refused(&self) -> bool {
+        self.hosts.have_all_refused()
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use proto::{ErrorCode, OpCode, ReplyHeader};
+use proto::{ErrorCode, OpCode, ReplyHeader, Zxid};
 
 use self::evidence::Evidence;
 use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials, Settings};
@@ -129,7 +129,7 @@ impl Lease {
         if header.err.is_ok() || is_quorum_reply(header.err) {
             self.evidence.touch_answered(sent, now);
         }
-        if op.is_write() && header.zxid > 0 && is_quorum_reply(header.err) {
+        if op.is_write() && header.zxid > Zxid::ZERO && is_quorum_reply(header.err) {
             self.quorum_agreed(sent, now);
         } else if op == OpCode::Sync && header.err.is_ok() {
             self.leader_answered(sent, now);

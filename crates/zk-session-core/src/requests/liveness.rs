@@ -78,23 +78,28 @@ impl Liveness {
         self.unheard = None;
     }
 
-    /// Notes that all received bytes were processed, and whether the beginning of a reply is left.
-    /// The beginning of an event proves nothing: the input of a server that sends endless events,
-    /// and nothing else, always ends in a part.
-    pub(super) fn heard_rest(&mut self, now: Instant, is_reply: bool) {
-        self.is_in_reply = is_reply;
-        if is_reply {
-            self.part = Some(now);
-        }
+    /// Notes that all received bytes were processed, and the beginning of a reply is left. The
+    /// beginning of an event proves nothing: the input of a server that sends endless events, and
+    /// nothing else, always ends in a part.
+    pub(super) fn heard_part_of_reply(&mut self, now: Instant) {
+        self.is_in_reply = true;
+        self.part = Some(now);
     }
 
-    /// Notes that a request was answered after this time, and whether it was the oldest.
-    pub(super) fn answered(&mut self, now: Instant, round_trip: Duration, was_oldest: bool) {
+    /// Notes that all received bytes were processed, and no beginning of a reply is left.
+    pub(super) fn heard_whole_replies(&mut self) {
+        self.is_in_reply = false;
+    }
+
+    /// Notes that a request was answered after this time.
+    pub(super) fn answered(&mut self, now: Instant, round_trip: Duration) {
         self.acked = Some(now);
-        if was_oldest {
-            self.moved_on = now;
-        }
         self.took(round_trip);
+    }
+
+    /// Notes that the oldest request was answered.
+    pub(super) fn answered_oldest(&mut self, now: Instant) {
+        self.moved_on = now;
     }
 
     /// Notes that a ping was answered, and returns its round-trip time.
@@ -150,13 +155,16 @@ impl Liveness {
         (!is_enough).then(|| self.sent + interval)
     }
 
+    /// Returns true if the server has something to answer.
+    pub(crate) fn has_unanswered(&self) -> bool {
+        self.unheard.is_some() || !self.pings.is_empty()
+    }
+
     /// Returns when the connection is dropped because the server is silent: after two thirds of the
-    /// timeout without a byte, if there is anything to answer. A third is left to find another
-    /// server.
+    /// timeout without a byte. A third is left to find another server.
     ///
     /// If the driver was stopped, the server received nothing to answer. The session then sends a
-    /// ping first. After closeSession nothing more is sent, so `is_closing` counts as something to
-    /// answer.
+    /// ping first.
     ///
     /// With `lease_end`, the connection is dropped sooner, because the lease ends earlier than the
     /// session. An eighth of the timeout is left to renew the lease on another connection. There
@@ -169,13 +177,9 @@ impl Liveness {
     pub(crate) fn silence_due<H: Handles>(
         &self,
         timeout: Duration,
-        is_closing: bool,
         lease_end: impl FnOnce() -> Option<Instant>,
         oldest: Option<&Sent<H>>,
-    ) -> Option<Instant> {
-        if self.unheard.is_none() && self.pings.is_empty() && !is_closing {
-            return None;
-        }
+    ) -> Instant {
         let limit = idle_limit(timeout);
         let due = self.heard + SILENCE_PART.of(limit);
         let since_asked = self.unheard.map(|asked| asked + ASKED_PART.of(limit));
@@ -184,10 +188,10 @@ impl Liveness {
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
         let is_hasty = is_fast && self.is_server_silent(oldest);
         let lease_end = is_hasty.then(lease_end).flatten();
-        let Some((end, asked)) = lease_end.zip(self.unheard) else { return Some(due) };
+        let Some((end, asked)) = lease_end.zip(self.unheard) else { return due };
         let reserve = LEASE_RESERVE_PART.of(timeout);
         let in_time = end.checked_sub(reserve).unwrap_or(end);
-        Some(due.min(in_time.max(asked + HASTY_ANSWER_PART.of(timeout))))
+        due.min(in_time.max(asked + HASTY_ANSWER_PART.of(timeout)))
     }
 
     /// Returns true if a packet is unanswered that no commit delays: a ping or a read without an

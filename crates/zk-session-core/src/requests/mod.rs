@@ -30,7 +30,9 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use crate::{ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Outcome, ReplyTo, Stats};
+use crate::{
+    ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Limit, Outcome, ReplyTo, Stats,
+};
 
 /// Identifier of a request of a caller. Identifiers grow in the order of submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,9 +100,9 @@ impl<H: Handles> Requests<H> {
     pub(crate) fn admit(&self, frame_len: usize) -> Result<(), Failure> {
         let waiting = self.queue.bytes() + self.outbound.unwritten();
         let limit = if self.inflight.len() + self.queue.len() >= REQUESTS_MAX {
-            "REQUESTS_MAX"
+            Limit::Requests
         } else if waiting + frame_len > QUEUED_BYTES_MAX {
-            "QUEUED_BYTES_MAX"
+            Limit::QueuedBytes
         } else {
             return Ok(());
         };
@@ -208,23 +210,23 @@ impl<H: Handles> Requests<H> {
         self.liveness.pinged(now);
     }
 
-    /// Sends a request that renews the lease in front of all waiting requests, and a ping in front
-    /// of it if `with_ping`.
+    /// Sends a request that renews the lease in front of all waiting requests, and the ping in front
+    /// of it.
     pub(crate) fn send_heartbeat<R: Request>(
         &mut self,
         now: Instant,
         request: &R,
-        with_ping: bool,
+        ping: Option<Ping>,
     ) {
         let xid = self.inflight.next_xid();
         // Both in one call: a frame that overtakes later would go in front of the ping.
         let offset = self.outbound.overtake(|out| {
-            if with_ping {
-                proto::encode_request(xid::PING, &Ping, out);
+            if let Some(ping) = &ping {
+                proto::encode_request(xid::PING, ping, out);
             }
             proto::encode_request(xid, request, out);
         });
-        if with_ping {
+        if ping.is_some() {
             self.liveness.pinged(now);
         }
         let recipient = Recipient::Heartbeat;
@@ -252,11 +254,15 @@ impl<H: Handles> Requests<H> {
     }
 
     /// Moves bytes for the connection behind those in `into`: only the next part, if there are
-    /// many. Returns true if there are more once these are written. If `is_last`, nothing follows
-    /// that these bytes could delay.
-    pub(crate) fn take_bytes(&mut self, is_last: bool, into: &mut BytesMut) -> bool {
-        let oldest = self.inflight.oldest().filter(|_| !is_last);
+    /// many. Returns true if there are more once these are written.
+    pub(crate) fn take_bytes(&mut self, into: &mut BytesMut) -> bool {
+        let oldest = self.inflight.oldest();
         self.outbound.take(oldest.map(|oldest| oldest.offset), into)
+    }
+
+    /// As [`take_bytes`](Self::take_bytes), if nothing follows that these bytes could delay.
+    pub(crate) fn take_last_bytes(&mut self, into: &mut BytesMut) -> bool {
+        self.outbound.take(None, into)
     }
 
     pub(crate) fn wrote(&mut self, len: usize) {
@@ -279,8 +285,10 @@ impl<H: Handles> Requests<H> {
 
     /// Notes that `rest` is the beginning of a frame, or empty.
     pub(crate) fn heard_rest(&mut self, now: Instant, rest: &[u8]) {
-        let is_reply = xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some());
-        self.liveness.heard_rest(now, is_reply);
+        match xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
+            true => self.liveness.heard_part_of_reply(now),
+            false => self.liveness.heard_whole_replies(),
+        }
     }
 
     /// Notes that a ping was answered, and returns its round-trip time.
@@ -320,7 +328,10 @@ impl<H: Handles> Requests<H> {
         let sent = self.inflight.take(xid)?;
         self.deadlines.met(sent.due);
         let round_trip = now.saturating_duration_since(sent.at);
-        self.liveness.answered(now, round_trip, was_oldest);
+        self.liveness.answered(now, round_trip);
+        if was_oldest {
+            self.liveness.answered_oldest(now);
+        }
         if !matches!(sent.recipient, Recipient::Heartbeat) {
             self.latency.record(round_trip);
         }

@@ -28,6 +28,7 @@ pub trait SaslMechanism: Send {
 
 /// Step of a [`SaslMechanism`].
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SaslStep {
     /// Send this token. The server must answer with another one.
     Send(Vec<u8>),

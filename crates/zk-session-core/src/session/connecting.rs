@@ -9,8 +9,8 @@ use super::Session;
 use crate::connection::Granted;
 use crate::requests::Recipient;
 use crate::{
-    DisconnectReason, ErrorKind, Handles, Host, Output, SaslFailure, SaslMechanism, SessionEnd,
-    SessionEvent,
+    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslFailure, SaslMechanism,
+    SessionEnd, SessionEvent, TlsProbeAnswer,
 };
 
 impl<H: Handles> Session<H> {
@@ -163,7 +163,9 @@ impl<H: Handles> Session<H> {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());
         let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
-        if !self.is_established() && self.connection.is_refused(is_long) {
+        let is_refused = self.connection.are_refusals_lasting()
+            || (is_long && self.connection.have_all_refused());
+        if !self.is_established() && is_refused {
             self.outputs.push(Output::Refused(cause.clone()));
         }
     }
@@ -181,19 +183,18 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Reports the answer of the server that [`Output::Probe`] named. `is_read_write` is true only
-    /// if the server answered that it accepts writes. It is false for any other answer, and for a
-    /// missing one.
-    pub fn handle_probed(&mut self, now: Instant, host: &Host, is_read_write: bool) {
+    /// Reports the answer of the server that [`Output::Probe`] named.
+    pub fn handle_probed(&mut self, now: Instant, host: &Host, answer: ProbeAnswer) {
         self.check_lease(now);
-        if self.connection.probed(now, host, is_read_write) {
+        if self.connection.probed(now, host, answer) {
             self.disconnect(now, DisconnectReason::ReadOnly);
         }
     }
 
-    /// Reports whether the port of a server is for TLS only, as requested by [`Output::ProbeTls`].
-    pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, speaks_tls: bool) {
-        let is_news = speaks_tls && self.end_reason().is_none() && !self.is_established();
+    /// Reports the answer of the port that [`Output::ProbeTls`] named.
+    pub fn handle_tls_probed(&mut self, now: Instant, host: &Host, answer: TlsProbeAnswer) {
+        let is_tls = answer == TlsProbeAnswer::TlsOnly;
+        let is_news = is_tls && self.end_reason().is_none() && !self.is_established();
         if let Some(cause) = is_news.then(|| self.connection.speaks_tls(host)).flatten() {
             self.tell_refusal(now, &cause);
         }

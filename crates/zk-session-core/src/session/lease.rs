@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use proto::{Multi, Sync};
+use proto::{Multi, Ping, Sync};
 
 use super::Session;
 use crate::lease::LeaseRequest;
@@ -140,14 +140,14 @@ impl<H: Handles> Session<H> {
     pub(super) fn send_lease_request(
         &mut self,
         now: Instant,
-        with_ping: bool,
+        ping: Option<Ping>,
         request: LeaseRequest,
     ) {
         match request {
             LeaseRequest::Leader => {
-                self.requests.send_heartbeat(now, &Sync { path: "/".into() }, with_ping)
+                self.requests.send_heartbeat(now, &Sync { path: "/".into() }, ping)
             }
-            LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, with_ping),
+            LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, ping),
         }
         self.lease.asked(request, now);
     }

@@ -28,6 +28,8 @@ mod watching;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use proto::{SessionId, Zxid};
+
 use self::ending::Closing;
 use crate::clean_up::CleanUp;
 use crate::connection::{Connection, Identity};
@@ -95,9 +97,9 @@ impl<H: Handles> Session<H> {
         self.outputs.take(into);
     }
 
-    /// Returns the session's id, or 0 if there is no session yet.
+    /// Returns the session's id, or [`SessionId::NONE`] if there is no session yet.
     #[must_use]
-    pub fn session_id(&self) -> i64 {
+    pub fn session_id(&self) -> SessionId {
         self.identity.session_id()
     }
 
@@ -165,7 +167,7 @@ impl<H: Handles> Session<H> {
 
     /// Returns the highest zxid that this session has received in an ordinary reply.
     #[must_use]
-    pub fn last_zxid(&self) -> i64 {
+    pub fn last_zxid(&self) -> Zxid {
         self.identity.last_zxid()
     }
 

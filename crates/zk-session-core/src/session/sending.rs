@@ -9,7 +9,9 @@ use super::Session;
 use crate::lease::LeaseRequest;
 use crate::requests::{Late, Queued, Recipient, WatchOf};
 use crate::watches::{PendingWatch, Watcher, rearm_len};
-use crate::{ErrorKind, Failure, Forgotten, Handles, Outcome, ReplyTo, RequestId, WatchKind};
+use crate::{
+    ErrorKind, Failure, Forgotten, Handles, Limit, Outcome, ReplyTo, RequestId, WatchKind,
+};
 
 impl<H: Handles> Session<H> {
     /// Sends a request, or queues it until there is a connection.
@@ -30,8 +32,9 @@ impl<H: Handles> Session<H> {
     ) -> Result<RequestId, Failure> {
         let frame_len = proto::request_frame_len(request);
         match (&watch, request.path()) {
-            (Some(_), Some(path)) => self.admit(frame_len.max(rearm_len(path)), true)?,
-            _ => self.admit(frame_len, watch.is_some())?,
+            (Some(_), Some(path)) => self.admit_watch(frame_len.max(rearm_len(path)))?,
+            (Some(_), None) => self.admit_watch(frame_len)?,
+            (None, _) => self.admit(frame_len)?,
         }
         if self.is_read_only() && needs_quorum(R::OP) {
             return Err((ErrorKind::NotReadOnly, Outcome::NotApplied));
@@ -78,11 +81,16 @@ impl<H: Handles> Session<H> {
     }
 
     /// Rejects a request that no server would accept, or that exceeds a limit.
-    pub(super) fn admit(&self, frame_len: usize, watching: bool) -> Result<(), Failure> {
+    pub(super) fn admit(&self, frame_len: usize) -> Result<(), Failure> {
         self.admit_frame(frame_len)?;
-        self.requests.admit(frame_len)?;
-        match watching && self.watches.len() >= self.settings.watches_max {
-            true => Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied)),
+        self.requests.admit(frame_len)
+    }
+
+    /// As [`admit`](Self::admit), for a request that sets a watch.
+    pub(super) fn admit_watch(&self, frame_len: usize) -> Result<(), Failure> {
+        self.admit(frame_len)?;
+        match self.watches.len() >= self.settings.watches_max {
+            true => Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied)),
             false => Ok(()),
         }
     }
@@ -100,7 +108,7 @@ impl<H: Handles> Session<H> {
         auth: Bytes,
         to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
-        self.admit(scheme.len() + auth.len() + 32, false)?;
+        self.admit(scheme.len() + auth.len() + 32)?;
         let added = self.credentials.add(now, scheme, auth, to.into(), &mut self.requests)?;
         if let Some(index) = added.filter(|_| self.is_connected()) {
             self.credentials.send(now, index, &mut self.requests);
@@ -140,8 +148,11 @@ impl<H: Handles> Session<H> {
     /// Moves bytes for the connection behind those in `into`: only the next part, if there are
     /// many. Returns true if there are more once these are written. Replies may also release more.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        // No ping or heartbeat follows closeSession, so there is none to delay.
-        self.requests.take_bytes(self.is_close_sent(), into)
+        match self.is_close_sent() {
+            // No ping or heartbeat follows closeSession, so there is none to delay.
+            true => self.requests.take_last_bytes(into),
+            false => self.requests.take_bytes(into),
+        }
     }
 
     /// Reports that the connection has accepted `len` of its bytes.
@@ -164,7 +175,7 @@ impl<H: Handles> Session<H> {
         self.rearm_watches(now);
         self.requests.has_begun();
         if self.lease.is_claimed() && !self.is_read_only() {
-            self.send_lease_request(now, false, LeaseRequest::Quorum);
+            self.send_lease_request(now, None, LeaseRequest::Quorum);
         }
         while let Some(queued) = self.requests.next_queued() {
             self.send_queued(now, queued);

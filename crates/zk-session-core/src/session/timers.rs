@@ -30,6 +30,8 @@
 use std::io;
 use std::time::Instant;
 
+use proto::Ping;
+
 use super::Session;
 use crate::limits::{PING_INTERVAL_MAX, PING_PART};
 use crate::{DisconnectReason, Handles, IoFailure, Output, SaslFailure, SessionEnd};
@@ -111,7 +113,9 @@ impl<H: Handles> Session<H> {
             Timer::AttemptLimit => self.connection.attempt_deadline(),
             Timer::Silence => {
                 let lease_end = || self.lease.end_to_prevent(liveness.up());
-                up?.silence_due(timeout, self.closing.is_some(), lease_end, oldest)
+                // After closeSession nothing more is sent, and the server still has to answer it.
+                up.filter(|up| up.has_unanswered() || self.closing.is_some())
+                    .map(|up| up.silence_due(timeout, lease_end, oldest))
             }
             Timer::Stall => up?.stall_due(timeout, oldest),
             Timer::Acknowledgement => up?.ack_due(timeout, oldest),
@@ -185,8 +189,8 @@ impl<H: Handles> Session<H> {
     fn keep_lease(&mut self, now: Instant) {
         let Some((_, request)) = self.lease_request_due() else { return };
         let is_ping_due = self.ping_due().is_some_and(|due| due <= now);
-        let with_ping = is_ping_due || self.requests.liveness().unanswered_ping().is_none();
-        self.send_lease_request(now, with_ping, request);
+        let needs_ping = is_ping_due || self.requests.liveness().unanswered_ping().is_none();
+        self.send_lease_request(now, needs_ping.then_some(Ping), request);
     }
 
     /// Returns when the next ping is due.

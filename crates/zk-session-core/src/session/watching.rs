@@ -6,15 +6,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use proto::{
     AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, SetWatches,
-    WatcherEvent, path,
+    WatcherEvent, Zxid, path,
 };
 
 use super::Session;
 use crate::requests::{Recipient, Requests, WatchOf};
 use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
 use crate::{
-    DisconnectReason, ErrorKind, Failure, Handles, Outcome, Output, ReplyTo, RequestId, WatchEvent,
-    WatchKind, WatchStreamItem,
+    DisconnectReason, ErrorKind, Failure, Handles, Limit, Outcome, Output, ReplyTo, RequestId,
+    WatchEvent, WatchKind, WatchStreamItem,
 };
 
 impl<H: Handles> Session<H> {
@@ -33,7 +33,7 @@ impl<H: Handles> Session<H> {
         stream: H::Stream,
     ) -> Result<RequestId, Failure> {
         let request = AddWatch { path: path.into(), mode };
-        self.admit(rearm_len(path), true)?; // longer than the request itself
+        self.admit_watch(rearm_len(path))?; // longer than the request itself
         let watch = PendingWatch::new(path, Watcher::Stream(mode, stream));
         Ok(self.send_or_queue(now, &request, to.into(), Some(watch)))
     }
@@ -63,9 +63,9 @@ impl<H: Handles> Session<H> {
             };
             list.push((*path).into());
         }
-        self.admit(proto::request_frame_len(&request), true)?;
+        self.admit_watch(proto::request_frame_len(&request))?;
         if self.watches.len() + watches.len() > self.settings.watches_max {
-            return Err((ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied));
+            return Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied));
         }
         let paths: Vec<&str> = watches.iter().map(|(path, ..)| *path).collect();
         for (path, kind, handle) in watches {
@@ -94,14 +94,14 @@ impl<H: Handles> Session<H> {
     pub(super) fn notification(
         &mut self,
         now: Instant,
-        zxid: i64,
+        zxid: Zxid,
         body: &Bytes,
     ) -> Result<(), DisconnectReason> {
         let event = WatcherEvent::from_frame(body).map_err(DisconnectReason::ProtocolError)?;
         let WatcherEvent { event_type, path, .. } = event;
         let fired = self.watches.fire(event_type, &path);
         // A server that does not know the transaction sends -1.
-        let known = Some(zxid).filter(|zxid| *zxid > 0);
+        let known = Some(zxid).filter(|zxid| *zxid > Zxid::ZERO);
         self.tell(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
         if let Some(parent) = path::parent(&path) {
             let fired = self.watches.fire_parent(event_type, parent, zxid);
@@ -150,7 +150,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: i64) {
+    fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: Zxid) {
         for request in self.watches.rearm_one_shots(path, relative_zxid) {
             self.requests.send(now, &request, Recipient::Rearm, None, None);
         }

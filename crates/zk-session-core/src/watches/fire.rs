@@ -1,6 +1,6 @@
 //! Recipients of an event.
 
-use proto::{EventType, path};
+use proto::{EventType, Zxid, path};
 
 use super::path_watches::{List, is_recursive};
 use super::{Armed, Watches};
@@ -62,7 +62,12 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// Before 3.9.0 a server remembers one mode of watch per path. With a recursive watch it sends
     /// nothing about the list of children (ZOOKEEPER-4466). A newer server puts the zxid of the
     /// change into its events, and sends the events of all modes set.
-    pub(crate) fn fire_parent(&mut self, event: EventType, parent: &str, zxid: i64) -> Fired<W, S> {
+    pub(crate) fn fire_parent(
+        &mut self,
+        event: EventType,
+        parent: &str,
+        zxid: Zxid,
+    ) -> Fired<W, S> {
         let mut fired = Fired::default();
         if !matches!(event, EventType::NODE_CREATED | EventType::NODE_DELETED) {
             return fired;
@@ -73,7 +78,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
                 return;
             }
             watches.take(&[List::Children], &mut fired.one_shots);
-            if zxid <= 0 || is_going || !watches.armed.has(Armed::PERSISTENT) {
+            if zxid <= Zxid::ZERO || is_going || !watches.armed.has(Armed::PERSISTENT) {
                 let streams = watches.streams().iter().filter(|(mode, _)| !is_recursive(*mode));
                 fired.streams.extend(streams.map(|(_, stream)| stream.clone()));
             }

@@ -28,6 +28,7 @@ pub(crate) use self::rearm::{Rearm, rearm_len};
 pub(crate) use self::removal::Step;
 
 use self::path_watches::{List, PathWatches, is_recursive};
+use self::removal::Removal;
 use crate::{Handle, WatchKind};
 
 #[derive(Debug)]
@@ -40,10 +41,8 @@ pub(crate) struct Watches<W, S> {
     one_shots: usize,
     recursive: usize,
     persistent: usize,
-    /// Whether servers support removeWatches, and whether they support its types for one mode. Both
-    /// are true until a server shows otherwise.
-    knows_removal: bool,
-    knows_removal_by_mode: bool,
+    /// Support of the servers for removeWatches, until a server shows otherwise.
+    removal: Removal,
 }
 
 /// Watch that is registered when its request is answered.
@@ -108,8 +107,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             one_shots: 0,
             recursive: 0,
             persistent: 0,
-            knows_removal: true,
-            knows_removal_by_mode: true,
+            removal: Removal::OneMode,
         }
     }
 
@@ -159,7 +157,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
                     watches.armed = watches.armed.with(armed);
                     is_bare = is_wanted && is_covered && !watches.armed.has(Armed::covering(kind));
                     if is_wanted {
-                        watches.add(List::of(kind, verdict == Verdict::Found), handle);
+                        watches.add(List::of(kind, verdict), handle);
                     }
                     [usize::from(is_wanted), 0, 0]
                 }
@@ -186,7 +184,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
         let watches = self.paths.entry(path.into()).or_default();
         watches.armed = watches.armed.with(Armed::by_one_shot(kind));
-        watches.add(List::of(kind, true), handle);
+        watches.add(List::of(kind, Verdict::Found), handle);
         self.one_shots += 1;
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2};
+use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2, Zxid};
 
 use super::path_watches::{List, PathWatches};
 use super::{Armed, Watches};
@@ -54,7 +54,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     ///
     /// The lists of one path are in the order of setWatches2. An old server that remembers one mode
     /// per path then ends with the mode that receives most events.
-    pub(crate) fn rearm(&self, relative_zxid: i64) -> impl Iterator<Item = Rearm<'_>> {
+    pub(crate) fn rearm(&self, relative_zxid: Zxid) -> impl Iterator<Item = Rearm<'_>> {
         rearm(self.paths.iter(), relative_zxid)
     }
 
@@ -62,7 +62,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn rearm_streams<'a>(
         &'a self,
         paths: &'a [&str],
-        relative_zxid: i64,
+        relative_zxid: Zxid,
     ) -> impl Iterator<Item = Rearm<'a>> {
         let nodes = paths.iter().filter_map(|path| self.paths.get_key_value(*path));
         rearm(nodes.filter(|(_, watches)| !watches.streams().is_empty()), relative_zxid)
@@ -71,7 +71,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node
     /// changed after `relative_zxid`. There is one request, or several if the path is so long that
     /// its lists do not fit into one frame.
-    pub(crate) fn rearm_one_shots(&self, path: &str, relative_zxid: i64) -> Vec<SetWatches<'_>> {
+    pub(crate) fn rearm_one_shots(&self, path: &str, relative_zxid: Zxid) -> Vec<SetWatches<'_>> {
         let Some((path, watches)) = self.paths.get_key_value(path) else { return Vec::new() };
         let lists = lists(watches).into_iter().enumerate();
         let places: Vec<usize> =
@@ -88,7 +88,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
 
 fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
     paths: impl Iterator<Item = (&'a Arc<str>, &'a PathWatches<W, S>)>,
-    relative_zxid: i64,
+    relative_zxid: Zxid,
 ) -> impl Iterator<Item = Rearm<'a>> {
     let places = paths.flat_map(|(path, watches)| {
         let places = lists(watches).into_iter().enumerate();

@@ -14,6 +14,16 @@ use super::{Armed, Watches};
 use crate::Handle;
 use crate::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY, REMOVALS_AT_ONCE};
 
+/// Support of servers for removeWatches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Removal {
+    Unsupported,
+    /// Of all persistent modes on a path at once, before 3.9.0.
+    AllModes,
+    /// Also of one persistent mode.
+    OneMode,
+}
+
 /// Step of the removal of unused watches from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -49,7 +59,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         let Some((path, watches)) = self.paths.get_key_value(path) else { return };
         // An unanswered request may need the unused mode. Its reply repeats this check.
         let is_stale = watches.armed.without(watches.wanted()) != Armed::NOTHING;
-        let is_stale = is_stale && watches.unanswered == 0 && self.knows_removal;
+        let is_stale = is_stale && watches.unanswered == 0 && self.removal != Removal::Unsupported;
         if is_stale {
             self.stale.insert(Arc::clone(path));
         }
@@ -87,11 +97,11 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         while let Some(path) = self.stale.pop_first() {
             self.prune_now(&path);
             let mut steps = Vec::new();
-            let (knows_any, knows_types) = (self.knows_removal, self.knows_removal_by_mode);
+            let removal = self.removal;
             self.on(&path, |watches| {
-                let is_settled = watches.unanswered == 0 && knows_any;
+                let is_settled = watches.unanswered == 0 && removal != Removal::Unsupported;
                 if is_settled && watches.armed != watches.wanted() {
-                    steps = plan(watches.wanted(), watches.armed, knows_types);
+                    steps = plan(watches.wanted(), watches.armed, removal);
                     for step in &steps {
                         watches.armed = after(watches.armed, watches.wanted(), step);
                     }
@@ -111,14 +121,16 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             // Before 3.9.0 a mode cannot be named. It stays until all modes on its path may be
             // removed.
             ErrorCode::MARSHALLING_ERROR if names_a_mode(kind) => {
-                self.knows_removal_by_mode = false;
+                self.removal = self.removal.min(Removal::AllModes);
                 // The watches for which the path was kept may be gone by now.
                 let watches = self.paths.entry(path.into()).or_default();
                 watches.armed = watches.armed.with(Armed::LEFTOVER);
                 self.note_stale(path);
             }
             // The server also closes the connection over it, so no removal may be sent again.
-            ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR => self.knows_removal = false,
+            ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR => {
+                self.removal = Removal::Unsupported;
+            }
             _ => {}
         }
     }
@@ -128,7 +140,7 @@ fn names_a_mode(kind: WatcherType) -> bool {
     matches!(kind, WatcherType::Persistent | WatcherType::PersistentRecursive)
 }
 
-fn plan(wanted: Armed, armed: Armed, knows_types: bool) -> Vec<Step> {
+fn plan(wanted: Armed, armed: Armed, removal: Removal) -> Vec<Step> {
     let armed = armed.without(Armed::GOING);
     if armed == Armed::NOTHING {
         return Vec::new();
@@ -138,7 +150,7 @@ fn plan(wanted: Armed, armed: Armed, knows_types: bool) -> Vec<Step> {
     }
     let stale = armed.without(wanted).without(Armed::LEFTOVER);
     let mut steps = Vec::new();
-    if stale.has(Armed::STREAMS) && knows_types {
+    if stale.has(Armed::STREAMS) && removal == Removal::OneMode {
         if stale.has(Armed::RECURSIVE) && wanted.has(Armed::PERSISTENT) {
             steps.push(Step::ArmPersistent);
         } else if !wanted.has(Armed::STREAMS) {

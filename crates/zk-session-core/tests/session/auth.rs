@@ -1,7 +1,7 @@
 //! Authentication: credentials, and the replies to them.
 
 use bytes::Bytes;
-use proto::{AuthPacket, ErrorCode, OpCode};
+use proto::{AuthPacket, ErrorCode, OpCode, SessionId, Zxid};
 use zk_session_core::ReplyTo;
 use zk_session_core::limits::CREDENTIALS_MAX;
 use zk_session_core::{ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent};
@@ -16,7 +16,7 @@ fn credentials_are_sent_in_order_on_every_connection() {
     let late = world.auth("two");
     for n in [early, late] {
         let frame = world.take(OpCode::Auth);
-        world.answer(&frame, 0, ErrorCode::OK, &());
+        world.answer(&frame, Zxid::ZERO, ErrorCode::OK, &());
         assert!(world.is_ok(n));
     }
     for _ in 0..2 {
@@ -28,7 +28,7 @@ fn credentials_are_sent_in_order_on_every_connection() {
             let packet: AuthPacket<'_> = frame.read();
             assert_eq!(packet.scheme, scheme);
             assert_eq!(packet.auth.as_deref(), Some(&b"user:secret"[..]));
-            world.answer(&frame, 0, ErrorCode::OK, &());
+            world.answer(&frame, Zxid::ZERO, ErrorCode::OK, &());
         }
         world.take(OpCode::GetData);
     }
@@ -43,7 +43,7 @@ fn auth_is_repeated_on_the_next_connection_after_a_loss() {
     assert_eq!(world.reply(auth), None);
     world.bring_up();
     let frame = world.take(OpCode::Auth);
-    world.answer(&frame, 0, ErrorCode::OK, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::OK, &());
     assert!(world.is_ok(auth));
     world.finish();
 }
@@ -55,7 +55,7 @@ fn refused_credentials_end_the_session() {
     let auth = world.auth("digest");
     world.take(OpCode::Create2);
     let frame = world.take(OpCode::Auth);
-    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
     assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
     assert_eq!(*world.failure(auth), (ended(SessionEnd::AuthFailed), Outcome::NotApplied));
     assert_eq!(world.outcome(write), Outcome::Unknown);
@@ -74,7 +74,7 @@ fn auth_error_other_than_auth_failed_keeps_the_session() {
     let mut world = World::up();
     let auth = world.auth("digest");
     let frame = world.take(OpCode::Auth);
-    world.answer(&frame, 0, ErrorCode::MARSHALLING_ERROR, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::MARSHALLING_ERROR, &());
     assert_eq!(world.failure(auth).0, ErrorKind::Server(ErrorCode::MARSHALLING_ERROR));
     assert!(world.session.is_connected());
     world.finish();
@@ -85,12 +85,12 @@ fn auth_refused_on_a_later_connection_ends_the_session() {
     let mut world = World::up();
     world.auth("digest");
     let frame = world.take(OpCode::Auth);
-    world.answer(&frame, 0, ErrorCode::OK, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::OK, &());
     world.cut();
     let queued = world.get("/a");
     world.bring_up();
     let frame = world.take(OpCode::Auth);
-    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
     assert_eq!(world.failure(queued).0, ended(SessionEnd::AuthFailed));
     world.finish();
 }
@@ -101,11 +101,11 @@ fn duplicate_pending_credentials_share_one_auth_request() {
     let numbers: Vec<u32> = (0..CREDENTIALS_MAX + 1).map(|_| world.auth("digest")).collect();
     let auth = world.take(OpCode::Auth);
     assert_eq!(world.ops(), []);
-    world.answer(&auth, 0, ErrorCode::OK, &());
+    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
     assert!(numbers.iter().all(|n| world.is_ok(*n)));
     let again = world.auth("digest");
     let auth = world.take(OpCode::Auth);
-    world.answer(&auth, 0, ErrorCode::OK, &());
+    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
     assert!(world.is_ok(again));
     world.cut();
     world.bring_up();
@@ -126,7 +126,7 @@ fn auth_timeout_of_one_caller_leaves_the_other_waiting() {
     world.advance(ms(500));
     assert_eq!(world.failure(one).0, ErrorKind::TimedOut);
     let auth = world.take(OpCode::Auth);
-    world.answer(&auth, 0, ErrorCode::OK, &());
+    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
     assert!(world.is_ok(other));
     world.finish();
 }
@@ -141,7 +141,8 @@ fn unsent_credentials_and_password_are_hidden_in_debug() {
     assert!(!printed.contains("geheim"), "{printed}");
 
     let mut world = World::with(|settings| {
-        settings.resume = Some(SessionCredentials::new(7, *b"0123456789abcdef", 0));
+        settings.resume =
+            Some(SessionCredentials::new(SessionId(7), *b"0123456789abcdef", Zxid::ZERO));
     });
     world.tick();
     world.session.handle_connected(world.instant());

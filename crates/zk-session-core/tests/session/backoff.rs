@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proto::{ErrorCode, OpCode};
+use proto::{ErrorCode, OpCode, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::limits::{BACKOFF_MAX, HOST_COOLDOWN};
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
@@ -76,12 +76,12 @@ fn attempts_are_limited_when_set_watches_is_rejected() {
     world.bring_up();
     world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.cut();
     for _ in 0..40 {
         world.bring_up();
         let frame = world.take(OpCode::SetWatches);
-        world.answer(&frame, 9, ErrorCode::MARSHALLING_ERROR, &());
+        world.answer(&frame, Zxid(9), ErrorCode::MARSHALLING_ERROR, &());
         assert!(!world.session.is_connected());
     }
     assert!(world.now() > ms(10_000), "{:?}", world.now());

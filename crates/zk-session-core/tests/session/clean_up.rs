@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat};
+use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat, Zxid};
 use zk_session_core::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Limit, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
 
@@ -24,7 +24,7 @@ fn guaranteed_delete_is_repeated_until_it_is_answered() {
         world.bring_up();
     }
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
     world.cut();
     world.bring_up();
@@ -38,28 +38,28 @@ fn missing_node_is_success_only_after_a_lost_attempt() {
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     assert_eq!(*world.failure(n), gone);
 
     let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &()); // the server did not attempt it
+    world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &()); // the server did not attempt it
     world.advance(T / 5);
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     assert_eq!(*world.failure(n), gone);
 
     let n = world.delete_guaranteed("/a");
     world.cut();
     world.bring_up();
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     assert!(world.is_ok(n));
 
     let nobody = world.delete_guaranteed("/a");
     world.abandon(nobody);
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     let failed = |e: &SessionEvent| matches!(e, SessionEvent::CleanUpFailed { .. });
     assert!(!world.events().iter().any(failed));
     world.finish();
@@ -70,7 +70,7 @@ fn rejected_delete_fails_its_caller_or_emits_an_event() {
     let mut world = World::up();
     let told = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::NOT_EMPTY, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NOT_EMPTY, &());
     assert_eq!(
         *world.failure(told),
         (ErrorKind::Server(ErrorCode::NOT_EMPTY), Outcome::NotApplied)
@@ -82,7 +82,7 @@ fn rejected_delete_fails_its_caller_or_emits_an_event() {
     world.abandon(gone);
     for path in ["/b", "/c"] {
         let frame = world.take(OpCode::Delete);
-        world.answer(&frame, 9, ErrorCode::NO_AUTH, &());
+        world.answer(&frame, Zxid(9), ErrorCode::NO_AUTH, &());
         let failed =
             SessionEvent::CleanUpFailed { path: path.to_owned(), code: ErrorCode::NO_AUTH };
         assert_eq!(world.events().pop(), Some(failed));
@@ -95,12 +95,12 @@ fn throttled_delete_is_retried_after_a_pause() {
     let mut world = World::up();
     let n = world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
     world.advance(T / 10 - ms(1));
     assert_eq!(world.ops(), []);
     world.advance(T / 10);
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
     world.finish();
 }
@@ -112,7 +112,7 @@ fn retries_of_throttled_deletes_are_spread_at_random() {
         world.bring_up();
         world.delete_guaranteed("/a");
         let frame = world.take(OpCode::Delete);
-        world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+        world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
         world.advance(T);
         let times = world.times(OpCode::Delete);
         world.finish();
@@ -130,7 +130,7 @@ fn sweep_with_an_oversized_list_is_not_repeated() {
     world.sweep("/p", "_c_1");
     let patient = world.delete_guaranteed("/a");
     let sync = world.take(OpCode::Sync);
-    world.answer(&sync, 9, ErrorCode::OK, &());
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     world.deliver(&[&1001_i32.to_be_bytes()[..], &list.xid.to_be_bytes()].concat());
     assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
@@ -139,7 +139,7 @@ fn sweep_with_an_oversized_list_is_not_repeated() {
     assert!(world.events().contains(&failed));
     world.bring_up();
     let frame = world.take(OpCode::Delete); // other clean-up continues
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(patient) && world.ops().is_empty());
     world.finish();
 }
@@ -162,7 +162,7 @@ fn throttled_delete_is_sent_once_on_a_new_connection() {
     let mut world = World::up();
     world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
     world.cut();
     world.bring_up();
     world.advance(T / 2);
@@ -176,10 +176,10 @@ fn sweep_deletes_only_children_with_the_prefix() {
     world.sweep("/locks", "_c_1-");
     let sync = world.take(OpCode::Sync);
     assert_eq!(sync.path(), "/locks");
-    world.answer(&sync, 9, ErrorCode::OK, &());
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     let names = ["_c_1-lock-0000000003", "_c_2-lock-0000000001", "x_c_1-", "_c_1-b", ""];
-    world.answer(&list, 9, ErrorCode::OK, &children(&names));
+    world.answer(&list, Zxid(9), ErrorCode::OK, &children(&names));
     assert_eq!(world.take(OpCode::Delete).path(), "/locks/_c_1-lock-0000000003");
     world.cut(); // neither delete was answered
     world.bring_up();
@@ -196,9 +196,9 @@ fn sweep_of_the_root_is_repeated_after_a_reconnect() {
     world.cut();
     world.bring_up();
     let sync = world.take(OpCode::Sync);
-    world.answer(&sync, 9, ErrorCode::OK, &());
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
-    world.answer(&list, 9, ErrorCode::OK, &children(&["ab", "b"]));
+    world.answer(&list, Zxid(9), ErrorCode::OK, &children(&["ab", "b"]));
     assert_eq!(world.take(OpCode::Delete).path(), "/ab");
     world.finish();
 }
@@ -210,9 +210,9 @@ fn sweep_ignores_a_missing_parent_and_reports_a_rejection() {
     world.sweep("/b", "x");
     for code in [ErrorCode::NO_NODE, ErrorCode::NO_AUTH] {
         let sync = world.take(OpCode::Sync);
-        world.answer(&sync, 9, ErrorCode::OK, &());
+        world.answer(&sync, Zxid(9), ErrorCode::OK, &());
         let list = world.take(OpCode::GetChildren2);
-        world.answer(&list, 9, code, &());
+        world.answer(&list, Zxid(9), code, &());
     }
     let failed = SessionEvent::CleanUpFailed { path: "/b".to_owned(), code: ErrorCode::NO_AUTH };
     assert_eq!(world.events()[1..], [failed]);
@@ -252,13 +252,13 @@ fn sweep_backlog_takes_long_lists_and_skips_oversized_names() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
     let sync = world.take(OpCode::Sync);
-    world.answer(&sync, 9, ErrorCode::OK, &());
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     let too_long = format!("_c_1{}", "x".repeat(2 << 20));
     let many = (0..CLEANUPS_MAX + 10).map(|n| format!("_c_1{n}"));
     let names: Vec<String> = many.chain([too_long]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    world.answer(&list, 9, ErrorCode::OK, &children(&names));
+    world.answer(&list, Zxid(9), ErrorCode::OK, &children(&names));
     let stats = world.session.stats(world.instant());
     assert_eq!(stats.clean_up_pending, CLEANUPS_MAX + 10);
     assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
@@ -270,7 +270,7 @@ fn new_delete_does_not_hasten_the_retry_of_a_throttled_one() {
     let mut world = World::up();
     world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
     world.delete_guaranteed("/b");
     assert_eq!(world.take(OpCode::Delete).path(), "/b");
     assert_eq!(world.ops(), []);
@@ -284,7 +284,7 @@ fn throttled_delete_is_sent_at_once_after_a_reconnect() {
     let mut world = World::up();
     world.delete_guaranteed("/a");
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
     world.cut();
     world.bring_up();
     assert_eq!(world.take(OpCode::Delete).path(), "/a");
@@ -304,7 +304,7 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     assert_eq!(world.events(), []);
     let to = Some(world.number().into());
     let refused = world.session.delete_guaranteed(world.instant(), &path(most), to);
-    assert_eq!(refused, Err((ErrorKind::LimitReached("QUEUED_BYTES_MAX"), Outcome::Unknown)));
+    assert_eq!(refused, Err((ErrorKind::LimitReached(Limit::CleanUpBytes), Outcome::Unknown)));
     world.settle();
     assert_eq!(world.events(), [SessionEvent::CleanUpBacklog { nodes: 1 }]);
     // Beyond both limits, no clean-up is kept and the session ends, so that its nodes do not stay.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::{ChildList, ChildrenReply, ErrorCode, OpCode, Stat};
+use proto::{ChildList, ChildrenReply, ErrorCode, OpCode, SessionId, Stat, Zxid};
 use zk_session_core::{Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, World, ended, get, ms};
@@ -19,7 +19,7 @@ fn close_completes_after_earlier_requests_are_answered() {
     world.serve(&first);
     assert!(world.is_ok(create));
     assert_eq!(world.session.end_reason(), None);
-    world.answer(&last, 9, ErrorCode::OK, &());
+    world.answer(&last, Zxid(9), ErrorCode::OK, &());
     assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
     world.finish();
@@ -53,18 +53,18 @@ fn multi_step_clean_up_is_sent_before_close() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
     let sync = world.take(OpCode::Sync);
-    world.answer(&sync, 9, ErrorCode::OK, &());
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     world.close();
     assert_eq!(world.ops(), []);
     let children = ChildList::from_names(["_c_1-a", "_c_2-b"]);
     let reply = ChildrenReply { children, stat: Stat::default() };
-    world.answer(&list, 9, ErrorCode::OK, &reply);
+    world.answer(&list, Zxid(9), ErrorCode::OK, &reply);
     let delete = world.take(OpCode::Delete);
     assert_eq!(delete.path(), "/p/_c_1-a");
     let last = world.take(OpCode::CloseSession);
-    world.answer(&delete, 9, ErrorCode::OK, &());
-    world.answer(&last, 9, ErrorCode::OK, &());
+    world.answer(&delete, Zxid(9), ErrorCode::OK, &());
+    world.answer(&last, Zxid(9), ErrorCode::OK, &());
     assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
     world.finish();
 }
@@ -76,14 +76,14 @@ fn clean_up_delays_close_for_at_most_half_the_close_timeout() {
     world.delete_guaranteed("/a");
     for _ in 0..2 {
         let frame = world.take(OpCode::Delete);
-        world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+        world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
         world.close(); // a repeated close has no effect
         world.advance(ms(1200));
     }
     let frame = world.take(OpCode::Delete);
     world.advance_to(ms(3000));
     assert_eq!(world.ops(), [OpCode::CloseSession]);
-    world.answer(&frame, 9, ErrorCode::THROTTLED_OP, &());
+    world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
     world.advance(ms(1200));
     assert_eq!(world.ops(), [OpCode::CloseSession]);
     world.advance_to(ms(6000));
@@ -126,7 +126,7 @@ fn second_close_has_no_effect() {
     world.close();
     assert_eq!(world.ops(), [OpCode::CloseSession]);
     let frame = world.take(OpCode::CloseSession);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.close();
     assert_eq!(world.events().len(), 2);
     world.finish();
@@ -138,7 +138,7 @@ fn close_before_the_first_connection_ends_at_once() {
     let queued = world.get("/a");
     world.close();
     assert_eq!(*world.failure(queued), (ended(SessionEnd::Closed), Outcome::NotApplied));
-    assert_eq!(world.events(), [SessionEvent::Closed { session_id: 0 }]);
+    assert_eq!(world.events(), [SessionEvent::Closed { session_id: SessionId::NONE }]);
     world.finish();
 }
 

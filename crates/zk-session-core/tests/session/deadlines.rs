@@ -1,8 +1,8 @@
 //! Request timeouts, stalled servers, and limits on pending requests and credentials.
 
-use proto::{ErrorCode, OpCode, Stat};
+use proto::{ErrorCode, OpCode, Stat, Zxid};
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_session_core::{ReplyTo, WatchKind};
 
 use crate::harness::{T, World, create, get, ms};
@@ -50,7 +50,7 @@ fn sent_request_times_out_and_its_late_reply_is_ignored() {
     // The session still matches the late replies, and no caller gets a second answer.
     for op in [OpCode::Create2, OpCode::GetData, OpCode::Create2] {
         let frame = world.take(op);
-        world.answer(&frame, 7, ErrorCode::OK, &());
+        world.answer(&frame, Zxid(7), ErrorCode::OK, &());
     }
     assert!(world.is_ok(later) && world.session.is_connected());
     world.advance(ms(5000));
@@ -77,7 +77,12 @@ fn watch_of_a_timed_out_request_is_not_kept() {
     world.advance(ms(1000));
     assert_eq!(world.outcome(n), Outcome::NotApplied);
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &proto::DataReply { data: None, stat: Stat::default() });
+    world.answer(
+        &frame,
+        Zxid(9),
+        ErrorCode::OK,
+        &proto::DataReply { data: None, stat: Stat::default() },
+    );
     world.cut();
     world.bring_up();
     assert!(world.times(OpCode::SetWatches).is_empty(), "nothing to re-arm");
@@ -169,7 +174,7 @@ fn unanswered_request_fails_though_throttled_replies_arrive() {
     while world.now() < asked + T - ms(1) {
         let n = world.get("/b");
         let get = world.take(OpCode::GetData);
-        world.answer(&get, -1, ErrorCode::THROTTLED_OP, &()); // throttled replies may overtake
+        world.answer(&get, Zxid(-1), ErrorCode::THROTTLED_OP, &()); // throttled replies may overtake
         assert_eq!(world.failure(n).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
         world.advance(ms(599));
     }
@@ -191,7 +196,7 @@ fn slow_server_is_kept_while_it_answers_within_the_timeout() {
     for _ in 0..9 {
         world.advance(T - ms(1));
         let frame = world.take(OpCode::Create2);
-        world.answer(&frame, 7, ErrorCode::OK, &());
+        world.answer(&frame, Zxid(7), ErrorCode::OK, &());
     }
     assert!(world.session.is_connected(), "the last one has waited for nine timeouts");
     world.finish();
@@ -214,7 +219,7 @@ fn credentials_are_limited_and_duplicates_do_not_count() {
     }
     let (now, to) = (world.instant(), world.number());
     let refused = world.session.add_credential(now, "one-more", bytes::Bytes::new(), to);
-    assert!(matches!(refused, Err((ErrorKind::LimitReached("CREDENTIALS_MAX"), _))));
+    assert!(matches!(refused, Err((ErrorKind::LimitReached(Limit::Credentials), _))));
     world.finish();
 }
 

@@ -1,6 +1,6 @@
 //! Handing a session over from one client to another.
 
-use proto::OpCode;
+use proto::{OpCode, Zxid};
 use zk_session_core::{
     DisconnectReason, ErrorKind, Outcome, SessionCredentials, SessionEnd, SessionEvent,
 };
@@ -10,7 +10,7 @@ use crate::script::{ID, PASSWORD, acceptance, rejection};
 
 fn resuming() -> World {
     World::with(|settings| {
-        settings.resume = Some(SessionCredentials::new(ID, *PASSWORD, 77));
+        settings.resume = Some(SessionCredentials::new(ID, *PASSWORD, Zxid(77)));
     })
 }
 
@@ -26,7 +26,7 @@ fn detach_ends_the_client_and_leaves_the_session_open() {
     world.session.detach(world.instant());
     let credentials = world.session.credentials().unwrap();
     assert_eq!((credentials.session_id(), credentials.password()), (ID, &PASSWORD[..]));
-    assert!(credentials.last_zxid() >= 100);
+    assert!(credentials.last_zxid() >= Zxid(100));
     assert_eq!(world.lease(), None, "whoever holds a lock is told at once");
     world.settle();
     let refused = world.try_submit(&crate::harness::get("/n", false), None).unwrap_err();
@@ -76,7 +76,7 @@ fn resumed_session_presents_its_id_password_and_zxid() {
     world.open();
     let asked = world.last_connect();
     assert_eq!((asked.session_id, &asked.password[..]), (ID, &PASSWORD[..]));
-    assert_eq!(asked.last_zxid_seen, 77);
+    assert_eq!(asked.last_zxid_seen, Zxid(77));
     world.respond(&acceptance(6000));
     assert!(matches!(world.events()[..], [SessionEvent::Connected { session_id: ID, .. }]));
     world.take(OpCode::Create2);

@@ -1,7 +1,7 @@
 //! Outcomes of requests when the connection is lost.
 
 use bytes::BytesMut;
-use proto::OpCode;
+use proto::{OpCode, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, ErrorKind, Outcome};
 
@@ -127,7 +127,7 @@ fn partial_reply_leaves_the_outcome_unknown() {
     let write = world.create("/a");
     let frame = world.take(OpCode::Create2);
     let mut out = BytesMut::new();
-    crate::script::reply(&mut out, frame.xid, 5, proto::ErrorCode::OK, &());
+    crate::script::reply(&mut out, frame.xid, Zxid(5), proto::ErrorCode::OK, &());
     world.deliver(&out[..out.len() - 1]);
     world.cut();
     assert_eq!(world.outcome(write), Outcome::Unknown);

@@ -1,6 +1,6 @@
 //! Local expiry: the client's own clock ends a session that no server has answered for too long.
 
-use proto::{ErrorCode, OpCode};
+use proto::{ErrorCode, OpCode, Zxid};
 use zk_session_core::{DisconnectReason, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
@@ -133,7 +133,7 @@ fn session_survives_a_long_queue_at_a_slow_server() {
         match frame.op {
             OpCode::Ping => world.deliver(&crate::harness::pong()),
             _ => {
-                world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+                world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
                 answered += 1;
             }
         }

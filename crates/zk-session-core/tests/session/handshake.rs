@@ -1,7 +1,7 @@
 //! The handshake: the first frame in each direction.
 
 use bytes::BytesMut;
-use proto::{ErrorCode, OpCode, ReplyHeader};
+use proto::{ErrorCode, OpCode, ReplyHeader, SessionId, Zxid};
 use zk_session_core::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
 use zk_session_core::{DisconnectReason, SessionEnd, SessionEvent};
 
@@ -95,7 +95,7 @@ fn new_session_is_requested_again_after_a_rejection() {
 fn handshake_reply_of_16_bytes_is_read_as_a_refusal() {
     let mut world = World::new();
     world.open();
-    let header = ReplyHeader { xid: 0, zxid: 0, err: ErrorCode::NOT_READ_ONLY };
+    let header = ReplyHeader { xid: 0, zxid: Zxid::ZERO, err: ErrorCode::NOT_READ_ONLY };
     let mut out = BytesMut::new();
     proto::encode_record(&header, &mut out);
     world.deliver(&out);
@@ -112,9 +112,9 @@ fn read_only_server_is_rejected_and_its_session_discarded() {
     response.read_only = Some(true);
     world.respond(&response);
     assert_eq!(world.cause(), DisconnectReason::ReadOnly);
-    assert_eq!(world.session.session_id(), 0);
+    assert_eq!(world.session.session_id(), SessionId::NONE);
     world.open();
-    assert_eq!(world.last_connect().session_id, 0);
+    assert_eq!(world.last_connect().session_id, SessionId::NONE);
     world.finish();
 }
 
@@ -125,13 +125,13 @@ fn handshake_reply_with_another_session_id_is_rejected() {
     world.cut();
     world.open();
     let mut response = acceptance(6000);
-    response.session_id = id + 1;
+    response.session_id = SessionId(id.0 + 1);
     world.respond(&response);
     assert_eq!(world.cause(), DisconnectReason::WrongSession);
     assert_eq!(world.session.session_id(), id);
 
     world.open();
-    response.session_id = 0;
+    response.session_id = SessionId::NONE;
     world.respond(&response);
     assert_eq!(world.cause(), DisconnectReason::WrongSession);
     world.finish();

@@ -4,7 +4,7 @@
 use bytes::{BufMut, BytesMut};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use proto::{ErrorCode, EventType, KeeperState, WatcherEvent, xid};
+use proto::{ErrorCode, EventType, KeeperState, SessionId, WatcherEvent, Zxid, xid};
 use zk_session_core::WatchKind;
 
 use crate::harness::{Servers, T, Wire, World, ms};
@@ -60,7 +60,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (-2_i32..9, "/[a-c]").prop_map(|(event, path)| Act::Notify(event, path)),
         1 => bytes().prop_map(Act::Garbage),
         1 => any::<i32>().prop_map(Act::Length),
-        4 => (timeouts, prop_oneof![4 => Just(script::ID), 1 => any::<i64>()])
+        4 => (timeouts, prop_oneof![4 => Just(script::ID.0), 1 => any::<i64>()])
             .prop_map(|(timeout, id)| Act::Accept(timeout, id)),
         1 => Just(Act::Reject),
         2 => Just(Act::Pong),
@@ -86,7 +86,7 @@ fn frame(body: &[u8]) -> BytesMut {
 }
 
 fn perform(world: &mut World, act: &Act) {
-    let header = |xid: i32, zxid: i64, code: i32, body: &[u8]| {
+    let header = |xid: i32, zxid: Zxid, code: i32, body: &[u8]| {
         let mut out = BytesMut::new();
         script::reply(&mut out, xid, zxid, ErrorCode(code), &());
         let mut frame = frame(&[&out[4..], body].concat());
@@ -111,15 +111,15 @@ fn perform(world: &mut World, act: &Act) {
         }
         Act::Reply(at, zxid, code, body) => {
             let request = world.frames.remove(at);
-            request.map(|request| header(request.xid, zxid, code, &body))
+            request.map(|request| header(request.xid, Zxid(zxid), code, &body))
         }
         Act::List(at, count, len) => {
             let body = [count.to_be_bytes(), len.to_be_bytes(), *b"name"].concat();
             let request = world.frames.remove(at);
-            request.map(|request| header(request.xid, 1, 0, &body))
+            request.map(|request| header(request.xid, Zxid(1), 0, &body))
         }
-        Act::Stray(xid, body) => Some(header(xid, 1, 0, &body)),
-        Act::Event(body) => Some(header(xid::NOTIFICATION, -1, 0, &body)),
+        Act::Stray(xid, body) => Some(header(xid, Zxid(1), 0, &body)),
+        Act::Event(body) => Some(header(xid::NOTIFICATION, Zxid(-1), 0, &body)),
         Act::Notify(event, path) => {
             let mut out = BytesMut::new();
             let event = WatcherEvent {
@@ -127,14 +127,15 @@ fn perform(world: &mut World, act: &Act) {
                 state: KeeperState::SYNC_CONNECTED,
                 path,
             };
-            script::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &event);
+            script::reply(&mut out, xid::NOTIFICATION, Zxid(-1), ErrorCode::OK, &event);
             Some(out)
         }
         Act::Garbage(bytes) => Some(bytes.as_slice().into()),
         Act::Length(len) => Some(len.to_be_bytes()[..].into()),
         Act::Accept(timeout, id) => {
             let mut out = BytesMut::new();
-            let response = proto::ConnectResponse { session_id: id, ..acceptance(timeout) };
+            let response =
+                proto::ConnectResponse { session_id: SessionId(id), ..acceptance(timeout) };
             proto::encode_record(&response, &mut out);
             Some(out)
         }
@@ -269,9 +270,9 @@ fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Data, "/a");
     let frame = world.frames.pop_front().unwrap();
-    world.answer(&frame, 5, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(5), ErrorCode::OK, &());
     let mut out = BytesMut::new();
-    script::reply(&mut out, xid::NOTIFICATION, -1, ErrorCode::OK, &());
+    script::reply(&mut out, xid::NOTIFICATION, Zxid(-1), ErrorCode::OK, &());
     world.deliver(&out);
     assert!(matches!(world.cause(), zk_session_core::DisconnectReason::ProtocolError(_)));
     world.bring_up();
@@ -285,9 +286,9 @@ fn undecodable_sweep_list_deletes_no_node() {
     let mut world = World::up();
     world.sweep("/", "n");
     let sync = world.frames.pop_front().unwrap();
-    world.answer(&sync, 5, ErrorCode::OK, &());
+    world.answer(&sync, Zxid(5), ErrorCode::OK, &());
     let list = world.frames.pop_front().unwrap();
-    world.answer(&list, 5, ErrorCode::OK, &());
+    world.answer(&list, Zxid(5), ErrorCode::OK, &());
     assert_eq!(world.ops(), []);
     assert!(world.session.is_connected());
     world.finish();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::{ErrorCode, EventType, MultiReply, OpCode, SyncReply};
+use proto::{ErrorCode, EventType, MultiReply, OpCode, SyncReply, Zxid};
 use zk_session_core::LeaseState;
 use zk_session_core::{LeaseAssumptions, SessionEnd};
 
@@ -51,9 +51,9 @@ fn quorum_write_proves_the_last_touch_before_the_flush_bound() {
         ask(&mut world);
         let late = world.take(op);
         world.advance(ms(600));
-        world.answer(&early, 9, ErrorCode::OK, &());
+        world.answer(&early, Zxid(9), ErrorCode::OK, &());
         assert_eq!(world.lease(), Some(LEASE), "{op:?}: from the handshake");
-        world.answer(&late, 9, ErrorCode::OK, &());
+        world.answer(&late, Zxid(9), ErrorCode::OK, &());
         assert_eq!(world.lease(), Some(ms(2000) + LEASE), "{op:?}");
         world.finish();
     }
@@ -65,12 +65,12 @@ fn write_after_silence_does_not_prolong_the_lease() {
     let mut world = World::up();
     world.create("/a");
     let create = world.take(OpCode::Create2);
-    world.answer(&create, 9, ErrorCode::OK, &());
+    world.answer(&create, Zxid(9), ErrorCode::OK, &());
     assert_eq!(world.lease(), Some(LEASE));
     world.freeze(T * 6 / 10);
     world.create("/b");
     let create = world.take(OpCode::Create2);
-    world.answer(&create, 10, ErrorCode::OK, &());
+    world.answer(&create, Zxid(10), ErrorCode::OK, &());
     assert_eq!(world.lease(), Some(LEASE), "counted from before the silence");
     world.finish();
 }
@@ -81,13 +81,13 @@ fn sync_proof_is_bounded_by_the_last_quorum_write() {
     world.answered.extend([OpCode::Ping.code(), OpCode::Sync.code()]);
     world.prove();
     let proof = world.take(OpCode::Multi);
-    world.answer(&proof, 9, ErrorCode::OK, &());
+    world.answer(&proof, Zxid(9), ErrorCode::OK, &());
     world.advance(ms(4000));
     world.sync();
     assert_eq!(world.lease(), Some(LEASE), "a new leader may have started at 0");
     world.prove();
     let proof = world.take(OpCode::Multi);
-    world.answer(&proof, 10, ErrorCode::OK, &());
+    world.answer(&proof, Zxid(10), ErrorCode::OK, &());
     assert_eq!(world.lease(), Some(ms(2000) + LEASE), "from the ping");
     world.advance(ms(2000));
     world.sync();
@@ -118,7 +118,7 @@ fn error_reply_proves_the_lease_only_if_a_quorum_agreed() {
         let mut world = World::up();
         world.create("/a");
         let frame = world.take(OpCode::Create2);
-        world.answer(&frame, 9, code, &());
+        world.answer(&frame, Zxid(9), code, &());
         assert_eq!(world.lease().is_some(), fed.contains(&code), "{code}");
         world.finish();
     }
@@ -129,19 +129,19 @@ fn reads_events_and_replies_without_zxid_prove_no_lease() {
     let mut world = World::up();
     world.sync(); // a replaced leader answers a sync as well
     let frame = world.take(OpCode::Sync);
-    world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &SyncReply { path: None });
     world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.notify(EventType::NODE_CREATED, "/a");
     world.deliver(&pong());
     world.auth("digest");
     let frame = world.take(OpCode::Auth);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     for zxid in [0, -1] {
         world.prove();
         let frame = world.take(OpCode::Multi);
-        world.answer(&frame, zxid, ErrorCode::OK, &MultiReply { results: vec![] });
+        world.answer(&frame, Zxid(zxid), ErrorCode::OK, &MultiReply { results: vec![] });
     }
     assert_eq!(world.lease(), None);
     world.finish();
@@ -218,7 +218,7 @@ fn writes_rejected_before_the_quorum_do_not_starve_the_lease() {
         world.advance(ms(100));
         world.set("/a");
         let frame = world.take(OpCode::SetData);
-        world.answer(&frame, 9, ErrorCode::NO_AUTH, &());
+        world.answer(&frame, Zxid(9), ErrorCode::NO_AUTH, &());
     }
     assert_eq!(world.standings(), []);
     assert!(world.lease().is_some());
@@ -231,7 +231,7 @@ fn lease_lapses_at_its_deadline_and_reports_it() {
     world.answered.insert(OpCode::Ping.code());
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.advance(LEASE - ms(1));
     assert_eq!(world.lease(), Some(LEASE));
     world.advance(ms(1));
@@ -251,7 +251,7 @@ fn lease_assumptions_determine_the_end_of_the_lease() {
     world.advance(ms(3200)); // a ping at 2000
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert_eq!(world.lease(), Some(ms(2000) + T - ms(1000)));
     world.finish();
 }
@@ -268,7 +268,7 @@ fn lease_is_impossible_with_a_timeout_that_is_too_short() {
     world.claim();
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert_eq!(world.lease(), None);
     assert_eq!(world.times(OpCode::Multi).len(), 1, "and nothing is asked for it");
     world.finish();
@@ -280,14 +280,14 @@ fn lapsed_term_is_never_valid_again() {
     world.answered.insert(OpCode::Ping.code());
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     let (term, _) = world.session.lease(world.instant()).unwrap();
 
     world.advance(LEASE - ms(100));
     world.prove(); // sent within the term, answered after it
     let late = world.take(OpCode::Multi);
     world.advance(ms(200));
-    world.answer(&late, 9, ErrorCode::OK, &());
+    world.answer(&late, Zxid(9), ErrorCode::OK, &());
     let (next, until) = world.session.lease(world.instant()).unwrap();
     assert_eq!(next, term + 1);
     assert_eq!(world.lease(), Some(ms(2000) + LEASE), "from the ping");
@@ -300,7 +300,7 @@ fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.advance(ms(1000));
     world.cut();
     assert_eq!(world.lease(), Some(LEASE));
@@ -310,11 +310,11 @@ fn reconnect_prolongs_the_lease_once_a_quorum_has_agreed() {
     assert_eq!(world.lease(), Some(LEASE), "a leader that was replaced accepts it as well");
     world.sync();
     let frame = world.take(OpCode::Sync);
-    world.answer(&frame, 9, ErrorCode::OK, &SyncReply { path: None });
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &SyncReply { path: None });
     assert_eq!(world.lease(), Some(LEASE));
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 10, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
     assert_eq!(world.lease(), Some(connected + LEASE), "the handshake is a touch at the leader");
     assert_eq!(world.standings(), []);
     world.finish();
@@ -326,7 +326,7 @@ fn unanswered_handshake_limits_the_lease_to_half_the_timeout() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.advance(ms(1000));
     world.cut();
     world.open();
@@ -337,7 +337,7 @@ fn unanswered_handshake_limits_the_lease_to_half_the_timeout() {
     assert_eq!(world.lease(), Some(asked + T / 2 - EARLY), "until a quorum has agreed");
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 10, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
     assert!(world.lease() > Some(LEASE));
     world.finish();
 }
@@ -347,7 +347,7 @@ fn shorter_granted_timeout_shortens_the_lease_permanently() {
     let mut world = World::up();
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.advance(ms(500));
     world.cut();
     world.open();
@@ -363,7 +363,7 @@ fn shorter_granted_timeout_shortens_the_lease_permanently() {
     world.bring_up(); // 6 s again, but a new leader may still use the shortest timeout
     world.prove();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 10, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
     assert!(
         world.lease() <= Some(world.now() + lease) && world.lease() > Some(reconnected + lease)
     );
@@ -433,7 +433,7 @@ fn lease_lapses_before_buffered_replies_are_read() {
     world.advance(ms(1000));
     world.claim();
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.advance(ms(3000));
     world.frames.retain(|frame| frame.op == OpCode::Multi);
     let frame = world.take(OpCode::Multi);
@@ -443,12 +443,12 @@ fn lease_lapses_before_buffered_replies_are_read() {
 
     assert_eq!(world.lease(), None, "by the clock alone");
     let before = world.log.len();
-    world.answer(&frame, 10, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
     let paused = Some(T * 2 - T / 16);
     let lease_state = crate::harness::Seen::LeaseState(LeaseState { paused, ..lapsed(1) });
     assert_eq!(world.log[before].1, lease_state);
     assert_eq!(world.lease(), None, "too late even for a lease of its own");
-    world.answer(&create, 11, ErrorCode::OK, &());
+    world.answer(&create, Zxid(11), ErrorCode::OK, &());
     assert!(world.is_ok(write));
     world.tick();
     assert_eq!(world.session.end_reason(), None, "whether it is, a server has to say");

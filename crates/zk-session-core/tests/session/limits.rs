@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
+use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use zk_session_core::{DisconnectReason, ErrorKind, LeaseAssumptions, Outcome};
+use zk_session_core::{DisconnectReason, ErrorKind, LeaseAssumptions, Limit, Outcome};
 
 use crate::harness::{Servers, T, World, get, ms};
 
@@ -23,7 +23,7 @@ fn queued_requests_count_toward_the_limit() {
     }
     let to = world.number();
     let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
-    let limit = ErrorKind::LimitReached("REQUESTS_MAX");
+    let limit = ErrorKind::LimitReached(Limit::Requests);
     assert_eq!(refused, Err((limit, Outcome::NotApplied)));
 }
 
@@ -37,7 +37,7 @@ fn in_flight_requests_count_toward_the_limit() {
     }
     let to = world.number();
     let refused = world.session.submit(world.instant(), &get("/a", false), to, None);
-    assert!(matches!(refused, Err((ErrorKind::LimitReached("REQUESTS_MAX"), _))));
+    assert!(matches!(refused, Err((ErrorKind::LimitReached(Limit::Requests), _))));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn queued_bytes_are_limited_with_and_without_a_connection() {
             }
             assert!(taken <= QUEUED_BYTES_MAX, "connected: {connected}");
         };
-        let limit = ErrorKind::LimitReached("QUEUED_BYTES_MAX");
+        let limit = ErrorKind::LimitReached(Limit::QueuedBytes);
         assert_eq!(refused, (limit, Outcome::NotApplied));
         assert!(taken > QUEUED_BYTES_MAX - 2 * FRAME_LEN_MAX_SERVER);
         assert_eq!(world.ops(), []);
@@ -72,7 +72,7 @@ fn written_bytes_do_not_count_toward_the_limit() {
     for _ in 0..70 {
         world.submit(&set(&data), None);
         let frame = world.take(OpCode::SetData);
-        world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+        world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     }
     world.finish();
 }
@@ -156,14 +156,14 @@ fn watch_too_long_to_reregister_is_rejected() {
     assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
     world.submit(&get(&path(longest + 1), false), None); // without a watch, the path is not too long
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     let n = world.submit(&get(&path(longest), true), Some(WatchKind::Data));
     let frame = world.take(OpCode::GetData);
     let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
-    world.answer(&frame, 9, ErrorCode::OK, &reply);
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &reply);
     let stream = world.stream(AddWatchMode::Persistent, &path(longest));
     let frame = world.take(OpCode::AddWatch);
-    world.answer(&frame, 9, ErrorCode::OK, &proto::AddWatchReply { err: ErrorCode::OK });
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &proto::AddWatchReply { err: ErrorCode::OK });
     assert!(world.is_ok(n) && world.is_ok(stream));
     let to = world.number();
     let mode = AddWatchMode::Persistent;

@@ -2,9 +2,9 @@
 
 use proto::{
     Delete, Encode, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode, SetData,
-    SetWatches, Stat,
+    SetWatches, Stat, Zxid,
 };
-use zk_session_core::{ErrorKind, Outcome, WatchKind};
+use zk_session_core::{ErrorKind, Limit, Outcome, WatchKind};
 
 use crate::harness::{T, World};
 
@@ -23,7 +23,7 @@ fn rejected(code: ErrorCode) -> MultiReply {
 /// Takes the transaction, and answers it.
 fn answer(world: &mut World, code: ErrorCode, body: &impl Encode) {
     let frame = world.take(OpCode::Multi);
-    world.answer(&frame, 9, code, body);
+    world.answer(&frame, Zxid(9), code, body);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn marked_delete_is_one_transaction_that_changes_the_data_first() {
     let set = SetData { path: "/a".into(), data: Some((&[]).into()), version: -1 };
     let delete = Delete { path: "/a".into(), version: -1 };
     assert_eq!(frame.read::<Multi<'_>>(), Multi::new(&[set.into(), delete.into()]));
-    world.answer(&frame, 9, ErrorCode::OK, &applied());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &applied());
     assert!(world.is_ok(n));
     assert_eq!(world.ops(), []);
     world.finish();
@@ -52,7 +52,7 @@ fn rejected_transaction_is_followed_by_a_plain_delete() {
         }
         assert_eq!(world.reply(n), None);
         let frame = world.take(OpCode::Delete);
-        world.answer(&frame, 9, ErrorCode::OK, &());
+        world.answer(&frame, Zxid(9), ErrorCode::OK, &());
         assert!(world.is_ok(n));
         world.finish();
     }
@@ -92,7 +92,7 @@ fn path_that_fits_only_a_plain_delete_is_deleted_without_a_mark() {
     let path = format!("/{}", "a".repeat(proto::FRAME_LEN_MAX_SERVER * 2 / 3));
     let n = world.delete_marked(&path);
     let frame = world.take(OpCode::Delete);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
     world.finish();
 }
@@ -112,13 +112,16 @@ fn watches_on_several_nodes_are_set_by_one_request() {
     world.notify(DELETED, "/b");
     assert_eq!(world.event_zxid(watches[2]), None);
     assert_eq!(world.reply(n), None);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
 
-    world.notify_of(17, CHANGED, "/a");
+    world.notify_of(Zxid(17), CHANGED, "/a");
     assert_eq!(world.fired(watches[0]), None);
-    world.notify_of(17, DELETED, "/a");
-    assert_eq!([watches[1], watches[0]].map(|n| world.event_zxid(n)), [Some(17), Some(17)]);
+    world.notify_of(Zxid(17), DELETED, "/a");
+    assert_eq!(
+        [watches[1], watches[0]].map(|n| world.event_zxid(n)),
+        [Some(Zxid(17)), Some(Zxid(17))]
+    );
     world.finish();
 }
 
@@ -133,13 +136,13 @@ fn watches_on_several_nodes_survive_a_lost_connection() {
     let frame = world.take(OpCode::SetWatches);
     let request = frame.read::<SetWatches<'_>>();
     assert_eq!((&*request.data, &*request.child), (&["/a".into()][..], &["/b".into()][..]));
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     let frame = world.take(OpCode::SetWatches);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
-    world.notify_of(17, CHANGED, "/a");
-    world.notify_of(18, DELETED, "/b");
-    assert_eq!([watch[0], late[0]].map(|n| world.event_zxid(n)), [Some(17), Some(18)]);
+    world.notify_of(Zxid(17), CHANGED, "/a");
+    world.notify_of(Zxid(18), DELETED, "/b");
+    assert_eq!([watch[0], late[0]].map(|n| world.event_zxid(n)), [Some(Zxid(17)), Some(Zxid(18))]);
     world.finish();
 }
 
@@ -148,7 +151,7 @@ fn watches_beyond_the_limit_are_rejected_together() {
     let mut world = World::with(|settings| settings.watches_max = 2);
     world.bring_up();
     let three = [("/a", WatchKind::Data), ("/b", WatchKind::Data), ("/c", WatchKind::Data)];
-    let limit = (ErrorKind::LimitReached("WATCHES_MAX"), Outcome::NotApplied);
+    let limit = (ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied);
     assert_eq!(world.watch_nodes(&three).unwrap_err(), limit);
     assert_eq!(world.ops(), []);
     assert!(world.watch_nodes(&three[..2]).is_ok());

@@ -3,7 +3,7 @@
 use std::io;
 
 use proto::{ConnectResponse, EventType};
-use zk_session_core::{DisconnectReason, Host};
+use zk_session_core::{DisconnectReason, Host, ProbeAnswer};
 
 use crate::harness::{T, Wire, World, ms, pong};
 use crate::script::acceptance;
@@ -171,7 +171,7 @@ fn probe_result_of_a_delisted_server_is_ignored() {
     world.settle();
     world.tick();
     assert!(world.session.is_connected());
-    world.session.handle_probed(world.instant(), &other, true);
+    world.session.handle_probed(world.instant(), &other, ProbeAnswer::ReadWrite);
     world.settle();
     assert!(world.session.is_connected());
 }

@@ -1,7 +1,7 @@
 //! Pings, and the detection of silent connections.
 
 use bytes::{Bytes, BytesMut};
-use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat};
+use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::limits::INFLIGHT_BYTES_MAX;
 use zk_session_core::{DisconnectReason, Host, SessionEnd};
@@ -119,7 +119,7 @@ fn slowly_arriving_reply_keeps_the_connection() {
         let mut out = BytesMut::new();
         let data = Some(Bytes::from_static(&[7; 100]));
         let reply = DataReply { data, stat: Stat::default() };
-        script::reply(&mut out, frame.xid, 7, ErrorCode::OK, &reply);
+        script::reply(&mut out, frame.xid, Zxid(7), ErrorCode::OK, &reply);
         for byte in &out {
             world.advance(ms(300));
             world.deliver(&[*byte]);
@@ -186,7 +186,7 @@ fn credentials_and_set_watches_are_never_overtaken() {
     while let Some(frame) = world.frames.pop_front() {
         let reply = DataReply { data: None, stat: Stat::default() };
         match frame.op {
-            OpCode::GetData => world.answer(&frame, 9, ErrorCode::OK, &reply),
+            OpCode::GetData => world.answer(&frame, Zxid(9), ErrorCode::OK, &reply),
             _ => world.serve(&frame),
         }
     }
@@ -231,7 +231,7 @@ fn session_expires_when_a_started_reply_never_completes() {
 #[test]
 fn endless_events_do_not_keep_an_unanswering_connection() {
     let mut event = BytesMut::new();
-    script::notify(&mut event, -1, EventType::NODE_DELETED, "/x");
+    script::notify(&mut event, Zxid(-1), EventType::NODE_DELETED, "/x");
     for part in [3 * event.len() - 1, event.len() / 2, 5] {
         let mut world = World::up();
         let began = world.now();

@@ -1,15 +1,17 @@
 //! Sessions on a read-only server, which has no quorum.
 
-use proto::{AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SetWatches2};
+use proto::{
+    AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SessionId, SetWatches2, Zxid,
+};
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
-use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent};
+use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, ProbeAnswer, SessionEvent};
 use zk_session_core::{WatchKind, WatchStreamItem};
 
 use crate::harness::{Seen, T, World, ms};
 use crate::script::{ID, acceptance};
 
 /// Id of a read-only server's local session.
-const LOCAL: i64 = 0x2_0000_0009;
+const LOCAL: SessionId = SessionId(0x2_0000_0009);
 
 fn read_only() -> ConnectResponse {
     ConnectResponse { session_id: LOCAL, read_only: Some(true), ..acceptance(6000) }
@@ -51,7 +53,7 @@ fn reads_are_served_and_quorum_requests_rejected_at_once() {
     let refused = (ErrorKind::NotReadOnly, Outcome::NotApplied);
     assert_eq!(*world.failure(queued), refused);
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     assert!(world.reply(read).is_some());
     assert_eq!(world.try_submit(&crate::harness::create("/a"), None), Err(refused.clone()));
     let sync = proto::Sync { path: "/".into() };
@@ -74,7 +76,7 @@ fn read_only_server_gives_no_lease_and_clean_up_waits() {
     assert_eq!(world.lease(), None);
     assert!(world.times(OpCode::Multi).is_empty(), "a heartbeat would be refused");
     assert!(world.times(OpCode::Delete).is_empty() && world.reply(n).is_none());
-    assert_eq!((world.session.session_id(), world.session.credentials()), (0, None));
+    assert_eq!((world.session.session_id(), world.session.credentials()), (SessionId::NONE, None));
     world.cut();
     world.bring_up();
     world.take(OpCode::Multi);
@@ -88,7 +90,7 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     let n = world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
     let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
-    world.answer(&frame, 9, ErrorCode::OK, &reply);
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &reply);
     assert!(world.is_ok(n));
     world.cut();
     world.servers = crate::harness::Servers::Refuse;
@@ -96,7 +98,7 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     assert!(world.session.end_reason().is_none());
     world.servers = crate::harness::Servers::Scripted;
     world.open();
-    assert_eq!(world.last_connect().session_id, 0);
+    assert_eq!(world.last_connect().session_id, SessionId::NONE);
     assert_eq!(world.last_connect().password[..], [0; 16]);
     world.respond(&acceptance(6000));
     assert!(!world.session.is_read_only());
@@ -130,7 +132,7 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
         assert_ne!(host, own);
         assert!(at - before <= PROBE_PAUSE_MAX + ms(1000), "{:?}", at - before);
         before = at;
-        world.session.handle_probed(world.instant(), &host, false);
+        world.session.handle_probed(world.instant(), &host, ProbeAnswer::Other);
         world.settle();
     }
     assert_eq!(probes(&world)[0].0, start + PROBE_PAUSE_MIN);
@@ -145,14 +147,15 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
     assert!(asked.len() >= 16, "{}", asked.len());
     let (_, host) = asked.last().unwrap().clone();
     let late = asked[asked.len() - 2].1.clone();
-    world.session.handle_probed(world.instant(), &late, true);
+    world.session.handle_probed(world.instant(), &late, ProbeAnswer::ReadWrite);
     world.settle();
     assert!(world.session.is_connected(), "too late");
-    world.session.handle_probed(world.instant(), &host, true);
+    world.session.handle_probed(world.instant(), &host, ProbeAnswer::ReadWrite);
     world.settle();
     world.bring_up();
     assert_eq!(world.attempts().last().unwrap().1, host);
-    let suspended = SessionEvent::Suspended { session_id: 0, cause: DisconnectReason::ReadOnly };
+    let suspended =
+        SessionEvent::Suspended { session_id: SessionId::NONE, cause: DisconnectReason::ReadOnly };
     assert!(world.events().contains(&suspended));
     let count = probes(&world).len();
     world.advance(T);
@@ -169,14 +172,14 @@ fn streams_are_set_and_removed_on_a_read_only_server() {
         .map(|mode| world.stream(mode, if mode == AddWatchMode::Persistent { "/a" } else { "/b" }));
     for n in [one, all] {
         let frame = world.take(OpCode::AddWatch);
-        world.answer(&frame, 9, ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+        world.answer(&frame, Zxid(9), ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
         assert!(world.is_ok(n));
     }
     world.drop_watch(one, "/a");
     world.advance(ms(100));
     let frame = world.take(OpCode::RemoveWatches);
     assert_eq!(frame.path(), "/a");
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.notify(proto::EventType::NODE_CREATED, "/b/c");
     world.cut();
 
@@ -200,7 +203,7 @@ fn probes_are_not_sent_without_other_servers() {
     assert!(probes(&world).is_empty() && world.session.is_connected());
     world.close();
     let frame = world.take(OpCode::CloseSession);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.session.end_reason().is_some());
     world.finish();
 }
@@ -214,17 +217,17 @@ fn zxid_of_a_read_only_server_is_not_kept() {
     world.respond(&read_only());
     world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 1 << 50, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(1 << 50), ErrorCode::NO_NODE, &());
     world.cut();
     world.open();
     let connect = world.last_connect();
-    assert_eq!((connect.session_id, connect.last_zxid_seen), (0, 0));
+    assert_eq!((connect.session_id, connect.last_zxid_seen), (SessionId::NONE, Zxid::ZERO));
     world.respond(&acceptance(6000));
     world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     world.cut();
     world.open();
-    assert_eq!(world.last_connect().last_zxid_seen, 9);
-    assert_eq!(world.session.credentials().map(|it| it.last_zxid()), Some(9));
+    assert_eq!(world.last_connect().last_zxid_seen, Zxid(9));
+    assert_eq!(world.session.credentials().map(|it| it.last_zxid()), Some(Zxid(9)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches};
+use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, Outcome};
 
@@ -12,7 +12,7 @@ use crate::harness::{Seen, World};
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
     let n = world.watch(kind, path);
     let frame = world.frames.pop_front().unwrap();
-    world.answer(&frame, 50, code, &());
+    world.answer(&frame, Zxid(50), code, &());
     n
 }
 
@@ -23,7 +23,7 @@ fn watches_are_reregistered_after_auth_and_before_requests() {
     let mut world = World::up();
     world.auth("digest");
     let auth = world.take(OpCode::Auth);
-    world.answer(&auth, 0, ErrorCode::OK, &());
+    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
     arm(&mut world, WatchKind::Data, "/data", ErrorCode::OK);
     arm(&mut world, WatchKind::Exists, "/there", ErrorCode::OK);
     arm(&mut world, WatchKind::Exists, "/missing", ErrorCode::NO_NODE);
@@ -40,7 +40,7 @@ fn watches_are_reregistered_after_auth_and_before_requests() {
     world.take(OpCode::Auth);
     let frame = world.take(Rearm);
     let rearm: SetWatches<'_> = frame.read();
-    assert_eq!(rearm.relative_zxid, 50);
+    assert_eq!(rearm.relative_zxid, Zxid(50));
     assert_eq!(rearm.data, ["/data", "/there"]);
     assert_eq!(rearm.exist, ["/missing"]);
     assert_eq!(rearm.child, ["/parent"]);
@@ -131,7 +131,7 @@ fn k2_hundred_thousand_watches_survive_a_reconnect() {
     assert_eq!(bytes, count * 64 + rearming.len() * (8 + 3 * 4));
     for frame in &rearming {
         assert!(frame.body.len() < 132 * 1024, "far below what a server accepts");
-        world.answer(frame, 60, ErrorCode::OK, &());
+        world.answer(frame, Zxid(60), ErrorCode::OK, &());
     }
     assert!(world.session.is_connected());
     assert_eq!(world.ops(), [OpCode::GetData], "once for each connection, and callers last");
@@ -163,7 +163,7 @@ fn server_that_rejects_set_watches_is_left() {
     world.cut();
     world.bring_up();
     let frame = world.take(OpCode::SetWatches);
-    world.answer(&frame, 60, ErrorCode::MARSHALLING_ERROR, &());
+    world.answer(&frame, Zxid(60), ErrorCode::MARSHALLING_ERROR, &());
     assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::MARSHALLING_ERROR));
     world.bring_up();
     world.take(OpCode::SetWatches);

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use zk_session_core::{DisconnectReason, Host, PeerProtocol};
+use zk_session_core::{DisconnectReason, Host, PeerProtocol, TlsProbeAnswer};
 
 use crate::harness::{Seen, T, World, ms};
 
@@ -168,7 +168,11 @@ fn server_that_closes_at_once_is_probed_for_tls_once() {
     }
     for port in 0..2 {
         assert_eq!(refused(&world), []);
-        world.session.handle_tls_probed(world.instant(), &Host::new("a", port), true);
+        world.session.handle_tls_probed(
+            world.instant(),
+            &Host::new("a", port),
+            TlsProbeAnswer::TlsOnly,
+        );
         world.settle();
     }
     assert_eq!(refused(&world), [(world.now(), TLS)]);
@@ -183,7 +187,7 @@ fn server_that_closes_at_once_without_tls_is_retried() {
     let mut world = world(1, Some(ms(100)));
     world.open();
     world.cut();
-    world.session.handle_tls_probed(world.instant(), &Host::new("a", 0), false);
+    world.session.handle_tls_probed(world.instant(), &Host::new("a", 0), TlsProbeAnswer::Other);
     for _ in 0..10 {
         world.open();
         world.cut();

@@ -1,7 +1,7 @@
 //! Replies are matched to their requests by xid, and arrive in the order of the requests.
 
 use bytes::BytesMut;
-use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat};
+use proto::{DataReply, ErrorCode, EventType, OpCode, SetWatches, Stat, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent};
 
@@ -31,12 +31,12 @@ fn auth_and_throttled_replies_may_overtake_other_replies() {
     let auth = world.auth("digest");
     let (first, second) = (world.take(OpCode::Create2), world.take(OpCode::SetData));
     let third = world.take(OpCode::Auth);
-    world.answer(&third, 0, ErrorCode::OK, &());
+    world.answer(&third, Zxid::ZERO, ErrorCode::OK, &());
     assert!(world.is_ok(auth) && world.reply(create).is_none());
-    world.answer(&second, -1, ErrorCode::THROTTLED_OP, &());
+    world.answer(&second, Zxid(-1), ErrorCode::THROTTLED_OP, &());
     assert_eq!(world.failure(set).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
     assert_eq!(world.outcome(set), Outcome::NotApplied);
-    world.answer(&first, 7, ErrorCode::OK, &());
+    world.answer(&first, Zxid(7), ErrorCode::OK, &());
     assert!(world.is_ok(create));
     assert!(world.session.is_connected());
     world.finish();
@@ -51,11 +51,11 @@ fn out_of_order_reply_is_dropped_and_closes_the_connection() {
         let set = world.set("/b");
         world.take(OpCode::Create2);
         let second = world.take(OpCode::SetData);
-        world.answer(&second, 9, code, &());
+        world.answer(&second, Zxid(9), code, &());
         assert_eq!(world.cause(), DisconnectReason::OutOfOrder(second.xid));
         assert_eq!([world.outcome(lost), world.outcome(set)], [Outcome::Unknown; 2]);
         world.open();
-        assert_eq!(world.last_connect().last_zxid_seen, 9, "time does not go back");
+        assert_eq!(world.last_connect().last_zxid_seen, Zxid(9), "time does not go back");
     }
 }
 
@@ -67,14 +67,18 @@ fn zxids_behind_an_out_of_order_reply_are_seen() {
     }
     world.take(OpCode::SetData); // its reply is skipped
     let mut out = BytesMut::new();
-    for zxid in [9, 12] {
+    for zxid in [Zxid(9), Zxid(12)] {
         let frame = world.take(OpCode::SetData);
         script::reply(&mut out, frame.xid, zxid, ErrorCode::OK, &());
     }
     world.deliver(&out);
     assert!(matches!(world.cause(), DisconnectReason::OutOfOrder(_)));
     world.open();
-    assert_eq!(world.last_connect().last_zxid_seen, 12, "the next server must not be behind it");
+    assert_eq!(
+        world.last_connect().last_zxid_seen,
+        Zxid(12),
+        "the next server must not be behind it"
+    );
 }
 
 /// The session must get the events of all changes made while the watches were not set.
@@ -84,21 +88,21 @@ fn skipped_set_watches_is_repeated_from_the_old_zxid() {
     let watch = world.watch(WatchKind::Data, "/a");
     let get = world.take(OpCode::GetData);
     let reply = DataReply { data: None, stat: Stat::default() };
-    world.answer(&get, 5, ErrorCode::OK, &reply);
+    world.answer(&get, Zxid(5), ErrorCode::OK, &reply);
     world.cut();
     world.bring_up();
     world.take(OpCode::SetWatches); // its reply is lost
     world.claim();
     world.take(OpCode::Ping);
     let heartbeat = world.take(OpCode::Multi);
-    world.answer(&heartbeat, 9, ErrorCode::OK, &()); // heartbeat replies may overtake
+    world.answer(&heartbeat, Zxid(9), ErrorCode::OK, &()); // heartbeat replies may overtake
     world.get("/b");
     let get = world.take(OpCode::GetData);
-    world.answer(&get, 10, ErrorCode::OK, &reply);
+    world.answer(&get, Zxid(10), ErrorCode::OK, &reply);
     world.bring_up();
-    assert_eq!(world.last_connect().last_zxid_seen, 10);
+    assert_eq!(world.last_connect().last_zxid_seen, Zxid(10));
     let armed = world.take(OpCode::SetWatches);
-    assert_eq!(armed.read::<SetWatches<'_>>().relative_zxid, 5);
+    assert_eq!(armed.read::<SetWatches<'_>>().relative_zxid, Zxid(5));
     assert!(world.fired(watch).is_none());
 }
 
@@ -108,7 +112,7 @@ fn unknown_xid_closes_the_connection_not_the_session() {
         let mut world = World::up();
         let read = world.get("/a");
         let mut out = BytesMut::new();
-        script::reply(&mut out, xid, 9, ErrorCode::OK, &());
+        script::reply(&mut out, xid, Zxid(9), ErrorCode::OK, &());
         world.deliver(&out);
         let cause = DisconnectReason::UnknownXid(xid);
         let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
@@ -123,8 +127,8 @@ fn duplicate_reply_closes_the_connection_as_unknown_xid() {
     let mut world = World::up();
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &());
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(read));
     assert_eq!(world.cause(), DisconnectReason::UnknownXid(1));
     world.finish();
@@ -135,9 +139,9 @@ fn reply_is_delivered_with_its_zxid_and_whole_body() {
     let mut world = World::up();
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &Stat::default());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &Stat::default());
     let reply = world.reply(read).unwrap().as_ref().unwrap();
-    assert_eq!((reply.zxid, reply.body.len()), (9, Stat::LEN));
+    assert_eq!((reply.zxid, reply.body.len()), (Zxid(9), Stat::LEN));
     world.finish();
 }
 
@@ -146,7 +150,7 @@ fn session_expired_reply_ends_the_session() {
     let mut world = World::up();
     let (read, write) = (world.get("/a"), world.set("/b"));
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::SESSION_EXPIRED, &());
+    world.answer(&frame, Zxid(9), ErrorCode::SESSION_EXPIRED, &());
     assert_eq!(world.failure(read).0, ended(SessionEnd::Expired));
     assert_eq!(world.outcome(write), Outcome::Unknown);
     assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
@@ -161,7 +165,7 @@ fn moved_session_is_resumed_at_the_next_handshake() {
     let mut world = World::up();
     let (refused, lost) = (world.create("/a"), world.create("/b"));
     let frame = world.take(OpCode::Create2);
-    world.answer(&frame, 0, ErrorCode::SESSION_MOVED, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::SESSION_MOVED, &());
     let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
     assert_eq!(*world.failure(refused), (moved, Outcome::NotApplied));
     assert!(world.session.end_reason().is_none());
@@ -178,13 +182,13 @@ fn event_is_delivered_before_the_reply_that_follows_it() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
 
     let mut both = BytesMut::new();
-    script::notify(&mut both, -1, EventType::NODE_DATA_CHANGED, "/a");
-    script::reply(&mut both, frame.xid, 10, ErrorCode::OK, &());
+    script::notify(&mut both, Zxid(-1), EventType::NODE_DATA_CHANGED, "/a");
+    script::reply(&mut both, frame.xid, Zxid(10), ErrorCode::OK, &());
     world.deliver(&both);
     let [.., (_, fired), (_, answered)] = &world.log[..] else {
         panic!("two outputs");
@@ -203,7 +207,7 @@ fn watch_is_set_by_the_reply_and_fires_once() {
     assert_eq!(world.fired(exists), None, "not registered yet");
     for op in [OpCode::GetData, OpCode::Exists] {
         let frame = world.take(op);
-        world.answer(&frame, 9, ErrorCode::NO_NODE, &());
+        world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
     }
     world.notify(EventType::NODE_CREATED, "/other");
     world.notify(EventType(99), "/gone");
@@ -221,7 +225,7 @@ fn watch_reports_the_session_end_and_not_a_disconnect() {
     let mut world = World::up();
     let watch = world.watch(WatchKind::Children, "/a");
     let frame = world.take(OpCode::GetChildren2);
-    world.answer(&frame, 9, ErrorCode::OK, &());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.cut();
     assert_eq!(world.fired(watch), None, "a lost connection is no event");
     world.open();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use proto::{ErrorCode, EventType, KeeperState, OpCode, WatcherEvent};
+use proto::{ErrorCode, EventType, KeeperState, OpCode, WatcherEvent, Zxid};
 use zk_session_core::{DisconnectReason, SessionEvent};
 
 use crate::harness::{World, ms};
@@ -60,7 +60,7 @@ fn last_zxid_is_the_highest_of_the_request_replies() {
     for zxid in [7, 12, 9, -1, 0] {
         world.get("/a");
         let frame = world.take(OpCode::GetData);
-        world.answer(&frame, zxid, ErrorCode::OK, &());
+        world.answer(&frame, Zxid(zxid), ErrorCode::OK, &());
     }
     // All events of one transaction carry its zxid, so more of them may follow.
     let event = WatcherEvent {
@@ -69,12 +69,12 @@ fn last_zxid_is_the_highest_of_the_request_replies() {
         path: "/a".to_owned(),
     };
     let mut out = BytesMut::new();
-    script::reply(&mut out, -1, 99, ErrorCode::OK, &event);
-    script::reply(&mut out, -2, 98, ErrorCode::OK, &());
+    script::reply(&mut out, -1, Zxid(99), ErrorCode::OK, &event);
+    script::reply(&mut out, -2, Zxid(98), ErrorCode::OK, &());
     world.deliver(&out);
     world.cut();
     world.open();
-    assert_eq!(world.last_connect().last_zxid_seen, 12);
+    assert_eq!(world.last_connect().last_zxid_seen, Zxid(12));
     world.finish();
 }
 
@@ -83,10 +83,10 @@ fn error_reply_advances_the_last_zxid() {
     let mut world = World::up();
     world.get("/a");
     let frame = world.take(OpCode::GetData);
-    world.answer(&frame, 31, ErrorCode::NO_NODE, &());
+    world.answer(&frame, Zxid(31), ErrorCode::NO_NODE, &());
     world.cut();
     world.open();
-    assert_eq!(world.last_connect().last_zxid_seen, 31);
+    assert_eq!(world.last_connect().last_zxid_seen, Zxid(31));
     world.finish();
 }
 

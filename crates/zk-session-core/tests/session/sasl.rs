@@ -1,7 +1,7 @@
 //! The SASL exchange: alone on the connection, bounded, and never taken for a success.
 
 use bytes::Bytes;
-use proto::{ErrorCode, OpCode, Sasl, SaslReply};
+use proto::{ErrorCode, OpCode, Sasl, SaslReply, SessionId, Zxid};
 use zk_session_core::limits::SASL_TOKEN_LEN_MAX;
 use zk_session_core::{
     DisconnectReason, SaslFailure, SaslMechanism, SaslStep, SessionEnd, SessionEvent, WatchKind,
@@ -54,7 +54,7 @@ fn exchange(world: &mut World, token: &[u8], reply: Option<&'static [u8]>) {
     let frame = world.take(OpCode::Sasl);
     assert_eq!(frame.read::<Sasl<'_>>().token, token);
     let reply = SaslReply { token: reply.map(Bytes::from_static) };
-    world.answer(&frame, 0, ErrorCode::OK, &reply);
+    world.answer(&frame, Zxid::ZERO, ErrorCode::OK, &reply);
 }
 
 fn is_refused(world: &World) -> bool {
@@ -79,7 +79,7 @@ fn exchange_is_alone_and_first_on_each_connection() {
     assert!(world.session.is_connected());
     assert!(matches!(world.events()[..], [SessionEvent::Connected { .. }]));
     let auth_frame = world.take(OpCode::Auth);
-    world.answer(&auth_frame, 0, ErrorCode::OK, &());
+    world.answer(&auth_frame, Zxid::ZERO, ErrorCode::OK, &());
     let read = world.take(OpCode::GetData);
     world.serve(&read);
     assert!(world.is_ok(auth) && world.is_ok(watch));
@@ -154,7 +154,7 @@ fn rejection_ends_the_session() {
         let waiting = world.create("/a");
         exchange(&mut world, b"", Some(b"who?"));
         let frame = world.take(OpCode::Sasl);
-        world.answer(&frame, 0, code, &());
+        world.answer(&frame, Zxid::ZERO, code, &());
         assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
         assert_eq!(world.failure(waiting).0, ended(SessionEnd::AuthFailed));
         world.finish();
@@ -166,7 +166,7 @@ fn rejected_first_token_is_a_refused_mechanism() {
     for code in [ErrorCode::AUTH_FAILED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
         let mut world = accepted();
         let frame = world.take(OpCode::Sasl);
-        world.answer(&frame, 0, code, &());
+        world.answer(&frame, Zxid::ZERO, code, &());
         assert_eq!(world.session.end_reason(), None);
         assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::MechanismRefused));
         assert!(is_refused(&world), "a first connect fails at once");
@@ -179,7 +179,7 @@ fn other_codes_in_the_exchange_are_reported_at_once() {
     let mut world = accepted();
     exchange(&mut world, b"", Some(b"who?"));
     let frame = world.take(OpCode::Sasl);
-    world.answer(&frame, 0, ErrorCode::UNIMPLEMENTED, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::UNIMPLEMENTED, &());
     let expected = SaslFailure::Refused(ErrorCode::UNIMPLEMENTED);
     assert_eq!(world.cause(), DisconnectReason::Sasl(expected));
     assert!(is_refused(&world));
@@ -246,7 +246,7 @@ fn unproven_server_can_end_an_established_session() {
     world.respond(&acceptance(6000));
     exchange(&mut world, b"", Some(b"who?"));
     let frame = world.take(OpCode::Sasl);
-    world.answer(&frame, 0, ErrorCode::AUTH_FAILED, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
     assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
     world.finish();
 }
@@ -257,7 +257,7 @@ fn unproven_server_leaves_a_first_session_to_be_created() {
     exchange(&mut world, b"", Some(b"who?"));
     exchange(&mut world, b"alice", Some(b"mallory"));
     world.open();
-    assert_eq!(world.last_connect().session_id, 0);
+    assert_eq!(world.last_connect().session_id, SessionId::NONE);
     world.finish();
 }
 
@@ -266,7 +266,7 @@ fn server_that_requires_authentication_ends_the_session() {
     let mut world = World::up();
     let created = world.create("/a");
     let frame = world.take(OpCode::Create2);
-    world.answer(&frame, 0, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
+    world.answer(&frame, Zxid::ZERO, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
     assert_eq!(world.failure(created).0, ended(SessionEnd::AuthRequired));
     let last = world.events().pop();
     assert!(
@@ -279,7 +279,7 @@ fn server_that_requires_authentication_ends_the_session() {
     let mut world = World::up();
     world.advance(T / 3);
     let ping = world.take(OpCode::Ping);
-    world.answer(&ping, 0, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
+    world.answer(&ping, Zxid::ZERO, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
     assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthRequired));
     world.finish();
 }

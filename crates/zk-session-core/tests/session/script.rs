@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use proto::{
     AddWatchReply, ChildList, ChildrenReply, ConnectRequest, ConnectResponse, Create2, CreateReply,
     DataReply, Decode, Encode, ErrorCode, EventType, KeeperState, MultiReply, OpCode, Reader,
-    ReplyHeader, RequestHeader, Stat, SyncReply, WatcherEvent, xid,
+    ReplyHeader, RequestHeader, SessionId, Stat, SyncReply, WatcherEvent, Zxid, xid,
 };
 
-pub(crate) const ID: i64 = 0x1_0000_0001;
+pub(crate) const ID: SessionId = SessionId(0x1_0000_0001);
 pub(crate) const PASSWORD: &[u8; 16] = b"0123456789abcdef";
 
 /// A request as the server received it.
@@ -42,7 +42,7 @@ impl Frame {
 #[derive(Debug)]
 pub(crate) struct Script {
     /// Zxid of the last reply. Every write increments it.
-    zxid: i64,
+    zxid: Zxid,
     /// Rejects the resumption of a session, as if it had expired.
     pub(crate) expired: bool,
     /// All connect requests.
@@ -60,7 +60,7 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new() -> Self {
         Self {
-            zxid: 100,
+            zxid: Zxid(100),
             expired: false,
             connects: Vec::new(),
             missing: BTreeSet::new(),
@@ -73,7 +73,7 @@ impl Script {
     /// Answers the first frame of a connection. Returns false if the server closes the connection.
     pub(crate) fn connect(&mut self, frame: &Bytes, out: &mut BytesMut) -> bool {
         let request = ConnectRequest::from_frame(frame).unwrap();
-        let is_rejected = self.expired && request.session_id != 0;
+        let is_rejected = self.expired && request.session_id != SessionId::NONE;
         self.connects.push(request);
         let response = if is_rejected { rejection() } else { acceptance(6000) };
         proto::encode_record(&response, out);
@@ -82,14 +82,14 @@ impl Script {
 
     /// Answers a request. Returns false if the server closes the connection after the answer.
     pub(crate) fn answer(&mut self, frame: &Frame, out: &mut BytesMut) -> bool {
-        self.zxid += i64::from(is_write(frame.op));
+        self.zxid.0 += i64::from(is_write(frame.op));
         if needs_node(frame.op) && self.missing.contains(&frame.path()) {
             reply(out, frame.xid, self.zxid, ErrorCode::NO_NODE, &());
             return true;
         }
         let stat = Stat { mzxid: self.zxid, ..Stat::default() };
         match frame.op {
-            OpCode::Auth => reply(out, frame.xid, 0, ErrorCode::OK, &()),
+            OpCode::Auth => reply(out, frame.xid, Zxid::ZERO, ErrorCode::OK, &()),
             OpCode::Sync => self.ok(out, frame, &SyncReply { path: Some(frame.path()) }),
             OpCode::Multi => self.ok(out, frame, &MultiReply { results: vec![] }),
             OpCode::Create2 => {
@@ -119,7 +119,7 @@ impl Script {
 
     fn created(&self, request: &Create2<'_>) -> String {
         match request.mode.is_sequential() {
-            true => format!("{}{:010}", request.path, self.zxid),
+            true => format!("{}{:010}", request.path, self.zxid.0),
             false => request.path.to_string(),
         }
     }
@@ -153,17 +153,17 @@ pub(crate) fn rejection() -> ConnectResponse {
     ConnectResponse {
         protocol_version: 0,
         timeout_ms: 0,
-        session_id: 0,
+        session_id: SessionId::NONE,
         password: Bytes::from_static(&[0; 16]),
         read_only: Some(false),
     }
 }
 
-pub(crate) fn reply<E: Encode>(out: &mut BytesMut, xid: i32, zxid: i64, err: ErrorCode, body: &E) {
+pub(crate) fn reply<E: Encode>(out: &mut BytesMut, xid: i32, zxid: Zxid, err: ErrorCode, body: &E) {
     proto::encode_reply(&ReplyHeader { xid, zxid, err }, Some(body), out);
 }
 
-pub(crate) fn notify(out: &mut BytesMut, zxid: i64, event_type: EventType, path: &str) {
+pub(crate) fn notify(out: &mut BytesMut, zxid: Zxid, event_type: EventType, path: &str) {
     let event =
         WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path: path.to_owned() };
     reply(out, xid::NOTIFICATION, zxid, ErrorCode::OK, &event);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use proto::{DataReply, ErrorCode, OpCode, Stat};
+use proto::{DataReply, ErrorCode, OpCode, SessionId, Stat, Zxid};
 use zk_session_core::{ErrorKind, WatchKind};
 
 use crate::harness::{World, ms, pong};
@@ -16,7 +16,7 @@ fn stats_count_requests_bytes_watches_and_losses() {
     let stats = |world: &World| world.session.stats(world.instant());
     world.create("/n/b");
     let waiting = stats(&world);
-    assert_eq!((waiting.queued, waiting.in_flight, waiting.session_id), (1, 0, 0));
+    assert_eq!((waiting.queued, waiting.in_flight, waiting.session_id), (1, 0, SessionId::NONE));
     assert!(waiting.queued_bytes > 40 && waiting.connected_to.is_none());
     assert_eq!((waiting.frames_sent, waiting.bytes_sent, waiting.lease_left), (0, 0, None));
 
@@ -54,7 +54,7 @@ fn heartbeat_and_ping_round_trips_are_measured() {
     let heartbeat = world.take(OpCode::Multi);
     world.advance(ms(30));
     let reply = proto::MultiReply { results: vec![] };
-    world.answer(&heartbeat, 9, ErrorCode::OK, &reply);
+    world.answer(&heartbeat, Zxid(9), ErrorCode::OK, &reply);
     let stats = world.session.stats(world.instant());
     assert_eq!((stats.heartbeat_round_trip, stats.ping_round_trip), (Some(ms(30)), None));
     world.session.unclaim_lease();
@@ -85,7 +85,7 @@ fn request_latency_is_the_time_from_sending_to_reply() {
     world.get("/a");
     let get = world.take(OpCode::GetData);
     world.advance(ms(40));
-    world.answer(&get, 9, ErrorCode::NO_NODE, &());
+    world.answer(&get, Zxid(9), ErrorCode::NO_NODE, &());
     assert_eq!(latency(&world), (2, ms(43)), "a reply with an error counts");
 
     world.get("/a");
@@ -124,7 +124,7 @@ fn auth_answered_out_of_order_is_not_counted_in_flight() {
     world.auth("digest");
     let get = world.take(OpCode::GetData);
     let auth = world.take(OpCode::Auth);
-    world.answer(&auth, 0, ErrorCode::OK, &());
+    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
     assert_eq!(world.session.stats(world.instant()).in_flight, 1);
     world.serve(&get);
     assert_eq!(world.session.stats(world.instant()).in_flight, 0);
@@ -139,7 +139,7 @@ fn ping_round_trip_counts_from_the_ping_it_answers() {
     let get = world.take(OpCode::GetData);
     let mut reply = BytesMut::new();
     let data = DataReply { data: Some(vec![0; 5000].into()), stat: Stat::default() };
-    crate::script::reply(&mut reply, get.xid, 9, ErrorCode::OK, &data);
+    crate::script::reply(&mut reply, get.xid, Zxid(9), ErrorCode::OK, &data);
     let mut bytes = reply.iter();
     while world.times(OpCode::Ping).len() < 2 {
         world.advance(ms(100));

@@ -1,6 +1,6 @@
 //! Persistent watches, with a server that sends unusual events and errors.
 
-use proto::{AddWatchMode, ErrorCode, EventType, OpCode, SetWatches};
+use proto::{AddWatchMode, ErrorCode, EventType, OpCode, SetWatches, Zxid};
 use zk_session_core::WatchKind;
 
 use crate::harness::World;
@@ -27,11 +27,11 @@ fn rejected_stream_leaves_the_covered_watch_set() {
     let add = world.take(OpCode::AddWatch);
     let get = world.take(OpCode::GetData);
     assert_eq!(get.body.last(), Some(&0), "the stream was to cover it");
-    world.answer(&add, 7, ErrorCode::MARSHALLING_ERROR, &());
-    world.answer(&get, 8, ErrorCode::OK, &());
+    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    world.answer(&get, Zxid(8), ErrorCode::OK, &());
     let frame = world.take(OpCode::SetWatches);
     let rearm: SetWatches<'_> = frame.read();
-    assert_eq!((rearm.relative_zxid, rearm.data), (8, vec!["/a".into()]));
+    assert_eq!((rearm.relative_zxid, rearm.data), (Zxid(8), vec!["/a".into()]));
     world.notify(EventType::NODE_DATA_CHANGED, "/a");
     assert!(world.fired(one_shot).is_some());
     assert_eq!(world.told(stream), []);

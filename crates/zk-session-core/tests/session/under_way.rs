@@ -1,7 +1,7 @@
 //! Requests in flight: their bound, and the packets that may overtake them.
 
 use bytes::BytesMut;
-use proto::{ErrorCode, OpCode, SetData};
+use proto::{ErrorCode, OpCode, SetData, Zxid};
 use zk_session_core::SessionEnd;
 use zk_session_core::WatchKind;
 
@@ -131,7 +131,7 @@ fn watch_removal_is_not_repeated_after_a_rejection() {
         while let Some(at) = world.frames.iter().position(|it| it.op == OpCode::RemoveWatches) {
             asked += 1;
             let frame = world.frames.remove(at).unwrap();
-            world.answer(&frame, 9, ErrorCode::MARSHALLING_ERROR, &());
+            world.answer(&frame, Zxid(9), ErrorCode::MARSHALLING_ERROR, &());
         }
     }
     assert_eq!(asked, 1);

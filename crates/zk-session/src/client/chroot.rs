@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use proto::PathError;
-use zk_session_core::{Error, ErrorKind, Failure, Outcome};
+use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
 use super::Client;
 
@@ -33,7 +33,8 @@ impl Client {
     /// ```
     pub fn chroot(&self, path: &str) -> Result<Self, Error> {
         if let Err(error) = proto::validate_path(path) {
-            return Err(Error::not_applied(ErrorKind::InvalidPath(error)).on("chroot", path));
+            return Err(Error::not_applied(ErrorKind::InvalidPath(error))
+                .on(Operation::Other("chroot"), path));
         }
         let chroot = match path {
             "/" => self.chroot.clone(),
@@ -69,16 +70,9 @@ impl Client {
         Ok(self.full(path))
     }
 
-    /// Checks the path of a new node. The server appends digits to the name of a sequential node
-    /// before it checks the path.
-    pub(super) fn checked_new<'a>(
-        &self,
-        path: &'a str,
-        is_sequential: bool,
-    ) -> Result<Cow<'a, str>, Failure> {
-        if !is_sequential {
-            return self.checked(path);
-        }
+    /// Checks the path of a new sequential node. The server appends digits to the name before it
+    /// checks the path.
+    pub(super) fn checked_sequential<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
         proto::validate_sequential_path(path).map_err(invalid)?;
         Ok(match path {
             // The name of the node is only its number, which must not become part of the chroot's

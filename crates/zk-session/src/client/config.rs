@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::select;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Host, LeaseAssumptions, SessionCredentials,
-    Settings,
+    ConnectString, DisconnectReason, Error, ErrorKind, Host, LeaseAssumptions, Operation,
+    SessionCredentials, Settings,
 };
 
 use super::{Client, Pending, RetryPolicy};
@@ -147,13 +147,13 @@ impl Config {
         self
     }
 
-    /// Allows a server without a quorum to serve this client until another server is found; false
-    /// by default.
+    /// Allows a server without a quorum to serve this client until another server is found.
     ///
     /// [`connect`](Self::connect) then also succeeds with such a read-only server. While the client
     /// is connected to it:
     ///
-    /// * There is no session yet, and [`Client::session_id`] is 0.
+    /// * There is no session yet, and [`Client::session_id`] is
+    ///   [`SessionId::NONE`](crate::SessionId::NONE).
     /// * Writes and `sync` fail with [`ErrorKind::NotReadOnly`].
     /// * Reads may return data that is out of date by any amount.
     /// * No lease is valid, and no lock can be acquired.
@@ -162,8 +162,8 @@ impl Config {
     /// opens the session at the first server that accepts writes
     /// ([`SessionEvent::Connected`](crate::SessionEvent::Connected)). An existing session never
     /// connects to a read-only server, which would refuse it.
-    pub fn allow_read_only(mut self, allow: bool) -> Self {
-        self.settings.allow_read_only = allow;
+    pub fn allow_read_only(mut self) -> Self {
+        self.settings.allow_read_only = true;
         self
     }
 
@@ -224,8 +224,7 @@ impl Config {
         self
     }
 
-    /// Runs the session on a dedicated thread instead of the runtime in which it is opened; false
-    /// by default.
+    /// Runs the session on a dedicated thread instead of the runtime in which it is opened.
     ///
     /// On a dedicated thread the session sends its heartbeats and detects a lost lock even while
     /// the caller blocks its runtime. The caller needs no runtime at all: see
@@ -233,8 +232,8 @@ impl Config {
     /// tenth of a second](crate::limits::CLOSE_ON_DROP_WAIT) for the server to close the session,
     /// so that a program that ends right afterwards leaves no lock behind. The cost is the thread,
     /// and a switch between threads for each reply.
-    pub fn dedicated_thread(mut self, is_dedicated: bool) -> Self {
-        self.dedicated_thread = is_dedicated;
+    pub fn dedicated_thread(mut self) -> Self {
+        self.dedicated_thread = true;
         self
     }
 
@@ -332,7 +331,7 @@ impl Config {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on("connect to", servers));
+            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
         }
         let (client, presented) = self.start(connector, thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
@@ -371,7 +370,7 @@ impl Config {
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on("connect to", servers))
+        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open.
@@ -439,7 +438,8 @@ impl Config {
 
     fn prepare<C: Connector>(&self, connector: C) -> (Arc<Shared>, Driver<C>) {
         let seed = self.seed.unwrap_or_else(entropy);
-        let settings = Settings { seed, ..self.settings.clone() };
+        let mut settings = self.settings.clone();
+        settings.seed = seed;
         let shared = Shared::new(settings, self.connect_string.chroot(), self.name.clone());
         let driver = Driver::new(shared.clone(), connector, self.sasl.clone());
         (shared, driver)

@@ -1,14 +1,15 @@
 //! Builder for a node, with all options of a create.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use proto::path::{child, file_name, protection_prefix};
 use proto::{
-    Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, Stat,
+    Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, OpCode, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Outcome};
+use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
-use super::operations::finish_create;
+use super::operations::{NodeName, finish_create};
 use super::pending::Finish;
 use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
@@ -40,6 +41,7 @@ enum Kind {
 
 /// Kind of node that is created for missing parents. Every client may read, change and delete them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParentMode {
     /// Container nodes. The server deletes a container some time after its last child was deleted.
     Containers,
@@ -238,8 +240,8 @@ impl<'a> CreateBuilder<'a> {
     }
 
     async fn create_protected(&self) -> Result<Created, Error> {
-        if let Err((kind, outcome)) = self.client.checked_new(self.path, self.is_sequential) {
-            return Err(Error::new(kind, outcome).on("create", self.path));
+        if let Err((kind, outcome)) = self.checked(self.path) {
+            return Err(Error::new(kind, outcome).on(OpCode::Create, self.path));
         }
         let above = parent(self.path);
         let prefix = protection_prefix(&self.client.random_uuid());
@@ -254,7 +256,7 @@ impl<'a> CreateBuilder<'a> {
                     trace.is_cold = true;
                     return Ok(created);
                 }
-                Err(error) => error.on("create", self.path), // and not the protected path
+                Err(error) => error.on(OpCode::Create, self.path), // and not the protected path
             };
             match error.outcome() {
                 Outcome::Unknown => {
@@ -276,6 +278,14 @@ impl<'a> CreateBuilder<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Checks the path of the new node.
+    fn checked<'p>(&self, path: &'p str) -> Result<Cow<'p, str>, Failure> {
+        match self.is_sequential {
+            true => self.client.checked_sequential(path),
+            false => self.client.checked(path),
         }
     }
 
@@ -305,12 +315,14 @@ impl<'a> CreateBuilder<'a> {
     pub(super) fn request(&self, path: &str) -> Pending<Created> {
         let (client, sequential) = (&self.client, self.is_sequential);
         let finish = match sequential {
-            true => |result, path: &str, chroot_len| finish_create(result, path, chroot_len, true),
-            false => {
-                |result, path: &str, chroot_len| finish_create(result, path, chroot_len, false)
-            }
+            true => |result, path: &str, chroot_len| {
+                finish_create(result, path, chroot_len, NodeName::Sequential)
+            },
+            false => |result, path: &str, chroot_len| {
+                finish_create(result, path, chroot_len, NodeName::Exact)
+            },
         };
-        let ask = client.ask("create", path, Finish::OfPath(finish));
+        let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
         let (data, acl) = (Some(self.data.into()), self.acl.into());
         let mode = match (self.kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,
@@ -319,7 +331,7 @@ impl<'a> CreateBuilder<'a> {
             (Kind::Container, false) => CreateMode::Container,
             (_, false) => CreateMode::Persistent,
         };
-        let path = client.checked_new(path, sequential);
+        let path = self.checked(path);
         match self.kind {
             Kind::Ttl(ttl) => {
                 let ttl_ms = ttl_ms(ttl);
@@ -382,7 +394,7 @@ impl Drop for Trace<'_> {
 
 fn no_chroot(path: &str) -> Error {
     let kind = ErrorKind::Server(ErrorCode::NO_NODE);
-    Error::not_applied(kind).on("make the path to", path)
+    Error::not_applied(kind).on(Operation::Other("make the path to"), path)
 }
 
 /// Number of failed attempts.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
-use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, SessionEnd};
+use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, Operation, SessionEnd};
 
 use super::Client;
 use crate::driver::{Shared, now, observe, timer};
@@ -114,7 +114,9 @@ impl SessionLease {
             };
             if let Some(why) = impossible {
                 let kind = ErrorKind::LeaseImpossible(why);
-                return Err(Error::not_applied(kind).on("renew the lease of", "/"));
+                return Err(
+                    Error::not_applied(kind).on(Operation::Other("renew the lease of"), "/")
+                );
             }
             // The reply above counts as a touch, and a later request proves it. If replies take too
             // long for any lease, this loop continues at the pace at which a claimed lease is

@@ -35,10 +35,11 @@ pub use self::retry_policy::{Attempts, Repeat, RetryPolicy};
 pub use self::session_manager::{SessionChange, SessionChanges, SessionManager};
 pub use self::watch_stream::{PendingStream, WatchStream};
 
+use proto::SessionId;
 use tokio::task::AbortHandle;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
-    TIMEOUT_MAX,
+    ConnectString, DisconnectReason, Error, ErrorKind, Operation, SessionCredentials, SessionEnd,
+    Stats, TIMEOUT_MAX,
 };
 
 use crate::driver::{DedicatedThread, SessionThread, Shared, now, timer};
@@ -154,9 +155,9 @@ impl Client {
         Some(DedicatedThread::new(thread.thread()))
     }
 
-    /// Returns the session id; 0 before the first handshake.
+    /// Returns the session id; [`SessionId::NONE`] before the first handshake.
     #[must_use]
-    pub fn session_id(&self) -> i64 {
+    pub fn session_id(&self) -> SessionId {
         self.shared.lock().session_id()
     }
 
@@ -416,7 +417,7 @@ impl Drop for Batch<'_> {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("session_id", &format_args!("{:#x}", self.session_id()))
+            .field("session_id", &self.session_id())
             .field("chroot", &self.chroot)
             .finish_non_exhaustive()
     }

@@ -2,14 +2,14 @@
 
 use proto::{
     Acl, Check, Create2, CreateContainer, CreateMode, Delete, MultiOp, MultiResult,
-    OPEN_ACL_UNSAFE, SetData, Stat,
+    OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
+use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome, Reply};
 
 use super::Client;
 use super::chroot::strip;
 use super::operation_list::OperationList;
-use super::operations::{any, is_name_of};
+use super::operations::{NodeName, any, is_name_of};
 use super::pending::{Finish, Pending, decode_multi};
 
 /// Builder for a transaction; see [`Client::multi`].
@@ -88,7 +88,10 @@ impl<'a> Multi<'a> {
         mode: CreateMode,
         acl: &'a [Acl],
     ) -> Self {
-        let full = self.0.client.checked_new(path, mode.is_sequential());
+        let full = match mode.is_sequential() {
+            true => self.0.client.checked_sequential(path),
+            false => self.0.client.checked(path),
+        };
         let (data, acl) = (Some(data.into()), acl.into());
         Self(self.0.with(path, full, |path| match mode {
             CreateMode::Container => CreateContainer { path, data, acl, mode }.into(),
@@ -128,7 +131,7 @@ impl<'a> Multi<'a> {
         let chroot_len = client.chroot.len();
         let asked: Vec<Asked> = ops.iter().map(|op| Asked::of(op, chroot_len)).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked, chroot_len)));
-        self.0.send(["multi", "multi of"], "operation", finish, proto::Multi::new)
+        self.0.send([OpCode::Multi.into(), MULTI_OF], "operation", finish, proto::Multi::new)
     }
 
     /// Checks that the transaction is not larger than a server accepts. [`send`](Self::send) checks
@@ -142,7 +145,7 @@ impl<'a> Multi<'a> {
             true => Ok(()),
             false => {
                 let kind = ErrorKind::TooLarge { len, max: proto::FRAME_LEN_MAX_SERVER };
-                Err(Error::not_applied(kind).on("multi of", self.0.count("operation")))
+                Err(Error::not_applied(kind).on(MULTI_OF, self.0.count("operation")))
             }
         }
     }
@@ -150,27 +153,28 @@ impl<'a> Multi<'a> {
 
 /// An operation that was sent. Its result is checked against it, and errors name it.
 struct Asked {
-    operation: &'static str,
+    operation: OpCode,
     /// The path as the caller gave it.
     path: String,
-    is_sequential: bool,
+    name: NodeName,
 }
 
 impl Asked {
     fn of(op: &MultiOp<'_>, chroot_len: usize) -> Self {
         let operation = match op {
-            MultiOp::Delete(_) => DELETE,
-            MultiOp::SetData(_) => SET_DATA,
-            MultiOp::Check(_) => CHECK,
-            _ => CREATE,
+            MultiOp::Delete(_) | MultiOp::SetData(_) | MultiOp::Check(_) => op.op(),
+            _ => OpCode::Create,
         };
         let path = match op {
             // The root is sent without the chroot.
             MultiOp::Delete(op) if op.path == "/" => "/".to_owned(),
             op => strip(op.path().to_owned(), chroot_len),
         };
-        let is_sequential = matches!(op, MultiOp::Create2(op) if op.mode.is_sequential());
-        Self { operation, path, is_sequential }
+        let name = match op {
+            MultiOp::Create2(op) if op.mode.is_sequential() => NodeName::Sequential,
+            _ => NodeName::Exact,
+        };
+        Self { operation, path, name }
     }
 }
 
@@ -195,16 +199,16 @@ fn finish(
     }
     let outcomes = reply.results.into_iter().zip(asked).map(|(result, asked)| {
         Ok(match (result, asked.operation) {
-            (MultiResult::Created { path, stat }, CREATE) => {
+            (MultiResult::Created { path, stat }, OpCode::Create) => {
                 let path = strip(path, chroot_len);
-                if !is_name_of(&path, &asked.path, asked.is_sequential) {
+                if !is_name_of(&path, &asked.path, asked.name) {
                     return Err(unfit(Outcome::Applied));
                 }
                 MultiOutcome::Created { path, stat }
             }
-            (MultiResult::Set(stat), SET_DATA) => MultiOutcome::Set(stat),
-            (MultiResult::Deleted, DELETE) => MultiOutcome::Deleted,
-            (MultiResult::Checked, CHECK) => MultiOutcome::Checked,
+            (MultiResult::Set(stat), OpCode::SetData) => MultiOutcome::Set(stat),
+            (MultiResult::Deleted, OpCode::Delete) => MultiOutcome::Deleted,
+            (MultiResult::Checked, OpCode::Check) => MultiOutcome::Checked,
             _ => return Err(unfit(Outcome::Unknown)),
         })
     });
@@ -216,7 +220,4 @@ pub(super) fn unfit(outcome: Outcome) -> Failure {
     (ErrorKind::UnfitReply, outcome)
 }
 
-const CREATE: &str = "create";
-const DELETE: &str = "delete";
-const SET_DATA: &str = "setData";
-const CHECK: &str = "check";
+const MULTI_OF: Operation = Operation::Other("multi of");

@@ -2,9 +2,9 @@
 
 use proto::{
     ChildList, DataReply, ErrorCode, GetChildren, GetData, MultiReadOp, MultiReadReply,
-    MultiReadResult,
+    MultiReadResult, OpCode,
 };
-use zk_session_core::{Failure, Outcome, Reply};
+use zk_session_core::{Failure, Operation, Outcome, Reply};
 
 use super::Client;
 use super::multi::unfit;
@@ -91,7 +91,12 @@ impl MultiRead {
     pub fn send(self) -> Pending<Vec<Result<ReadOutcome, ErrorCode>>> {
         let asked: Vec<Asked> = self.0.ops.iter().map(Asked::of).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked)));
-        self.0.send(["multiRead", "multiRead of"], "node", finish, proto::MultiRead::new)
+        self.0.send(
+            [OpCode::MultiRead.into(), Operation::Other("multiRead of")],
+            "node",
+            finish,
+            proto::MultiRead::new,
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use proto::Request;
-use zk_session_core::Failure;
+use zk_session_core::{Failure, Operation};
 
 use super::Client;
 use super::pending::{Finish, Pending};
@@ -45,7 +45,7 @@ impl<O> OperationList<O> {
     /// number of operations.
     pub(super) fn send<'o, T, R: Request>(
         &'o self,
-        [single, several]: [&'static str; 2],
+        [single, several]: [Operation; 2],
         noun: &str,
         finish: Finish<T>,
         request: impl FnOnce(&'o [O]) -> R,

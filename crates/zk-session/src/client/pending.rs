@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use proto::{Decode, MultiReply};
 use zk_session_core::{
-    Error, ErrorKind, Failure, Outcome, Reply, RequestId, SessionEnd, WatchEvent,
+    Error, ErrorKind, Failure, Operation, Outcome, Reply, RequestId, SessionEnd, WatchEvent,
 };
 
 use super::chroot::strip;
@@ -17,7 +17,7 @@ use crate::trace;
 
 /// How a reply becomes a result, with the operation and the path for errors.
 pub(crate) struct Ask<T> {
-    pub(crate) operation: &'static str,
+    pub(crate) operation: Operation,
     /// The path as the client names it.
     pub(crate) path: String,
     /// Length in bytes of the chroot, which prefixes every path that the server sends.
@@ -234,9 +234,12 @@ impl Future for Watch {
     }
 }
 
+/// The operation of watches, in their errors.
+pub(super) const WATCH: Operation = Operation::Other("watch");
+
 /// Returns the error of a watch on this path of the server, whose session has ended.
 pub(super) fn watch_ended(end: SessionEnd, path: &str, chroot_len: usize) -> Error {
-    Error::from(end).on("watch", strip(path.to_owned(), chroot_len))
+    Error::from(end).on(WATCH, strip(path.to_owned(), chroot_len))
 }
 
 impl Drop for Watch {

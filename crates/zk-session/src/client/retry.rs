@@ -5,6 +5,7 @@ use std::future::{Future, ready};
 use proto::{CreateMode, ErrorCode, Stat};
 use zk_session_core::{Error, Outcome};
 
+use super::operations::ANY_VERSION;
 use super::retry_policy::{Attempts, Repeat, RetryPolicy};
 use super::{Children, Client, Created, NodeData};
 
@@ -43,7 +44,7 @@ impl Client {
     /// let (first, cap) = (Duration::from_millis(20), Duration::from_secs(1));
     /// let retry = client.retry(RetryPolicy::exponential(first, cap).with_timeout(10 * cap));
     /// let node = retry.get_data("/config").await?;
-    /// retry.set_data("/config", b"new", node.stat.version).await?;
+    /// retry.set_data("/config", b"new", Some(node.stat.version)).await?;
     /// // Anything else, as long as the closure makes one request.
     /// let me = retry.run(|client| client.who_am_i()).await?;
     /// # drop(me); Ok(())
@@ -151,8 +152,8 @@ impl Retry {
         self.repeat(repeats, create, find).await
     }
 
-    /// Replaces a node's data like [`Client::set_data`], if the node has the given version, with
-    /// retries, also after a lost reply.
+    /// Replaces a node's data like [`Client::set_data`], if the node has the given version; `None`
+    /// for any. With a version it also retries after a lost reply.
     ///
     /// A retry may find another version. It takes the change for that of a lost attempt if all of
     /// these hold:
@@ -164,24 +165,29 @@ impl Retry {
     ///
     /// A change by another client, from the same version to the same data, looks the same.
     ///
-    /// Version -1 stands for any version. Retrying such a request could undo a change of another
-    /// client, so it is not retried after a lost reply.
+    /// Without a version, a retry could undo a change of another client.
     ///
     /// # Errors
     /// Returns the errors of the request.
-    pub async fn set_data(&self, path: &str, data: &[u8], version: i32) -> Result<Stat, Error> {
+    pub async fn set_data(
+        &self,
+        path: &str,
+        data: &[u8],
+        version: Option<i32>,
+    ) -> Result<Stat, Error> {
         let before = self.client.shared.lock().last_zxid();
         let repeats = match version {
-            -1 => Repeat::NotApplied,
-            _ => Repeat::Unanswered,
+            None | Some(ANY_VERSION) => Repeat::NotApplied,
+            Some(_) => Repeat::Unanswered,
         };
-        let set = |client: &Client| client.set_data(path, data, Some(version));
+        let set = |client: &Client| client.set_data(path, data, version);
         let find = |client: Client, code| async move {
             if code != ErrorCode::BAD_VERSION {
                 return Ok(Found::Nothing);
             }
             let NodeData { data: there, stat } = client.get_data(path).await?;
-            let is_next = stat.version == version.wrapping_add(1) && stat.mzxid > before;
+            let next = version.map(|version| version.wrapping_add(1));
+            let is_next = Some(stat.version) == next && stat.mzxid > before;
             Ok(match is_next && there.unwrap_or_default() == data {
                 true => Found::Done(stat),
                 false => Found::Nothing,

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use proto::SessionId;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
@@ -40,7 +41,7 @@ use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, SASL_CLOSES_MAX};
 /// loop {
 ///     let client = sessions.open_client().await?; // that of the next session after an expiry
 ///     match client.create("/services/this-one", b"", CreateMode::Ephemeral).await {
-///         Ok(_) => println!("{:#x}: {}", client.session_id(), client.wait_for_end().await),
+///         Ok(_) => println!("{}: {}", client.session_id(), client.wait_for_end().await),
 ///         Err(error) if error.retry_on() == RetryOn::NewSession => {}
 ///         Err(error) => return Err(error),
 ///     }
@@ -80,7 +81,7 @@ pub enum SessionChange {
     /// The current session has ended, and everything that was tied to it.
     Ended {
         /// The id of the session that has ended.
-        session_id: i64,
+        session_id: SessionId,
         /// How it ended.
         cause: SessionEnd,
     },
@@ -96,10 +97,10 @@ pub enum SessionChange {
     /// The next session is open.
     Opened {
         /// The id of the session that has ended.
-        previous_id: i64,
-        /// The id of the new session. With a read-only server it is 0, because there is no session
-        /// yet ([`Config::allow_read_only`]).
-        session_id: i64,
+        previous_id: SessionId,
+        /// The id of the new session. With a read-only server it is [`SessionId::NONE`],
+        /// because there is no session yet ([`Config::allow_read_only`]).
+        session_id: SessionId,
     },
     /// The manager opens no further session, for this reason. It is the last change.
     Stopped(Error),
@@ -110,12 +111,12 @@ pub enum SessionChange {
 impl fmt::Display for SessionChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended { session_id, cause } => write!(f, "session {session_id:#x}: {cause}"),
+            Self::Ended { session_id, cause } => write!(f, "session {session_id}: {cause}"),
             Self::AttemptFailed { error, attempts, pause } => {
                 write!(f, "attempt {attempts} failed: {error}; the next one in {pause:.1?}")
             }
             Self::Opened { previous_id, session_id } => {
-                write!(f, "session {session_id:#x} takes the place of {previous_id:#x}")
+                write!(f, "session {session_id} takes the place of {previous_id}")
             }
             Self::Stopped(error) => write!(f, "no next session: {error}"),
             Self::Missed(missed) => write!(f, "{missed} changes were missed"),

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use futures::{Stream, StreamExt};
 use proto::{AddWatchMode, AddWatchReply};
-use zk_session_core::{Error, WatchEvent, WatchStreamItem};
+use zk_session_core::{Error, Operation, WatchEvent, WatchStreamItem};
 
 use super::Client;
 use super::chroot::strip;
-use super::pending::{Finish, Pending, decode_read, watch_ended};
+use super::pending::{Finish, Pending, WATCH, decode_read, watch_ended};
 use crate::driver::{Shared, StreamReceiver, now, stream_queue};
 
 /// Persistent watch: a stream of the events of one node, or of a node and everything below it.
@@ -145,7 +145,7 @@ impl Client {
     /// The server can reject the request with `Unimplemented` if it is older than 3.6.0, and with
     /// `MarshallingError` if persistent watches are disabled.
     pub fn watch(&self, path: &str) -> PendingStream {
-        self.watch_with_mode("watch", path, AddWatchMode::Persistent)
+        self.watch_with_mode(WATCH, path, AddWatchMode::Persistent)
     }
 
     /// Watches a node and everything below it: each creation, change and deletion.
@@ -156,12 +156,16 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`watch`](Self::watch).
     pub fn watch_recursive(&self, path: &str) -> PendingStream {
-        self.watch_with_mode("watchRecursive", path, AddWatchMode::PersistentRecursive)
+        self.watch_with_mode(
+            Operation::Other("watchRecursive"),
+            path,
+            AddWatchMode::PersistentRecursive,
+        )
     }
 
     fn watch_with_mode(
         &self,
-        operation: &'static str,
+        operation: Operation,
         path: &str,
         mode: AddWatchMode,
     ) -> PendingStream {

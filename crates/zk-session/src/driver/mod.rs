@@ -24,7 +24,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
-use zk_session_core::{Host, Output};
+use zk_session_core::{Host, Output, ProbeAnswer, TlsProbeAnswer};
 
 pub(crate) use self::clock::{now, observe, timer};
 pub use self::sasl::{DigestMd5, Sasl, SaslPreparation};
@@ -50,9 +50,9 @@ pub(crate) struct Driver<C: Connector> {
 }
 
 /// A probe of whether a server accepts writes.
-type Probe = (Host, Pin<Box<dyn Future<Output = bool> + Send>>);
+type Probe = (Host, Pin<Box<dyn Future<Output = ProbeAnswer> + Send>>);
 
-type TlsProbe = Pin<Box<dyn Future<Output = (Host, bool)> + Send>>;
+type TlsProbe = Pin<Box<dyn Future<Output = (Host, TlsProbeAnswer)> + Send>>;
 
 impl<C: Connector> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
@@ -108,11 +108,11 @@ impl<C: Connector> Driver<C> {
             let now = now();
             session.handle_turn(now);
             self.link.tell(&mut session, now, progress);
-            if let Some((host, is_read_write)) = probed {
-                session.handle_probed(now, &host, is_read_write);
+            if let Some((host, answer)) = probed {
+                session.handle_probed(now, &host, answer);
             }
-            if let Some((host, speaks_tls)) = tls_probed {
-                session.handle_tls_probed(now, &host, speaks_tls);
+            if let Some((host, answer)) = tls_probed {
+                session.handle_tls_probed(now, &host, answer);
             }
             let mut deadline = session.poll_timeout();
             if deadline.is_some_and(|due| due <= now) {
@@ -147,15 +147,15 @@ impl<C: Connector> Driver<C> {
                     self.link.close();
                 }
                 Output::Probe(host) => {
-                    let answer = probe::is_read_write(self.link.connector().connect(&host));
+                    let answer = probe::probe_writes(self.link.connector().connect(&host));
                     self.probe = Some((host, Box::pin(answer)));
                     link_changed = true;
                 }
                 Output::ProbeTls(host) if !self.link.connector().is_plain(&host) => {}
                 Output::ProbeTls(host) => {
                     let connects = [0; 2].map(|_| self.link.connector().connect(&host));
-                    let is_only = probe::is_tls_only(connects);
-                    self.tls_probes.push(Box::pin(async { (host, is_only.await) }));
+                    let answer = probe::probe_tls(connects);
+                    self.tls_probes.push(Box::pin(async { (host, answer.await) }));
                     link_changed = true;
                 }
                 Output::Reply { to, result } => to.send(result),
@@ -171,13 +171,13 @@ impl<C: Connector> Driver<C> {
         link_changed
     }
 
-    fn poll_probe(&mut self, cx: &mut Context<'_>) -> Option<(Host, bool)> {
+    fn poll_probe(&mut self, cx: &mut Context<'_>) -> Option<(Host, ProbeAnswer)> {
         let (_, answer) = self.probe.as_mut()?;
-        let Poll::Ready(is_read_write) = answer.as_mut().poll(cx) else { return None };
-        self.probe.take().map(|(host, _)| (host, is_read_write))
+        let Poll::Ready(answer) = answer.as_mut().poll(cx) else { return None };
+        self.probe.take().map(|(host, _)| (host, answer))
     }
 
-    fn poll_tls_probes(&mut self, cx: &mut Context<'_>) -> Option<(Host, bool)> {
+    fn poll_tls_probes(&mut self, cx: &mut Context<'_>) -> Option<(Host, TlsProbeAnswer)> {
         match self.tls_probes.poll_next_unpin(cx) {
             Poll::Ready(probed) => probed,
             Poll::Pending => None,

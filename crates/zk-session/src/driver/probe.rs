@@ -8,37 +8,41 @@ use std::pin::Pin;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
-use zk_session_core::PeerProtocol;
+use zk_session_core::{PeerProtocol, ProbeAnswer, TlsProbeAnswer};
 
 use crate::limits::PROBE_TIMEOUT;
 
-/// Returns true if the server answers in time that it accepts writes. A server answers the word
-/// only if read-only mode is enabled; without an answer the result is false.
-pub(super) async fn is_read_write<S: AsyncRead + AsyncWrite + Unpin>(
+/// Asks a server whether it accepts writes. A server answers the word only if read-only mode is
+/// enabled.
+pub(super) async fn probe_writes<S: AsyncRead + AsyncWrite + Unpin>(
     connect: impl Future<Output = io::Result<S>>,
-) -> bool {
+) -> ProbeAnswer {
     // Other answers start with `ro`, with `null`, or with the name of the word, if it is not
     // allowed.
-    answer(connect, b"isro", 2).await.is_some_and(|answer| answer.starts_with(b"rw"))
+    match answer(connect, b"isro", 2).await.is_some_and(|answer| answer.starts_with(b"rw")) {
+        true => ProbeAnswer::ReadWrite,
+        false => ProbeAnswer::Other,
+    }
 }
 
-/// Returns true if the port is for TLS only: the server answers the start of a TLS handshake in
-/// time, at least with an alert, and does not answer a four-letter word.
+/// Tests whether a port is for TLS only: the server answers the start of a TLS handshake in time,
+/// at least with an alert, and does not answer a four-letter word.
 ///
 /// A port for plaintext and TLS (`client.portUnification`) closes sessions while its server does
 /// not serve yet, but it still answers four-letter words: `NettyServerCnxn.receiveMessage` checks
 /// for them first, and also answers a word that is not allowed.
 ///
 /// Each of the two probes uses one connection.
-pub(super) async fn is_tls_only<S: AsyncRead + AsyncWrite + Unpin>(
+pub(super) async fn probe_tls<S: AsyncRead + AsyncWrite + Unpin>(
     connects: [impl Future<Output = io::Result<S>>; 2],
-) -> bool {
+) -> TlsProbeAnswer {
     let [first, second] = connects;
     let greeted = answer(first, &CLIENT_HELLO, 4).await;
     let speaks_tls = |greeted: BytesMut| PeerProtocol::of(&greeted) == Some(PeerProtocol::Tls);
     // Netty's SslHandler waits for the five bytes of a record's header.
-    greeted.is_some_and(speaks_tls)
-        && answer(second, b"srvr\n", 1).await.is_some_and(|answer| answer.is_empty())
+    let is_tls_only = greeted.is_some_and(speaks_tls)
+        && answer(second, b"srvr\n", 1).await.is_some_and(|answer| answer.is_empty());
+    if is_tls_only { TlsProbeAnswer::TlsOnly } else { TlsProbeAnswer::Other }
 }
 
 /// Returns the first `len` bytes that arrive in time, or fewer if the server closes the connection.

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
-use zk_session_core::{Error, LeaseState, SessionEvent};
+use proto::SessionId;
+use zk_session_core::{Error, LeaseState, Operation, SessionEvent};
 
 pub(crate) fn announce(_event: &SessionEvent) {}
 
-pub(crate) fn lease_ended(_claimed_by: impl FnOnce() -> Option<i64>, _state: &LeaseState) {}
+pub(crate) fn lease_ended(_claimed_by: impl FnOnce() -> Option<SessionId>, _state: &LeaseState) {}
 
 pub(crate) fn connect<F: Future>(_servers: &str, attempt: F) -> F {
     attempt
@@ -16,9 +17,9 @@ pub(crate) fn connect<F: Future>(_servers: &str, attempt: F) -> F {
 pub(crate) struct Request;
 
 impl Request {
-    pub(crate) fn begin(_operation: &'static str, _path: &str) -> Self {
+    pub(crate) fn begin(_operation: Operation, _path: &str) -> Self {
         Self
     }
 
-    pub(crate) fn end(&self, _operation: &'static str, _path: &str, _error: Option<&Error>) {}
+    pub(crate) fn end(&self, _operation: Operation, _path: &str, _error: Option<&Error>) {}
 }

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use proto::{Abbreviated, ErrorCode};
+use proto::{Abbreviated, ErrorCode, SessionId};
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
-use zk_session_core::{Error, LeaseState, SessionEvent};
+use zk_session_core::{Error, LeaseState, Operation, SessionEvent};
 
 use crate::driver::now;
 use crate::limits::SLOW_REQUEST;
@@ -15,24 +15,24 @@ use crate::limits::SLOW_REQUEST;
 pub(crate) fn announce(event: &SessionEvent) {
     match event {
         SessionEvent::Connected { session_id, timeout, host } => {
-            info!(session = %Hex(*session_id), %host, timeout_ms = ms(*timeout), "connected");
+            info!(session = %session_id, %host, timeout_ms = ms(*timeout), "connected");
         }
         SessionEvent::Reconnected { session_id, timeout, host } => {
-            info!(session = %Hex(*session_id), %host, timeout_ms = ms(*timeout), "reconnected");
+            info!(session = %session_id, %host, timeout_ms = ms(*timeout), "reconnected");
         }
         SessionEvent::ReadOnly { host, .. } => warn!(%host, "connected to a read-only server"),
         SessionEvent::Suspended { session_id, cause } => {
-            warn!(session = %Hex(*session_id), %cause, "disconnected");
+            warn!(session = %session_id, %cause, "disconnected");
         }
         SessionEvent::Expired { session_id, cause } => {
-            error!(session = %Hex(*session_id), %cause, "session expired");
+            error!(session = %session_id, %cause, "session expired");
         }
         SessionEvent::AuthFailed { session_id, cause } => {
-            error!(session = %Hex(*session_id), %cause, "authentication failed");
+            error!(session = %session_id, %cause, "authentication failed");
         }
-        SessionEvent::Closed { session_id } => info!(session = %Hex(*session_id), "session closed"),
+        SessionEvent::Closed { session_id } => info!(session = %session_id, "session closed"),
         SessionEvent::Detached { session_id } => {
-            info!(session = %Hex(*session_id), "session detached");
+            info!(session = %session_id, "session detached");
         }
         SessionEvent::CleanUpFailed { path, code } => {
             warn!(path = %Abbreviated(path), %code, "a node cannot be deleted");
@@ -46,14 +46,13 @@ pub(crate) fn announce(event: &SessionEvent) {
 
 /// Reports that the lease has ended, and with it every lock of the session. `claimed_by` returns the
 /// session if there is such a lock.
-pub(crate) fn lease_ended(claimed_by: impl FnOnce() -> Option<i64>, state: &LeaseState) {
+pub(crate) fn lease_ended(claimed_by: impl FnOnce() -> Option<SessionId>, state: &LeaseState) {
     // The end of the session has an event of its own.
     if state.closing.is_some() || state.ended.is_some() {
         return;
     }
     let paused_ms = state.paused.map_or(0, ms);
-    if let Some(session_id) = claimed_by() {
-        let session = Hex(session_id);
+    if let Some(session) = claimed_by() {
         warn!(%session, paused_ms, "lease ended: all locks of the session are lost");
     }
 }
@@ -71,33 +70,24 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn begin(operation: &'static str, path: &str) -> Self {
+    pub(crate) fn begin(operation: Operation, path: &str) -> Self {
         let error = tracing::field::Empty;
-        let span = debug_span!("zk.request", operation, path = %Abbreviated(path), error);
+        let span = debug_span!("zk.request", %operation, path = %Abbreviated(path), error);
         Self { span, begun: now() }
     }
 
     /// Records the result, and reports a request that was slow or throttled.
-    pub(crate) fn end(&self, operation: &'static str, path: &str, error: Option<&Error>) {
+    pub(crate) fn end(&self, operation: Operation, path: &str, error: Option<&Error>) {
         let (took, path) = (now().saturating_duration_since(self.begun), Abbreviated(path));
         if let Some(error) = error {
             self.span.record("error", tracing::field::display(error));
             if error.code() == Some(ErrorCode::THROTTLED_OP) {
-                warn!(parent: &self.span, operation, %path, "the server throttles requests");
+                warn!(parent: &self.span, %operation, %path, "the server throttles requests");
             }
         }
         if took >= SLOW_REQUEST {
-            warn!(parent: &self.span, operation, %path, took_ms = ms(took), "slow request");
+            warn!(parent: &self.span, %operation, %path, took_ms = ms(took), "slow request");
         }
-    }
-}
-
-/// Session ids, as servers print them.
-struct Hex(i64);
-
-impl std::fmt::Display for Hex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:#x}", self.0)
     }
 }
 

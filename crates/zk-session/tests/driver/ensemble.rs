@@ -143,7 +143,7 @@ impl Ensemble {
         let mut state = self.state();
         state.seen.push((connection, frame.clone()));
         if frame.op == OpCode::Auth && state.refuses_auth {
-            script::reply(output, frame.xid, 0, ErrorCode::AUTH_FAILED, &());
+            script::reply(output, frame.xid, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
             return false;
         }
         state.unanswered.contains(&frame.op.code()) || state.script.answer(&frame, output)

@@ -26,7 +26,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use proto::{Create2, ErrorCode, OpCode, SetData, SetWatches, split_frame};
+use proto::{Create2, ErrorCode, OpCode, SessionId, SetData, SetWatches, Zxid, split_frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::Notify;
 use zk_session::{
@@ -184,7 +184,7 @@ async fn request_waits_for_a_server_that_starts_late() {
     let waiting = client.get_data("/n");
     ensemble.until(|state| state.connections > 10).await;
     assert!(!client.is_connected());
-    assert_eq!(client.session_id(), 0);
+    assert_eq!(client.session_id(), SessionId::NONE);
     ensemble.state().refuses = false;
     waiting.await.unwrap();
     assert!(client.is_connected());

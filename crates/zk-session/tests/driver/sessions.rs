@@ -23,9 +23,13 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     let second = sessions.open_client().await.unwrap();
     let opened = SessionChange::Opened { previous_id: ID, session_id: second.session_id() };
     assert_eq!(changes.next().await, Some(opened));
-    let asked: Vec<i64> =
+    let asked: Vec<SessionId> =
         ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
-    assert_eq!(asked, [0, ID, 0], "a new session, not the old one again");
+    assert_eq!(
+        asked,
+        [SessionId::NONE, ID, SessionId::NONE],
+        "a new session, not the old one again"
+    );
     assert_eq!(first.end_reason(), Some(SessionEnd::Expired), "the old client stays dead");
     assert!(!claim.holds(term) && first.exists("/n").await.is_err());
     assert!(sessions.clone().client().is_same_session(&second));
@@ -191,7 +195,7 @@ async fn detached_session_is_resumed_by_another_client() {
 async fn failed_resume_does_not_close_the_session() {
     let ensemble = Ensemble::new();
     ensemble.state().hangs = true;
-    let session = SessionCredentials::new(ID, *script::PASSWORD, 7);
+    let session = SessionCredentials::new(ID, *script::PASSWORD, Zxid(7));
     let config = ensemble.config("a").resume(session);
     let error = config.clone().connect_with(ensemble.clone()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use zk_session::RetryOn;
+use zk_session_core::Limit;
 
 #[tokio::test(start_paused = true)]
 async fn with_timeout_replaces_the_request_timeout() {
@@ -43,7 +44,7 @@ async fn request_dropped_while_queued_is_withdrawn() {
     let limit = zk_session::limits::REQUESTS_MAX;
     let asked: Vec<_> = (0..limit).map(|_| client.exists("/n")).collect();
     let error = client.exists("/n").await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::LimitReached("REQUESTS_MAX")), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::LimitReached(Limit::Requests)), "{error}");
     drop(asked);
     let one_more = client.exists("/n");
     ensemble.state().hangs = false;

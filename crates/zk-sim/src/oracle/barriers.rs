@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
@@ -20,28 +21,28 @@ pub(crate) struct Barriers {
     /// Number of members that enter together.
     size: usize,
     /// Members at the leader, with their `czxid` and session.
-    members: BTreeMap<String, (i64, i64)>,
+    members: BTreeMap<String, (Zxid, SessionId)>,
     /// Nodes of clients that delete `ready`, with their session.
-    closers: BTreeMap<String, i64>,
+    closers: BTreeMap<String, SessionId>,
     /// The members of each generation, the last one first. The first one is open if `is_open`.
     generations: Vec<Vec<String>>,
     is_open: bool,
     /// Members that an operator has deleted. If the barrier had opened before, they missed it.
     operated: BTreeSet<String>,
     /// All members that a session has created.
-    created: BTreeMap<i64, Vec<String>>,
+    created: BTreeMap<SessionId, Vec<String>>,
 }
 
 /// Point in time at which a session begins to enter: the number of members that it had created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    session: i64,
+    session: SessionId,
     count: usize,
 }
 
 impl Barriers {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
-        let Commit { zxid, session_id: session, effect } = commit;
+        let Commit { zxid, session_id: session, effect, .. } = commit;
         match effect {
             Effect::SessionClosed => {
                 self.members.retain(|_, (_, owner)| *owner != session);
@@ -50,11 +51,13 @@ impl Barriers {
             Effect::Created(path) => match path.strip_prefix(BELOW) {
                 Some(READY) => return self.opened(),
                 Some(name) if name.starts_with(CLOSER) => {
-                    let owner = tree.node(path).map_or(0, |node| node.stat().ephemeral_owner);
+                    let owner =
+                        tree.node(path).map_or(SessionId::NONE, |node| node.stat().ephemeral_owner);
                     self.closers.insert(path.to_owned(), owner);
                 }
                 Some(_) => {
-                    let owner = tree.node(path).map_or(0, |node| node.stat().ephemeral_owner);
+                    let owner =
+                        tree.node(path).map_or(SessionId::NONE, |node| node.stat().ephemeral_owner);
                     self.members.insert(path.to_owned(), (zxid, owner));
                     self.created.entry(owner).or_default().push(path.to_owned());
                 }
@@ -65,7 +68,7 @@ impl Barriers {
                     self.is_open = false;
                     let left = self.left_of(0);
                     if !left.is_empty() {
-                        return Err(format!("closed by {session:#x} before {left:?} have left"));
+                        return Err(format!("closed by {session} before {left:?} have left"));
                     }
                 }
                 Some(name) if name.starts_with(CLOSER) => drop(self.closers.remove(path)),
@@ -73,7 +76,7 @@ impl Barriers {
                     let owner = self.members.remove(path).map(|(_, owner)| owner);
                     if owner.is_some_and(|owner| owner != session) {
                         if self.created.contains_key(&session) {
-                            return Err(format!("{session:#x} deleted {path}, another member"));
+                            return Err(format!("{session} deleted {path}, another member"));
                         }
                         self.operated.insert(path.to_owned());
                     }
@@ -86,7 +89,7 @@ impl Barriers {
     }
 
     fn opened(&mut self) -> Result<(), String> {
-        let mut by_age: Vec<(i64, &String)> =
+        let mut by_age: Vec<(Zxid, &String)> =
             self.members.iter().map(|(path, (czxid, _))| (*czxid, path)).collect();
         by_age.sort_unstable();
         let count = by_age.len();
@@ -133,7 +136,7 @@ impl Barriers {
         }
     }
 
-    fn begin(&self, session: i64) -> Begun {
+    fn begin(&self, session: SessionId) -> Begun {
         Begun { session, count: self.created.get(&session).map_or(0, Vec::len) }
     }
 
@@ -162,7 +165,7 @@ impl Oracle {
         self.barriers.size = size;
     }
 
-    pub(crate) fn member_begins(&self, session: i64) -> Begun {
+    pub(crate) fn member_begins(&self, session: SessionId) -> Begun {
         self.barriers.begin(session)
     }
 
@@ -179,7 +182,7 @@ impl Oracle {
     }
 
     pub(crate) fn member_timed_out(&mut self, begun: Begun) {
-        self.log(format_args!("a member of {:#x} timed out", begun.session));
+        self.log(format_args!("a member of {} timed out", begun.session));
         let timed_out = self.barriers.timed_out(begun);
         self.must("I21", timed_out);
     }
@@ -189,18 +192,18 @@ impl Oracle {
 mod tests {
     use super::*;
 
-    fn barriers(size: usize, members: &[(&str, i64)]) -> Barriers {
+    fn barriers(size: usize, members: &[(&str, Zxid)]) -> Barriers {
         let mut barriers = Barriers { size, ..Barriers::default() };
         for (name, czxid) in members {
-            barriers.members.insert((*name).to_owned(), (*czxid, 7));
-            barriers.created.entry(7).or_default().push((*name).to_owned());
+            barriers.members.insert((*name).to_owned(), (*czxid, SessionId(7)));
+            barriers.created.entry(SessionId(7)).or_default().push((*name).to_owned());
         }
         barriers
     }
 
     #[test]
     fn only_the_oldest_members_enter_and_leave_together() {
-        let mut barriers = barriers(2, &[("c", 1), ("a", 2), ("b", 3)]);
+        let mut barriers = barriers(2, &[("c", Zxid(1)), ("a", Zxid(2)), ("b", Zxid(3))]);
         assert!(barriers.opened().is_ok());
         assert!(barriers.entered("c").is_ok() && barriers.entered("a").is_ok());
         assert!(barriers.entered("b").is_err());
@@ -212,12 +215,12 @@ mod tests {
 
     #[test]
     fn timed_out_member_must_leave_nothing() {
-        let mut barriers = barriers(1, &[("a", 1)]);
-        let begun = barriers.begin(7);
+        let mut barriers = barriers(1, &[("a", Zxid(1))]);
+        let begun = barriers.begin(SessionId(7));
         assert!(barriers.timed_out(begun).is_ok());
-        assert!(barriers.timed_out(Begun { session: 7, count: 0 }).is_err());
+        assert!(barriers.timed_out(Begun { session: SessionId(7), count: 0 }).is_err());
         assert!(barriers.opened().is_ok());
         barriers.members.clear();
-        assert!(barriers.timed_out(Begun { session: 7, count: 0 }).is_err());
+        assert!(barriers.timed_out(Begun { session: SessionId(7), count: 0 }).is_err());
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zk_coordination::session::{SessionId, Zxid};
 use zk_coordination::{CachedNode, Change, Snapshot};
 use zk_testing::server::{Commit, Effect, Tree};
 
@@ -13,7 +14,7 @@ pub(crate) const TREE_ROOT: &str = "/tree";
 const BELOW: &str = "/tree/";
 
 /// State of a node: its `czxid`, its `mzxid`, and its data.
-type State = (i64, i64, Vec<u8>);
+type State = (Zxid, Zxid, Vec<u8>);
 
 /// The history of the tree.
 #[derive(Debug, Default)]
@@ -21,9 +22,9 @@ pub(crate) struct Caches {
     /// All states of each node.
     states: BTreeMap<String, BTreeSet<State>>,
     /// The nodes that were deleted, with the `czxid` of each.
-    deleted: BTreeSet<(String, i64)>,
+    deleted: BTreeSet<(String, Zxid)>,
     /// The nodes at the leader: `czxid` and session.
-    nodes: BTreeMap<String, (i64, i64)>,
+    nodes: BTreeMap<String, (Zxid, SessionId)>,
 }
 
 /// A copy of the tree, made from the changes of a cache.
@@ -31,7 +32,7 @@ pub(crate) struct Caches {
 pub(crate) struct Replay {
     nodes: BTreeMap<String, State>,
     /// The largest `mzxid` seen of each path, also over sessions of the cache.
-    newest: BTreeMap<String, i64>,
+    newest: BTreeMap<String, Zxid>,
 }
 
 impl Caches {
@@ -74,10 +75,10 @@ impl Caches {
         }
     }
 
-    fn was_deleted(&self, path: &str, czxid: i64) -> Result<(), String> {
+    fn was_deleted(&self, path: &str, czxid: Zxid) -> Result<(), String> {
         match self.deleted.contains(&(path.to_owned(), czxid)) {
             true => Ok(()),
-            false => Err(format!("{path} of {czxid:#x} was not deleted")),
+            false => Err(format!("{path} of {czxid} was not deleted")),
         }
     }
 
@@ -153,7 +154,7 @@ impl Replay {
         let state = state_of(node);
         let newest = self.newest.entry(node.path().to_owned()).or_default();
         if state.1 < *newest {
-            return Err(format!("{} went back from {newest:#x} to {state:?}", node.path()));
+            return Err(format!("{} went back from {newest} to {state:?}", node.path()));
         }
         *newest = state.1;
         Ok(self.nodes.insert(node.path().to_owned(), state))

@@ -1,5 +1,6 @@
 //! What the oracle does for the recipes of `zk-coordination` together: their transactions and nodes.
 
+use zk_coordination::session::SessionId;
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::{BARRIER_PATH, COUNTER_PATH, GROUP_PATH, Oracle, TREE_ROOT};
@@ -19,10 +20,10 @@ impl Oracle {
                 .iter()
                 .any(|it| path.starts_with(it))
         {
-            let Commit { zxid, session_id, effect } = commit;
-            self.log(format_args!("{effect:?} by {session_id:#x} at {zxid:#x}"));
-            let owner = tree.node(path).map_or(0, |node| node.stat().ephemeral_owner);
-            if owner != 0 && matches!(effect, Effect::Created(_)) {
+            let Commit { zxid, session_id, effect, .. } = commit;
+            self.log(format_args!("{effect:?} by {session_id} at {zxid}"));
+            let owner = tree.node(path).map_or(SessionId::NONE, |node| node.stat().ephemeral_owner);
+            if owner != SessionId::NONE && matches!(effect, Effect::Created(_)) {
                 self.fresh_owners.push_back(owner);
                 self.fresh.notify_one();
             }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
@@ -22,11 +23,11 @@ pub(crate) struct Counters {
     /// All numbers of the counter. Additions are positive, so they grow.
     numbers: Vec<i64>,
     /// Additions without an id, by number. `None` stands for the additions of 1.
-    plain: BTreeMap<(i64, Option<i64>), Additions>,
+    plain: BTreeMap<(SessionId, Option<i64>), Additions>,
     /// Additions with an id.
     once: BTreeMap<String, Operation>,
     /// The transaction that has created the marker of this operation, until the number is written.
-    marked: Option<(i64, String)>,
+    marked: Option<(Zxid, String)>,
     /// Operations with an unknown outcome, to be repeated by any client.
     unresolved: BTreeSet<String>,
 }
@@ -49,14 +50,14 @@ struct Operation {
     /// Calls that run, or have ended with an unknown outcome.
     calls: u64,
     /// The number after the operation was applied, and the session that has applied it.
-    applied: Option<(i64, i64)>,
+    applied: Option<(i64, SessionId)>,
 }
 
 /// Identity of an addition.
 #[derive(Clone, Debug)]
 pub(crate) enum Addition {
-    Plain { session: i64, delta: i64, is_unique: bool },
-    Once { session: i64, id: String, was_applied: bool },
+    Plain { session: SessionId, delta: i64, is_unique: bool },
+    Once { session: SessionId, id: String, was_applied: bool },
 }
 
 /// Result of an addition.
@@ -69,9 +70,9 @@ pub(crate) enum Added {
 
 impl Counters {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
-        let Commit { zxid, session_id: session, effect } = commit;
+        let Commit { zxid, session_id: session, effect, .. } = commit;
         if let Some((at, id)) = self.marked.take_if(|(at, _)| *at != zxid) {
-            return Err(format!("{id} has a marker since {at:#x}, and was not added"));
+            return Err(format!("{id} has a marker since {at}, and was not added"));
         }
         let number = || {
             let data = tree.node(COUNTER_PATH).and_then(|node| node.data());
@@ -102,18 +103,23 @@ impl Counters {
         Ok(())
     }
 
-    fn added(&mut self, session: i64, delta: i64, number: i64) -> Result<(), String> {
+    fn added(&mut self, session: SessionId, delta: i64, number: i64) -> Result<(), String> {
         let additions = match self.plain.get_mut(&(session, Some(delta))) {
             Some(additions) => additions,
             None if delta == 1 => self.plain.entry((session, None)).or_default(),
-            None => return Err(format!("{session:#x} added {delta}, which nobody asked for")),
+            None => return Err(format!("{session} added {delta}, which nobody asked for")),
         };
         additions.counted += 1;
         additions.numbers.push(number);
         additions.check(session, delta)
     }
 
-    fn added_once(&mut self, id: &str, delta: i64, applied: (i64, i64)) -> Result<(), String> {
+    fn added_once(
+        &mut self,
+        id: &str,
+        delta: i64,
+        applied: (i64, SessionId),
+    ) -> Result<(), String> {
         let Some(operation) = self.once.get_mut(id) else { return Err(format!("unknown id {id}")) };
         if operation.delta != delta || operation.calls == 0 {
             return Err(format!("{id} added {delta}: {operation:?}"));
@@ -125,14 +131,14 @@ impl Counters {
     }
 
     /// Records the begin of an addition without an id.
-    fn begin(&mut self, session: i64, delta: i64, is_unique: bool) -> Addition {
+    fn begin(&mut self, session: SessionId, delta: i64, is_unique: bool) -> Addition {
         let key = (session, is_unique.then_some(delta));
         self.plain.entry(key).or_default().in_flight += 1;
         Addition::Plain { session, delta, is_unique }
     }
 
     /// Records the begin of an addition with an id.
-    fn begin_once(&mut self, session: i64, id: &str, delta: i64) -> Addition {
+    fn begin_once(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
         let new = Operation { delta, calls: 0, applied: None };
         let operation = self.once.entry(id.to_owned()).or_insert(new);
         operation.calls += 1;
@@ -151,8 +157,7 @@ impl Counters {
                     Added::Applied(number) => {
                         additions.applied += 1;
                         let at = additions.numbers.iter().position(|it| *it == number);
-                        let at =
-                            at.ok_or_else(|| format!("{session:#x} never added to {number}"))?;
+                        let at = at.ok_or_else(|| format!("{session} never added to {number}"))?;
                         additions.numbers.remove(at);
                     }
                     Added::NotApplied => {}
@@ -193,11 +198,11 @@ impl Counters {
 }
 
 impl Additions {
-    fn check(&self, session: i64, delta: i64) -> Result<(), String> {
+    fn check(&self, session: SessionId, delta: i64) -> Result<(), String> {
         let (low, high) = (self.applied, self.applied + self.unknown + self.in_flight);
         match (low..=high).contains(&self.counted) {
             true => Ok(()),
-            false => Err(format!("{session:#x} added {delta} {} times: {self:?}", self.counted)),
+            false => Err(format!("{session} added {delta} {} times: {self:?}", self.counted)),
         }
     }
 }
@@ -205,14 +210,14 @@ impl Additions {
 impl Oracle {
     pub(crate) fn addition_begins(
         &mut self,
-        session: i64,
+        session: SessionId,
         delta: i64,
         is_unique: bool,
     ) -> Addition {
         self.counters.begin(session, delta, is_unique)
     }
 
-    pub(crate) fn once_begins(&mut self, session: i64, id: &str, delta: i64) -> Addition {
+    pub(crate) fn once_begins(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
         self.counters.begin_once(session, id, delta)
     }
 
@@ -242,33 +247,36 @@ mod tests {
     #[test]
     fn addition_must_count_as_reported() {
         let mut counters = Counters::default();
-        let first = counters.begin(7, 1, false);
+        let first = counters.begin(SessionId(7), 1, false);
         assert!(counters.end(&first, Added::Unknown).is_ok());
-        assert!(counters.added(7, 1, 1).is_ok());
-        let second = counters.begin(7, 1, false);
+        assert!(counters.added(SessionId(7), 1, 1).is_ok());
+        let second = counters.begin(SessionId(7), 1, false);
         assert!(counters.end(&second, Added::NotApplied).is_ok());
-        assert!(counters.added(7, 1, 2).is_err(), "one unknown addition counts at most once");
-        let third = counters.begin(8, 1, false);
+        assert!(
+            counters.added(SessionId(7), 1, 2).is_err(),
+            "one unknown addition counts at most once"
+        );
+        let third = counters.begin(SessionId(8), 1, false);
         assert!(counters.end(&third, Added::Applied(3)).is_err());
-        let fourth = counters.begin(9, 5, true);
-        assert!(counters.added(9, 5, 7).is_ok());
+        let fourth = counters.begin(SessionId(9), 5, true);
+        assert!(counters.added(SessionId(9), 5, 7).is_ok());
         assert!(counters.end(&fourth, Added::NotApplied).is_err());
-        assert!(counters.added(9, 6, 13).is_err(), "nobody adds 6");
+        assert!(counters.added(SessionId(9), 6, 13).is_err(), "nobody adds 6");
     }
 
     #[test]
     fn operation_must_count_once() {
         let mut counters = Counters::default();
-        let first = counters.begin_once(7, "a", 5);
+        let first = counters.begin_once(SessionId(7), "a", 5);
         assert!(counters.end(&first, Added::Unknown).is_ok());
         assert_eq!(counters.unresolved.first().map(String::as_str), Some("a"));
-        let second = counters.begin_once(8, "a", 5);
-        assert!(counters.added_once("a", 5, (5, 7)).is_ok());
+        let second = counters.begin_once(SessionId(8), "a", 5);
+        assert!(counters.added_once("a", 5, (5, SessionId(7))).is_ok());
         assert!(counters.end(&second, Added::Applied(5)).is_ok());
         assert!(counters.unresolved.is_empty());
-        assert!(counters.added_once("a", 5, (10, 8)).is_err());
-        let third = counters.begin_once(8, "b", 1);
-        assert!(counters.added_once("b", 1, (6, 8)).is_ok());
+        assert!(counters.added_once("a", 5, (10, SessionId(8))).is_err());
+        let third = counters.begin_once(SessionId(8), "b", 1);
+        assert!(counters.added_once("b", 1, (6, SessionId(8))).is_ok());
         assert!(counters.end(&third, Added::NotApplied).is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
+use zk_coordination::session::SessionId;
 
 use super::{Held, Oracle};
 use crate::workload::holding::Holding;
@@ -14,7 +15,7 @@ use crate::workload::holding::Holding;
 pub(crate) struct Orphan {
     pub(crate) guard: Weak<dyn Holding>,
     pub(crate) attempt: u64,
-    pub(crate) session: i64,
+    pub(crate) session: SessionId,
     pub(crate) node: String,
     /// Whether the client read the deletion event while it held the guard.
     pub(crate) is_told: bool,
@@ -24,7 +25,7 @@ pub(crate) struct Orphan {
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     /// Deleted nodes, with the sessions that owned them.
-    deleted: BTreeMap<String, i64>,
+    deleted: BTreeMap<String, SessionId>,
     orphans: VecDeque<Orphan>,
     wake: Arc<Notify>,
 }
@@ -48,7 +49,7 @@ impl Oracle {
     ///
     /// The event proves nothing if the session has other contenders. It may be for one that waits
     /// for the guard, before the guard has set its own watch.
-    pub(crate) fn deletion_read(&mut self, session: i64, node: &str) {
+    pub(crate) fn deletion_read(&mut self, session: SessionId, node: &str) {
         let is_alone = !self.nodes.values().any(|node| node.owner == session);
         if self.deletions.deleted.get(node) == Some(&session) && is_alone {
             self.judge_guards_on(node, true);
@@ -56,7 +57,7 @@ impl Oracle {
     }
 
     /// Records that the leader has deleted a node while its session lives.
-    pub(super) fn lock_node_deleted(&mut self, node: &str, owner: i64) {
+    pub(super) fn lock_node_deleted(&mut self, node: &str, owner: SessionId) {
         if self.operated.contains(node) {
             self.deletions.deleted.insert(node.to_owned(), owner);
             self.judge_guards_on(node, false);

@@ -1,6 +1,8 @@
 //! Limit of permits: the number of leases never exceeds a limit that was in force during the
 //! lifetime of the newest one.
 
+use zk_coordination::session::Zxid;
+
 use super::claims::{Claim, Share};
 
 /// Path of the shared limit, if the limit can change.
@@ -10,7 +12,7 @@ pub(crate) const LIMIT_PATH: &str = "/limit";
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     fixed: Option<u32>,
-    changes: Vec<(i64, u32)>,
+    changes: Vec<(Zxid, u32)>,
 }
 
 impl Limits {
@@ -20,13 +22,13 @@ impl Limits {
 
     /// Records a new shared limit. Data that is not a count, and a count below zero, set the limit
     /// to 0.
-    pub(super) fn set(&mut self, zxid: i64, data: &[u8]) {
+    pub(super) fn set(&mut self, zxid: Zxid, data: &[u8]) {
         let count = <[u8; 4]>::try_from(data).map_or(0, i32::from_be_bytes);
         self.changes.push((zxid, u32::try_from(count).unwrap_or(0)));
     }
 
     /// Returns the largest limit in force at `zxid` or later.
-    fn largest_since(&self, zxid: i64) -> u32 {
+    fn largest_since(&self, zxid: Zxid) -> u32 {
         if let Some(fixed) = self.fixed {
             return fixed;
         }
@@ -36,7 +38,7 @@ impl Limits {
     }
 
     /// Checks a grant. `leases` counts the leases up to the granted one, itself included.
-    pub(super) fn granted(&self, leases: usize, czxid: i64) -> Result<(), String> {
+    pub(super) fn granted(&self, leases: usize, czxid: Zxid) -> Result<(), String> {
         let limit = self.largest_since(czxid);
         match u32::try_from(leases).is_ok_and(|leases| leases <= limit) {
             true => Ok(()),
@@ -48,10 +50,10 @@ impl Limits {
     pub(super) fn check(
         &self,
         valid: &[(u64, &Claim)],
-        czxid_of: impl Fn(&str) -> Option<i64>,
+        czxid_of: impl Fn(&str) -> Option<Zxid>,
     ) -> Result<(), String> {
         let permits = valid.iter().filter(|(_, claim)| claim.share == Share::Permit);
-        let nodes: Vec<i64> = permits.filter_map(|(_, claim)| czxid_of(&claim.node)).collect();
+        let nodes: Vec<Zxid> = permits.filter_map(|(_, claim)| czxid_of(&claim.node)).collect();
         let Some(newest) = nodes.iter().max() else { return Ok(()) };
         let (held, limit) = (nodes.len(), self.largest_since(*newest));
         match u32::try_from(held).is_ok_and(|held| held <= limit) {
@@ -69,14 +71,14 @@ mod tests {
     fn grant_is_checked_against_largest_limit_since_creation() {
         let mut limits = Limits::default();
         for (zxid, limit) in [(1, 5), (10, 1), (20, 2)] {
-            limits.set(zxid, &i32::to_be_bytes(limit));
+            limits.set(Zxid(zxid), &i32::to_be_bytes(limit));
         }
-        assert!(limits.granted(5, 9).is_ok());
-        assert!(limits.granted(2, 10).is_ok());
-        assert!(limits.granted(3, 10).is_err());
-        assert!(limits.granted(6, 9).is_err());
-        limits.set(30, &i32::to_be_bytes(-1));
-        assert!(limits.granted(1, 30).is_err());
+        assert!(limits.granted(5, Zxid(9)).is_ok());
+        assert!(limits.granted(2, Zxid(10)).is_ok());
+        assert!(limits.granted(3, Zxid(10)).is_err());
+        assert!(limits.granted(6, Zxid(9)).is_err());
+        limits.set(Zxid(30), &i32::to_be_bytes(-1));
+        assert!(limits.granted(1, Zxid(30)).is_err());
     }
 
     #[test]

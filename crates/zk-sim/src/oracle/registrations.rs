@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 use zk_coordination::Members;
+use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
@@ -15,7 +16,7 @@ pub(crate) const GROUP_PATH: &str = "/services/web";
 const BELOW: &str = "/services/web/";
 
 /// State of a member's node: its path, its `czxid`, its owner, and its data.
-type State = (String, i64, i64, Vec<u8>);
+type State = (String, Zxid, SessionId, Vec<u8>);
 
 /// The members of the group, and their processes.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ pub(crate) struct Registrations {
     states: BTreeSet<State>,
     /// The owner of the node before each node. The transaction that replaces a node compares only
     /// versions, so it may replace a new node of another owner, as `PersistentNode` documents.
-    before: BTreeMap<String, i64>,
+    before: BTreeMap<String, SessionId>,
     /// How often each node has become missing.
     gaps: BTreeMap<String, u64>,
     changed_at: Option<Instant>,
@@ -34,7 +35,7 @@ pub(crate) struct Registrations {
     /// or delete the node of another owner, because the server compares only versions.
     operated: BTreeSet<String>,
     /// The process of each session, and the last process of each slot.
-    owners: BTreeMap<i64, u64>,
+    owners: BTreeMap<SessionId, u64>,
     processes: BTreeMap<usize, u64>,
     /// The handle of each process.
     handles: BTreeMap<u64, Handle>,
@@ -44,7 +45,7 @@ pub(crate) struct Registrations {
 struct Handle {
     path: String,
     /// The session of the process's last run, if this handle or a dropped one knows it.
-    previous: Option<i64>,
+    previous: Option<SessionId>,
     end: End,
     /// The process has dropped an earlier handle, which deletes its node in the background.
     has_dropped: bool,
@@ -77,7 +78,7 @@ impl Registrations {
                 self.may_write(path, session, stat.ephemeral_owner, before.is_none())
             }
             Effect::Deleted(path) if path.starts_with(BELOW) => {
-                let owner = self.nodes.get(path).map_or(0, |(_, _, owner, _)| *owner);
+                let owner = self.nodes.get(path).map_or(SessionId::NONE, |(_, _, owner, _)| *owner);
                 // A transaction may create the node again.
                 let is_gone = !tree.contains(path);
                 if is_gone {
@@ -100,50 +101,62 @@ impl Registrations {
         *self.gaps.entry(path.to_owned()).or_default() += 1;
     }
 
-    fn nodes_of(&self, session: i64) -> Vec<String> {
+    fn nodes_of(&self, session: SessionId) -> Vec<String> {
         let own = self.nodes.values().filter(|(_, _, owner, _)| *owner == session);
         own.map(|(path, ..)| path.clone()).collect()
     }
 
     /// Returns the process and the handle of a session, unless the session is an operator's.
-    fn handle(&self, session: i64) -> Option<(u64, &Handle)> {
+    fn handle(&self, session: SessionId) -> Option<(u64, &Handle)> {
         let process = *self.owners.get(&session)?;
         Some((process, self.handles.get(&process)?))
     }
 
-    fn may_write(&self, path: &str, by: i64, owner: i64, is_new: bool) -> Result<(), String> {
+    fn may_write(
+        &self,
+        path: &str,
+        by: SessionId,
+        owner: SessionId,
+        is_new: bool,
+    ) -> Result<(), String> {
         let Some((process, handle)) = self.handle(by) else { return Ok(()) };
         // A handle that was dropped may delete the node between a look of the next one and its write.
         let may_have_changed = self.operated.contains(path) || handle.has_dropped && !is_new;
         let is_own = self.owners.get(&owner) == Some(&process) || may_have_changed;
         match handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
-            true => Err(format!("{by:#x} wrote {path} of {owner:#x}: {handle:?}")),
+            true => Err(format!("{by} wrote {path} of {owner}: {handle:?}")),
             false => Ok(()),
         }
     }
 
-    fn may_delete(&self, path: &str, by: i64, owner: i64, is_gone: bool) -> Result<(), String> {
+    fn may_delete(
+        &self,
+        path: &str,
+        by: SessionId,
+        owner: SessionId,
+        is_gone: bool,
+    ) -> Result<(), String> {
         let Some((process, handle)) = self.handle(by) else { return Ok(()) };
         let is_own = self.owners.get(&owner) == Some(&process) || handle.previous == Some(owner);
         let before = self.before.get(path).and_then(|owner| self.owners.get(owner));
         let is_exempt = !is_gone && before == Some(&process) || self.operated.contains(path);
         if !is_own && !is_exempt {
-            return Err(format!("{by:#x} deleted {path} of {owner:#x}: {handle:?}"));
+            return Err(format!("{by} deleted {path} of {owner}: {handle:?}"));
         }
         match is_gone && handle.end == End::Open && !handle.has_dropped {
-            true => Err(format!("{by:#x} deleted its node {path}: {handle:?}")),
+            true => Err(format!("{by} deleted its node {path}: {handle:?}")),
             false => Ok(()),
         }
     }
 
-    fn present(&self, process: u64, czxid: i64, owner: i64) -> Result<(), String> {
+    fn present(&self, process: u64, czxid: Zxid, owner: SessionId) -> Result<(), String> {
         let is_own = self.owners.get(&owner) == Some(&process);
         let path = self.handles.get(&process).map(|handle| &handle.path);
         let mut states = self.states.iter();
         let existed = states.any(|it| Some(&it.0) == path && it.1 == czxid && it.2 == owner);
         match is_own && existed {
             true => Ok(()),
-            false => Err(format!("{path:?} of {owner:#x}, {czxid:#x} is said to be present")),
+            false => Err(format!("{path:?} of {owner}, {czxid} is said to be present")),
         }
     }
 
@@ -183,7 +196,7 @@ impl Registrations {
 
 impl Oracle {
     /// Records a new process in a slot. Returns its number, and a session of the process before.
-    pub(crate) fn process_begins(&mut self, slot: usize) -> (u64, Option<i64>) {
+    pub(crate) fn process_begins(&mut self, slot: usize) -> (u64, Option<SessionId>) {
         let all = &mut self.registrations;
         let number = u64::try_from(all.processes.values().count()).unwrap_or(0);
         let number = number.max(all.processes.values().max().map_or(0, |last| last + 1));
@@ -193,7 +206,7 @@ impl Oracle {
     }
 
     /// Records that the server has accepted a session of the process in a slot.
-    pub(crate) fn session_accepted(&mut self, slot: usize, session: i64) {
+    pub(crate) fn session_accepted(&mut self, slot: usize, session: SessionId) {
         let all = &mut self.registrations;
         if let Some(process) = all.processes.get(&slot) {
             all.owners.entry(session).or_insert(*process);
@@ -201,8 +214,8 @@ impl Oracle {
     }
 
     /// Records a new handle of a process.
-    pub(crate) fn handle_begins(&mut self, process: u64, path: &str, previous: Option<i64>) {
-        self.log(format_args!("process {process} keeps {path}, after {previous:x?}"));
+    pub(crate) fn handle_begins(&mut self, process: u64, path: &str, previous: Option<SessionId>) {
+        self.log(format_args!("process {process} keeps {path}, after {previous:?}"));
         let all = &mut self.registrations;
         let before = all.handles.get(&process);
         let has_dropped = before.is_some_and(|it| it.has_dropped || it.end != End::Confirmed);
@@ -225,7 +238,7 @@ impl Oracle {
         self.must("I19", closed);
     }
 
-    pub(crate) fn handle_present(&mut self, process: u64, czxid: i64, owner: i64) {
+    pub(crate) fn handle_present(&mut self, process: u64, czxid: Zxid, owner: SessionId) {
         let present = self.registrations.present(process, czxid, owner);
         self.must("I19", present);
     }
@@ -241,7 +254,7 @@ impl Oracle {
     }
 
     /// Returns true if the node at the path belongs to this session and has this data.
-    pub(crate) fn is_registered(&self, path: &str, session: i64, data: &[u8]) -> bool {
+    pub(crate) fn is_registered(&self, path: &str, session: SessionId, data: &[u8]) -> bool {
         let node = self.registrations.nodes.get(path);
         node.is_some_and(|(_, _, owner, found)| *owner == session && found == data)
     }
@@ -271,18 +284,31 @@ mod tests {
 
     #[test]
     fn process_may_only_touch_its_own_node() {
-        let mut all = Registrations { owners: [(7, 1), (8, 2)].into(), ..Registrations::default() };
+        let mut all = Registrations {
+            owners: [(SessionId(7), 1), (SessionId(8), 2)].into(),
+            ..Registrations::default()
+        };
         let path = format!("{BELOW}a");
-        let handle =
-            |end| Handle { path: path.clone(), previous: Some(5), end, has_dropped: false };
+        let handle = |end| Handle {
+            path: path.clone(),
+            previous: Some(SessionId(5)),
+            end,
+            has_dropped: false,
+        };
         all.handles.insert(1, handle(End::Open));
-        assert!(all.may_write(&path, 7, 7, true).is_ok());
-        assert!(all.may_write(&path, 7, 8, false).is_err());
-        assert!(all.may_delete(&path, 7, 8, false).is_err());
-        assert!(all.may_delete(&path, 7, 7, true).is_err(), "a gap");
-        assert!(all.may_delete(&path, 7, 5, false).is_ok(), "the node of the last run");
-        assert!(all.may_delete(&path, 99, 7, true).is_ok(), "an operator");
+        assert!(all.may_write(&path, SessionId(7), SessionId(7), true).is_ok());
+        assert!(all.may_write(&path, SessionId(7), SessionId(8), false).is_err());
+        assert!(all.may_delete(&path, SessionId(7), SessionId(8), false).is_err());
+        assert!(all.may_delete(&path, SessionId(7), SessionId(7), true).is_err(), "a gap");
+        assert!(
+            all.may_delete(&path, SessionId(7), SessionId(5), false).is_ok(),
+            "the node of the last run"
+        );
+        assert!(all.may_delete(&path, SessionId(99), SessionId(7), true).is_ok(), "an operator");
         all.handles.insert(1, handle(End::Confirmed));
-        assert!(all.may_write(&path, 7, 7, true).is_err(), "created after the close");
+        assert!(
+            all.may_write(&path, SessionId(7), SessionId(7), true).is_err(),
+            "created after the close"
+        );
     }
 }

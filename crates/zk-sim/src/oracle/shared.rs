@@ -1,6 +1,8 @@
 //! Checks of shared values: a compare-and-set applies only to the version that was read, and every
 //! value that is read has existed.
 
+use zk_coordination::session::Zxid;
+
 /// Path of the shared count.
 pub(crate) const COUNT_PATH: &str = "/shared/count";
 pub(crate) const VALUE_PATH: &str = "/shared/value";
@@ -11,12 +13,12 @@ pub(super) struct Shared {
     /// The last count. Every set adds exactly one to the count that was read.
     count: Option<i32>,
     /// All values, with the transactions that set them. No two values are equal.
-    values: Vec<(i64, Vec<u8>)>,
+    values: Vec<(Zxid, Vec<u8>)>,
 }
 
 impl Shared {
     /// Records new data of one of the nodes.
-    pub(super) fn put(&mut self, path: &str, zxid: i64, data: &[u8]) -> Result<(), String> {
+    pub(super) fn put(&mut self, path: &str, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         match path {
             COUNT_PATH => {
                 let count = <[u8; 4]>::try_from(data).map_or(i32::MIN, i32::from_be_bytes);
@@ -32,27 +34,27 @@ impl Shared {
     }
 
     /// Checks a value that was read.
-    pub(super) fn read(&self, zxid: i64, data: &[u8]) -> Result<(), String> {
+    pub(super) fn read(&self, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
         match self.values.iter().any(|(at, value)| *at == zxid && value == data) {
             true => Ok(()),
-            false => Err(format!("{text} was read as of {zxid:#x}, and was never there")),
+            false => Err(format!("{text} was read as of {zxid}, and was never there")),
         }
     }
 
     /// Checks a compare-and-set that succeeded. It must have replaced the value set at `before`.
-    pub(super) fn swapped(&self, before: i64, zxid: i64, data: &[u8]) -> Result<(), String> {
+    pub(super) fn swapped(&self, before: Zxid, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         self.read(zxid, data)?;
         let last = self.values.iter().rev().find(|(at, _)| *at < zxid).map(|(at, _)| *at);
         match last == Some(before) {
             true => Ok(()),
-            false => Err(format!("set at {zxid:#x} upon {last:x?}, not upon {before:#x}")),
+            false => Err(format!("set at {zxid} upon {last:?}, not upon {before}")),
         }
     }
 
     /// Checks a set that was not applied. `before` is the version that was read, if a newer one
     /// prevented the set. It is `None` if the request failed with an error.
-    pub(super) fn not_set(&self, before: Option<i64>, data: &[u8]) -> Result<(), String> {
+    pub(super) fn not_set(&self, before: Option<Zxid>, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
         if self.values.iter().any(|(_, value)| value == data) {
             return Err(format!("{text} was set, and said not to be"));
@@ -71,7 +73,7 @@ mod tests {
     #[test]
     fn count_must_grow_by_one() {
         let mut shared = Shared::default();
-        let mut put = |count: i32| shared.put(COUNT_PATH, 1, &count.to_be_bytes());
+        let mut put = |count: i32| shared.put(COUNT_PATH, Zxid(1), &count.to_be_bytes());
         assert!(put(0).is_ok());
         assert!(put(1).is_ok());
         assert!(put(1).is_err());
@@ -81,13 +83,13 @@ mod tests {
     fn swap_must_replace_the_version_that_was_read() {
         let mut shared = Shared::default();
         for (zxid, data) in [(1, b"a"), (5, b"b"), (7, b"c")] {
-            assert!(shared.put(VALUE_PATH, zxid, data).is_ok());
+            assert!(shared.put(VALUE_PATH, Zxid(zxid), data).is_ok());
         }
-        assert!(shared.swapped(1, 5, b"b").is_ok());
-        assert!(shared.swapped(1, 7, b"c").is_err());
-        assert!(shared.read(5, b"c").is_err());
-        assert!(shared.not_set(Some(5), b"d").is_ok());
-        assert!(shared.not_set(Some(7), b"d").is_err());
+        assert!(shared.swapped(Zxid(1), Zxid(5), b"b").is_ok());
+        assert!(shared.swapped(Zxid(1), Zxid(7), b"c").is_err());
+        assert!(shared.read(Zxid(5), b"c").is_err());
+        assert!(shared.not_set(Some(Zxid(5)), b"d").is_ok());
+        assert!(shared.not_set(Some(Zxid(7)), b"d").is_err());
         assert!(shared.not_set(None, b"a").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use zk_coordination::{AtomicError, AtomicLong};
 use zk_recipes::LockError;
-use zk_session::{Client, ErrorOrigin, Outcome, PathError};
+use zk_session::{Client, ErrorOrigin, Outcome, PathError, SessionId};
 
 use super::contender::rest;
 use super::{Impatient, Seat};
@@ -117,7 +117,7 @@ fn judge(world: &World, name: &str, error: &AtomicError) -> bool {
 pub(super) async fn exam(world: &World, client: &Client, label: &str) -> Result<(), LockError> {
     let counter = counter(client, &world.plan)?;
     // The oracle tells additions by their sessions, so there must be one.
-    while client.session_id() == 0 {
+    while client.session_id() == SessionId::NONE {
         client.exists("/").await.map(drop).or_else(|error| match error.origin() {
             ErrorOrigin::Network => Ok(()),
             _ => Err(error),

@@ -16,7 +16,7 @@ use crate::world::World;
 /// Enters and leaves once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let members = seat.world.plan.coordination.members;
-    let Ok(barrier) = DoubleBarrier::new(&seat.client, BARRIER_PATH, members) else { return true };
+    let Ok(barrier) = barrier(&seat.client, members) else { return true };
     let entered = match enter(seat, &barrier).await {
         Ok(entered) => entered,
         Err(error) => {
@@ -132,10 +132,14 @@ pub(crate) async fn exam(world: &World, patience: Duration) {
 }
 
 async fn member(world: &World, client: &Client, members: usize) -> Result<(), BarrierError> {
-    let mut entered = DoubleBarrier::new(client, BARRIER_PATH, members)?.enter().await?;
+    let mut entered = barrier(client, members)?.enter().await?;
     let node = entered.node().to_owned();
     world.oracle().member_entered(&node);
     entered.leave().await?;
     world.oracle().member_left(&node);
     Ok(())
+}
+
+fn barrier(client: &Client, members: usize) -> Result<DoubleBarrier, BarrierError> {
+    DoubleBarrier::new(client, BARRIER_PATH, u32::try_from(members).unwrap_or(u32::MAX))
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::time::sleep;
-use zk_session::{SessionChange, SessionManager};
+use zk_session::{SessionChange, SessionId, SessionManager};
 
 use crate::client::{config, network};
 use crate::plan::Recipe;
@@ -21,7 +21,7 @@ pub(crate) struct Managed {
     /// The number of the process, for the oracle.
     pub(crate) number: u64,
     /// A session of the process before.
-    pub(crate) previous_session: Option<i64>,
+    pub(crate) previous_session: Option<SessionId>,
     pub(crate) sessions: SessionManager,
     pub(crate) rng: Rng,
 }

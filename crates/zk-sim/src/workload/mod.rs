@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_recipes::{LockError, Mutex};
-use zk_session::Client;
+use zk_session::{Client, SessionId};
 
 use self::holding::Holding;
 use crate::plan::Recipe;
@@ -69,7 +69,7 @@ pub(crate) async fn contend(mut seat: Seat) {
         // The oracle tells some operations by their sessions.
         let needs_session =
             matches!(seat.world.plan.recipe, Recipe::Counter | Recipe::DoubleBarrier);
-        if needs_session && seat.client.session_id() == 0 {
+        if needs_session && seat.client.session_id() == SessionId::NONE {
             contender::rest(&mut seat).await;
             if seat.client.end_reason().is_some() {
                 return;

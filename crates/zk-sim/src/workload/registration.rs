@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_coordination::{Group, NodeState, PersistentNode};
-use zk_session::SessionManager;
+use zk_session::{SessionId, SessionManager};
 
 use super::Impatient;
 use super::managed::{self, Managed, open};
@@ -53,7 +53,7 @@ impl Keeper {
         this
     }
 
-    fn start(&mut self, previous: Option<i64>) {
+    fn start(&mut self, previous: Option<SessionId>) {
         let Managed { world, sessions, .. } = &self.managed;
         self.data = self.fresh();
         world.oracle().handle_begins(self.managed.number, &self.path, previous);

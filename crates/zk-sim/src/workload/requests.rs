@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_session::{Client, CreateMode, ErrorOrigin, Outcome};
+use zk_session::{Client, CreateMode, ErrorOrigin, Outcome, Zxid};
 
 use crate::rng::Rng;
 use crate::world::World;
 
 /// Sends requests, one after the other, until the session is over or the run drains.
 pub(crate) async fn make(world: Arc<World>, client: Client, mut rng: Rng, pause: Duration) {
-    let mut newest = 0;
+    let mut newest = Zxid::ZERO;
     for count in 0.. {
         if world.is_draining() {
             return;
@@ -53,11 +53,11 @@ async fn create(world: &World, client: &Client) -> bool {
     false
 }
 
-async fn read(world: &World, client: &Client, newest: &mut i64) -> bool {
+async fn read(world: &World, client: &Client, newest: &mut Zxid) -> bool {
     match client.exists("/").await {
         Ok(Some(stat)) if stat.pzxid < *newest => {
-            let text = format!("{:#x} after {newest:#x}", stat.pzxid);
-            world.oracle().violated("I9", format!("{:#x}: {text}", client.session_id()));
+            let text = format!("{} after {newest}", stat.pzxid);
+            world.oracle().violated("I9", format!("{}: {text}", client.session_id()));
             true
         }
         Ok(stat) => {

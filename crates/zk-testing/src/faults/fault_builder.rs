@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::{ErrorCode, OpCode};
+use proto::{ErrorCode, OpCode, SessionId};
 
 use crate::server::{Action, Cut, Rule, RuleId, Target};
 use crate::transport::TestServer;
@@ -88,7 +88,7 @@ impl FaultBuilder {
     }
 
     /// Affects only this session.
-    pub fn session(mut self, session_id: i64) -> Self {
+    pub fn session(mut self, session_id: SessionId) -> Self {
         self.rule.session = Some(session_id);
         self
     }

@@ -39,6 +39,7 @@ struct Inner {
 }
 
 /// Direction of bytes through the proxy.
+// Closed: a connection has two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Client to server: requests.

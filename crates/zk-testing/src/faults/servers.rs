@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use proto::SessionId;
+
 use crate::server::{ConnectionId, Cut, Ensemble, Switch};
 use crate::transport::TestServer;
 
@@ -15,7 +17,7 @@ pub struct Connections {
 /// Faults of sessions and nodes.
 impl TestServer {
     /// Expires a session now. Returns whether it was alive.
-    pub fn expire(&self, session_id: i64) -> bool {
+    pub fn expire(&self, session_id: SessionId) -> bool {
         self.shared().with(|ensemble, now| ensemble.expire_session(now, session_id))
     }
 
@@ -163,7 +165,7 @@ impl TestServer {
 
     /// Returns the connection of a session, or an empty set if it has none.
     #[must_use]
-    pub fn connection_of(&self, session_id: i64) -> Connections {
+    pub fn connection_of(&self, session_id: SessionId) -> Connections {
         let id = self.with(|ensemble| ensemble.connection_of(session_id));
         Connections { server: self.clone(), ids: id.into_iter().collect() }
     }

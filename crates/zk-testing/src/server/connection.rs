@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::ConnectRequest;
+use proto::{ConnectRequest, SessionId, Zxid};
 
 use super::acl::{self, Identity};
 use super::connection_id::ConnectionId;
@@ -43,7 +43,7 @@ pub(crate) enum State {
     /// The leader has not confirmed the session.
     Connecting,
     Open {
-        session_id: i64,
+        session_id: SessionId,
         timeout_ms: i32,
     },
     /// The server has closed the connection; queued output may remain.
@@ -92,7 +92,7 @@ pub(crate) struct Traffic {
     pub(crate) sent: u64,
     pub(crate) last_op: Option<i32>,
     pub(crate) last_xid: i32,
-    pub(crate) last_zxid: i64,
+    pub(crate) last_zxid: Zxid,
 }
 
 impl Connection {
@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn session_id(&self) -> Option<i64> {
+    pub(crate) fn session_id(&self) -> Option<SessionId> {
         match self.state {
             State::Open { session_id, .. } => Some(session_id),
             _ => None,

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use proto::SessionId;
+
 use super::Ensemble;
 use super::tree::Tree;
 use super::txn::{TxnBody, TxnOp};
@@ -41,7 +43,7 @@ impl Ensemble {
             reapable.map(|(path, _)| path.into()).take(REAPED_PER_PASS_MAX).collect();
         let count = paths.len();
         for path in paths {
-            self.commit(0, TxnBody::Op(TxnOp::Delete { path }), None);
+            self.commit(SessionId::NONE, TxnBody::Op(TxnOp::Delete { path }), None);
         }
         count
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use proto::SessionId;
+
 use super::Ensemble;
 #[cfg(feature = "tls")]
 use super::acl::Identity;
@@ -47,7 +49,7 @@ impl Ensemble {
     }
 
     /// Expires a session now. Returns whether it was alive.
-    pub fn expire_session(&mut self, now: Instant, session_id: i64) -> bool {
+    pub fn expire_session(&mut self, now: Instant, session_id: SessionId) -> bool {
         self.advance(now);
         let was_alive = self.sessions.contains(session_id);
         self.end_session(session_id, None);
@@ -247,6 +249,7 @@ impl Ensemble {
 }
 
 /// State of a fault.
+// Closed: a fault is in force or it is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// The fault is in force.

@@ -8,6 +8,7 @@ use proto::{DecodeError, OpCode};
 
 use super::acl::AskedAcl;
 use super::prepare::{CreateArgs, CreateKind};
+use super::version::Version;
 
 /// Create flags of a container.
 pub(super) const CONTAINER_FLAGS: i32 = 4;
@@ -46,12 +47,12 @@ impl<'a> CreateBody<'a> {
 
     /// Returns the arguments as part of a multi, where the flags also decide the kind of node.
     /// Returns `None` if the server reads the request with the wrong layout and fails.
-    pub(super) fn in_multi(&self, op: OpCode, keeps_op: bool) -> Option<CreateArgs<'_>> {
+    pub(super) fn in_multi(&self, op: OpCode, version: Version) -> Option<CreateArgs<'_>> {
         Some(match (self.flags, self.ttl_ms) {
             (5 | 6, Some(ttl_ms)) => self.of(CreateKind::Ttl(ttl_ms), true),
             (5 | 6, None) => return None,
             (CONTAINER_FLAGS, _) => self.of(CreateKind::Container, true),
-            (_, None) if keeps_op => self.alone(op),
+            (_, None) if version.multi_keeps_create_ops() => self.alone(op),
             _ => self.of(CreateKind::Plain, false),
         })
     }

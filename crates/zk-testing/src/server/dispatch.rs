@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proto::wire::Reader;
 use proto::{
     AuthPacket, Decode, DecodeError, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, RequestHeader,
-    split_frame, xid,
+    SessionId, Zxid, split_frame, xid,
 };
 
 use super::Ensemble;
@@ -55,7 +55,7 @@ impl Ensemble {
     }
 
     /// Handles one request of a session. `session` is the session's id and timeout.
-    fn handle_frame(&mut self, id: ConnectionId, session: (i64, i32), frame: &Bytes) {
+    fn handle_frame(&mut self, id: ConnectionId, session: (SessionId, i32), frame: &Bytes) {
         let (session_id, timeout_ms) = session;
         let Ok((header, body)) = RequestHeader::split(frame) else {
             return self.close(id, Cut::Fin);
@@ -106,7 +106,7 @@ impl Ensemble {
             || header.op == DELETE_CONTAINER
             || (op == Some(OpCode::Check) && !self.settings.version.refuses_lone_check());
         if !is_known {
-            self.answer_with(ticket, -1, ErrorCode::UNIMPLEMENTED, None);
+            self.answer_with(ticket, Zxid(-1), ErrorCode::UNIMPLEMENTED, None);
             return self.close(id, Cut::Fin);
         }
         self.take(ticket, header.op, body);
@@ -208,10 +208,10 @@ impl Ensemble {
                         connection.identities.push(identity);
                     }
                 }
-                self.answer_with(ticket, 0, ErrorCode::OK, None);
+                self.answer_with(ticket, Zxid::ZERO, ErrorCode::OK, None);
             }
             Authenticated::Refused => {
-                self.answer_with(ticket, 0, ErrorCode::AUTH_FAILED, None);
+                self.answer_with(ticket, Zxid::ZERO, ErrorCode::AUTH_FAILED, None);
                 self.close(ticket.connection, Cut::Fin);
             }
         }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::{ErrorCode, OpCode};
+use proto::{ErrorCode, OpCode, SessionId};
 
 use super::connection_id::ConnectionId;
 use crate::limits::FAULT_RULES_MAX;
 
 /// How a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cut {
     /// The connection is closed in good order; the client reads the end of the stream.
     Fin,
@@ -21,6 +22,7 @@ pub enum Cut {
 
 /// Target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// Requests of one operation.
     Op(OpCode),
@@ -73,6 +75,7 @@ pub enum Action {
 }
 
 /// Fault: its target, its action and its conditions.
+// Closed: tests set the conditions of a rule in a struct expression.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Target of the fault.
@@ -80,7 +83,7 @@ pub struct Rule {
     /// Action of the fault.
     pub action: Action,
     /// Session to which the fault is limited.
-    pub session: Option<i64>,
+    pub session: Option<SessionId>,
     /// Connection to which the fault is limited.
     pub connection: Option<ConnectionId>,
     /// Server to which the fault is limited.
@@ -118,7 +121,7 @@ pub struct RuleId(u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occasion {
     pub(crate) target: Target,
-    pub(crate) session: Option<i64>,
+    pub(crate) session: Option<SessionId>,
     pub(crate) connection: ConnectionId,
     pub(crate) server: usize,
 }

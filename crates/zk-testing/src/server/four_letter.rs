@@ -92,7 +92,7 @@ impl Ensemble {
             if server.read_only { "READ-ONLY mode; serving only read-only clients\n" } else { "" };
         format!(
             "{read_only}Latency min/avg/max: 0/0.0/0\nReceived: {}\nSent: {}\nConnections: {}\n\
-             Outstanding: {}\nZxid: 0x{:x}\nMode: {}\nNode count: {}\n",
+             Outstanding: {}\nZxid: {}\nMode: {}\nNode count: {}\n",
             server.received,
             server.sent,
             self.connections_at(at).len(),
@@ -191,7 +191,7 @@ fn details(connection: &Connection) -> String {
     let traffic = &connection.traffic;
     let op = traffic.last_op.and_then(proto::OpCode::from_code);
     format!(
-        ",sid=0x{session_id:x},lop={},est=0,to={timeout_ms},lcxid=0x{:x},lzxid=0x{:x},lresp=0,\
+        ",sid={session_id},lop={},est=0,to={timeout_ms},lcxid=0x{:x},lzxid={},lresp=0,\
          llat=0,minlat=0,avglat=0,maxlat=0",
         op.map_or("NA", proto::OpCode::name),
         traffic.last_xid,

@@ -1,7 +1,7 @@
 //! Connect exchange: grants a session to a connection, or rejects it.
 
 use bytes::Bytes;
-use proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, ReplyHeader};
+use proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, ReplyHeader, SessionId, Zxid};
 
 use super::Ensemble;
 use super::connection::{State, Waiting};
@@ -23,7 +23,7 @@ impl Ensemble {
         let at = connection.server;
         let server = &mut self.servers[at];
         server.received += 1;
-        let session = (request.session_id != 0).then_some(request.session_id);
+        let session = (request.session_id != SessionId::NONE).then_some(request.session_id);
         let occasion = Occasion { target: Target::Connect, session, connection: id, server: at };
         match self.faults.strike(occasion) {
             // The session may be created although the reply never reaches its client.
@@ -69,13 +69,13 @@ impl Ensemble {
         if self.servers[at].read_only {
             return self.connect_read_only(id, &request);
         }
-        if request.session_id != 0 {
+        if request.session_id != SessionId::NONE {
             // The server closes the old connection before it checks the password.
             if let Some(old) = self.servers[at].connections.get(&request.session_id).copied() {
                 self.close(old, Cut::Fin);
             }
         }
-        if self.servers[at].isolated.is_some() && request.session_id != 0 {
+        if self.servers[at].isolated.is_some() && request.session_id != SessionId::NONE {
             return self.renew_alone(id, &request);
         }
         if !self.reaches_leader(at) {
@@ -86,7 +86,7 @@ impl Ensemble {
         }
         let timeout_ms = self.settings.negotiate_ms(at, request.timeout_ms);
         let owner = Owner { server: at, connection: id };
-        if request.session_id == 0 {
+        if request.session_id == SessionId::NONE {
             let session_id = self.sessions.create(self.now, &self.clock, timeout_ms, owner);
             let read_only_byte = request.read_only.is_some();
             if let Some(connection) = self.connections.get_mut(&id) {
@@ -154,7 +154,7 @@ impl Ensemble {
         };
         let timeout_ms = self.settings.negotiate_ms(at, request.timeout_ms);
         let server = &mut self.servers[at];
-        if request.session_id != 0 {
+        if request.session_id != SessionId::NONE {
             let known = server.local_sessions.contains_key(&request.session_id)
                 && request.password == password(request.session_id);
             if known {
@@ -166,12 +166,14 @@ impl Ensemble {
             return;
         }
         if !self.settings.local_sessions {
-            self.send_record(id, &ReplyHeader { xid: 0, zxid: 0, err: ErrorCode::NOT_READ_ONLY });
+            let err = ErrorCode::NOT_READ_ONLY;
+            self.send_record(id, &ReplyHeader { xid: 0, zxid: Zxid::ZERO, err });
             return self.close(id, Cut::Fin);
         }
         // Ids of local sessions start with the server's number, like all ids that it assigns.
         let number = i64::try_from(at + 2).unwrap_or(2) << 56;
-        let session_id = number | i64::try_from(server.local_sessions.len() + 1).unwrap_or(1);
+        let count = i64::try_from(server.local_sessions.len() + 1).unwrap_or(1);
+        let session_id = SessionId(number | count);
         server.local_sessions.insert(session_id, timeout_ms);
         self.open(id, session_id, timeout_ms, Some(true));
     }
@@ -180,7 +182,7 @@ impl Ensemble {
     pub(super) fn open(
         &mut self,
         id: ConnectionId,
-        session_id: i64,
+        session_id: SessionId,
         timeout_ms: i32,
         read_only: Option<bool>,
     ) {
@@ -204,7 +206,7 @@ impl Ensemble {
         let response = ConnectResponse {
             protocol_version: 0,
             timeout_ms: 0,
-            session_id: 0,
+            session_id: SessionId::NONE,
             password: Bytes::from_static(&[0; proto::PASSWORD_LEN]),
             read_only,
         };
@@ -228,7 +230,7 @@ impl Ensemble {
     }
 
     /// Ends a session with one transaction that deletes its ephemeral nodes.
-    pub(super) fn end_session(&mut self, session_id: i64, origin: Option<Origin>) {
+    pub(super) fn end_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
         if !self.sessions.remove(session_id) {
             return;
         }

@@ -12,6 +12,8 @@
 
 use std::time::Instant;
 
+use proto::Zxid;
+
 use super::Ensemble;
 use super::connection_id::ConnectionId;
 use super::faults::Cut;
@@ -168,7 +170,7 @@ impl Ensemble {
         self.leader = at;
         self.epoch += 1;
         if self.servers.len() > 1 {
-            self.zxid = ((self.zxid >> 32) + 1) << 32;
+            self.zxid = Zxid(((self.zxid.0 >> 32) + 1) << 32);
             self.servers[at].tree.last_zxid = self.zxid;
         }
         self.servers[at].epoch = self.epoch;

@@ -15,6 +15,8 @@
 
 use std::time::{Duration, Instant};
 
+use proto::SessionId;
+
 use super::Ensemble;
 use super::connection_id::ConnectionId;
 use super::link::Link;
@@ -62,7 +64,7 @@ impl Pings {
 impl Ensemble {
     /// Records that a packet of a session has arrived at a server. Returns false if the server does
     /// not accept the session and drops the packet.
-    pub(super) fn touch(&mut self, at: usize, session_id: i64, timeout_ms: i32) -> bool {
+    pub(super) fn touch(&mut self, at: usize, session_id: SessionId, timeout_ms: i32) -> bool {
         let server = &mut self.servers[at];
         if server.local_sessions.contains_key(&session_id) {
             return true;
@@ -78,7 +80,7 @@ impl Ensemble {
     }
 
     /// Adds a session to the touch table of a follower.
-    pub(super) fn note_touch(&mut self, at: usize, session_id: i64, timeout_ms: i32) {
+    pub(super) fn note_touch(&mut self, at: usize, session_id: SessionId, timeout_ms: i32) {
         if self.servers[at].touched.is_empty() {
             // The follower has answered earlier pings with an empty table, so they carry no later
             // touch.

@@ -25,7 +25,7 @@
 //! ```
 //! use std::time::Instant;
 //! use bytes::BytesMut;
-//! use proto::{ConnectReply, ConnectRequest, encode_record, split_frame};
+//! use proto::{ConnectReply, ConnectRequest, SessionId, Zxid, encode_record, split_frame};
 //! use zk_testing::server::{Ensemble, Output, Settings};
 //!
 //! let now = Instant::now();
@@ -34,9 +34,9 @@
 //!
 //! let request = ConnectRequest {
 //!     protocol_version: 0,
-//!     last_zxid_seen: 0,
+//!     last_zxid_seen: Zxid::ZERO,
 //!     timeout_ms: 10_000,
-//!     session_id: 0,
+//!     session_id: SessionId::NONE,
 //!     password: [0; 16][..].into(),
 //!     read_only: Some(false),
 //! };
@@ -96,7 +96,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::{Acl, OPEN_ACL_UNSAFE};
+use proto::{Acl, OPEN_ACL_UNSAFE, Zxid};
 
 pub use connection_id::ConnectionId;
 pub use control::Switch;
@@ -137,7 +137,7 @@ pub struct Ensemble {
     pings: Pings,
     log: Log,
     /// Zxid of the last transaction.
-    zxid: i64,
+    zxid: Zxid,
     /// Live sessions, as the leader tracks them.
     sessions: Sessions,
     connections: FastMap<ConnectionId, Connection>,
@@ -158,6 +158,7 @@ pub struct Ensemble {
 }
 
 /// Action for the transport.
+// Closed: a transport must execute every output.
 #[derive(Debug)]
 pub enum Output {
     /// Send these bytes as one piece.
@@ -184,7 +185,7 @@ impl Ensemble {
     pub fn new(settings: Settings, now: Instant) -> Self {
         let clock = Clock::new(now, settings.wall_clock_ms);
         // A leader starts an epoch; a standalone server has none.
-        let zxid = if settings.servers > 1 { 1 << 32 } else { 0 };
+        let zxid = if settings.servers > 1 { Zxid(1 << 32) } else { Zxid::ZERO };
         let servers = (0..settings.servers).map(|_| Server::new(&settings, zxid)).collect();
         Self {
             servers,

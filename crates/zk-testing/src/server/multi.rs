@@ -123,7 +123,7 @@ impl Part<'_> {
     ) -> Result<TxnOp, ErrorCode> {
         match self {
             Self::Create { op, body } => {
-                let args = body.in_multi(*op, version.multi_keeps_create_ops());
+                let args = body.in_multi(*op, version);
                 preparation.create(&args.ok_or(ErrorCode::MARSHALLING_ERROR)?)
             }
             Self::Delete { path, version } => preparation.delete(path.as_deref(), *version),

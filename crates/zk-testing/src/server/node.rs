@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::{Acl, Stat};
+use proto::{Acl, SessionId, Stat, Zxid};
 
 use super::java_hash::JavaSet;
 
 /// Kind of a node: the event, besides a delete, that removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeKind {
     /// Only a delete removes the node.
     Persistent,
     /// The end of the session with this id removes the node.
-    Ephemeral(i64),
+    Ephemeral(SessionId),
     /// The reaper removes the node some time after its last child was deleted.
     Container,
     /// The reaper removes the node after this many milliseconds without children and without new
@@ -27,9 +28,9 @@ pub struct Node {
     pub(crate) data: Option<Bytes>,
     pub(crate) acl: Arc<[Acl]>,
     pub(crate) kind: NodeKind,
-    pub(crate) czxid: i64,
-    pub(crate) mzxid: i64,
-    pub(crate) pzxid: i64,
+    pub(crate) czxid: Zxid,
+    pub(crate) mzxid: Zxid,
+    pub(crate) pzxid: Zxid,
     pub(crate) ctime_ms: i64,
     pub(crate) mtime_ms: i64,
     pub(crate) version: i32,
@@ -46,9 +47,9 @@ impl Node {
             data: Some(Bytes::new()),
             acl,
             kind: NodeKind::Persistent,
-            czxid: 0,
-            mzxid: 0,
-            pzxid: 0,
+            czxid: Zxid::ZERO,
+            mzxid: Zxid::ZERO,
+            pzxid: Zxid::ZERO,
             ctime_ms: 0,
             mtime_ms: 0,
             version: 0,
@@ -109,10 +110,10 @@ impl Node {
     }
 
     /// Returns the session that owns the node, or 0 if the node is not ephemeral.
-    pub(crate) fn ephemeral_owner(&self) -> i64 {
+    pub(crate) fn ephemeral_owner(&self) -> SessionId {
         match self.kind {
             NodeKind::Ephemeral(session_id) => session_id,
-            _ => 0,
+            _ => SessionId::NONE,
         }
     }
 

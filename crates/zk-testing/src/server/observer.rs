@@ -3,16 +3,19 @@
 
 use std::fmt;
 
+use proto::{SessionId, Zxid};
+
 use super::tree::Tree;
 use super::txn::{Txn, TxnBody, TxnOp};
 
 /// Transaction that the leader has applied.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Commit<'a> {
     /// Zxid of the transaction.
-    pub zxid: i64,
+    pub zxid: Zxid,
     /// Session that sent the request, or that the transaction ends.
-    pub session_id: i64,
+    pub session_id: SessionId,
     /// Effect of the transaction.
     pub effect: Effect<'a>,
 }

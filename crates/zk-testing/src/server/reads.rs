@@ -194,9 +194,9 @@ impl Ensemble {
         path: &str,
         mode: WatchMode,
     ) {
-        let independent = self.settings.version.watch_modes_are_independent();
+        let version = self.settings.version;
         if let Some(at) = self.server_of(id) {
-            self.servers[at].watches.add(table, path, id, mode, independent);
+            self.servers[at].watches.add(table, path, id, mode, version);
         }
     }
 

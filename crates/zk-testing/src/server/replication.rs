@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use proto::{SessionId, Zxid};
 
 use super::Ensemble;
 use super::apply::Change;
@@ -26,7 +27,7 @@ pub(crate) struct Server {
     pub(crate) tree: Tree,
     pub(crate) watches: Watches,
     /// Connection of each session at this server.
-    pub(crate) connections: FastMap<i64, ConnectionId>,
+    pub(crate) connections: FastMap<SessionId, ConnectionId>,
     /// Number of log entries that have been applied.
     pub(crate) applied: u64,
     pub(crate) link: Link,
@@ -41,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) expected: VecDeque<Expected>,
     /// Touch table: sessions that have sent a packet since the last answered ping, with the
     /// timeouts that this server has granted them.
-    pub(crate) touched: BTreeMap<i64, i32>,
+    pub(crate) touched: BTreeMap<SessionId, i32>,
     /// Number of the leader's pings that this server has answered.
     pub(crate) pings_handled: u64,
     /// Session table of a former leader that is cut off while another server leads.
@@ -58,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) read_only: bool,
     /// Sessions granted while the server was read-only, and their timeouts. Only this server knows
     /// them.
-    pub(crate) local_sessions: FastMap<i64, i32>,
+    pub(crate) local_sessions: FastMap<SessionId, i32>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
@@ -100,7 +101,7 @@ impl Origin {
 }
 
 impl Server {
-    pub(crate) fn new(settings: &Settings, zxid: i64) -> Self {
+    pub(crate) fn new(settings: &Settings, zxid: Zxid) -> Self {
         let mut tree = Tree::new();
         tree.last_zxid = zxid;
         if settings.servers > 1 {
@@ -166,8 +167,8 @@ impl Ensemble {
     }
 
     /// Assigns zxid and time to a transaction. Every server that can apply it now does so.
-    pub(super) fn commit(&mut self, session_id: i64, body: TxnBody, origin: Option<Origin>) {
-        self.zxid += 1;
+    pub(super) fn commit(&mut self, session_id: SessionId, body: TxnBody, origin: Option<Origin>) {
+        self.zxid.0 += 1;
         let time_ms = self.clock.wall_ms(self.now);
         let txn = Txn { zxid: self.zxid, time_ms, session_id, body };
         if self.servers.len() == 1 {
@@ -333,9 +334,9 @@ impl Ensemble {
     }
 
     /// Notifies the watching connections that may read the node.
-    fn notify(&mut self, at: usize, zxid: i64, change: &Change) {
+    fn notify(&mut self, at: usize, zxid: Zxid, change: &Change) {
         let firings = self.servers[at].watches.fire(change.event, &change.path);
-        let zxid = if self.settings.version.events_carry_zxid() { zxid } else { -1 };
+        let zxid = if self.settings.version.events_carry_zxid() { zxid } else { Zxid(-1) };
         for firing in firings {
             // The parent's ACL decides who receives an event about the parent's children.
             let acl = if firing.event == change.event { &change.acl } else { &change.parent_acl };
@@ -345,7 +346,7 @@ impl Ensemble {
 }
 
 /// Returns the data of `/zookeeper/config` in an ensemble.
-fn config_text(servers: usize, zxid: i64) -> Bytes {
+fn config_text(servers: usize, zxid: Zxid) -> Bytes {
     let mut text = String::new();
     for id in 1..=servers {
         text.push_str(&format!("server.{id}=127.0.0.1:2888:3888:participant;127.0.0.1:2181\n"));

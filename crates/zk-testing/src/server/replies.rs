@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use proto::{
     CreatePathReply, CreateReply, Encode, ErrorCode, KeeperState, MultiReply, MultiResult,
-    ReplyHeader, SyncReply, WatcherEvent, encode_record, encode_reply, xid,
+    ReplyHeader, SyncReply, WatcherEvent, Zxid, encode_record, encode_reply, xid,
 };
 
 use super::Ensemble;
@@ -27,7 +27,7 @@ impl Ensemble {
     pub(super) fn answer_with(
         &mut self,
         ticket: Ticket,
-        zxid: i64,
+        zxid: Zxid,
         err: ErrorCode,
         body: Option<&dyn Encode>,
     ) {
@@ -121,7 +121,7 @@ impl Ensemble {
     pub(super) fn send_event(
         &mut self,
         firing: &Firing,
-        zxid: i64,
+        zxid: Zxid,
         readers: Option<&[proto::Acl]>,
     ) {
         let id = firing.connection;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proto::digest_md5::{Challenge, Exchange, Proof, Response};
-use proto::{Decode, ErrorCode, Sasl, SaslReply};
+use proto::{Decode, ErrorCode, Sasl, SaslReply, Zxid};
 
 use super::Ensemble;
 use super::acl::Identity;
@@ -38,12 +38,12 @@ impl Ensemble {
                     true => ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
                     false => ErrorCode::AUTH_FAILED,
                 };
-                self.answer_with(ticket, 0, code, Some(&SaslReply { token: None }));
+                self.answer_with(ticket, Zxid::ZERO, code, Some(&SaslReply { token: None }));
                 return self.close(ticket.connection, Cut::Fin);
             }
         };
         let token = token.map(Bytes::from);
-        self.answer_with(ticket, 0, ErrorCode::OK, Some(&SaslReply { token }));
+        self.answer_with(ticket, Zxid::ZERO, ErrorCode::OK, Some(&SaslReply { token }));
     }
 
     /// Rejects a request of a connection without an identity that counts, and closes the
@@ -55,7 +55,7 @@ impl Ensemble {
         if required.is_empty() || connection.identities.iter().any(counts) {
             return false;
         }
-        self.answer_with(ticket, 0, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, None);
+        self.answer_with(ticket, Zxid::ZERO, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, None);
         self.close(ticket.connection, Cut::Fin);
         true
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use proto::SessionId;
 
 use super::ConnectionId;
 use super::clock::Clock;
@@ -11,9 +12,10 @@ use super::hash::FastMap;
 
 /// Session, as the leader tracks it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SessionInfo {
     /// Session id.
-    pub id: i64,
+    pub id: SessionId,
     /// Timeout negotiated at the last connect.
     pub timeout: Duration,
     /// Timeout negotiated when the session was created. A new leader restarts the clock with it.
@@ -28,10 +30,10 @@ pub struct SessionInfo {
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     tick: Duration,
-    by_id: FastMap<i64, Session>,
+    by_id: FastMap<SessionId, Session>,
     /// Sessions by the tick at which they expire.
-    buckets: BTreeMap<Instant, BTreeSet<i64>>,
-    next_id: i64,
+    buckets: BTreeMap<Instant, BTreeSet<SessionId>>,
+    next_id: SessionId,
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +56,7 @@ impl Sessions {
     /// five of its clock.
     pub(crate) fn new(tick: Duration, wall_ms: i64) -> Self {
         let clock = (wall_ms << 16) & ((1 << 56) - 1);
-        let next_id = (1 << 56) | clock;
+        let next_id = SessionId((1 << 56) | clock);
         Self { tick, by_id: FastMap::default(), buckets: BTreeMap::new(), next_id }
     }
 
@@ -64,9 +66,9 @@ impl Sessions {
         clock: &Clock,
         timeout_ms: i32,
         owner: Owner,
-    ) -> i64 {
+    ) -> SessionId {
         let id = self.next_id;
-        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id.0 = self.next_id.0.wrapping_add(1);
         let create_timeout_ms = timeout_ms;
         self.by_id.insert(id, Session { timeout_ms, create_timeout_ms, expires: now, owner });
         self.buckets.entry(now).or_default().insert(id);
@@ -79,7 +81,7 @@ impl Sessions {
         &mut self,
         now: Instant,
         clock: &Clock,
-        id: i64,
+        id: SessionId,
         timeout_ms: i32,
         owner: Owner,
     ) -> bool {
@@ -91,7 +93,13 @@ impl Sessions {
 
     /// Resets the clock of a session: it expires at the first tick after the timeout. This can be
     /// earlier than before. Returns false if the session is not alive.
-    pub(crate) fn touch(&mut self, now: Instant, clock: &Clock, id: i64, timeout_ms: i32) -> bool {
+    pub(crate) fn touch(
+        &mut self,
+        now: Instant,
+        clock: &Clock,
+        id: SessionId,
+        timeout_ms: i32,
+    ) -> bool {
         let Some(session) = self.by_id.get_mut(&id) else { return false };
         let expires = clock.round_up(now + duration(timeout_ms), self.tick);
         if expires != session.expires {
@@ -108,7 +116,7 @@ impl Sessions {
         &mut self,
         now: Instant,
         clock: &Clock,
-        id: i64,
+        id: SessionId,
         timeout_ms: i32,
     ) -> bool {
         let is_alive = self.by_id.get(&id).is_some_and(|session| session.expires > now);
@@ -125,15 +133,15 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn contains(&self, id: i64) -> bool {
+    pub(crate) fn contains(&self, id: SessionId) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
+    pub(crate) fn owner(&self, id: SessionId) -> Option<Owner> {
         self.by_id.get(&id).map(|session| session.owner)
     }
 
-    pub(crate) fn remove(&mut self, id: i64) -> bool {
+    pub(crate) fn remove(&mut self, id: SessionId) -> bool {
         let Some(session) = self.by_id.remove(&id) else { return false };
         unlist(&mut self.buckets, session.expires, id);
         true
@@ -145,7 +153,7 @@ impl Sessions {
     }
 
     /// Returns the sessions of all due buckets without removing them.
-    pub(crate) fn expired(&self, now: Instant) -> Vec<i64> {
+    pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
         self.buckets.range(..=now).flat_map(|(_, ids)| ids.iter().copied()).collect()
     }
 
@@ -162,7 +170,7 @@ impl Sessions {
 }
 
 impl Session {
-    fn info(&self, id: i64) -> SessionInfo {
+    fn info(&self, id: SessionId) -> SessionInfo {
         SessionInfo {
             id,
             timeout: duration(self.timeout_ms),
@@ -177,7 +185,7 @@ fn duration(timeout_ms: i32) -> Duration {
     Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0))
 }
 
-fn unlist(buckets: &mut BTreeMap<Instant, BTreeSet<i64>>, at: Instant, id: i64) {
+fn unlist(buckets: &mut BTreeMap<Instant, BTreeSet<SessionId>>, at: Instant, id: SessionId) {
     if let Some(bucket) = buckets.get_mut(&at) {
         bucket.remove(&id);
         if bucket.is_empty() {
@@ -188,11 +196,11 @@ fn unlist(buckets: &mut BTreeMap<Instant, BTreeSet<i64>>, at: Instant, id: i64) 
 
 /// Returns the password of a session. A real server computes the same one: `java.util.Random`,
 /// seeded with the id and a constant of `ZooKeeperServer`.
-pub(crate) fn password(id: i64) -> Bytes {
+pub(crate) fn password(id: SessionId) -> Bytes {
     const SECRET: u64 = 0xb341_5c00;
     const MASK: u64 = (1 << 48) - 1;
     const FACTOR: u64 = 0x5_deec_e66d;
-    let mut state = (u64::from_ne_bytes(id.to_ne_bytes()) ^ SECRET ^ FACTOR) & MASK;
+    let mut state = (u64::from_ne_bytes(id.0.to_ne_bytes()) ^ SECRET ^ FACTOR) & MASK;
     let mut password = Vec::with_capacity(proto::PASSWORD_LEN);
     while password.len() < proto::PASSWORD_LEN {
         state = state.wrapping_mul(FACTOR).wrapping_add(0xb) & MASK;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use proto::{Acl, OPEN_ACL_UNSAFE, Perms};
+use proto::{Acl, OPEN_ACL_UNSAFE, Perms, SessionId, Zxid};
 
 use super::hash::FastMap;
 use super::java_hash::JavaSet;
@@ -17,12 +17,12 @@ pub(crate) const OWN_NODES: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zoo
 pub struct Tree {
     nodes: FastMap<Box<str>, Node>,
     /// Paths of the ephemeral nodes, by session.
-    ephemerals: FastMap<i64, JavaSet>,
+    ephemerals: FastMap<SessionId, JavaSet>,
     /// Paths of the nodes that the reaper checks: containers and nodes with a time to live.
     mortal: BTreeSet<Box<str>>,
     /// Paths that have a quota.
     pub(super) quotas: BTreeSet<Box<str>>,
-    pub(super) last_zxid: i64,
+    pub(super) last_zxid: Zxid,
     data_len: usize,
     open: Arc<[Acl]>,
 }
@@ -36,7 +36,7 @@ impl Tree {
             ephemerals: FastMap::default(),
             mortal: BTreeSet::new(),
             quotas: BTreeSet::new(),
-            last_zxid: 0,
+            last_zxid: Zxid::ZERO,
             data_len: 0,
             open,
         };
@@ -84,12 +84,12 @@ impl Tree {
 
     /// Returns the zxid of the last transaction applied.
     #[must_use]
-    pub fn last_zxid(&self) -> i64 {
+    pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
     /// Returns the paths of a session's ephemeral nodes, in the order in which a server lists them.
-    pub fn ephemerals(&self, session_id: i64) -> impl Iterator<Item = &str> {
+    pub fn ephemerals(&self, session_id: SessionId) -> impl Iterator<Item = &str> {
         self.ephemerals.get(&session_id).into_iter().flat_map(JavaSet::iter_clone)
     }
 
@@ -186,7 +186,7 @@ impl Tree {
     }
 
     /// Removes a session whose ephemeral nodes are deleted.
-    pub(crate) fn forget_session(&mut self, session_id: i64) {
+    pub(crate) fn forget_session(&mut self, session_id: SessionId) {
         self.ephemerals.remove(&session_id);
     }
 }

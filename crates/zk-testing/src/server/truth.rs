@@ -1,5 +1,7 @@
 //! Read access to the real state of the servers, regardless of faults: for oracles.
 
+use proto::{SessionId, Zxid};
+
 use super::Ensemble;
 use super::connection_id::ConnectionId;
 use super::observer::{Commit, Observer};
@@ -27,13 +29,13 @@ impl Ensemble {
 
     /// Returns whether a session is alive.
     #[must_use]
-    pub fn is_alive(&self, session_id: i64) -> bool {
+    pub fn is_alive(&self, session_id: SessionId) -> bool {
         self.sessions.contains(session_id)
     }
 
     /// Returns the zxid of the last transaction.
     #[must_use]
-    pub fn zxid(&self) -> i64 {
+    pub fn zxid(&self) -> Zxid {
         self.zxid
     }
 
@@ -53,7 +55,7 @@ impl Ensemble {
 
     /// Returns the current connection of a session, if it has one.
     #[must_use]
-    pub fn connection_of(&self, session_id: i64) -> Option<ConnectionId> {
+    pub fn connection_of(&self, session_id: SessionId) -> Option<ConnectionId> {
         self.servers.iter().find_map(|server| server.connections.get(&session_id).copied())
     }
 

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::{Acl, ErrorCode, Stat};
+use proto::{Acl, ErrorCode, SessionId, Stat, Zxid};
 
 use super::node::NodeKind;
 
 /// Transaction of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Txn {
-    pub(crate) zxid: i64,
+    pub(crate) zxid: Zxid,
     pub(crate) time_ms: i64,
-    pub(crate) session_id: i64,
+    pub(crate) session_id: SessionId,
     pub(crate) body: TxnBody,
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use proto::{
     AddWatch, AddWatchMode, AddWatchReply, CheckWatches, Decode, DecodeErrorKind, ErrorCode,
-    EventType, RemoveWatches, SetWatches, SetWatches2, WatcherType,
+    EventType, RemoveWatches, SetWatches, SetWatches2, WatcherType, Zxid,
 };
 
 use super::Ensemble;
@@ -58,10 +58,11 @@ impl Ensemble {
             }
             request => request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?,
         };
-        let any_mode = self.known_type(request.watcher_type)?;
+        self.check_type(request.watcher_type)?;
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
         let (id, path) = (ticket.connection, &request.path);
-        if any_mode && !path.contains('/') {
+        let version = self.settings.version;
+        if !version.watch_modes_are_independent() && !path.contains('/') {
             // The server walks the parents of the path. It finds no watch on an empty path, even if
             // one exists, and fails on any other path without a slash.
             return Err(match path.is_empty() {
@@ -69,7 +70,7 @@ impl Ensemble {
                 false => ErrorCode::MARSHALLING_ERROR,
             });
         }
-        if !self.servers[at].watches.contains(path, id, request.watcher_type, any_mode) {
+        if !self.servers[at].watches.contains(path, id, request.watcher_type, version) {
             return Err(ErrorCode::NO_WATCHER);
         }
         self.answer(ticket, ErrorCode::OK, None);
@@ -83,10 +84,10 @@ impl Ensemble {
             }
             request => request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?,
         };
-        let any_mode = self.known_type(request.watcher_type)?;
+        self.check_type(request.watcher_type)?;
         let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
-        let (id, path) = (ticket.connection, &request.path);
-        if !self.servers[at].watches.remove(path, id, request.watcher_type, any_mode) {
+        let (id, path, version) = (ticket.connection, &request.path, self.settings.version);
+        if !self.servers[at].watches.remove(path, id, request.watcher_type, version) {
             return Err(ErrorCode::NO_WATCHER);
         }
         self.answer(ticket, ErrorCode::OK, None);
@@ -97,16 +98,15 @@ impl Ensemble {
     fn nobody_watches_null(&self, body: &Bytes) -> Result<(), ErrorCode> {
         let kind = body.get(4..).and_then(|rest| rest.first_chunk::<4>());
         let kind = kind.and_then(|kind| WatcherType::from_code(i32::from_be_bytes(*kind)));
-        self.known_type(kind.ok_or(ErrorCode::MARSHALLING_ERROR)?)?;
+        self.check_type(kind.ok_or(ErrorCode::MARSHALLING_ERROR)?)?;
         Err(ErrorCode::NO_WATCHER)
     }
 
-    /// Returns whether the type covers watches of any mode, as it does before 3.9.
-    fn known_type(&self, kind: WatcherType) -> Result<bool, ErrorCode> {
-        let independent = self.settings.version.watch_modes_are_independent();
+    /// Checks that the server knows the type. Before 3.9 no type names a mode.
+    fn check_type(&self, kind: WatcherType) -> Result<(), ErrorCode> {
         match kind {
-            WatcherType::Children | WatcherType::Data | WatcherType::Any => Ok(!independent),
-            _ if independent => Ok(false),
+            WatcherType::Children | WatcherType::Data | WatcherType::Any => Ok(()),
+            _ if self.settings.version.watch_modes_are_independent() => Ok(()),
             _ => Err(ErrorCode::MARSHALLING_ERROR),
         }
     }
@@ -158,7 +158,7 @@ impl Ensemble {
         ticket: Ticket,
         table: WatchTable,
         paths: &[Cow<'_, str>],
-        missed: impl Fn(Option<(i64, i64)>) -> Option<EventType>,
+        missed: impl Fn(Option<(Zxid, Zxid)>) -> Option<EventType>,
     ) {
         let Some(at) = self.server_of(ticket.connection) else { return };
         for path in paths {
@@ -167,7 +167,7 @@ impl Ensemble {
                 Some(event) => {
                     let path = Box::from(&**path);
                     let firing = Firing { connection: ticket.connection, event, path };
-                    self.send_event(&firing, -1, None);
+                    self.send_event(&firing, Zxid(-1), None);
                 }
                 None => self.watch(ticket.connection, table, path, WatchMode::Standard),
             }

@@ -9,6 +9,7 @@ use proto::{EventType, WatcherType};
 use super::ConnectionId;
 use super::hash::FastMap;
 use super::tree::parent_of;
+use super::version::Version;
 
 /// Modes of the watches that a connection has on a path. Since 3.9 it can have several; before,
 /// only the last mode requested.
@@ -17,6 +18,7 @@ struct Modes(u8);
 
 /// WatchMode of a watch: whether it persists, and whether it covers the nodes below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WatchMode {
     /// A one-shot watch.
     Standard,
@@ -27,6 +29,7 @@ pub enum WatchMode {
 }
 
 /// One of a server's two watch tables.
+// Closed: a server has two tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchTable {
     /// Watches on the data of a node, and on its creation and deletion.
@@ -55,22 +58,22 @@ impl Watches {
         self.data.by_path.is_empty() && self.child.by_path.is_empty()
     }
 
-    /// Sets a watch. `independent` keeps the connection's other modes on the path.
+    /// Sets a watch.
     pub(crate) fn add(
         &mut self,
         table: WatchTable,
         path: &str,
         connection: ConnectionId,
         mode: WatchMode,
-        independent: bool,
+        version: Version,
     ) {
-        self.entries_mut(table).add(path, connection, mode, independent);
+        self.entries_mut(table).add(path, connection, mode, version);
     }
 
     /// Fires the watches of a creation, deletion or data change, and returns the events to send.
     /// Fired one-shot watches are removed.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Vec<Firing> {
-        let told = self.data.fire(path, true);
+        let told = self.data.fire(event, path);
         let firing = |event: EventType, path: &str| {
             let path: Box<str> = path.into();
             move |connection| Firing { connection, event, path: path.clone() }
@@ -78,31 +81,30 @@ impl Watches {
         let mut firings: Vec<Firing> = told.iter().copied().map(firing(event, path)).collect();
         if event == EventType::NODE_DELETED {
             // A connection with watches in both tables receives one event.
-            let others = self.child.fire(path, true);
+            let others = self.child.fire(event, path);
             let others = others.into_iter().filter(|connection| !told.contains(connection));
             firings.extend(others.map(firing(event, path)));
         }
         if event == EventType::NODE_CREATED || event == EventType::NODE_DELETED {
             let parent = parent_of(path);
-            let told = self.child.fire(parent, false);
+            let told = self.child.fire(EventType::NODE_CHILDREN_CHANGED, parent);
             firings.extend(told.into_iter().map(firing(EventType::NODE_CHILDREN_CHANGED, parent)));
         }
         firings
     }
 
-    /// Returns whether a connection has such a watch. `any_mode` selects the check of servers
-    /// before 3.9.
+    /// Returns whether a connection has such a watch.
     pub(crate) fn contains(
         &self,
         path: &str,
         connection: ConnectionId,
         kind: WatcherType,
-        any_mode: bool,
+        version: Version,
     ) -> bool {
-        let (modes, tables) = meant(kind, any_mode);
+        let (modes, tables) = meant(kind, version);
         tables.iter().any(|table| {
             let entries = self.entries(*table);
-            if any_mode {
+            if !version.watch_modes_are_independent() {
                 // These servers find the watch of any connection.
                 return entries.by_path.contains_key(path);
             }
@@ -127,9 +129,9 @@ impl Watches {
         path: &str,
         connection: ConnectionId,
         kind: WatcherType,
-        any_mode: bool,
+        version: Version,
     ) -> bool {
-        let (modes, tables) = meant(kind, any_mode);
+        let (modes, tables) = meant(kind, version);
         let mut found = false;
         for table in tables {
             found |= self.entries_mut(*table).remove(path, connection, modes);
@@ -168,8 +170,11 @@ impl Watches {
 }
 
 /// Returns the modes and tables of a watcher type on the wire.
-fn meant(kind: WatcherType, any_mode: bool) -> (Modes, &'static [WatchTable]) {
-    let standard = if any_mode { Modes::ALL } else { Modes::of(WatchMode::Standard) };
+fn meant(kind: WatcherType, version: Version) -> (Modes, &'static [WatchTable]) {
+    let standard = match version.watch_modes_are_independent() {
+        true => Modes::of(WatchMode::Standard),
+        false => Modes::ALL,
+    };
     match kind {
         WatcherType::Children => (standard, &[WatchTable::Child]),
         WatcherType::Data => (standard, &[WatchTable::Data]),
@@ -203,7 +208,7 @@ struct Entries {
 }
 
 impl Entries {
-    fn add(&mut self, path: &str, connection: ConnectionId, mode: WatchMode, independent: bool) {
+    fn add(&mut self, path: &str, connection: ConnectionId, mode: WatchMode, version: Version) {
         let entries = match self.by_path.get_mut(path) {
             Some(entries) => entries,
             None => self.by_path.entry(path.into()).or_default(),
@@ -215,19 +220,21 @@ impl Entries {
             entries.len() - 1
         });
         let before = entries[at].1;
-        let kept = if independent { before } else { Modes(0) };
+        // A later mode replaces the earlier ones, unless they are independent.
+        let kept = if version.watch_modes_are_independent() { before } else { Modes(0) };
         entries[at].1 = Modes(kept.0 | Modes::of(mode).0);
         self.count_recursive(before, Modes(kept.0 | Modes::of(mode).0));
     }
 
     /// Fires the watches on a path and returns their connections in the order of registration.
     /// Recursive watches receive no child events.
-    fn fire(&mut self, path: &str, tells_recursive: bool) -> Vec<ConnectionId> {
+    fn fire(&mut self, event: EventType, path: &str) -> Vec<ConnectionId> {
+        let fires_recursive = event != EventType::NODE_CHILDREN_CHANGED;
         let mut told = Vec::new();
         let mut spent = Vec::new();
         if let Some(entries) = self.by_path.get_mut(path) {
             entries.retain_mut(|(connection, modes)| {
-                if *modes == Modes::of(WatchMode::Recursive) && !tells_recursive {
+                if *modes == Modes::of(WatchMode::Recursive) && !fires_recursive {
                     return true;
                 }
                 told.push(*connection);
@@ -244,7 +251,7 @@ impl Entries {
         for connection in spent {
             self.unlist(connection, path);
         }
-        if tells_recursive && self.recursive > 0 {
+        if fires_recursive && self.recursive > 0 {
             self.recursive_above(path, &mut told);
         }
         told

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proto::wire::Reader;
-use proto::{Check, Decode, DecodeError, ErrorCode, OpCode};
+use proto::{Check, Decode, DecodeError, ErrorCode, OpCode, SessionId};
 
 use super::Ensemble;
 use super::acl::AskedAcl;
@@ -60,7 +60,7 @@ impl Ensemble {
                 self.commit(session_id, TxnBody::Error(ErrorCode::MARSHALLING_ERROR), origin);
             }
             Err(Refusal::Lost) => {
-                self.zxid += 1;
+                self.zxid.0 += 1;
                 self.answer_applied(ticket, Applied::Lost);
             }
         }
@@ -69,7 +69,7 @@ impl Ensemble {
     fn prepare(
         &self,
         ticket: Ticket,
-        session_id: i64,
+        session_id: SessionId,
         op: i32,
         body: &Bytes,
     ) -> Result<TxnBody, Refusal> {

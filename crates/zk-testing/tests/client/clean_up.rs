@@ -1,7 +1,7 @@
 //! Tests of nodes whose removal is pending while there is no connection.
 
 use zk_session::limits::CLEANUPS_MAX;
-use zk_session::{CreateMode, ErrorKind, Outcome, SessionEvent};
+use zk_session::{CreateMode, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_testing::{Cut, TestServer};
 
 use crate::in_memory::client_of;
@@ -33,7 +33,7 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     let (first, last) = nodes.split_at(65_999);
     first.iter().for_each(|path| drop(client.delete_guaranteed(path)));
     let refused = client.delete_guaranteed(&last[0]).await.unwrap_err();
-    assert_eq!(*refused.kind(), ErrorKind::LimitReached("CLEANUPS_MAX"));
+    assert_eq!(*refused.kind(), ErrorKind::LimitReached(Limit::CleanUps));
     assert_eq!(refused.outcome(), Outcome::Unknown, "it is deleted, and nobody is told");
     assert_eq!(client.stats().clean_up_pending, 66_000);
     assert_eq!(events.next().await, Some(SessionEvent::CleanUpBacklog { nodes: 1 }));

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, ErrorOrigin, Host, SessionChange, SessionCredentials, SessionEnd,
-    SessionEvent, SessionManager,
+    Config, Connector, ErrorKind, ErrorOrigin, Host, Limit, SessionChange, SessionCredentials,
+    SessionEnd, SessionEvent, SessionManager,
 };
-use zk_testing::{MemoryStream, Op, TestServer};
+use zk_testing::{MemoryStream, Op, SessionId, TestServer, Zxid};
 
 use crate::in_memory::client_of;
 
@@ -63,7 +63,7 @@ async fn connect_rejects_too_many_or_too_large_credentials() {
     let config = || Config::new("server-0:1").unwrap().seed(1);
     let many = (0..65).fold(config(), |config, n| config.auth("digest", format!("u{n}:p")));
     let error = many.connect_with(server.clone()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::LimitReached("CREDENTIALS_MAX"), "{error}");
+    assert_eq!(*error.kind(), ErrorKind::LimitReached(Limit::Credentials), "{error}");
     let large = config().auth("digest", vec![b'x'; 2 << 20]);
     let error = large.connect_with(server.clone()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
@@ -77,7 +77,7 @@ fn connect_reports_session_that_ended_before_it_listened() {
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let server = TestServer::in_memory();
-        let stale = SessionCredentials::new(0x77, *b"0123456789abcdef", 0);
+        let stale = SessionCredentials::new(SessionId(0x77), *b"0123456789abcdef", Zxid::ZERO);
         let mut config = Config::new("server-0:1").unwrap().resume(stale);
         config = config.connect_timeout(Duration::from_secs(3600));
         for n in 0..64 {
@@ -240,7 +240,7 @@ async fn session_manager_continues_when_session_expires_before_auth() {
     server.expire(first);
     // The second session exists, and the server does not answer its credentials.
     let second = loop {
-        let ids: Vec<i64> =
+        let ids: Vec<SessionId> =
             server.with(|servers| servers.sessions().map(|session| session.id).collect());
         match ids.iter().find(|id| **id != first) {
             Some(second) if silence.count() == 1 => break *second,

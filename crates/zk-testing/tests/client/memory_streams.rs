@@ -5,16 +5,16 @@ use std::io::ErrorKind;
 use bytes::BytesMut;
 use proto::{ConnectRequest, Ping, encode_record, encode_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use zk_testing::{Cut, MemoryStream, Op, TestServer};
+use zk_testing::{Cut, MemoryStream, Op, SessionId, TestServer, Zxid};
 
 async fn connected(server: &TestServer) -> MemoryStream {
     let mut stream = server.stream(0).unwrap();
     let mut bytes = BytesMut::new();
     let request = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0,
+        last_zxid_seen: Zxid::ZERO,
         timeout_ms: 10_000,
-        session_id: 0,
+        session_id: SessionId::NONE,
         password: vec![0; 16].into(),
         read_only: Some(false),
     };

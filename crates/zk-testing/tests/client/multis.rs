@@ -68,7 +68,7 @@ async fn rolled_back_multi_error_names_failed_operation() {
     let multi = multi.set_data("/n", b"", Some(7)).delete("/n", None);
     let error = multi.clone().send().await.unwrap_err();
     let ErrorKind::RolledBack { index, operation, path, code } = error.kind() else { panic!() };
-    assert_eq!((*index, *operation, path.as_str()), (1, "setData", "/n"));
+    assert_eq!((*index, *operation, path.as_str()), (1, Op::SetData, "/n"));
     assert_eq!((*code, error.code()), (ErrorCode::BAD_VERSION, Some(ErrorCode::BAD_VERSION)));
     assert_eq!((error.outcome(), error.origin()), (Outcome::NotApplied, ErrorOrigin::Server));
     assert!(error.retry_on() != RetryOn::SameSession);
@@ -84,7 +84,7 @@ async fn rolled_back_multi_error_names_failed_operation() {
         "multi of 1 operation: operation [0], check /n: NoNode (-101); nothing was applied"
     );
     let root = inside.multi().delete("/", None).send().await.unwrap_err();
-    let ErrorKind::RolledBack { operation: "delete", path, code, .. } = root.kind() else {
+    let ErrorKind::RolledBack { operation: Op::Delete, path, code, .. } = root.kind() else {
         panic!("{root}")
     };
     assert_eq!((path.as_str(), *code), ("/", ErrorCode::BAD_ARGUMENTS));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_session::{
     Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, ParentMode, Perms, RetryPolicy,
 };
-use zk_testing::{Op, TestServer};
+use zk_testing::{Op, SessionId, TestServer};
 
 use crate::in_memory::client_of;
 
@@ -21,7 +21,7 @@ async fn create_builder_sets_requested_mode_and_acl() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
     let plain = client.create_builder("/p").create().await.unwrap();
-    assert_eq!((plain.path.as_str(), plain.stat.ephemeral_owner), ("/p", 0));
+    assert_eq!((plain.path.as_str(), plain.stat.ephemeral_owner), ("/p", SessionId::NONE));
     let readable = [Acl::world(Perms::READ)];
     let new = client.create_builder("/e-").data(b"x").ephemeral().sequential().acl(&readable);
     let created = new.create().await.unwrap();
@@ -94,7 +94,10 @@ async fn protected_node_is_created_once_despite_lost_replies() {
         assert_eq!(fault.count(), 1);
         let name = created.path.strip_prefix("/q/_c_").unwrap();
         assert_eq!(name.find("-n-"), Some(36), "{name}");
-        assert_eq!(created.stat.ephemeral_owner, if nth < 2 { client.session_id() } else { 0 });
+        assert_eq!(
+            created.stat.ephemeral_owner,
+            if nth < 2 { client.session_id() } else { SessionId::NONE }
+        );
         let all = names(&client, "/q").await;
         assert_eq!(all.len(), nth + 1, "{all:?}");
     }

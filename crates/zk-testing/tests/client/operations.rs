@@ -3,7 +3,7 @@
 use zk_session::{
     Acl, ClientInfo, Config, CreateMode, ErrorCode, ErrorKind, ErrorOrigin, Outcome, Perms, RetryOn,
 };
-use zk_testing::{Op, TestServer};
+use zk_testing::{Op, TestServer, Zxid};
 
 use crate::in_memory::client_of;
 
@@ -62,7 +62,7 @@ async fn config_node_is_independent_of_chroot() {
     client.create("/abcdefghi", b"", CreateMode::Persistent).await.unwrap();
     let inside = client.chroot("/abcdefghi").unwrap();
     let config = inside.get_config().await.unwrap();
-    assert_eq!((config.version, config.members.len()), (0, 0), "it runs alone");
+    assert_eq!((config.zxid, config.members.len()), (Zxid::ZERO, 0), "it runs alone");
     assert_eq!(client.get_config().await.unwrap(), config);
     let error = inside.reconfig(&[], &[3], None).await.unwrap_err();
     assert_eq!(error.to_string(), "reconfig /zookeeper/config: ReconfigDisabled (-123)");

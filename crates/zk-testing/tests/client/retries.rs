@@ -56,7 +56,7 @@ async fn write_with_unknown_outcome_is_not_retried() {
         assert_eq!(fault.count(), 1);
     }
     server.on(Op::SetData).apply_then_drop_reply();
-    unknown(retry.set_data("/n", b"2", -1).await);
+    unknown(retry.set_data("/n", b"2", None).await);
     assert_eq!(client.exists("/n").await.unwrap().unwrap().version, 2);
 
     server.on(Op::Create2).apply_then_drop_reply();
@@ -118,17 +118,17 @@ async fn retried_set_data_succeeds_on_next_version_with_same_data() {
     let server = TestServer::in_memory();
     let (client, retry) = retrying(&server).await;
     server.on(Op::SetData).apply_then_drop_reply();
-    assert_eq!(retry.set_data("/n", b"1", 0).await.unwrap().version, 1);
+    assert_eq!(retry.set_data("/n", b"1", Some(0)).await.unwrap().version, 1);
     server.on(Op::SetData).drop_before_applying();
-    assert_eq!(retry.set_data("/n", b"2", 1).await.unwrap().version, 2);
+    assert_eq!(retry.set_data("/n", b"2", Some(1)).await.unwrap().version, 2);
 
     let other = client_of(&server, 0).await;
     server.on(Op::SetData).session(client.session_id()).drop_before_applying();
     let (mine, theirs) =
-        tokio::join!(retry.set_data("/n", b"3", 2), other.set_data("/n", b"other", Some(2)));
+        tokio::join!(retry.set_data("/n", b"3", Some(2)), other.set_data("/n", b"other", Some(2)));
     theirs.unwrap();
     assert_eq!(unknown(mine).code(), Some(ErrorCode::BAD_VERSION));
-    let error = retry.set_data("/n", b"other", 2).await.unwrap_err();
+    let error = retry.set_data("/n", b"other", Some(2)).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotApplied, "nothing was lost, so nothing is taken");
 }
 

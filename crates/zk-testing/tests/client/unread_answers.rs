@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_session::CreateMode;
 use zk_testing::limits::{READ_REPORT_LEN, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
-use zk_testing::{ConnectionId, TestServer};
+use zk_testing::{ConnectionId, SessionId, TestServer, Zxid};
 
 use crate::in_memory::client_of;
 
@@ -34,9 +34,9 @@ async fn open_session(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let mut bytes = BytesMut::new();
     let request = ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0,
+        last_zxid_seen: Zxid::ZERO,
         timeout_ms: 10_000,
-        session_id: 0,
+        session_id: SessionId::NONE,
         password: vec![0; 16].into(),
         read_only: Some(false),
     };

@@ -1,8 +1,8 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Outcome, SessionEnd, WatchStream,
-    WatchStreamItem,
+    Client, Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd,
+    WatchStream, WatchStreamItem,
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
 
@@ -109,7 +109,7 @@ async fn watches_beyond_limit_are_refused_at_once() {
     let client = config.connect_with(server.clone()).await.unwrap();
     let refused = |error: Option<Error>| {
         let error = error.expect("it is refused");
-        assert_eq!(*error.kind(), ErrorKind::LimitReached("WATCHES_MAX"));
+        assert_eq!(*error.kind(), ErrorKind::LimitReached(Limit::Watches));
         assert_eq!(error.outcome(), Outcome::NotApplied);
         assert!(error.to_string().contains(" /: too many watches"), "{error}");
     };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, Bytes, BytesMut};
 use proto::{
     ConnectReply, ConnectRequest, Create2, CreateMode, Delete, OPEN_ACL_UNSAFE, ReplyHeader,
-    Request, SetData, split_frame,
+    Request, SessionId, SetData, Zxid, split_frame,
 };
 use zk_testing::server::{
     Commit, ConnectionId, Effect, Ensemble, Output, Settings, Version, WatchMode, WatchTable,
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 /// A client that changes the nodes. Its session never expires.
 struct OtherClient {
     connection: ConnectionId,
-    session_id: i64,
+    session_id: SessionId,
     received: BytesMut,
 }
 
@@ -69,7 +69,8 @@ impl Server {
         let settings = Settings::new().version(version).max_session_timeout(NEVER);
         let mut zk = Ensemble::new(settings, now);
         let connection = zk.accept(now, 0, PEER.into()).unwrap();
-        let other = OtherClient { connection, session_id: 0, received: BytesMut::new() };
+        let other =
+            OtherClient { connection, session_id: SessionId::NONE, received: BytesMut::new() };
         let mut server = Self { zk, now, connection: None, other, applied: Arc::default() };
         server.connect_other();
         for path in paths {
@@ -107,7 +108,7 @@ impl Server {
 
     /// Expires the session.
     pub(crate) fn expire(&mut self) {
-        let ids: Vec<i64> = self.zk.sessions().map(|session| session.id).collect();
+        let ids: Vec<SessionId> = self.zk.sessions().map(|session| session.id).collect();
         for id in ids.into_iter().filter(|id| *id != self.other.session_id) {
             self.zk.expire_session(self.now, id);
         }
@@ -133,9 +134,9 @@ impl Server {
     fn connect_other(&mut self) {
         let request = ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: 0,
+            last_zxid_seen: Zxid::ZERO,
             timeout_ms: i32::try_from(NEVER.as_millis()).unwrap(),
-            session_id: 0,
+            session_id: SessionId::NONE,
             password: vec![0; 16].into(),
             read_only: Some(false),
         };

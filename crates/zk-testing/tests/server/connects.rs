@@ -2,7 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    ConnectReply, ConnectRequest, Encode, ErrorCode, Exists, Ping, encode_record, encode_request,
+    ConnectReply, ConnectRequest, Encode, ErrorCode, Exists, Ping, SessionId, Zxid, encode_record,
+    encode_request,
 };
 use zk_testing::server::{Settings, Switch};
 
@@ -24,9 +25,9 @@ fn session_timeout_is_clamped_to_server_bounds() {
 fn session_ids_have_server_layout_and_own_passwords() {
     let mut world = World::new();
     let (first, second) = (world.connect().session, world.connect().session);
-    assert_eq!(first.session_id >> 56, 1);
-    assert_eq!(first.session_id & 0xffff, 0);
-    assert_eq!(second.session_id, first.session_id + 1);
+    assert_eq!(first.session_id.0 >> 56, 1);
+    assert_eq!(first.session_id.0 & 0xffff, 0);
+    assert_eq!(second.session_id, SessionId(first.session_id.0 + 1));
     assert_eq!((first.password.len(), first.read_only), (16, Some(false)));
     assert_ne!(first.password, second.password);
 }
@@ -45,7 +46,7 @@ fn old_client_gets_no_read_only_byte() {
 #[test]
 fn client_with_later_zxid_is_disconnected_without_reply() {
     let mut world = World::new();
-    let request = ConnectRequest { last_zxid_seen: 1, ..new_session() };
+    let request = ConnectRequest { last_zxid_seen: Zxid(1), ..new_session() };
     let (id, reply) = world.try_connect(0, &request);
     assert_eq!(reply, None);
     assert!(world.closed(id).is_some());
@@ -57,7 +58,7 @@ fn client_with_later_zxid_is_disconnected_without_reply() {
 #[test]
 fn unknown_session_is_rejected_and_connection_closed() {
     let mut world = World::new();
-    let (id, reply) = world.try_connect(0, &request_for(0x1234, vec![0; 16].into()));
+    let (id, reply) = world.try_connect(0, &request_for(SessionId(0x1234), vec![0; 16].into()));
     assert_eq!(reply, Some(ConnectReply::Rejected));
     assert!(world.closed(id).is_some());
 }
@@ -143,7 +144,7 @@ fn read_only_server_accepts_only_read_only_clients() {
     assert_eq!(world.call(&client, &sync).unwrap_err(), ErrorCode::NOT_READ_ONLY);
     let multi = proto::Multi::new(&[]);
     assert_eq!(world.call(&client, &multi).unwrap_err(), ErrorCode::NOT_READ_ONLY);
-    assert_eq!(world.zk.zxid(), 1);
+    assert_eq!(world.zk.zxid(), Zxid(1));
 
     // The session from before may live on other servers, so the server refuses it without a reply.
     let old = request_for(before.session.session_id, before.session.password.clone());

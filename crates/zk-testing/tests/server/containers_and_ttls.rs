@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto::{CreateContainer, CreateMode, CreateTtl, EventType, Exists, OPEN_ACL_UNSAFE};
+use proto::{
+    CreateContainer, CreateMode, CreateTtl, EventType, Exists, OPEN_ACL_UNSAFE, SessionId, Zxid,
+};
 use zk_testing::server::Settings;
 
 use crate::world::{Client, World};
@@ -18,7 +20,7 @@ fn ttl(world: &mut World, client: &Client, path: &str, ttl_ms: i64) {
     let (data, acl) = (None, OPEN_ACL_UNSAFE.into());
     let request = CreateTtl { path: path.into(), data, acl, sequential: false, ttl_ms };
     let stat = world.call(client, &request).unwrap().stat;
-    assert_eq!(stat.ephemeral_owner, 0, "the encoding inside is not shown");
+    assert_eq!(stat.ephemeral_owner, SessionId::NONE, "the encoding inside is not shown");
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn reaper_deletes_container_after_its_last_child() {
     world.pass_ms(1);
     assert!(!world.zk.tree().contains("/used"));
     assert!(world.zk.tree().contains("/full") && world.zk.tree().contains("/never-used"));
-    assert_eq!(world.zk.zxid(), zxid + 1);
+    assert_eq!(world.zk.zxid(), Zxid(zxid.0 + 1));
     assert_eq!(world.events(&client), [(EventType::NODE_DELETED, "/used".to_owned())]);
 }
 

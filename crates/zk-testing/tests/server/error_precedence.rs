@@ -3,7 +3,7 @@
 use proto::{
     Acl, AuthPacket, Check, CreateContainer, CreateMode, CreateTtl, Delete, ErrorCode, Exists,
     GetAcl, GetAllChildrenNumber, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Perms,
-    SetAcl, Sync,
+    SessionId, SetAcl, Sync, Zxid,
 };
 use zk_testing::server::{Settings, Version};
 
@@ -91,7 +91,7 @@ fn create_ttl_checks_time_to_live_before_path() {
             for ttl_ms in [0, -1, 1 << 40] {
                 assert_eq!(create("no-slash", ttl_ms), Err(ErrorCode::BAD_ARGUMENTS));
             }
-            assert_eq!(create("/a", (1 << 40) - 1), Ok(0));
+            assert_eq!(create("/a", (1 << 40) - 1), Ok(SessionId::NONE));
         } else {
             assert_eq!(create("no-slash", -1), Err(ErrorCode::UNIMPLEMENTED));
         }
@@ -209,7 +209,7 @@ fn malformed_request_takes_zxid_by_operation_and_release() {
         let mut refused = |op: OpCode, body: &[u8]| {
             let before = world.zk.zxid();
             let code = world.call_raw(&client, op.code(), body).unwrap();
-            (code, world.zk.zxid() - before)
+            (code, world.zk.zxid().0 - before.0)
         };
         let truncated_takes = i64::from(version == Version::V3_8);
         let unreadable = ErrorCode::MARSHALLING_ERROR;
@@ -265,7 +265,7 @@ fn container_flags_of_plain_create_give_plain_node() {
         mode: CreateMode::Ephemeral,
     };
     let made = world.call(&client, &request).unwrap();
-    assert_eq!(made.stat.ephemeral_owner, 0, "the ephemeral flag is not looked at");
+    assert_eq!(made.stat.ephemeral_owner, SessionId::NONE, "the ephemeral flag is not looked at");
     for path in ["/plain", "/container"] {
         let child = format!("{path}/child");
         world.create(&client, &child).unwrap();
@@ -279,11 +279,11 @@ fn container_flags_of_plain_create_give_plain_node() {
 fn failed_write_takes_zxid_and_read_does_not() {
     let mut world = World::new();
     let client = world.connect();
-    assert_eq!(world.zk.zxid(), 1, "of the session");
+    assert_eq!(world.zk.zxid(), Zxid(1), "of the session");
     let (header, _) = world.exchange(&client, &set("/missing", "", -1));
-    assert_eq!((header.err, header.zxid), (ErrorCode::NO_NODE, 2));
+    assert_eq!((header.err, header.zxid), (ErrorCode::NO_NODE, Zxid(2)));
     let (header, _) = world.exchange(&client, &Exists { path: "/".into(), watch: false });
-    assert_eq!((header.err, header.zxid), (ErrorCode::OK, 2));
+    assert_eq!((header.err, header.zxid), (ErrorCode::OK, Zxid(2)));
     let (header, _) = world.exchange(&client, &proto::Ping);
-    assert_eq!((header.xid, header.zxid), (-2, 2));
+    assert_eq!((header.xid, header.zxid), (-2, Zxid(2)));
 }

@@ -28,7 +28,7 @@ fn four_letter_words_are_answered_and_connection_closed() {
     let line = " /127.0.0.1:4000[1](queued=0,recved=2,sent=2)";
     assert!(stat.contains("Clients:\n") && stat.lines().any(|it| it == line), "{stat}");
     let cons = ask(&mut world, "cons");
-    let sid = format!("sid=0x{:x},lop=exists", client.session.session_id);
+    let sid = format!("sid={},lop=exists", client.session.session_id);
     assert!(cons.contains(&sid), "{cons}");
     let mntr = ask(&mut world, "mntr");
     for line in ["zk_server_state\tstandalone", "zk_znode_count\t5", "zk_global_sessions\t1"] {

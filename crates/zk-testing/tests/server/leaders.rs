@@ -32,7 +32,7 @@ fn any_server_can_be_elected_leader() {
         for (server, client) in before.iter().enumerate() {
             let client = world.reconnect(server, client);
             let made = world.create(&client, &format!("/{server}")).unwrap();
-            assert_eq!(made.stat.czxid >> 32, 2, "a new epoch");
+            assert_eq!(made.stat.czxid.0 >> 32, 2, "a new epoch");
             world.call(&client, &Sync { path: "/".into() }).unwrap();
             assert!(world.stat(&client, "/before").is_ok());
         }

@@ -3,7 +3,7 @@
 use proto::{
     Check, Create, Create2, CreateContainer, CreateMode, CreateTtl, Delete, Encode, ErrorCode,
     GetChildren, GetData, Multi, MultiRead, MultiReadResult, MultiReply, MultiResult,
-    OPEN_ACL_UNSAFE, OpCode,
+    OPEN_ACL_UNSAFE, OpCode, Zxid,
 };
 use zk_testing::server::{NodeKind, Version};
 
@@ -27,9 +27,9 @@ fn multi_operation_sees_earlier_operations() {
     let before = world.zk.zxid();
     let reply = world.call(&client, &Multi::new(&ops)).unwrap();
     assert_eq!(reply.failure(), None);
-    assert_eq!(world.zk.zxid(), before + 1);
+    assert_eq!(world.zk.zxid(), Zxid(before.0 + 1));
     let MultiResult::Set(stat) = &reply.results[2] else { panic!("{reply:?}") };
-    assert_eq!((stat.version, stat.num_children, stat.mzxid), (1, 1, before + 1));
+    assert_eq!((stat.version, stat.num_children, stat.mzxid), (1, 1, Zxid(before.0 + 1)));
     assert!(!world.zk.tree().contains("/a"));
 }
 
@@ -48,7 +48,7 @@ fn first_failure_rolls_back_multi_and_is_reported() {
     let failed = MultiResult::Error(ErrorCode::NO_NODE);
     assert_eq!(reply, MultiReply { results: vec![ROLLED_BACK, failed, NOT_TRIED] });
     assert!(!world.zk.tree().contains("/a"));
-    assert_eq!(world.zk.zxid(), 3, "each takes a zxid");
+    assert_eq!(world.zk.zxid(), Zxid(3), "each takes a zxid");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn empty_multi_succeeds_and_takes_zxid() {
     let mut world = World::new();
     let client = world.connect();
     assert_eq!(world.call(&client, &Multi::new(&[])), Ok(MultiReply { results: vec![] }));
-    assert_eq!(world.zk.zxid(), 2);
+    assert_eq!(world.zk.zxid(), Zxid(2));
 }
 
 /// Encodes a multi with invalid flags in its second create.
@@ -191,14 +191,14 @@ fn unparsable_multi_takes_zxid_by_kind_and_release() {
         let before = world.zk.zxid();
         let code = world.call_raw(&client, OpCode::Multi.code(), body);
         assert_eq!(code, Some(ErrorCode::MARSHALLING_ERROR));
-        assert_eq!(world.zk.zxid() - before, zxids);
+        assert_eq!(world.zk.zxid().0 - before.0, zxids);
     }
     // 3.8 treats a null ACL as an error of the operation.
     let mut world = World::of(Version::V3_8);
     let client = world.connect();
     let before = world.zk.zxid();
     assert_eq!(world.call_raw(&client, OpCode::Multi.code(), &bodies[0]), Some(ErrorCode::OK));
-    assert_eq!(world.zk.zxid() - before, 1);
+    assert_eq!(world.zk.zxid().0 - before.0, 1);
 }
 
 /// 3.8 loses the transaction and answers with the results found so far, which are none. 3.9 logs an
@@ -214,8 +214,8 @@ fn null_path_in_multi_loses_transaction_only_in_3_8() {
         world.send_raw(&client, OpCode::Multi.code(), &body);
         let (header, _) = world.reply(&client).unwrap();
         assert_eq!(header.err, ErrorCode::MARSHALLING_ERROR, "{version:?}");
-        assert_eq!(header.zxid - before, applied, "{version:?}");
-        assert_eq!(world.zk.zxid() - before, 1, "{version:?}");
+        assert_eq!(header.zxid.0 - before.0, applied, "{version:?}");
+        assert_eq!(world.zk.zxid().0 - before.0, 1, "{version:?}");
     }
 }
 

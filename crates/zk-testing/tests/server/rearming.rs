@@ -1,6 +1,6 @@
 //! Tests of setWatches on a new connection: missed events and re-registered watches.
 
-use proto::{EventType, SetWatches, SetWatches2};
+use proto::{EventType, SetWatches, SetWatches2, Zxid};
 
 use crate::world::World;
 
@@ -30,7 +30,7 @@ fn set_watches_sends_missed_events_and_sets_the_rest() {
     let (header, _) = world.reply(&watcher).unwrap();
     assert!(header.err.is_ok());
     let frames = world.event_frames(&watcher);
-    assert!(frames.iter().all(|(header, _)| header.zxid == -1));
+    assert!(frames.iter().all(|(header, _)| header.zxid == Zxid(-1)));
     let events: Vec<_> =
         frames.iter().map(|(_, event)| (event.event_type, event.path.as_str())).collect();
     assert_eq!(

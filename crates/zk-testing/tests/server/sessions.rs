@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use proto::{CloseSession, ConnectReply, ConnectRequest, CreateMode, GetEphemerals, Ping};
+use proto::{CloseSession, ConnectReply, ConnectRequest, CreateMode, GetEphemerals, Ping, Zxid};
 
 use crate::world::{World, request_for};
 
@@ -24,7 +24,7 @@ fn session_expires_at_tick_after_its_timeout() {
         world.pass_ms(1);
         assert!(!world.zk.is_alive(client.session.session_id));
         assert!(!world.zk.tree().contains("/e"));
-        assert_eq!(world.zk.zxid(), zxid + 1);
+        assert_eq!(world.zk.zxid(), Zxid(zxid.0 + 1));
         assert!(world.closed(client.id).is_some());
         assert!(world.frame(client.id).is_none(), "and not a word");
         let session = client.session;

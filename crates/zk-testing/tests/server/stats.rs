@@ -1,6 +1,6 @@
 //! Tests of the effect of each operation on the Stat of a node and of its parent.
 
-use proto::{Acl, CreateMode, Delete, OPEN_ACL_UNSAFE, Perms, SetAcl, Stat};
+use proto::{Acl, CreateMode, Delete, OPEN_ACL_UNSAFE, Perms, SetAcl, Stat, Zxid};
 
 use crate::world::World;
 
@@ -30,9 +30,9 @@ fn stat_follows_create_set_data_set_acl_and_delete() {
     world.pass_ms(5);
     let made = world.create(&client, "/p").unwrap().stat;
     let expected = Stat {
-        czxid: 2,
-        mzxid: 2,
-        pzxid: 2,
+        czxid: Zxid(2),
+        mzxid: Zxid(2),
+        pzxid: Zxid(2),
         ctime_ms: start_ms + 5,
         mtime_ms: start_ms + 5,
         data_length: 4,
@@ -41,13 +41,13 @@ fn stat_follows_create_set_data_set_acl_and_delete() {
     assert_eq!(made, expected);
 
     world.create(&client, "/p/a").unwrap();
-    let with_child = Stat { cversion: 1, num_children: 1, pzxid: 3, ..expected };
+    let with_child = Stat { cversion: 1, num_children: 1, pzxid: Zxid(3), ..expected };
     assert_eq!(world.stat(&client, "/p"), Ok(with_child));
 
     world.pass_ms(5);
     let set = world.set(&client, "/p", 0).unwrap();
     let expected =
-        Stat { mzxid: 4, mtime_ms: start_ms + 10, version: 1, data_length: 3, ..with_child };
+        Stat { mzxid: Zxid(4), mtime_ms: start_ms + 10, version: 1, data_length: 3, ..with_child };
     assert_eq!(set, expected);
 
     let acl = SetAcl { path: "/p".into(), acl: OPEN_ACL_UNSAFE.into(), aversion: 0 };
@@ -55,7 +55,7 @@ fn stat_follows_create_set_data_set_acl_and_delete() {
     assert_eq!(world.call(&client, &acl), Ok(expected));
 
     world.call(&client, &Delete { path: "/p/a".into(), version: 0 }).unwrap();
-    let expected = Stat { cversion: 2, num_children: 0, pzxid: 6, ..expected };
+    let expected = Stat { cversion: 2, num_children: 0, pzxid: Zxid(6), ..expected };
     assert_eq!(world.stat(&client, "/p"), Ok(expected));
 }
 

@@ -2,7 +2,7 @@
 
 use proto::{
     Acl, AddWatch, AddWatchMode, AuthPacket, CheckWatches, CreateMode, ErrorCode, EventType,
-    Exists, GetChildren2, GetData, Multi, OpCode, Perms, RemoveWatches, WatcherType,
+    Exists, GetChildren2, GetData, Multi, OpCode, Perms, RemoveWatches, WatcherType, Zxid,
 };
 use zk_testing::server::Version;
 
@@ -77,7 +77,7 @@ fn set_data_fires_only_the_data_watch() {
 
 #[test]
 fn event_of_own_write_precedes_its_reply() {
-    for (version, zxid) in [(Version::V3_8, -1), (Version::V3_9, 3)] {
+    for (version, zxid) in [(Version::V3_8, Zxid(-1)), (Version::V3_9, Zxid(3))] {
         let mut world = World::of(version);
         let client = world.connect();
         world.create(&client, "/a").unwrap();
@@ -166,7 +166,7 @@ fn multi_fires_one_event_per_operation_in_order() {
     ];
     world.call(&writer, &Multi::new(&ops)).unwrap();
     let frames = world.event_frames(&watcher);
-    let zxids: Vec<i64> = frames.iter().map(|(header, _)| header.zxid).collect();
+    let zxids: Vec<Zxid> = frames.iter().map(|(header, _)| header.zxid).collect();
     let types: Vec<EventType> = frames.iter().map(|(_, event)| event.event_type).collect();
     assert_eq!((zxids, types), (vec![world.zk.zxid(); 3], vec![CREATED, DATA, DELETED]));
 }

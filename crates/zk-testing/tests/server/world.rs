@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use proto::{
     Acl, ConnectReply, ConnectRequest, ConnectResponse, Create2, CreateMode, CreateReply, Decode,
     Delete, Encode, ErrorCode, EventType, Exists, FRAME_LEN_MAX_CLIENT, OPEN_ACL_UNSAFE, OpCode,
-    ReplyHeader, Request, RequestHeader, SetData, Stat, WatcherEvent, encode_record,
-    encode_request, split_frame, xid,
+    ReplyHeader, Request, RequestHeader, SessionId, SetData, Stat, WatcherEvent, Zxid,
+    encode_record, encode_request, split_frame, xid,
 };
 use zk_testing::server::{ConnectionId, Cut, Ensemble, Output, Settings, Version};
 
@@ -33,10 +33,10 @@ pub(crate) struct Client {
 
 pub(crate) type Event = (EventType, String);
 
-pub(crate) fn request_for(session_id: i64, password: Bytes) -> ConnectRequest {
+pub(crate) fn request_for(session_id: SessionId, password: Bytes) -> ConnectRequest {
     ConnectRequest {
         protocol_version: 0,
-        last_zxid_seen: 0,
+        last_zxid_seen: Zxid::ZERO,
         timeout_ms: 10_000,
         session_id,
         password,
@@ -45,7 +45,7 @@ pub(crate) fn request_for(session_id: i64, password: Bytes) -> ConnectRequest {
 }
 
 pub(crate) fn new_session() -> ConnectRequest {
-    request_for(0, vec![0; 16].into())
+    request_for(SessionId::NONE, vec![0; 16].into())
 }
 
 impl World {

@@ -1,6 +1,8 @@
 //! Seeds that are not recorded.
 
-use zk_proto::{ErrorCode, EventType, KeeperState, ReplyHeader, WatcherEvent, encode_reply, xid};
+use zk_proto::{
+    ErrorCode, EventType, KeeperState, ReplyHeader, WatcherEvent, Zxid, encode_reply, xid,
+};
 
 use crate::Seeds;
 
@@ -60,7 +62,7 @@ fn notifications(seeds: &mut Seeds) {
     ] {
         let state = KeeperState::SYNC_CONNECTED;
         let event = WatcherEvent { event_type: code, state, path: path.into() };
-        let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: -1, err: ErrorCode::OK };
+        let header = ReplyHeader { xid: xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
         let mut frame = bytes::BytesMut::new();
         encode_reply(&header, Some(&event), &mut frame);
         seeds.add("notification", name, &frame[4..]);

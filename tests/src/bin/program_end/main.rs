@@ -33,7 +33,7 @@ fn main() -> Ended {
         }
         "dedicated-thread" => {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(hold(config.dedicated_thread(true), path, end))
+            runtime.block_on(hold(config.dedicated_thread(), path, end))
         }
         "blocking" => {
             let client = blocking::Client::connect_with(config)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_coordination::session::{
-    Acl, Client, CreateMode, ErrorCode, ErrorKind, Perms, SessionManager,
+    Acl, Client, CreateMode, ErrorCode, ErrorKind, Perms, RetryOn, SessionManager,
 };
 use zk_coordination::{Cache, CacheError, CacheStatus};
 use zk_testing::{Cut, Op, TestServer};
@@ -224,6 +224,7 @@ async fn too_many_nodes_stop_the_cache() {
     let expected = |max| CacheError::TooManyNodes { path: "/app".to_owned(), max };
     let error = Cache::tree(&sessions, "/app").max_nodes(4).open().await.unwrap_err();
     assert_eq!(error, expected(4));
+    assert_eq!(error.retry_on(), RetryOn::Never);
     let cache = Cache::tree(&sessions, "/app").max_nodes(5).open().await.unwrap();
     let mut changes = cache.changes();
     create(&writer, &["/app/one-more"]).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, CreateMode, SessionManager};
+use zk_coordination::session::{Client, Config, CreateMode, SessionManager, Zxid};
 use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::server::Version;
 use zk_testing::{Cut, Op, Settings, TestServer};
@@ -24,7 +24,7 @@ async fn replayed_changes_lead_to_the_snapshot_and_the_tree() {
 }
 
 /// Deleted nodes, by path and `czxid`.
-type Graves = Arc<Mutex<BTreeSet<(String, i64)>>>;
+type Graves = Arc<Mutex<BTreeSet<(String, Zxid)>>>;
 
 /// Changes a small tree and disturbs the cache, and checks each change and the end.
 async fn run(seed: u64) {
@@ -86,11 +86,11 @@ async fn follow(cache: Cache, graves: Graves, mut random: Random) -> Replay {
 fn record_deletions(server: &TestServer) -> Graves {
     let graves = Graves::default();
     let recorded = Arc::clone(&graves);
-    let mut before: BTreeMap<String, i64> = BTreeMap::new();
+    let mut before: BTreeMap<String, Zxid> = BTreeMap::new();
     server.with(|truth| {
         truth.observe(move |tree, _| {
             let nodes = tree.iter().map(|(path, node)| (path.to_owned(), node.stat().czxid));
-            let now: BTreeMap<String, i64> = nodes.collect();
+            let now: BTreeMap<String, Zxid> = nodes.collect();
             let gone = before.iter().filter(|(path, czxid)| now.get(*path) != Some(czxid));
             recorded.lock().unwrap().extend(gone.map(|(path, czxid)| (path.clone(), *czxid)));
             before = now;

@@ -22,7 +22,7 @@ async fn with_cache(server: &TestServer) -> (Client, SessionManager, Cache) {
 /// Returns a cache on the first of two servers. The second one is read-only, and its tree stays as it is.
 async fn with_lagging_server(server: &TestServer) -> (SessionManager, Cache) {
     let hosts = Config::new("server-0:1,server-1:1").unwrap();
-    let hosts = hosts.session_timeout(T).seed(2).allow_read_only(true);
+    let hosts = hosts.session_timeout(T).seed(2).allow_read_only();
     server.refuse_connects(1);
     let sessions = SessionManager::connect_with(hosts, server.clone()).await.unwrap();
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();

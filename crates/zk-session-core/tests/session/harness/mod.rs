@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
     ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Request,
-    SetData, Sync, split_frame, xid,
+    SetData, Sync, Zxid, split_frame, xid,
 };
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEnd, SessionEvent};
 use zk_session_core::{
@@ -153,7 +153,7 @@ pub(crate) struct World<P = Script> {
     /// Numbers of the watches that may fire before the reply to their request.
     set_at_once: BTreeSet<u32>,
     /// Zxids of the events that have fired one-shot watches.
-    event_zxids: BTreeMap<u32, Option<i64>>,
+    event_zxids: BTreeMap<u32, Option<Zxid>>,
     streams: BTreeMap<u32, Vec<Result<WatchStreamItem, SessionEnd>>>,
     next: u32,
     pub(crate) closing: bool,
@@ -395,7 +395,7 @@ impl<P: Peer> World<P> {
         self.frames.iter().map(|frame| frame.op).collect()
     }
 
-    pub(crate) fn answer<E: Encode>(&mut self, to: &Frame, zxid: i64, err: ErrorCode, body: &E) {
+    pub(crate) fn answer<E: Encode>(&mut self, to: &Frame, zxid: Zxid, err: ErrorCode, body: &E) {
         let mut out = BytesMut::new();
         reply(&mut out, to.xid, zxid, err, body);
         self.deliver(&out);
@@ -409,11 +409,11 @@ impl<P: Peer> World<P> {
     }
 
     pub(crate) fn notify(&mut self, event: EventType, path: &str) {
-        self.notify_of(-1, event, path);
+        self.notify_of(Zxid(-1), event, path);
     }
 
     /// Sends the event of a transaction.
-    pub(crate) fn notify_of(&mut self, zxid: i64, event: EventType, path: &str) {
+    pub(crate) fn notify_of(&mut self, zxid: Zxid, event: EventType, path: &str) {
         let mut out = BytesMut::new();
         notify(&mut out, zxid, event, path);
         self.deliver(&out);
@@ -459,6 +459,6 @@ pub(crate) fn ended(end: SessionEnd) -> ErrorKind {
 /// Encodes the reply to a ping.
 pub(crate) fn pong() -> BytesMut {
     let mut out = BytesMut::new();
-    reply(&mut out, xid::PING, 1, ErrorCode::OK, &());
+    reply(&mut out, xid::PING, Zxid(1), ErrorCode::OK, &());
     out
 }

@@ -38,7 +38,7 @@ impl<P: Peer> World<P> {
     }
 
     /// Returns the zxid of the event that has fired a watch.
-    pub(crate) fn event_zxid(&self, n: u32) -> Option<i64> {
+    pub(crate) fn event_zxid(&self, n: u32) -> Option<Zxid> {
         self.event_zxids[&n]
     }
 

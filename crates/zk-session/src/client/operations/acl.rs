@@ -1,7 +1,8 @@
 //! Access control lists, and the identities of the client.
 
 use bytes::Bytes;
-use proto::{Acl, AclReply, ClientInfo, GetAcl, SetAcl, Stat, WhoAmI, WhoAmIReply};
+use proto::{Acl, AclReply, ClientInfo, GetAcl, OpCode, SetAcl, Stat, WhoAmI, WhoAmIReply};
+use zk_session_core::Operation;
 
 use super::any;
 use crate::client::Client;
@@ -46,7 +47,7 @@ impl Client {
     /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut); the session still presents the
     ///   credentials.
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
-        let ask = self.ask("addAuth", scheme, Finish::Plain(decode));
+        let ask = self.ask(Operation::Other("addAuth"), scheme, Finish::Plain(decode));
         let auth = auth.into();
         self.submit(ask, |session, to| {
             session.add_credential(now(), scheme, auth, to).map(|()| None)
@@ -60,7 +61,7 @@ impl Client {
     pub fn get_acl(&self, path: &str) -> Pending<NodeAcl> {
         let decode =
             |result| decode_read(result).map(|AclReply { acl, stat }| NodeAcl { acl, stat });
-        self.on_node("getACL", path, decode, |path| GetAcl { path })
+        self.on_node(OpCode::GetAcl, path, decode, |path| GetAcl { path })
     }
 
     /// Replaces a node's access control list, if it has been replaced `aversion` times so far;
@@ -74,7 +75,7 @@ impl Client {
     /// `InvalidACL` stands for an empty list, an unknown scheme, an id that does not fit its
     /// scheme, and for [`Acl::auth`] from a client without credentials.
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Pending<Stat> {
-        self.on_node("setACL", path, decode, |path| SetAcl {
+        self.on_node(OpCode::SetAcl, path, decode, |path| SetAcl {
             path,
             acl: acl.into(),
             aversion: any(aversion),
@@ -91,6 +92,9 @@ impl Client {
     /// The server can reject the request with `Unimplemented`.
     pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
         let decode = |result| decode_read(result).map(|WhoAmIReply { identities }| identities);
-        self.request(self.ask("whoAmI on", "/", Finish::Plain(decode)), Ok(WhoAmI))
+        self.request(
+            self.ask(Operation::Other("whoAmI on"), "/", Finish::Plain(decode)),
+            Ok(WhoAmI),
+        )
     }
 }

@@ -1,8 +1,8 @@
 //! Nodes that a lost reply leaves behind: guaranteed deletes, which are repeated over reconnects,
 //! and the search for a protected node.
 
-use proto::ErrorCode;
 use proto::path::child;
+use proto::{ErrorCode, OpCode};
 use zk_session_core::{Error, ErrorKind, Failure, Reply};
 
 use super::Created;
@@ -25,16 +25,18 @@ impl Client {
     /// Returns false if the node did not exist: another client has deleted it. If only a repeated
     /// delete finds no node, it counts as deleted by this one.
     ///
-    /// If [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX) deletes are pending, this one waits in the
-    /// [backlog](crate::SessionEvent::CleanUpBacklog). The caller gets [`ErrorKind::LimitReached`]
-    /// with [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later.
+    /// If [too many](crate::SessionEvent::CleanUpBacklog) deletes are pending, this one waits in the
+    /// backlog. The caller gets [`ErrorKind::LimitReached`] with
+    /// [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later. The
+    /// limit is [`Limit::CleanUps`](crate::Limit::CleanUps) or
+    /// [`Limit::CleanUpBytes`](crate::Limit::CleanUpBytes).
     ///
     /// # Errors
     /// * The server can reject the request with `NotEmpty` or `NoAuth`.
     /// * [`ErrorKind::SessionEnded`] if the session ends first. An ephemeral node of this session
     ///   is then deleted with the session.
     pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
-        let ask = self.ask("delete", path, Finish::Plain(finish_delete_guaranteed));
+        let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);
         self.submit(ask, |session, to| {
             session.delete_guaranteed(now(), &full?, Some(to)).map(|()| None)
@@ -55,7 +57,7 @@ impl Client {
     /// # Errors
     /// As [`delete_guaranteed`](Self::delete_guaranteed).
     pub fn delete_marked_guaranteed(&self, path: &str) -> Pending<bool> {
-        let ask = self.ask("delete", path, Finish::Plain(finish_delete_guaranteed));
+        let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);
         self.submit(ask, |session, to| {
             session.delete_marked_guaranteed(now(), &full?, Some(to)).map(|()| None)

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use proto::{DataReply, GetData, Reconfig, Stat};
-use zk_session_core::{Failure, Reply};
+use proto::{DataReply, GetData, OpCode, Reconfig, Stat, Zxid};
+use zk_session_core::{Failure, Operation, Reply};
 
 use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, decode_read};
@@ -16,9 +16,10 @@ pub struct EnsembleConfig {
     pub text: String,
     /// Stat of the node `/zookeeper/config`. Its data version has no meaning.
     pub stat: Stat,
-    /// Version of the configuration, which grows with each change; [`Client::reconfig`] compares
-    /// it. It is 0 if the text has none, as on a standalone server.
-    pub version: i64,
+    /// The zxid of the transaction that set this configuration; [`Client::reconfig`] compares it.
+    /// The text contains it as `version`. It is [`Zxid::ZERO`] if the text has none, as on a
+    /// standalone server.
+    pub zxid: Zxid,
     /// The servers. The list is empty for a standalone server. It leaves out lines that cannot be
     /// parsed, which are still in the text.
     pub members: Vec<Member>,
@@ -51,9 +52,9 @@ impl EnsembleConfig {
 
     fn parse(text: String, stat: Stat) -> Self {
         let version = text.lines().find_map(|line| line.strip_prefix("version="));
-        let version = version.and_then(|hex| i64::from_str_radix(hex.trim(), 16).ok());
+        let zxid = version.and_then(|hex| hex.trim().parse().ok());
         let members = text.lines().filter_map(Member::parse).collect();
-        Self { version: version.unwrap_or(0), members, text, stat }
+        Self { zxid: zxid.unwrap_or_default(), members, text, stat }
     }
 }
 
@@ -111,15 +112,15 @@ impl Client {
     /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
-        self.request(ask("getConfig"), Ok(request))
+        self.request(ask(Operation::Other("getConfig")), Ok(request))
     }
 
     /// Changes members of the ensemble, and returns the new configuration.
     ///
     /// `joining` has the servers to add or to change, each as
     /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`. `leaving` has the ids of the
-    /// servers to remove; unknown ids are ignored. With a version, the change applies only to that
-    /// configuration ([`EnsembleConfig::version`]).
+    /// servers to remove; unknown ids are ignored. With `from_config`, the change applies only to the
+    /// configuration with that [zxid](EnsembleConfig::zxid).
     ///
     /// # Errors
     /// The server can reject the request with:
@@ -133,18 +134,18 @@ impl Client {
         &self,
         joining: &[&str],
         leaving: &[u64],
-        from_version: Option<i64>,
+        from_config: Option<Zxid>,
     ) -> Pending<EnsembleConfig> {
         let leaving: Vec<String> = leaving.iter().map(ToString::to_string).collect();
         let (joining, leaving) = (list(joining), list(&leaving));
-        let from_config = from_version.unwrap_or(Reconfig::ANY_CONFIG);
+        let from_config = from_config.unwrap_or(Reconfig::ANY_CONFIG);
         let request = Reconfig { joining, leaving, new_members: None, from_config };
-        self.request(ask("reconfig"), Ok(request))
+        self.request(ask(OpCode::Reconfig.into()), Ok(request))
     }
 }
 
 /// The chroot does not apply to this path.
-fn ask(operation: &'static str) -> Ask<EnsembleConfig> {
+fn ask(operation: Operation) -> Ask<EnsembleConfig> {
     Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
 }
 
@@ -175,7 +176,7 @@ mod tests {
                     server.x=zk6:2888:3888:participant;2186\n\
                     version=100000002";
         let config = EnsembleConfig::parse(text.into(), Stat::default());
-        assert_eq!(config.version, 0x1_0000_0002);
+        assert_eq!(config.zxid, Zxid(0x1_0000_0002));
         let ids: Vec<u64> = config.members.iter().map(|member| member.id).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5]);
         let observers: Vec<bool> = config.members.iter().map(|it| it.is_observer).collect();
@@ -189,7 +190,7 @@ mod tests {
     fn ensemble_config_of_standalone_server_is_empty() {
         for text in ["", "server.\nversion=\n=;", "server.1=;"] {
             let config = EnsembleConfig::parse(text.into(), Stat::default());
-            assert_eq!((config.version, config.members.as_slice()), (0, &[][..]), "{text}");
+            assert_eq!((config.zxid, config.members.as_slice()), (Zxid::ZERO, &[][..]), "{text}");
             assert_eq!(config.connect_string(), None);
         }
     }

@@ -21,12 +21,12 @@ mod subtree;
 use std::borrow::Cow;
 
 use proto::Request;
-use zk_session_core::{Failure, Reply, ReplyTo, RequestId, Session, WatchKind};
+use zk_session_core::{Failure, Operation, Reply, ReplyTo, RequestId, Session, WatchKind};
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
+pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_of};
 pub use self::nodes::{Children, Created, NodeData};
-pub(super) use self::nodes::{any, finish_create, is_name_of};
 
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
@@ -36,17 +36,22 @@ use crate::driver::{Channels, OneShot, now};
 impl Client {
     pub(super) fn ask<T>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: impl Into<String>,
         finish: Finish<T>,
     ) -> Ask<T> {
-        Ask { operation, path: path.into(), chroot_len: self.chroot.len(), finish }
+        Ask {
+            operation: operation.into(),
+            path: path.into(),
+            chroot_len: self.chroot.len(),
+            finish,
+        }
     }
 
     /// Sends the request that `request` makes of the path of a node.
     fn on_node<'a, T, R: Request>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: &'a str,
         decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
         request: impl FnOnce(Cow<'a, str>) -> R,
@@ -58,7 +63,7 @@ impl Client {
     /// As [`on_node`](Self::on_node), for a request that sets a watch of this kind.
     fn watch_node<'a, T, R: Request>(
         &self,
-        operation: &'static str,
+        operation: impl Into<Operation>,
         path: &'a str,
         decode: fn(Result<Reply, Failure>) -> Result<T, Failure>,
         kind: WatchKind,

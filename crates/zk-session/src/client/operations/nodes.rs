@@ -3,17 +3,20 @@
 use bytes::Bytes;
 use proto::{
     Acl, ChildList, ChildrenReply, CreateMode, CreateReply, DataReply, Delete, ErrorCode, Exists,
-    GetChildren2, GetData, OPEN_ACL_UNSAFE, SetData, Stat,
+    GetChildren2, GetData, OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
 use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::chroot::strip;
-use crate::client::pending::{Finish, Pending, PendingWatch, Watch, decode, decode_read};
+use crate::client::pending::{
+    Finish, Pending, PendingWatch, WATCH, Watch, decode, decode_read,
+};
 use crate::driver::{OneShot, now};
 use crate::limits::DATA_COPIED_MAX;
 
 /// Result of a create.
+// Closed: recipes create it from the stat of a node that they find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
     /// Path of the node, with the sequence number if it has one.
@@ -103,7 +106,7 @@ impl Client {
     /// The server can reject the request with `NoNode`, `BadVersion`, `NotEmpty` or `NoAuth`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let request = self.checked_doomed(path).map(|path| Delete { path, version: any(version) });
-        self.request(self.ask("delete", path, Finish::Plain(decode)), request)
+        self.request(self.ask(OpCode::Delete, path, Finish::Plain(decode)), request)
     }
 
     /// Returns the Stat of a node, or `None` if it does not exist.
@@ -111,7 +114,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoAuth` (3.8.4 and later).
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
-        self.on_node("exists", path, finish_exists, |path| Exists { path, watch: false })
+        self.on_node(OpCode::Exists, path, finish_exists, |path| Exists { path, watch: false })
     }
 
     /// Returns the Stat of a node like [`exists`](Self::exists), and sets a watch that fires when
@@ -120,7 +123,7 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`exists`](Self::exists); no watch is set then.
     pub fn exists_and_watch(&self, path: &str) -> PendingWatch<Option<Stat>> {
-        self.watch_node("exists", path, finish_exists, WatchKind::Exists, |path| Exists {
+        self.watch_node(OpCode::Exists, path, finish_exists, WatchKind::Exists, |path| Exists {
             path,
             watch: true,
         })
@@ -131,7 +134,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
-        self.on_node("getData", path, finish_data, |path| GetData { path, watch: false })
+        self.on_node(OpCode::GetData, path, finish_data, |path| GetData { path, watch: false })
     }
 
     /// Reads a node's data like [`get_data`](Self::get_data), and sets a watch that fires when the
@@ -140,7 +143,7 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`get_data`](Self::get_data); no watch is set then.
     pub fn get_data_and_watch(&self, path: &str) -> PendingWatch<NodeData> {
-        self.watch_node("getData", path, finish_data, WatchKind::Data, |path| GetData {
+        self.watch_node(OpCode::GetData, path, finish_data, WatchKind::Data, |path| GetData {
             path,
             watch: true,
         })
@@ -151,7 +154,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
-        self.on_node("setData", path, decode, |path| SetData {
+        self.on_node(OpCode::SetData, path, decode, |path| SetData {
             path,
             data: Some(data.into()),
             version: any(version),
@@ -163,7 +166,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
-        self.on_node("getChildren", path, finish_children, |path| GetChildren2 {
+        self.on_node(OpCode::GetChildren, path, finish_children, |path| GetChildren2 {
             path,
             watch: false,
         })
@@ -176,7 +179,7 @@ impl Client {
     /// Returns the errors of [`get_children`](Self::get_children); no watch is set then.
     pub fn get_children_and_watch(&self, path: &str) -> PendingWatch<Children> {
         let kind = WatchKind::Children;
-        self.watch_node("getChildren", path, finish_children, kind, |path| GetChildren2 {
+        self.watch_node(OpCode::GetChildren, path, finish_children, kind, |path| GetChildren2 {
             path,
             watch: true,
         })
@@ -205,7 +208,7 @@ impl Client {
             watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
         }
         let first = nodes.first().map_or("/", |(path, _)| path);
-        let ask = self.ask("watch", first, Finish::Plain(decode));
+        let ask = self.ask(WATCH, first, Finish::Plain(decode));
         let refused = checked.as_ref().err().cloned();
         let set = self.submit(ask, |session, to| match refused {
             Some(failure) => Err(failure),
@@ -215,9 +218,21 @@ impl Client {
     }
 }
 
-/// Returns the version to send; any version is -1.
+/// Version of a request that applies to any version.
+pub(in crate::client) const ANY_VERSION: i32 = -1;
+
+/// Returns the version to send.
 pub(in crate::client) fn any(version: Option<i32>) -> i32 {
-    version.unwrap_or(-1)
+    version.unwrap_or(ANY_VERSION)
+}
+
+/// How the server names a new node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum NodeName {
+    /// As requested.
+    Exact,
+    /// With a number after the requested name.
+    Sequential,
 }
 
 /// Decodes the reply to a create, and checks that the node has the name `asked`.
@@ -225,11 +240,11 @@ pub(in crate::client) fn finish_create(
     result: Result<Reply, Failure>,
     asked: &str,
     chroot_len: usize,
-    is_sequential: bool,
+    name: NodeName,
 ) -> Result<Created, Failure> {
     let CreateReply { path, stat } = decode(result)?;
     let path = strip(path, chroot_len);
-    match is_name_of(&path, asked, is_sequential) {
+    match is_name_of(&path, asked, name) {
         true => Ok(Created { path, stat }),
         false => Err((ErrorKind::UnfitReply, Outcome::Applied)),
     }
@@ -238,11 +253,14 @@ pub(in crate::client) fn finish_create(
 /// Returns true if a node that was created as `asked` may have the name `path`. A sequential node
 /// has a number after `asked`, which is negative once the counter has overflowed; any other node
 /// has exactly the name `asked`.
-pub(in crate::client) fn is_name_of(path: &str, asked: &str, is_sequential: bool) -> bool {
+pub(in crate::client) fn is_name_of(path: &str, asked: &str, name: NodeName) -> bool {
     let Some(number) = path.strip_prefix(asked) else { return false };
     let digits = number.strip_prefix('-').unwrap_or(number);
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    if is_sequential { is_number } else { number.is_empty() }
+    match name {
+        NodeName::Exact => number.is_empty(),
+        NodeName::Sequential => is_number,
+    }
 }
 
 fn finish_exists(result: Result<Reply, Failure>) -> Result<Option<Stat>, Failure> {
@@ -264,19 +282,22 @@ fn finish_children(result: Result<Reply, Failure>) -> Result<Children, Failure> 
 
 #[cfg(test)]
 mod tests {
-    use super::is_name_of;
+    use super::{NodeName, is_name_of};
 
     #[test]
     fn is_name_of_accepts_only_the_requested_name() {
-        assert!(is_name_of("/a", "/a", false));
-        assert!(!is_name_of("/b", "/a", false) && !is_name_of("/a0000000001", "/a", false));
+        assert!(is_name_of("/a", "/a", NodeName::Exact));
+        assert!(
+            !is_name_of("/b", "/a", NodeName::Exact)
+                && !is_name_of("/a0000000001", "/a", NodeName::Exact)
+        );
         for (path, asked) in
             [("/a-0000000001", "/a-"), ("/a--000000001", "/a-"), ("/0000000001", "/")]
         {
-            assert!(is_name_of(path, asked, true), "{path}");
+            assert!(is_name_of(path, asked, NodeName::Sequential), "{path}");
         }
         for path in ["/a-", "/a--", "/a-00x", "/b-0000000001", "/a-1/b"] {
-            assert!(!is_name_of(path, "/a-", true), "{path}");
+            assert!(!is_name_of(path, "/a-", NodeName::Sequential), "{path}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests that involve more than the connected server.
 
-use proto::{Check, ErrorCode, Multi, MultiResult, Sync, SyncReply};
-use zk_session_core::{ErrorKind, Failure, Outcome, Reply};
+use proto::{Check, ErrorCode, Multi, MultiResult, OpCode, Sync, SyncReply};
+use zk_session_core::{ErrorKind, Failure, Operation, Outcome, Reply};
 
 use super::any;
 use crate::client::Client;
@@ -20,7 +20,7 @@ impl Client {
     /// Returns the errors common to all operations; see [`Client`](Client#operations).
     pub fn sync(&self, path: &str) -> Pending<()> {
         let decode = |result| decode_read::<SyncReply>(result).map(drop);
-        self.on_node("sync", path, decode, |path| Sync { path })
+        self.on_node(OpCode::Sync, path, decode, |path| Sync { path })
     }
 
     /// Checks with a quorum of the ensemble that a node exists and has the given version; `None`
@@ -35,13 +35,13 @@ impl Client {
     pub fn check(&self, path: &str, version: Option<i32>) -> Pending<()> {
         let check = self.checked(path).map(|path| [Check { path, version: any(version) }.into()]);
         let request = check.as_ref().map(|check| Multi::new(check)).map_err(Clone::clone);
-        self.request(self.ask("check", path, Finish::Plain(finish_check)), request)
+        self.request(self.ask(OpCode::Check, path, Finish::Plain(finish_check)), request)
     }
 
     /// Sends an empty transaction; see [`SessionLease::renew`](crate::SessionLease::renew).
     pub(in crate::client) fn prove(&self) -> Pending<()> {
         let decode = |result| decode_multi(result).map(drop);
-        let ask = self.ask("prove the session on", "/", Finish::Plain(decode));
+        let ask = self.ask(Operation::Other("prove the session on"), "/", Finish::Plain(decode));
         self.submit(ask, |session, to| session.renew_lease(now(), to).map(Some))
     }
 }

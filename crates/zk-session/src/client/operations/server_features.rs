@@ -2,7 +2,7 @@
 
 use proto::{CheckWatches, ErrorCode, WatcherType};
 
-use zk_session_core::Error;
+use zk_session_core::{Error, Operation};
 
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode};
@@ -48,6 +48,9 @@ impl Client {
     fn check_recursive_watch(&self) -> Pending<()> {
         let watcher_type = WatcherType::PersistentRecursive;
         let request = CheckWatches { path: "/".into(), watcher_type };
-        self.request(self.ask("checkWatches on", "/", Finish::Plain(decode)), Ok(request))
+        self.request(
+            self.ask(Operation::Other("checkWatches on"), "/", Finish::Plain(decode)),
+            Ok(request),
+        )
     }
 }

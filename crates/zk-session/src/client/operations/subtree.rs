@@ -1,6 +1,6 @@
 //! Requests about many nodes.
 
-use proto::{AllChildrenNumberReply, EphemeralsReply, GetAllChildrenNumber, GetEphemerals};
+use proto::{AllChildrenNumberReply, EphemeralsReply, GetAllChildrenNumber, GetEphemerals, OpCode};
 
 use crate::client::Client;
 use crate::client::chroot::strip;
@@ -22,8 +22,8 @@ impl Client {
         };
         // The prefix may end anywhere, like the path of a sequential node. The slash of the root
         // keeps the end of the chroot at a component boundary.
-        let request = self.checked_new(prefix, true).map(|prefix| GetEphemerals { prefix });
-        self.request(self.ask("getEphemerals", prefix, Finish::OfPath(decode)), request)
+        let request = self.checked_sequential(prefix).map(|prefix| GetEphemerals { prefix });
+        self.request(self.ask(OpCode::GetEphemerals, prefix, Finish::OfPath(decode)), request)
     }
 
     /// Returns the number of all descendants of a node.
@@ -35,6 +35,8 @@ impl Client {
     /// The server can reject the request with `NoNode`, `NoAuth` or `Unimplemented`.
     pub fn all_children_number(&self, path: &str) -> Pending<i32> {
         let decode = |result| decode_read(result).map(|AllChildrenNumberReply { total }| total);
-        self.on_node("getAllChildrenNumber", path, decode, |path| GetAllChildrenNumber { path })
+        self.on_node(OpCode::GetAllChildrenNumber, path, decode, |path| GetAllChildrenNumber {
+            path,
+        })
     }
 }

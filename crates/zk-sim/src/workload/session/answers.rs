@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use zk_session::{Error, ErrorCode, Outcome, Watch};
+use zk_session::{Error, ErrorCode, Outcome, Watch, Zxid};
 
 use super::ask::{Answer, Asked, Kind};
 use super::watched::{OneShot, Streaming};
@@ -104,12 +104,12 @@ impl Worker {
         }
     }
 
-    fn sees(&mut self, path: &str, node: Option<(i64, Option<u64>)>) {
+    fn sees(&mut self, path: &str, node: Option<(Zxid, Option<u64>)>) {
         let read = self.seat.world.oracle().history.read(path, self.view, node);
         self.looked(read);
     }
 
-    fn looked(&mut self, view: Result<i64, String>) {
+    fn looked(&mut self, view: Result<Zxid, String>) {
         match view {
             Ok(view) => self.view = view,
             Err(text) => self.violated("I9", &text),
@@ -129,6 +129,6 @@ impl Worker {
         let Asked { request, .. } = asked;
         let view = self.view;
         let name = &self.seat.name;
-        self.seat.world.oracle().log(format_args!("{name} request {request}, {view:#x}: {what}"));
+        self.seat.world.oracle().log(format_args!("{name} request {request}, {view}: {what}"));
     }
 }

@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use zk_session::{Client, CreateMode, Error, MultiOutcome, Stat, Watch, WatchStream};
+use zk_session::{
+    Client, CreateMode, Error, MultiOutcome, SessionId, Stat, Watch, WatchStream, Zxid,
+};
 
 use super::Worker;
 use super::watched::Uses;
@@ -29,7 +31,7 @@ pub(super) struct Asked {
     pub(super) path: String,
     /// The unique numbers of its writes.
     pub(super) numbers: Vec<u64>,
-    pub(super) session: i64,
+    pub(super) session: SessionId,
     pub(super) future: Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>,
 }
 
@@ -42,7 +44,7 @@ pub(super) enum Kind {
     Read,
     List,
     /// The newest zxid of the leader when it was sent, if the run was draining.
-    Sync(Option<i64>),
+    Sync(Option<Zxid>),
     Auth,
     Stream {
         is_recursive: bool,
@@ -188,7 +190,7 @@ impl Worker {
     /// Deletes a node. The history must know the session that deletes it, so a client without a
     /// session id reads instead.
     fn delete(&mut self, client: &Client, path: &str) {
-        if client.session_id() == 0 {
+        if client.session_id() == SessionId::NONE {
             return self.read(client, path);
         }
         let version = self.version();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
-use zk_session::{Error, ErrorCode, ErrorKind};
+use zk_session::{Error, ErrorCode, ErrorKind, Zxid};
 
 use self::ask::{Asked, PATHS};
 use self::watched::{OneShot, Streaming, Uses};
@@ -54,7 +54,7 @@ struct Worker {
     one_shots: Vec<OneShot>,
     streams: Vec<Streaming>,
     /// The newest zxid that this session is known to have seen.
-    view: i64,
+    view: Zxid,
     /// Number of requests sent, which is the number of the last one.
     made: u64,
     /// Number of server list updates.
@@ -72,7 +72,7 @@ impl Worker {
             window: VecDeque::new(),
             one_shots: Vec::new(),
             streams: Vec::new(),
-            view: 0,
+            view: Zxid::ZERO,
             made: 0,
             updates: 0,
             uses,

@@ -131,7 +131,7 @@ impl Worker {
             .one_shots
             .iter()
             .filter(|one| oracle.history.fires(&one.path, one.seen, view))
-            .map(|one| format!("{} since {:?}, view {view:#x}", one.path, one.seen));
+            .map(|one| format!("{} since {:?}, view {view}", one.path, one.seen));
         let is_exact = self.uses != Uses::All;
         let exact = self.streams.iter_mut().filter(|one| is_exact && !one.has_ended);
         let missing = || {

@@ -10,7 +10,7 @@ mod set;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use proto::{Acl, ErrorCode, Perms};
+use proto::{Acl, ErrorCode, Perms, SessionId};
 
 use super::acl::{self, Identity};
 use super::node::{Node, NodeKind};
@@ -48,7 +48,7 @@ impl Record {
 pub(crate) struct Preparation<'a> {
     tree: &'a Tree,
     settings: &'a Settings,
-    session_id: i64,
+    session_id: SessionId,
     identities: &'a [Identity],
     open: &'a Arc<[Acl]>,
     /// Changes by earlier operations of the same multi; `None` is a deleted node.
@@ -60,7 +60,7 @@ impl<'a> Preparation<'a> {
     pub(crate) fn new(
         tree: &'a Tree,
         settings: &'a Settings,
-        session_id: i64,
+        session_id: SessionId,
         identities: &'a [Identity],
         open: &'a Arc<[Acl]>,
     ) -> Self {
