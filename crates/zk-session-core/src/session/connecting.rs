@@ -73,7 +73,7 @@ impl<H: Handles> Session<H> {
         let was_established = self.is_established();
         let host = self.connection.established(now, granted, &mut self.rng);
         self.requests.connected(now);
-        self.pauses.heard();
+        self.pauses.acknowledged();
         self.outputs.event(match granted {
             Granted::ReadOnly { session_id } => {
                 SessionEvent::ReadOnly { session_id, timeout, host }

@@ -80,7 +80,7 @@ impl<H: Handles> Session<H> {
         self.lease.impossible()
     }
 
-    /// Returns true if somebody claims the lease: the holder of a lock, or one that is next in line.
+    /// Returns true if the holder of a lock, or the next contender in line, claims the lease.
     #[must_use]
     pub fn is_lease_claimed(&self) -> bool {
         self.lease.is_claimed()

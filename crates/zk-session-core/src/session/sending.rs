@@ -57,7 +57,7 @@ impl<H: Handles> Session<H> {
         let due = self.requests.due(now, id, &to);
         if self.is_connected() {
             if let Some(watch) = &mut watch {
-                self.watches.asks(watch);
+                self.watches.request_sent(watch);
             }
             self.requests.send(now, request, Recipient::Caller(to.to), watch, due);
         } else {
@@ -190,7 +190,7 @@ impl<H: Handles> Session<H> {
         }
         self.send_clean_up_before(now, queued.id);
         if let Some(watch) = &mut queued.watch {
-            self.watches.asks(watch);
+            self.watches.request_sent(watch);
         }
         self.requests.send_queued(now, queued);
     }

@@ -81,7 +81,7 @@ impl<H: Handles> Session<H> {
     /// `None` once the session has ended.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let due = self.next_deadline();
-        self.pauses.ask_for(due);
+        self.pauses.expect_turn(due);
         due
     }
 

@@ -11,7 +11,7 @@ use proto::{
 
 use super::Session;
 use crate::requests::{Recipient, Requests, WatchOf};
-use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
+use crate::watches::{Fired, PendingWatch, Rearm, Step, WatchReply, Watcher, rearm_len};
 use crate::{
     DisconnectReason, ErrorKind, Failure, Handles, Limit, Outcome, Output, ReplyTo, RequestId,
     WatchEvent, WatchKind, WatchStreamItem,
@@ -127,13 +127,13 @@ impl<H: Handles> Session<H> {
     /// behind the reply is for this watch.
     pub(super) fn watch_answered(&mut self, now: Instant, watch: WatchOf<H>, header: &ReplyHeader) {
         let is_exists = matches!(watch.watcher, Watcher::OneShot(WatchKind::Exists, _));
-        let verdict = match header.err {
-            ErrorCode::OK => Verdict::Found,
-            ErrorCode::NO_NODE if is_exists => Verdict::Absent,
-            _ => Verdict::Refused,
+        let reply = match header.err {
+            ErrorCode::OK => WatchReply::Found,
+            ErrorCode::NO_NODE if is_exists => WatchReply::Absent,
+            _ => WatchReply::Refused,
         };
         let path = Arc::clone(&watch.path);
-        if self.watches.answered(watch, verdict) {
+        if self.watches.answered(watch, reply) {
             self.arm_one_shots(now, &path, header.zxid);
         }
         self.watches.schedule_removal(now);
