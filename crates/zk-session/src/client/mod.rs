@@ -100,7 +100,7 @@ pub struct Client {
     /// Keeps the session open. `None` in a [weak](Self::weak) handle.
     open: Option<Arc<OpenSession>>,
     /// Request timeout of this handle. `None` stands for that of the session.
-    within: Option<Duration>,
+    timeout: Option<Duration>,
     /// Prefix of all paths of this handle: empty, or a path.
     chroot: Arc<str>,
 }
@@ -133,7 +133,7 @@ impl Client {
     pub(super) fn new(shared: Arc<Shared>, thread: Option<SessionThread>) -> Self {
         let chroot = shared.chroot.clone();
         let open = Arc::new(OpenSession { shared: shared.clone(), thread });
-        Self { shared, open: Some(open), within: None, chroot }
+        Self { shared, open: Some(open), timeout: None, chroot }
     }
 
     /// Returns a handle that does not keep the session open.
@@ -234,7 +234,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
-        Self { within: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
+        Self { timeout: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
     }
 
     /// Returns true if both handles belong to the same session. Their chroots may differ.

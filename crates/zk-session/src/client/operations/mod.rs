@@ -98,7 +98,7 @@ impl Client {
         ) -> Result<Option<RequestId>, Failure>,
     ) -> Pending<T> {
         let (to, receiver) = OneShot::channel();
-        let deadline = self.within.map(|timeout| now() + timeout);
+        let deadline = self.timeout.map(|timeout| now() + timeout);
         let submitted = submit(&mut self.shared.lock(), ReplyTo { to, deadline });
         self.shared.wake();
         let state = match submitted {
