@@ -97,9 +97,9 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        let standing = self.observed.as_ref().map(|_| self.standing());
+        let ended = self.observed.as_ref().map(|_| self.loss_and_time_left());
         if self.pass() {
-            self.report(standing);
+            self.report(ended);
             return held.map(drop);
         }
         self.end.set(LossReason::Released);
@@ -114,10 +114,8 @@ impl Holding {
         // not wait for the confirmation.
         let (was_there, ()) = join(left, async { drop(turn) }).await;
         self.report(match was_there {
-            Ok(false) => {
-                standing.map(|(loss, left)| (loss.or(Some(LossReason::NodeDeleted)), left))
-            }
-            _ => standing,
+            Ok(false) => ended.map(|(loss, left)| (loss.or(Some(LossReason::NodeDeleted)), left)),
+            _ => ended,
         });
         held?;
         match was_there? {
@@ -216,14 +214,14 @@ impl Holding {
     }
 
     /// Reports the end of this hold, at the first call.
-    fn report(&mut self, standing: Option<(Option<LossReason>, Duration)>) {
-        if let (Some(observed), Some((loss, left))) = (self.observed.take(), standing) {
+    fn report(&mut self, ended: Option<(Option<LossReason>, Duration)>) {
+        if let (Some(observed), Some((loss, left))) = (self.observed.take(), ended) {
             observed.end(loss, left);
         }
     }
 
     /// Returns why the lock is lost, if it is, and how long the lease lasts.
-    fn standing(&self) -> (Option<LossReason>, Duration) {
+    fn loss_and_time_left(&self) -> (Option<LossReason>, Duration) {
         let loss = self.end.known().filter(|loss| *loss != LossReason::Released);
         match self.claim.holds(self.term) {
             true => (loss, self.claim.remaining(self.term)),
@@ -242,7 +240,7 @@ impl Deref for Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.report(self.observed.as_ref().map(|_| self.standing()));
+        self.report(self.observed.as_ref().map(|_| self.loss_and_time_left()));
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
             self.end.set(LossReason::Released);

@@ -81,7 +81,7 @@ impl LocalQueue {
     ) -> Result<Option<Holding>, LockError> {
         let Some(turn) = self.turns.try_join() else { return Ok(None) };
         let mut waiter = Waiter::new(contender);
-        let Some(term) = waiter.look_once().await? else { return Ok(None) };
+        let Some(term) = waiter.try_acquire().await? else { return Ok(None) };
         let hold = Holding::new(waiter.contender, term)?;
         Ok(Some(hold.with_turn(self.granted(turn))))
     }

@@ -82,7 +82,7 @@ fn turn(client: &Client, kinds: &Kinds) -> Waiter {
 
 /// Acquires the permits if they are free now. This needs no turn: a permit that the head of the
 /// queue waits for is not free, because its lease already exists.
-pub(super) async fn look_once(
+pub(super) async fn try_acquire(
     client: &Client,
     kinds: &Kinds,
     limit: &Limit,
