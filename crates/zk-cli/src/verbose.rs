@@ -1,4 +1,4 @@
-//! `--verbose`: what happens meanwhile, on standard error.
+//! `--verbose`: progress of a wait, on standard error.
 
 use std::future::pending;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::participants;
 use crate::sessions::clock;
 use crate::verbose_log::VerboseLog;
 
-/// Prints from time to time who has the lock, for as long as it is waited for.
+/// Prints the holder of the lock from time to time, until the lock is acquired.
 pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {
     let begun = clock();
     let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
-    // Several locks are acquired one after the other. Which one is waited for is not known here.
+    // Several locks are acquired one after the other. The one that blocks is not known here.
     let (Some(log), Some(path)) = (log, wanted.only_path()) else { return pending().await };
     loop {
         sleep(pause).await;
@@ -28,6 +28,6 @@ pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, want
     }
 }
 
-/// A wait that is shorter is no news.
+/// Shorter waits print nothing.
 const FIRST_PAUSE: Duration = Duration::from_secs(3);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
