@@ -81,13 +81,13 @@ impl Liveness {
     /// Notes that all received bytes were processed, and the beginning of a reply is left. The
     /// beginning of an event proves nothing: the input of a server that sends endless events, and
     /// nothing else, always ends in a part.
-    pub(super) fn heard_part_of_reply(&mut self, now: Instant) {
+    pub(super) fn received_part_of_reply(&mut self, now: Instant) {
         self.is_in_reply = true;
         self.part = Some(now);
     }
 
     /// Notes that all received bytes were processed, and no beginning of a reply is left.
-    pub(super) fn heard_whole_replies(&mut self) {
+    pub(super) fn received_whole_replies(&mut self) {
         self.is_in_reply = false;
     }
 

@@ -286,8 +286,8 @@ impl<H: Handles> Requests<H> {
     /// Notes that `rest` is the beginning of a frame, or empty.
     pub(crate) fn received_rest(&mut self, now: Instant, rest: &[u8]) {
         match xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
-            true => self.liveness.heard_part_of_reply(now),
-            false => self.liveness.heard_whole_replies(),
+            true => self.liveness.received_part_of_reply(now),
+            false => self.liveness.received_whole_replies(),
         }
     }
 

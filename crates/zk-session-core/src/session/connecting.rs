@@ -84,7 +84,7 @@ impl<H: Handles> Session<H> {
             _ => SessionEvent::Connected { session_id, timeout, host },
         });
         self.clean_up.connection_changed();
-        self.clean_up.tell_backlog(&mut self.outputs);
+        self.clean_up.report_backlog(&mut self.outputs);
         self.begin_connection(now);
     }
 
@@ -119,7 +119,7 @@ impl<H: Handles> Session<H> {
         if let Some(closing) = &mut self.closing {
             closing.disconnected();
         }
-        self.tell_refusal(loss.next_attempt, &cause);
+        self.report_refusal(loss.next_attempt, &cause);
         let session_id = self.identity.session_id();
         if loss.was_up {
             self.clean_up.connection_changed();
@@ -159,7 +159,7 @@ impl<H: Handles> Session<H> {
     /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
     /// ZooKeeper server, or all refuse connections and the next attempt is after
     /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also failures of SASL.
-    fn tell_refusal(&mut self, next_attempt: Instant, cause: &DisconnectReason) {
+    fn report_refusal(&mut self, next_attempt: Instant, cause: &DisconnectReason) {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());
         let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
@@ -196,7 +196,7 @@ impl<H: Handles> Session<H> {
         let is_tls = answer == TlsProbeAnswer::TlsOnly;
         let is_news = is_tls && self.end_reason().is_none() && !self.is_established();
         if let Some(cause) = is_news.then(|| self.connection.speaks_tls(host)).flatten() {
-            self.tell_refusal(now, &cause);
+            self.report_refusal(now, &cause);
         }
     }
 }

@@ -97,7 +97,7 @@ impl<H: Handles> Session<H> {
         let (clean_up_until, until) = (now + clean_up, now + timeout);
         self.closing = Some(Closing { end, until, clean_up_until, is_sent: false });
         if self.lease.lapse() {
-            self.tell_lease_state();
+            self.report_lease_state();
         }
     }
 
@@ -184,6 +184,6 @@ impl<H: Handles> Session<H> {
             SessionEnd::Detached => SessionEvent::Detached { session_id },
             cause => SessionEvent::Expired { session_id, cause },
         });
-        self.tell_lease_state();
+        self.report_lease_state();
     }
 }

@@ -36,7 +36,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<RequestId, Failure> {
         let id = self.submit(now, &HEARTBEAT, to, None)?;
         if self.is_connected() {
-            self.lease.asked(LeaseRequest::Quorum, now);
+            self.lease.request_sent(LeaseRequest::Quorum, now);
         }
         Ok(id)
     }
@@ -117,11 +117,11 @@ impl<H: Handles> Session<H> {
     pub(super) fn check_lease(&mut self, now: Instant) {
         if self.lease.lapse_if_due(now) {
             self.lease.set_lapsed_in(self.paused_since_proof(now));
-            self.tell_lease_state();
+            self.report_lease_state();
         }
     }
 
-    pub(super) fn tell_lease_state(&mut self) {
+    pub(super) fn report_lease_state(&mut self) {
         let state = self.lease_state();
         self.outputs.push(Output::LeaseState(state));
     }
@@ -149,6 +149,6 @@ impl<H: Handles> Session<H> {
             }
             LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, ping),
         }
-        self.lease.asked(request, now);
+        self.lease.request_sent(request, now);
     }
 }

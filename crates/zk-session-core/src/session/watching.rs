@@ -102,18 +102,18 @@ impl<H: Handles> Session<H> {
         let fired = self.watches.fire(event_type, &path);
         // A server that does not know the transaction sends -1.
         let known = Some(zxid).filter(|zxid| *zxid > Zxid::ZERO);
-        self.tell(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
+        self.deliver(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
         if let Some(parent) = path::parent(&path) {
             let fired = self.watches.fire_parent(event_type, parent, zxid);
             let event_type = proto::EventType::NODE_CHILDREN_CHANGED;
             let path = parent.to_owned();
-            self.tell(fired, &WatchEvent { event_type, path, zxid: known });
+            self.deliver(fired, &WatchEvent { event_type, path, zxid: known });
         }
         self.watches.schedule_removal(now);
         Ok(())
     }
 
-    fn tell(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchEvent) {
+    fn deliver(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchEvent) {
         for to in fired.one_shots {
             self.outputs.push(Output::Watch { to, result: Ok(event.clone()) });
         }

@@ -171,7 +171,7 @@ impl<C: Connector> Connection<C> {
     }
 
     /// Reports to the core what has happened since the last report.
-    pub(super) fn tell(
+    pub(super) fn report(
         &mut self,
         session: &mut Session<Channels>,
         now: Instant,

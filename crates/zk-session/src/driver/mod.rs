@@ -83,7 +83,7 @@ impl<C: Connector> Driver<C> {
         for _ in 0..WORK_PER_POLL {
             let has_more = {
                 let mut session = self.shared.lock();
-                self.connection.tell(&mut session, now(), Progress::None);
+                self.connection.report(&mut session, now(), Progress::None);
                 session.poll_transmit(self.connection.outgoing())
             };
             let failed = self.connection.poll_write(&mut cx);
@@ -107,7 +107,7 @@ impl<C: Connector> Driver<C> {
             let mut session = self.shared.lock();
             let now = now();
             session.handle_turn(now);
-            self.connection.tell(&mut session, now, progress);
+            self.connection.report(&mut session, now, progress);
             if let Some((host, answer)) = probed {
                 session.handle_probed(now, &host, answer);
             }
@@ -243,7 +243,7 @@ impl<C: Connector> Drop for Driver<C> {
         {
             let mut session = self.shared.lock();
             // The bytes that were written decide which requests may have been applied.
-            self.connection.tell(&mut session, now(), Progress::None);
+            self.connection.report(&mut session, now(), Progress::None);
             session.abort();
             session.poll_outputs(&mut self.outputs);
         }
