@@ -73,12 +73,12 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             return fired;
         }
         self.on(parent, |watches| {
-            let is_going = watches.armed.has(Armed::REPLACED);
-            if !is_going && !watches.armed.has(Armed::RECURSIVE) {
+            let is_replaced = watches.armed.has(Armed::REPLACED);
+            if !is_replaced && !watches.armed.has(Armed::RECURSIVE) {
                 return;
             }
             watches.take(&[List::Children], &mut fired.one_shots);
-            if zxid <= Zxid::ZERO || is_going || !watches.armed.has(Armed::PERSISTENT) {
+            if zxid <= Zxid::ZERO || is_replaced || !watches.armed.has(Armed::PERSISTENT) {
                 let streams = watches.streams().iter().filter(|(mode, _)| !is_recursive(*mode));
                 fired.streams.extend(streams.map(|(_, stream)| stream.clone()));
             }
