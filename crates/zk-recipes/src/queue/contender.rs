@@ -302,12 +302,12 @@ impl Contender {
 /// A create in progress. If it is dropped before the request is sent, the request is cancelled and
 /// needs no clean-up. In an outage, a service may cancel acquisitions very often.
 struct Creating<'a> {
-    state: &'a mut State,
+    state: &'a mut NodeState,
     asked: Pending<Created>,
 }
 
 impl<'a> Creating<'a> {
-    fn of(state: &'a mut State, asked: Pending<Created>) -> Self {
+    fn of(state: &'a mut NodeState, asked: Pending<Created>) -> Self {
         *state = NodeState::Requested;
         Self { state, asked }
     }

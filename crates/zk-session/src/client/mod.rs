@@ -38,8 +38,8 @@ pub use self::watch_stream::{PendingStream, WatchStream};
 use proto::SessionId;
 use tokio::task::AbortHandle;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Operation, SessionCredentials, SessionEnd,
-    Stats, TIMEOUT_MAX,
+    ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
+    TIMEOUT_MAX,
 };
 
 use crate::driver::{DedicatedThread, SessionThread, Shared, now, timer};
