@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 
-use crate::acl::{self, NewNodeAcl};
+use crate::acl;
 use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
 use crate::counter::Counter;
