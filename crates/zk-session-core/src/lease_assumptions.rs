@@ -92,8 +92,8 @@ impl LeaseAssumptions {
     /// [`LeaseImpossible`] if a lease could never be safe, or never be valid.
     pub fn times(&self, timeout: Duration) -> Result<LeaseTimes, LeaseImpossible> {
         let timeout = timeout.min(TIMEOUT_MAX);
-        let flush_bound = self.flush_bound.unwrap_or(FLUSH_BOUND_PART.of(timeout));
-        let margin = self.margin.unwrap_or(MARGIN_PART.of(timeout));
+        let flush_bound = self.flush_bound.unwrap_or_else(|| FLUSH_BOUND_PART.of(timeout));
+        let margin = self.margin.unwrap_or_else(|| MARGIN_PART.of(timeout));
         let settings = [(LeaseSetting::FlushBound, flush_bound), (LeaseSetting::Margin, margin)];
         for (setting, value) in settings {
             if value < SHORTEST {
