@@ -12,6 +12,7 @@ use zk_recipes::{
 };
 
 use crate::acl::NewNodeAcl;
+use crate::failure::{Failure, for_users};
 
 /// The locks to acquire.
 #[derive(Debug)]
@@ -283,6 +284,15 @@ impl From<PathError> for Refused {
     }
 }
 
+impl From<Refused> for Failure {
+    fn from(Refused { errors, message }: Refused) -> Self {
+        match errors.into_iter().next() {
+            Some(first) => Self::from(first).with_message(for_users(&message)).of_stream(),
+            None => Self::usage(message),
+        }
+    }
+}
+
 fn list(items: impl Iterator<Item = impl Display>) -> String {
     let mut text = String::new();
     for item in items {
@@ -293,4 +303,26 @@ fn list(items: impl Iterator<Item = impl Display>) -> String {
         let _ = write!(text, "{item}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::FOREIGN_NODE;
+
+    #[test]
+    fn foreign_node_hint_names_the_option() {
+        let node = || LockError::ForeignNode {
+            path: "/l".to_owned(),
+            node: "/l/a".to_owned(),
+            recipe: zk_recipes::Recipe::Mutex,
+        };
+        let several = Refused { message: format!("lock /l: {}", node()), errors: vec![node()] };
+        for failure in [Failure::from(node()), Failure::from(several)] {
+            assert_eq!(failure.code(), FOREIGN_NODE);
+            let message = failure.to_string();
+            let says = "use another path, or --allow-foreign-nodes";
+            assert!(message.ends_with(says), "{message}");
+        }
+    }
 }

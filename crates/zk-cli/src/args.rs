@@ -1,13 +1,13 @@
 //! The command line of `zk`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 
-use crate::acl::{self, NewNodeAcl};
+use crate::acl;
 use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
 use crate::counter::Counter;
@@ -17,10 +17,11 @@ use crate::ensemble::Reconfig;
 use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
-use crate::man::Man;
+use crate::nodes::Create;
 use crate::register::Register;
 use crate::security::Security;
 use crate::server::Server;
+use crate::time_arg::{positive_seconds, session_seconds};
 use crate::top::Top;
 use crate::tree::Tree;
 use crate::txn::Txn;
@@ -540,65 +541,19 @@ impl Command {
     }
 }
 
-/// The `create` command.
+/// The `man` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
-  zk create /app/flags '{\"dark\":true}'
-  zk create /app/teams/blue --parents
-  zk create /app/task- --sequential --ephemeral
-  zk create /app/secret 42 --acl auth::cdrwa --auth digest:alice:secret")]
-pub(crate) struct Create {
-    /// The path; with --sequential, the part before the number.
-    pub(crate) path: String,
-    #[command(flatten)]
-    pub(crate) data: NewData,
-    /// The node is deleted with the session, a session timeout after this command has
-    /// ended.
-    #[arg(long, conflicts_with_all = ["container", "ttl"])]
-    pub(crate) ephemeral: bool,
-    /// The server appends a growing number.
-    #[arg(long, conflicts_with = "container")]
-    pub(crate) sequential: bool,
-    /// The server removes the node when its last child has been gone for a while.
-    #[arg(long, conflicts_with = "ttl")]
-    pub(crate) container: bool,
-    /// The server removes the node after so many milliseconds without a change
-    /// and without children. It must have been started with TTL nodes enabled.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=0xff_ffff_ffff))]
-    pub(crate) ttl: Option<u64>,
-    /// Create the missing parents, too.
-    #[arg(long)]
-    pub(crate) parents: bool,
+  zk man lock > zk-lock.1
+  mkdir man1 && zk man --dir man1")]
+pub(crate) struct Man {
+    /// The command, for example lock. The default is the page of zk.
+    pub(crate) command: Option<String>,
 
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-}
-
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse::<f64>()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|duration| *duration <= Duration::from_secs(60 * 60 * 24 * 365))
-        .ok_or_else(|| "write a number of seconds such as 5 or 0.5, at most a year".to_owned())
-}
-
-/// Parses a session timeout. With a shorter one, no server could renew the lease of a lock in time.
-fn session_seconds(text: &str) -> Result<Duration, String> {
-    seconds(text)
-        .ok()
-        .filter(|time| *time >= SESSION_TIMEOUT_MIN)
-        .ok_or_else(|| "write a number of seconds from 0.1 to a year".to_owned())
-}
-
-const SESSION_TIMEOUT_MIN: Duration = Duration::from_millis(100);
-
-/// Parses a time that is not zero.
-pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
-    seconds(text)
-        .ok()
-        .filter(|time| !time.is_zero())
-        .ok_or_else(|| "write a number of seconds above 0, at most a year".to_owned())
+    /// Write the pages of all commands to this directory: zk.1, zk-lock.1 and so on.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[cfg(test)]

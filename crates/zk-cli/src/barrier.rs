@@ -8,11 +8,11 @@ use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{Client, ErrorCode};
 
 use crate::acl::NewNodeAcl;
-use crate::args::seconds;
 use crate::failure::Failure;
 use crate::nodes::done;
 use crate::output::{Output, data_text};
 use crate::sessions::Sessions;
+use crate::time_arg::seconds;
 
 /// The `barrier` command.
 #[derive(Debug, ClapArgs)]

@@ -9,9 +9,6 @@ use zk_recipes::session::{
 };
 use zk_recipes::{LockError, LossReason};
 
-use crate::acquired_lock::{LockSpec, Refused};
-use crate::output::Output;
-
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The ensemble cannot be reached (`EX_UNAVAILABLE`).
@@ -22,7 +19,7 @@ const LOST: u8 = 74;
 /// (`EX_TEMPFAIL`).
 const NOT_IN_TIME: u8 = 75;
 /// Another recipe uses the path (`EX_CONFIG`).
-const FOREIGN_NODE: u8 = 78;
+pub(crate) const FOREIGN_NODE: u8 = 78;
 /// The reader of standard output has closed the pipe: 128 and SIGPIPE, as a shell reports it for
 /// programs that the signal ends.
 const PIPE_CLOSED: u8 = 128 + 13;
@@ -74,9 +71,9 @@ impl Failure {
         Self::new(LOST, format!("{path}: the lock was released on a revocation request"))
     }
 
-    /// Returns the failure of a wait. `holders` are words for those who hold the lock.
-    pub(crate) fn not_in_time(wanted: &LockSpec, holders: &str) -> Self {
-        Self::new(NOT_IN_TIME, format!("{}{holders}", wanted.not_in_time()))
+    /// Returns the failure of a wait for something that did not happen in time.
+    pub(crate) fn not_in_time(message: String) -> Self {
+        Self::new(NOT_IN_TIME, message)
     }
 
     /// Returns the failure for a node that is not kept any longer, because there is no next session.
@@ -85,10 +82,6 @@ impl Failure {
         failure.message = format!("{path}: the node is not kept any longer: {}", failure.message);
         failure.starts_over = false;
         failure
-    }
-
-    pub(crate) fn not_registered(message: &str) -> Self {
-        Self::new(NOT_IN_TIME, message.to_owned())
     }
 
     pub(crate) fn still_set(path: &str) -> Self {
@@ -159,6 +152,12 @@ impl Failure {
         self
     }
 
+    /// Replaces the message.
+    pub(crate) fn with_message(mut self, message: String) -> Self {
+        self.message = message;
+        self
+    }
+
     /// Keeps the command from starting over: it has printed or read something.
     pub(crate) fn of_stream(mut self) -> Self {
         self.starts_over = false;
@@ -193,15 +192,17 @@ impl Failure {
         self.starts_over
     }
 
-    /// Prints the failure on standard error, and returns its exit status.
-    pub(crate) fn report(self, output: Output) -> u8 {
-        if self.code != PIPE_CLOSED {
-            output.print_error(&self.to_string(), || self.to_json());
-        }
+    /// Returns the exit status.
+    pub(crate) fn code(&self) -> u8 {
         self.code
     }
 
-    fn to_json(&self) -> Value {
+    /// Returns true if there is nobody to read a message.
+    pub(crate) fn is_pipe_closed(&self) -> bool {
+        self.code == PIPE_CLOSED
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "error": one_line(&self.message),
             "status": self.code,
@@ -281,18 +282,6 @@ impl From<PathError> for Failure {
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        let Refused { errors, message } = refused;
-        match errors.into_iter().next() {
-            Some(first) => {
-                Self { message: for_users(&message), starts_over: false, ..Self::from(first) }
-            }
-            None => Self::new(USAGE, message),
-        }
-    }
-}
-
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
@@ -339,21 +328,6 @@ mod tests {
             let message = for_users(&cause.to_string());
             assert!(message.contains("use --cacert FILE"), "{message}");
             assert!(!message.contains("crate"), "{message}");
-        }
-    }
-
-    #[test]
-    fn foreign_node_hint_names_the_option() {
-        let node = || LockError::ForeignNode {
-            path: "/l".to_owned(),
-            node: "/l/a".to_owned(),
-            recipe: zk_recipes::Recipe::Mutex,
-        };
-        let several = Refused { message: format!("lock /l: {}", node()), errors: vec![node()] };
-        for failure in [Failure::from(node()), Failure::from(several)] {
-            assert_eq!(failure.code, FOREIGN_NODE);
-            let says = "use another path, or --allow-foreign-nodes";
-            assert!(failure.message.ends_with(says), "{}", failure.message);
         }
     }
 

@@ -174,13 +174,14 @@ async fn acquire(
 
 /// Returns the failure of a wait, with those who hold the lock as far as they can be read.
 async fn not_in_time(client: &Client, task: &Task) -> Failure {
-    Failure::not_in_time(&task.wanted, &holders::described(client, &task.wanted).await)
+    let holders = holders::described(client, &task.wanted).await;
+    Failure::not_in_time(format!("{}{holders}", task.wanted.not_in_time()))
 }
 
 /// Returns the failure after the deadline: the lock is held by others, or no server answers.
 fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
     match sessions.were_of_use() {
-        true => Failure::not_in_time(&task.wanted, ""),
+        true => Failure::not_in_time(task.wanted.not_in_time()),
         false => sessions.silent(),
     }
 }

@@ -8,10 +8,10 @@ use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
 use crate::acquired_lock::{ForeignNodes, LockSpec, NodeOptions};
-use crate::args::seconds;
 use crate::child::GRACE;
 use crate::failure::Failure;
 use crate::lock::Task;
+use crate::time_arg::seconds;
 
 /// The `lock` command.
 #[derive(Debug, ClapArgs)]

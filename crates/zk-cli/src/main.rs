@@ -31,6 +31,7 @@ mod sessions;
 mod signals;
 mod state_file;
 mod subtree;
+mod time_arg;
 mod top;
 mod transfer;
 mod tree;
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
                         Err(failure) if kind == ErrorKind::InvalidValue => failure,
                         _ => Failure::usage(usage_error::one_line(&error)),
                     };
-                    ExitCode::from(failure.report(Output::new(usage_error::is_json())))
+                    ExitCode::from(Output::new(usage_error::is_json()).report(&failure))
                 }
             };
         }
@@ -90,11 +91,11 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             let failure = Failure::other(format!("no runtime: {error}"));
-            return ExitCode::from(failure.report(output));
+            return ExitCode::from(output.report(&failure));
         }
     };
     let ended = runtime.block_on(run(args, output));
-    signals::end(ended.unwrap_or_else(|failure| failure.report(output)))
+    signals::end(ended.unwrap_or_else(|failure| output.report(&failure)))
 }
 
 /// Work of a command. On the heap, so that there is not one future, and one function that polls it, with

@@ -2,29 +2,14 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args as ClapArgs, Command, CommandFactory};
+use clap::{Command, CommandFactory};
 use serde_json::json;
 
-use crate::args::Args;
+use crate::args::{Args, Man};
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
-
-/// The `man` command.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  zk man lock > zk-lock.1
-  mkdir man1 && zk man --dir man1")]
-pub(crate) struct Man {
-    /// The command, for example lock. The default is the page of zk.
-    command: Option<String>,
-
-    /// Write the pages of all commands to this directory: zk.1, zk-lock.1 and so on.
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
-    dir: Option<PathBuf>,
-}
 
 pub(crate) fn run(man: &Man, output: Output) -> Result<(), Failure> {
     let zk = command();

@@ -2,18 +2,54 @@
 
 use std::time::Duration;
 
+use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::{
     Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat,
 };
 
-use crate::args::Create;
+use crate::acl::NewNodeAcl;
 use crate::data::NewData;
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
 use crate::sessions::Sessions;
 use crate::subtree::{READS_AT_ONCE, sorted_paths};
+
+/// The `create` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk create /app/flags '{\"dark\":true}'
+  zk create /app/teams/blue --parents
+  zk create /app/task- --sequential --ephemeral
+  zk create /app/secret 42 --acl auth::cdrwa --auth digest:alice:secret")]
+pub(crate) struct Create {
+    /// The path; with --sequential, the part before the number.
+    pub(crate) path: String,
+    #[command(flatten)]
+    pub(crate) data: NewData,
+    /// The node is deleted with the session, a session timeout after this command has
+    /// ended.
+    #[arg(long, conflicts_with_all = ["container", "ttl"])]
+    pub(crate) ephemeral: bool,
+    /// The server appends a growing number.
+    #[arg(long, conflicts_with = "container")]
+    pub(crate) sequential: bool,
+    /// The server removes the node when its last child has been gone for a while.
+    #[arg(long, conflicts_with = "ttl")]
+    pub(crate) container: bool,
+    /// The server removes the node after so many milliseconds without a change
+    /// and without children. It must have been started with TTL nodes enabled.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=0xff_ffff_ffff))]
+    pub(crate) ttl: Option<u64>,
+    /// Create the missing parents, too.
+    #[arg(long)]
+    pub(crate) parents: bool,
+
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
+}
 
 pub(crate) async fn revoke(
     sessions: &mut Sessions,

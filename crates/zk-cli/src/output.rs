@@ -56,6 +56,14 @@ impl Output {
         self.print_error(text, || json!({ "note": text }));
     }
 
+    /// Prints a failure on standard error, and returns its exit status.
+    pub(crate) fn report(self, failure: &Failure) -> u8 {
+        if !failure.is_pipe_closed() {
+            self.print_error(&failure.to_string(), || failure.to_json());
+        }
+        failure.code()
+    }
+
     /// Prints a line for people on standard error, or the JSON value on one line.
     pub(crate) fn print_error(self, text: &str, json: impl FnOnce() -> Value) {
         let line = match self.json {

@@ -12,7 +12,6 @@ use zk_coordination::{NodeState, PersistentNode};
 use zk_recipes::session::Zxid;
 
 use crate::acl::NewNodeAcl;
-use crate::args::seconds;
 use crate::child::Child;
 use crate::data::NewData;
 use crate::failure::Failure;
@@ -20,6 +19,7 @@ use crate::output::Output;
 use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
 use crate::state_file::StateFile;
+use crate::time_arg::seconds;
 
 /// The `register` command.
 #[derive(Debug, ClapArgs)]
@@ -186,7 +186,7 @@ async fn created(
             None => states.changed().await.is_err(),
         };
         if is_late {
-            return Err(Failure::not_registered(&format!("{path}: not registered: {state}")));
+            return Err(Failure::not_in_time(format!("{path}: not registered: {state}")));
         }
     }
 }

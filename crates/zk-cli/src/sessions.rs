@@ -11,7 +11,6 @@ use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionId, Session
 
 use crate::connector::ServerConnector;
 use crate::failure::Failure;
-use crate::verbose;
 use crate::verbose_log::VerboseLog;
 
 /// The longest time to open a session, unless --retry says more. The command as a whole may take
@@ -172,7 +171,7 @@ impl Sessions {
                 let config = config.connector(self.connector.clone());
                 let manager = SessionManager::connect(config).await?;
                 if let Some(log) = &self.log {
-                    verbose::tell_changes(log, manager.changes());
+                    log.print_failed_attempts(manager.changes());
                 }
                 self.manager.insert(manager).client()
             }
@@ -182,7 +181,7 @@ impl Sessions {
         let client = client.with_timeout(patience(&client));
         let is_new = self.told.replace(client.session_id()) != Some(client.session_id());
         if let Some(log) = self.log.as_ref().filter(|_| is_new) {
-            verbose::tell_session(log, &client);
+            log.print_session(&client);
         }
         self.fruitless_since.get_or_insert_with(clock);
         self.were_there = true;

@@ -1,66 +1,22 @@
-//! `--verbose`: what happens meanwhile, on standard error.
+//! `--verbose`: progress of a wait, on standard error.
 
 use std::collections::HashSet;
 use std::future::pending;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
-use zk_recipes::session::{Client, SessionChange, SessionChanges, SessionEvent};
+use tokio::time::sleep;
+use zk_recipes::session::Client;
 
 use crate::acquired_lock::LockSpec;
-use crate::failure::for_users;
 use crate::participants;
 use crate::sessions::clock;
 use crate::verbose_log::VerboseLog;
 
-/// Prints the session that was opened, and its events and failed reconnects until it ends.
-pub(crate) fn tell_session(log: &VerboseLog, client: &Client) {
-    let stats = client.stats();
-    let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
-    let granted = client.session_timeout();
-    log.print(format!("session {}{server}, session timeout {granted:?}", stats.session_id));
-    // A strong handle would keep the session open.
-    let (log, client, mut events) = (log.clone(), client.weak(), client.events());
-    tokio::spawn(async move {
-        let mut told = None;
-        loop {
-            match timeout(LOOK, events.next()).await {
-                Ok(Some(event)) => {
-                    if let SessionEvent::Suspended { cause, .. } = &event {
-                        told = Some(cause.clone());
-                    }
-                    log.print(for_users(&event.to_string()));
-                }
-                Ok(None) => return,
-                Err(_) => {
-                    let cause = client.last_disconnect();
-                    if let Some(cause) = cause.as_ref().filter(|_| cause != told) {
-                        log.print(for_users(&format!("not connected: {cause}")));
-                    }
-                    told = cause;
-                }
-            }
-        }
-    });
-}
-
-/// Prints each failed attempt to open the next session.
-pub(crate) fn tell_changes(log: &VerboseLog, mut changes: SessionChanges) {
-    let log = log.clone();
-    tokio::spawn(async move {
-        while let Some(change) = changes.next().await {
-            if let SessionChange::AttemptFailed { .. } = change {
-                log.print(for_users(&change.to_string()));
-            }
-        }
-    });
-}
-
-/// Prints from time to time who has the lock, for as long as it is waited for.
+/// Prints the holder of the lock from time to time, until the lock is acquired.
 pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {
     let begun = clock();
     let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
-    // Several locks are acquired one after the other. Which one is waited for is not known here.
+    // Several locks are acquired one after the other. The one that blocks is not known here.
     let (Some(log), Some(path)) = (log, wanted.only_path()) else { return pending().await };
     loop {
         sleep(pause).await;
@@ -76,9 +32,6 @@ pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, want
     }
 }
 
-/// A wait that is shorter is no news.
+/// Shorter waits print nothing.
 const FIRST_PAUSE: Duration = Duration::from_secs(3);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Pause between two looks at the cause of the last failed attempt to connect. Attempts that follow
-/// each other faster usually fail for the same cause.
-const LOOK: Duration = Duration::from_millis(100);

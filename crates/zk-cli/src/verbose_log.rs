@@ -5,6 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use tokio::time::timeout;
+use zk_recipes::session::{Client, SessionChange, SessionChanges, SessionEvent};
+
+use crate::failure::for_users;
 use crate::output::Output;
 
 /// A log on standard error that never blocks its writers. A reader that has stopped must cost neither
@@ -60,6 +64,49 @@ impl VerboseLog {
         self.0.changed.notify_all();
     }
 
+    /// Prints the session that was opened, and its events and failed reconnects until it ends.
+    pub(crate) fn print_session(&self, client: &Client) {
+        let stats = client.stats();
+        let server = stats.connected_to.map(|host| format!(" at {host}")).unwrap_or_default();
+        let granted = client.session_timeout();
+        self.print(format!("session {}{server}, session timeout {granted:?}", stats.session_id));
+        // A strong handle would keep the session open.
+        let (log, client, mut events) = (self.clone(), client.weak(), client.events());
+        tokio::spawn(async move {
+            let mut printed = None;
+            loop {
+                match timeout(CAUSE_INTERVAL, events.next()).await {
+                    Ok(Some(event)) => {
+                        if let SessionEvent::Suspended { cause, .. } = &event {
+                            printed = Some(cause.clone());
+                        }
+                        log.print(for_users(&event.to_string()));
+                    }
+                    Ok(None) => return,
+                    Err(_) => {
+                        let cause = client.last_disconnect();
+                        if let Some(cause) = cause.as_ref().filter(|_| cause != printed) {
+                            log.print(for_users(&format!("not connected: {cause}")));
+                        }
+                        printed = cause;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Prints each failed attempt to open the next session.
+    pub(crate) fn print_failed_attempts(&self, mut changes: SessionChanges) {
+        let log = self.clone();
+        tokio::spawn(async move {
+            while let Some(change) = changes.next().await {
+                if let SessionChange::AttemptFailed { .. } = change {
+                    log.print(for_users(&change.to_string()));
+                }
+            }
+        });
+    }
+
     /// Waits until all lines are printed, for a short time in case nobody reads them.
     pub(crate) fn flush(&self) {
         let is_busy = |queue: &mut Queue| queue.is_printing || !queue.lines.is_empty();
@@ -87,6 +134,9 @@ impl Shared {
     }
 }
 
+/// Pause between two reads of the cause of the last failed attempt to connect. Attempts that follow
+/// each other faster usually fail for the same cause.
+const CAUSE_INTERVAL: Duration = Duration::from_millis(100);
 /// Lines that wait to be printed. A session has a few events a minute.
 const LINES_KEPT: usize = 256;
 /// The longest time that the end of a command waits for its lines.

@@ -1,4 +1,4 @@
-//! The default data of a contender's node: who the contender is.
+//! The default data of a contender's node, which identifies the contender.
 
 use std::fs;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use zk_session::Client;
 
 use crate::limits::CONTENDER_NAME_MAX;
 
-/// Who a contender is, as the default data of its node tells.
+/// Identity of a contender, from the default data of its node.
 ///
 /// The data is one line of text: the address, the name of the host, the id of the process and the
 /// name of the client, for example `10.0.0.7 web3 4711 checkout`. A Curator client writes its

@@ -16,7 +16,7 @@ use crate::holding::Holding;
 use crate::owner::{ReentryPermit, SharedHolding};
 use crate::queue::contender::Contender;
 use crate::retry::attempts;
-use crate::revocation::asked_again;
+use crate::revocation::next_revocation;
 
 /// A lock that is held.
 ///
@@ -36,7 +36,7 @@ pub struct Guard {
     /// Shared with the other guards of the same owner.
     hold: SharedHolding,
     /// Number (mzxid) of the last revocation request that this guard has reported.
-    heard: Arc<AtomicI64>,
+    reported: Arc<AtomicI64>,
 }
 
 impl Guard {
@@ -50,7 +50,7 @@ impl Guard {
     }
 
     pub(crate) fn of(hold: SharedHolding) -> Self {
-        Self { hold, heard: Arc::default() }
+        Self { hold, reported: Arc::default() }
     }
 
     /// Returns the path of the holder's node.
@@ -238,7 +238,7 @@ impl Guard {
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let asked = asked_again(&self.hold.client, &self.hold.node.path, &self.heard);
+        let asked = next_revocation(&self.hold.client, &self.hold.node.path, &self.reported);
         let (passed, end) = (self.hold.passed(), self.hold.end.clone());
         async move {
             match select(pin!(asked), pin!(passed)).await {

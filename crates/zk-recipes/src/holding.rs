@@ -18,8 +18,8 @@ use zk_session::{
 use crate::end_state::EndState;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::limits::{NODE_WATCH_DELAY, THROTTLED_PAUSE, UNWATCHED_PAUSE};
-use crate::local_queue::LocalTurn;
+use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART, THROTTLED_PAUSE, UNWATCHED_PAUSE};
+use crate::local_queue::turn::LocalTurn;
 use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
 use crate::queue::kind::Kind;
@@ -38,7 +38,7 @@ pub(crate) struct Holding {
     token: FencingToken,
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
-    turn: Option<LocalTurn>,
+    turn: Option<LocalTurn<Self>>,
     /// `None` before the next local holder takes the hold, once its end is reported, and if nobody
     /// observes it.
     observed: Option<Box<observe::Hold>>,
@@ -88,7 +88,7 @@ impl Holding {
     }
 
     /// Adds the turn in the local queue that the end of this hold hands on.
-    pub(crate) fn with_turn(mut self, turn: LocalTurn) -> Self {
+    pub(crate) fn with_turn(mut self, turn: LocalTurn<Self>) -> Self {
         self.turn = Some(turn);
         self
     }
@@ -97,9 +97,9 @@ impl Holding {
     /// confirmed it.
     pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
         let held = self.token();
-        let standing = self.observed.as_ref().map(|_| self.standing());
+        let ended = self.observed.as_ref().map(|_| self.loss_and_time_left());
         if self.pass() {
-            self.report(standing);
+            self.report(ended);
             return held.map(drop);
         }
         self.end.set(LossReason::Released);
@@ -114,10 +114,8 @@ impl Holding {
         // not wait for the confirmation.
         let (was_there, ()) = join(left, async { drop(turn) }).await;
         self.report(match was_there {
-            Ok(false) => {
-                standing.map(|(loss, left)| (loss.or(Some(LossReason::NodeDeleted)), left))
-            }
-            _ => standing,
+            Ok(false) => ended.map(|(loss, left)| (loss.or(Some(LossReason::NodeDeleted)), left)),
+            _ => ended,
         });
         held?;
         match was_there? {
@@ -216,14 +214,14 @@ impl Holding {
     }
 
     /// Reports the end of this hold, at the first call.
-    fn report(&mut self, standing: Option<(Option<LossReason>, Duration)>) {
-        if let (Some(observed), Some((loss, left))) = (self.observed.take(), standing) {
+    fn report(&mut self, ended: Option<(Option<LossReason>, Duration)>) {
+        if let (Some(observed), Some((loss, left))) = (self.observed.take(), ended) {
             observed.end(loss, left);
         }
     }
 
     /// Returns why the lock is lost, if it is, and how long the lease lasts.
-    fn standing(&self) -> (Option<LossReason>, Duration) {
+    fn loss_and_time_left(&self) -> (Option<LossReason>, Duration) {
         let loss = self.end.known().filter(|loss| *loss != LossReason::Released);
         match self.claim.holds(self.term) {
             true => (loss, self.claim.remaining(self.term)),
@@ -242,7 +240,7 @@ impl Deref for Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.report(self.observed.as_ref().map(|_| self.standing()));
+        self.report(self.observed.as_ref().map(|_| self.loss_and_time_left()));
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
             self.end.set(LossReason::Released);
@@ -265,7 +263,7 @@ impl NodeWatch {
     fn start(contender: &mut Contender, node: &Node, end: &Arc<EndState>) -> Self {
         let (client, armed) = (contender.client.weak(), contender.take_watch());
         let (node, end) = (node.clone(), Arc::clone(end));
-        let delay = NODE_WATCH_DELAY.min(client.session_timeout() / 16);
+        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(client.session_timeout()));
         let task = contender.client.spawn_beside(async move {
             if armed.is_none() {
                 // This task runs on the runtime of the session's driver.

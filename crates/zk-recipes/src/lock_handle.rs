@@ -89,7 +89,7 @@ impl LockHandle {
             Continue(permit) => {
                 let Some(local) = &self.local_queue else {
                     let mut waiter = Waiter::new(self.contender());
-                    let Some(term) = waiter.look_once().await? else { return Ok(None) };
+                    let Some(term) = waiter.try_acquire().await? else { return Ok(None) };
                     return Guard::granted(waiter.contender, term, permit).map(Some);
                 };
                 let hold = Box::pin(local.try_acquire(self.contender())).await?;

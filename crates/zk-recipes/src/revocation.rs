@@ -71,32 +71,33 @@ pub fn revocation(
     client: &Client,
     node: &str,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let asked = asked(client.clone(), node.to_owned(), Zxid::ZERO);
+    let asked = request_after(client.clone(), node.to_owned(), Zxid::ZERO);
     async { asked.await.map(drop) }
 }
 
-/// As [`revocation`], without reporting a request twice: `heard` holds the number of the
+/// As [`revocation`], without reporting a request twice: `reported` holds the number of the
 /// transaction of the last reported request.
-pub(crate) fn asked_again(
+pub(crate) fn next_revocation(
     client: &Client,
     node: &str,
-    heard: &Arc<AtomicI64>,
+    reported: &Arc<AtomicI64>,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let asked = asked(client.clone(), node.to_owned(), Zxid(heard.load(Ordering::Acquire)));
-    let heard = heard.clone();
+    let asked =
+        request_after(client.clone(), node.to_owned(), Zxid(reported.load(Ordering::Acquire)));
+    let reported = reported.clone();
     async move {
-        heard.fetch_max(asked.await?.0, Ordering::AcqRel);
+        reported.fetch_max(asked.await?.0, Ordering::AcqRel);
         Ok(())
     }
 }
 
-/// Waits for a request later than the transaction `heard`, and returns the number of its
+/// Waits for a request later than the transaction `reported`, and returns the number of its
 /// transaction.
-async fn asked(client: Client, node: String, heard: Zxid) -> Result<Zxid, LockError> {
+async fn request_after(client: Client, node: String, reported: Zxid) -> Result<Zxid, LockError> {
     loop {
         let set = retry(&client, || client.get_data_and_watch(&node)).await;
         let Some((seen, watch)) = if_exists(set)? else { break };
-        if seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > heard {
+        if seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > reported {
             return Ok(seen.stat.mzxid);
         }
         if watch.await?.event_type == EventType::NODE_DELETED {

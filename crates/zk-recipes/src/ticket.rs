@@ -133,7 +133,7 @@ impl<G> Ticket<G> {
     /// As [`position_changed`](Self::position_changed).
     pub async fn refresh(&mut self) -> Result<QueuePosition, LockError> {
         if let State::Queued(queued) = &mut self.state {
-            queued.waiter.look_again().await?;
+            queued.waiter.refresh().await?;
         }
         Ok(self.position())
     }

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use proto::{DecodeError, ErrorCode};
 
-use crate::error::NotRunning;
+use crate::pauses::NotRunning;
 use crate::{SaslFailure, TlsFailure};
 
 /// Reason why a connection ended.

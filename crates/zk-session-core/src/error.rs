@@ -9,6 +9,7 @@ use std::time::Duration;
 use proto::{Abbreviated, DecodeError, ErrorCode, OpCode, PathError};
 
 use crate::disconnect_reason::DisconnectReason;
+use crate::pauses::NotRunning;
 use crate::{LeaseImpossible, Limit, Operation, SaslFailure, TlsFailure};
 
 /// Effect of a failed request on the server.
@@ -486,17 +487,6 @@ impl fmt::Debug for Error {
             .field("outcome", &self.outcome())
             .field("context", &self.inner.context)
             .finish()
-    }
-}
-
-/// Message about a time for which this process did not run.
-#[derive(Clone, Copy, Debug)]
-pub struct NotRunning(pub Duration);
-
-impl fmt::Display for NotRunning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs_f64();
-        write!(f, "this process did not run for {seconds:.1} s (stopped, suspended or blocked)")
     }
 }
 

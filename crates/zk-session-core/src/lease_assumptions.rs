@@ -4,6 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::TIMEOUT_MAX;
+use crate::limits::{
+    FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, QUORUM_PART, TOUCH_PART, VALIDITY_MIN_PART,
+};
 
 /// Assumptions of a session's lease about servers and clocks.
 ///
@@ -89,8 +92,8 @@ impl LeaseAssumptions {
     /// [`LeaseImpossible`] if a lease could never be safe, or never be valid.
     pub fn times(&self, timeout: Duration) -> Result<LeaseTimes, LeaseImpossible> {
         let timeout = timeout.min(TIMEOUT_MAX);
-        let flush_bound = self.flush_bound.unwrap_or(timeout / 3);
-        let margin = self.margin.unwrap_or(timeout / 12);
+        let flush_bound = self.flush_bound.unwrap_or_else(|| FLUSH_BOUND_PART.of(timeout));
+        let margin = self.margin.unwrap_or_else(|| MARGIN_PART.of(timeout));
         let settings = [(LeaseSetting::FlushBound, flush_bound), (LeaseSetting::Margin, margin)];
         for (setting, value) in settings {
             if value < SHORTEST {
@@ -102,13 +105,13 @@ impl LeaseAssumptions {
         let times = LeaseTimes {
             flush_bound,
             ends_early,
-            touch_every: timeout / 16,
-            leader_every: timeout / 8,
-            quorum_every: timeout * 3 / 8,
+            touch_every: TOUCH_PART.of(timeout),
+            leader_every: LEADER_PART.of(timeout),
+            quorum_every: QUORUM_PART.of(timeout),
         };
         let renewals = times.touch_every + times.leader_every;
         let needed = flush_bound.saturating_add(ends_early).saturating_add(renewals);
-        match needed.saturating_add(timeout / 8) <= timeout {
+        match needed.saturating_add(VALIDITY_MIN_PART.of(timeout)) <= timeout {
             true => Ok(times),
             false => Err(LeaseImpossible::NeverValid { timeout, flush_bound, margin, drift }),
         }

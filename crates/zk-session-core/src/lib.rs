@@ -103,8 +103,7 @@ mod watches;
 pub use self::connect_string::{ConnectString, Host, Transport};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
 pub use self::error::{
-    Error, ErrorKind, ErrorOrigin, Failure, NotRunning, Outcome, RetryOn, SessionEnd,
-    TRANSIENT_CODES,
+    Error, ErrorKind, ErrorOrigin, Failure, Outcome, RetryOn, SessionEnd, TRANSIENT_CODES,
 };
 pub use self::error_limit::Limit;
 pub use self::event::SessionEvent;
@@ -116,6 +115,7 @@ pub use self::output::{
     Forgotten, Handle, Handles, LeaseState, Output, ProbeAnswer, Reply, ReplyTo, TlsProbeAnswer,
     WatchEvent, WatchKind, WatchStreamItem,
 };
+pub use self::pauses::NotRunning;
 pub use self::prometheus::PrometheusPage;
 pub use self::requests::RequestId;
 pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::part::Part;
+pub use crate::part::Part;
 
 /// Maximum number of requests that wait or are in flight in one session. A request beyond it is
 /// rejected at once, so that an unavailable ensemble cannot fill the memory of a service.
@@ -195,6 +195,39 @@ pub(crate) const HASTY_ANSWER_PART: Part = Part::new(1, 4);
 /// Pause before a clean-up task is sent again that the server was too busy for. The server has time
 /// to recover, and the node is gone soon enough for the next holder.
 pub(crate) const CLEAN_UP_RETRY_PART: Part = Part::new(1, 10);
+
+/// Default [flush bound](crate::LeaseAssumptions::flush_bound) of a lease. A follower flushes its
+/// touches every half tick, which is at most a quarter of a session timeout. The rest is for a server
+/// or a network that lags.
+pub(crate) const FLUSH_BOUND_PART: Part = Part::new(1, 3);
+
+/// Default [margin](crate::LeaseAssumptions::margin) of a lease: time for late timers, and for the
+/// holder to react.
+pub(crate) const MARGIN_PART: Part = Part::new(1, 12);
+
+/// Longest time without a packet to the server while the lease is claimed. Each answer is a touch, and
+/// the time between two touches shortens the lease.
+pub(crate) const TOUCH_PART: Part = Part::new(1, 16);
+
+/// Time between two requests to the leader while the lease is claimed. They prove the touches before
+/// them, and cost no transaction.
+pub(crate) const LEADER_PART: Part = Part::new(1, 8);
+
+/// Time between two requests to a quorum while the lease is claimed. They cost a transaction in the
+/// log of every server, so there are less than three in a session timeout.
+pub const QUORUM_PART: Part = Part::new(3, 8);
+
+/// Shortest validity of a lease after each renewal. A shorter one leaves a holder no time to work.
+pub(crate) const VALIDITY_MIN_PART: Part = Part::new(1, 8);
+
+/// The shortest timeout that a server may have granted if its answer to the connect request was lost,
+/// as a part of the shortest timeout so far: assumption 4 of
+/// [`LeaseAssumptions`](crate::LeaseAssumptions).
+pub(crate) const SHORTENED_PART: Part = Part::new(1, 2);
+
+/// The part of the time limit of `close` for clean-up that needs more than one request. The rest is
+/// for the request that closes the session.
+pub(crate) const CLOSE_CLEAN_UP_PART: Part = Part::new(1, 2);
 
 /// Minimum number of waits for a server that fit into a session timeout: one for a connection, one
 /// for the answer to the handshake. The session must have time to reconnect before the lease ends.

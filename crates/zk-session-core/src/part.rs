@@ -4,19 +4,22 @@ use std::time::Duration;
 
 /// Part of a duration, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub struct Part {
     numerator: u32,
     denominator: u32,
 }
 
 impl Part {
-    pub(crate) const fn new(numerator: u32, denominator: u32) -> Self {
+    /// Creates the part `numerator / denominator`. The denominator must not be 0.
+    #[must_use]
+    pub const fn new(numerator: u32, denominator: u32) -> Self {
         Self { numerator, denominator }
     }
 
     /// Returns this part of a duration.
     #[inline]
-    pub(crate) fn of(self, duration: Duration) -> Duration {
+    #[must_use]
+    pub fn of(self, duration: Duration) -> Duration {
         duration * self.numerator / self.denominator
     }
 }

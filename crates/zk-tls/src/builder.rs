@@ -39,8 +39,19 @@ enum Checks {
     Nothing,
 }
 
+impl Tls<Tcp> {
+    /// Returns a builder, with the cryptography of `ring` if that feature is enabled.
+    pub fn builder() -> TlsBuilder {
+        #[cfg(feature = "ring")]
+        let provider = Some(Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()));
+        #[cfg(not(feature = "ring"))]
+        let provider = None;
+        TlsBuilder::new(provider)
+    }
+}
+
 impl TlsBuilder {
-    pub(crate) fn new(provider: Option<Arc<CryptoProvider>>) -> Self {
+    fn new(provider: Option<Arc<CryptoProvider>>) -> Self {
         let checks = Checks::All;
         Self { provider, authorities: Vec::new(), client: None, name: None, checks }
     }

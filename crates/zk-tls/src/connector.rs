@@ -14,7 +14,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
 use zk_session::{Connector, Host, Tcp, TlsFailure, Transport};
 
-use crate::builder::TlsBuilder;
 use crate::failure::{explain, explain_handshake, refused};
 use crate::identity::Identity;
 use crate::limits::FILE_READS_MAX;
@@ -66,15 +65,6 @@ impl Configuration {
 }
 
 impl Tls<Tcp> {
-    /// Returns a builder, with the cryptography of `ring` if that feature is enabled.
-    pub fn builder() -> TlsBuilder {
-        #[cfg(feature = "ring")]
-        let provider = Some(Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()));
-        #[cfg(not(feature = "ring"))]
-        let provider = None;
-        TlsBuilder::new(provider)
-    }
-
     /// Returns a connector with a configuration of the application's own. TLS sessions are not
     /// resumed.
     #[must_use]

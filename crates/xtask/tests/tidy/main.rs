@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
+mod import_cycles;
 mod plain_words;
 mod readme;
 

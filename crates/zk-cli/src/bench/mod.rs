@@ -13,13 +13,13 @@ use zk_recipes::session::{Client, ErrorCode, ParentMode, Retry, path};
 
 use self::measure::Bench;
 use crate::acl::NewNodeAcl;
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressLine};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
+use crate::time_arg::positive_seconds;
 
 /// The `bench` command.
 #[derive(Debug, ClapArgs)]

@@ -54,7 +54,7 @@ impl Level {
     }
 }
 
-/// What was found out about one server, or about all.
+/// Result of a check of one server, or of all.
 struct Finding {
     level: Level,
     /// The server; empty for all.
@@ -306,7 +306,7 @@ fn clock(created: Duration, begun: SystemTime, took: Duration) -> (Level, String
     (Level::Note, text)
 }
 
-/// Says who this client is, and what only newer servers have.
+/// Reports the identities of this client, and the operations that only newer servers have.
 async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result<(), Failure> {
     let mut lacking = Vec::new();
     match client.all_children_number("/").await {

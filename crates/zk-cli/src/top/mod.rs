@@ -24,12 +24,12 @@ use self::list::{LockList, Step, moved};
 use self::queues::LockKind;
 use self::survey::{LockRow, Survey};
 use self::terminal::{Key, Terminal};
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::participants::{self, Listed};
 use crate::sessions::Sessions;
 use crate::signals::Signals;
+use crate::time_arg::positive_seconds;
 
 /// The `top` command.
 #[derive(Debug, ClapArgs)]

@@ -1,15 +1,10 @@
 //! Barrier of a group that begins and ends together: Curator's `DistributedDoubleBarrier`.
 
-use std::time::Duration;
-
 use zk_recipes::session::{Acl, Client, validate_path};
 
-use super::entered::Entered;
-use super::entering::Entering;
 use super::error::BarrierError;
 use crate::limits::MEMBERS_MAX;
 use crate::node_acl::NodeAcl;
-use crate::requests::within;
 
 /// A barrier that `n` members enter together and leave together: Curator's
 /// `DistributedDoubleBarrier`, on the same nodes.
@@ -24,7 +19,7 @@ use crate::requests::within;
 ///   for the next generation, and count for it.
 /// * **Generations do not mix**: a new member waits until all members of the open generation have
 ///   left or died. A slow member can neither open nor close a later generation.
-/// * [`Entered::leave`] returns when all `n` members have left or died.
+/// * [`Entered::leave`](super::Entered::leave) returns when all `n` members have left or died.
 /// * **Nothing is left behind**: a member that times out, fails or is dropped deletes its node, and
 ///   no watch remains. [`enter_timeout`](Self::enter_timeout) also finds out whether the barrier
 ///   opened meanwhile; it has then entered.
@@ -124,41 +119,5 @@ impl DoubleBarrier {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
-    }
-
-    /// Becomes a member, and waits until there are `n`.
-    ///
-    /// # Errors
-    /// Fails if the session ends, or if the server rejects a request;
-    /// [`BarrierError::NodeDeleted`]. The member's node is deleted.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the session deletes the member's node. The barrier may have opened
-    /// before; the member then counts as one that has left.
-    pub async fn enter(&self) -> Result<Entered, BarrierError> {
-        Entering::new(self).enter().await
-    }
-
-    /// As [`enter`](Self::enter), for at most `timeout`. Returns `None` after that time; the member's
-    /// node is then deleted, and the barrier had not opened with it. A member that still waits for the
-    /// end of the last generation has no node, and needs no answer.
-    ///
-    /// The delete is a transaction that fails if the barrier has opened meanwhile. In that case the
-    /// member has entered after all.
-    ///
-    /// # Errors
-    /// As [`enter`](Self::enter). If the ensemble does not answer within
-    /// [`WITHDRAWAL_TIME`](crate::limits::WITHDRAWAL_TIME) after the timeout, the error is a timeout
-    /// with an unknown outcome: the barrier may have opened. The session deletes the node when it has
-    /// reconnected.
-    ///
-    /// # Cancel safety
-    /// As [`enter`](Self::enter).
-    pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>, BarrierError> {
-        let mut entering = Entering::new(self);
-        match within(&self.client, timeout, entering.enter()).await {
-            Some(entered) => entered.map(Some),
-            None => entering.withdraw_in_time().await,
-        }
     }
 }

@@ -8,6 +8,7 @@
 //! later generation has opened with it.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::TryFutureExt as _;
 use futures::future::{select, try_join};
@@ -23,6 +24,44 @@ use super::generation::{READY, Ready, View, members, view, wait_for_end};
 use super::own_node::OwnNode;
 use crate::limits::{READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME};
 use crate::requests::{CONFLICT_POLICY, is_transient, repeat, retry, unless, within};
+
+impl DoubleBarrier {
+    /// Becomes a member, and waits until there are `n`.
+    ///
+    /// # Errors
+    /// Fails if the session ends, or if the server rejects a request;
+    /// [`BarrierError::NodeDeleted`]. The member's node is deleted.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the session deletes the member's node. The barrier may have opened
+    /// before; the member then counts as one that has left.
+    pub async fn enter(&self) -> Result<Entered, BarrierError> {
+        Entering::new(self).enter().await
+    }
+
+    /// As [`enter`](Self::enter), for at most `timeout`. Returns `None` after that time; the member's
+    /// node is then deleted, and the barrier had not opened with it. A member that still waits for the
+    /// end of the last generation has no node, and needs no answer.
+    ///
+    /// The delete is a transaction that fails if the barrier has opened meanwhile. In that case the
+    /// member has entered after all.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter). If the ensemble does not answer within
+    /// [`WITHDRAWAL_TIME`](crate::limits::WITHDRAWAL_TIME) after the timeout, the error is a timeout
+    /// with an unknown outcome: the barrier may have opened. The session deletes the node when it has
+    /// reconnected.
+    ///
+    /// # Cancel safety
+    /// As [`enter`](Self::enter).
+    pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>, BarrierError> {
+        let mut entering = Entering::new(self);
+        match within(&self.client, timeout, entering.enter()).await {
+            Some(entered) => entered.map(Some),
+            None => entering.withdraw_in_time().await,
+        }
+    }
+}
 
 /// A member that has not entered. Dropping it deletes its node.
 #[derive(Debug)]

@@ -7,8 +7,7 @@ use zk_recipes::session::{ChildList, NodeData, Stat};
 
 use super::edit::Seen;
 use super::follower::Follower;
-use super::reads::{Read, What};
-use super::request::Answer;
+use super::request::{Answer, Read, What};
 use crate::limits::RECHECKED_DATA_MAX;
 
 impl Follower {

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use zk_recipes::session::NodeData;
 use zk_recipes::session::limits::DATA_COPIED_MAX;
 
+use super::cached_node::CachedNode;
 use super::change::Change;
-use super::snapshot::{CachedNode, Snapshot};
+use super::snapshot::Snapshot;
 use super::sorted_nodes::Slot;
 use super::subscribers::Subscribers;
 

@@ -22,8 +22,8 @@ use zk_recipes::session::{
 };
 
 use super::CacheError;
-use super::reads::{Read, Reads, What};
-use super::request::Answer;
+use super::reads::Reads;
+use super::request::{Answer, Read, What};
 use super::scope::Scope;
 use super::shared::Shared;
 use crate::background::open_client;

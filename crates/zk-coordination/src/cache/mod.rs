@@ -2,7 +2,9 @@
 
 mod apply;
 mod builder;
+mod cached_node;
 mod change;
+mod changes;
 mod edit;
 mod error;
 mod follower;
@@ -24,10 +26,12 @@ use zk_recipes::session::SessionManager;
 use self::shared::Shared;
 
 pub use self::builder::CacheBuilder;
-pub use self::change::{Change, Changes};
+pub use self::cached_node::CachedNode;
+pub use self::change::Change;
+pub use self::changes::Changes;
 pub use self::error::CacheError;
 pub use self::shared::CacheStatus;
-pub use self::snapshot::{CachedNode, Snapshot};
+pub use self::snapshot::Snapshot;
 pub use self::watched_value::watch_value;
 
 /// A copy of a node, its children or a tree in memory, which follows the changes on the servers over

@@ -11,27 +11,8 @@ use std::sync::Arc;
 
 use zk_recipes::session::{Client, Error, ErrorCode, ErrorKind};
 
-use super::request::{Answer, Request};
+use super::request::{Answer, Read, Request, What};
 use crate::limits::{NAMES_PER_READ, READS_PER_REQUEST};
-
-/// Read of one node.
-#[derive(Clone, Debug)]
-pub(super) struct Read {
-    pub(super) path: Arc<str>,
-    pub(super) what: What,
-    /// The read belongs to a walk over the tree, so everything below the node is read, too.
-    pub(super) is_walk: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// The data and the Stat.
-    Data,
-    /// The Stat, of a node whose cached data is large.
-    Stat,
-    /// The names of the children, of which there are about so many.
-    Children(usize),
-}
 
 #[derive(Debug)]
 pub(super) struct Reads {

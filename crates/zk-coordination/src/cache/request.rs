@@ -1,11 +1,30 @@
 //! A request of a cache: one read, or several at once.
 
+use std::sync::Arc;
+
 use zk_recipes::session::{
     ChildList, Children, Client, Error, ErrorCode, ErrorKind, NodeData, Outcome, Pending,
     ReadOutcome, Stat,
 };
 
-use super::reads::{Read, What};
+/// Read of one node.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) path: Arc<str>,
+    pub(super) what: What,
+    /// The read belongs to a walk over the tree, so everything below the node is read, too.
+    pub(super) is_walk: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The data and the Stat.
+    Data,
+    /// The Stat, of a node whose cached data is large.
+    Stat,
+    /// The names of the children, of which there are about so many.
+    Children(usize),
+}
 
 /// Reads that were sent in one request.
 #[derive(Debug)]

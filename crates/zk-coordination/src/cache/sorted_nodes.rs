@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::snapshot::CachedNode;
+use super::cached_node::CachedNode;
 use crate::limits::{CHUNK_LEN_MAX, NODE_BYTES};
 
 /// Place of a node in a snapshot.

@@ -89,9 +89,9 @@ impl Candidacy {
     pub(super) fn begin(sessions: &SessionManager, kind: Arc<Kind>) -> Self {
         let (resign, resigned) = oneshot::channel();
         let (state, leadership) = watch::channel(Leadership::Waiting { after: None });
-        let standing = Standing { sessions: sessions.clone(), kind, state };
+        let task = CandidacyTask { sessions: sessions.clone(), kind, state };
         // Without a runtime the task is dropped, and the candidacy has ended.
-        drop(sessions.client().spawn_beside(standing.run(resigned)));
+        drop(sessions.client().spawn_beside(task.run(resigned)));
         Self { resign, leadership }
     }
 
@@ -171,7 +171,7 @@ impl fmt::Debug for Candidacy {
 }
 
 /// The task of a candidacy. Dropping it reports the end of the candidacy.
-struct Standing {
+struct CandidacyTask {
     sessions: SessionManager,
     kind: Arc<Kind>,
     state: watch::Sender<Leadership>,
@@ -184,7 +184,7 @@ type Ended = Result<(), LockError>;
 /// it has dropped the handle.
 type Resigned = oneshot::Receiver<()>;
 
-impl Standing {
+impl CandidacyTask {
     async fn run(self, mut resigned: Resigned) {
         let ended = self.stand(&mut resigned).await;
         self.state.send_replace(Leadership::Ended(ended));
@@ -269,7 +269,7 @@ fn lost(token: Option<FencingToken>, error: LockError) -> Interruption {
     }
 }
 
-impl Drop for Standing {
+impl Drop for CandidacyTask {
     fn drop(&mut self) {
         self.state.send_if_modified(|state| match state {
             Leadership::Ended(_) => false,

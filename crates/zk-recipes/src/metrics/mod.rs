@@ -68,7 +68,7 @@ pub struct LockMetricsSnapshot {
     /// an error, or for `try_acquire` because the lock was not free.
     pub given_up: u64,
     /// Number of locks that were lost with their session. The reason of a loss is the one that is
-    /// known when the lost lock is given up.
+    /// known when the guard of the lost lock is released or dropped.
     pub lost_session: u64,
     /// Number of locks that were lost because the ensemble did not answer within the lease.
     pub lost_lease: u64,
@@ -86,7 +86,7 @@ pub struct LockMetricsSnapshot {
     /// until the caller acquires the lock. At a semaphore it begins with the last event before the
     /// permits are free: the waiter's turn, the release of a permit, or a higher limit.
     pub hand_off: HistogramSnapshot,
-    /// Time from the lock to its release, or until a lost lock is given up.
+    /// Time from the acquisition to the release, or until the guard of a lost lock is dropped.
     pub hold: HistogramSnapshot,
     /// Time for which the lease would have lasted at the release: the margin of the lock. A margin
     /// that is often short calls for a longer session timeout, or for shorter holds.

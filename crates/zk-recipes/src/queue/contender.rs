@@ -14,7 +14,7 @@ use super::admission::Admission;
 use super::foreign::refuse_before_leases;
 use super::kind::Kind;
 use super::name::sequence;
-use super::watch_set::has_news;
+use super::watch_set::is_fired_or_unset;
 use crate::contender_info;
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
@@ -34,7 +34,7 @@ pub(crate) struct Contender {
     /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
     /// would cost the ensemble writes for each waiter.
     claim: Option<SessionLease>,
-    state: State,
+    state: NodeState,
     /// The watch on the own node from the time in the queue.
     watch: Option<Watch>,
     /// The deletion of the node is marked.
@@ -43,13 +43,13 @@ pub(crate) struct Contender {
 }
 
 #[derive(Debug)]
-enum State {
+enum NodeState {
     /// The node does not exist.
-    Out,
+    Absent,
     /// The node may exist: the reply to its creation has not arrived.
-    Asked,
+    Requested,
     /// The node exists.
-    In(Node),
+    Exists(Node),
 }
 
 /// The node of a contender.
@@ -68,7 +68,7 @@ impl Contender {
             kind: kind.clone(),
             protection: protection_prefix(&client.random_uuid()).into(),
             claim: None,
-            state: State::Out,
+            state: NodeState::Absent,
             watch: None,
             is_marked: AtomicBool::new(false),
             observed: observe::Acquire::begin(kind),
@@ -85,8 +85,8 @@ impl Contender {
     }
 
     /// Returns true if the own node may have changed: its watch has fired, or it has no watch.
-    pub(crate) fn has_news(&mut self) -> bool {
-        has_news(&mut self.watch)
+    pub(crate) fn is_node_outdated(&mut self) -> bool {
+        is_fired_or_unset(&mut self.watch)
     }
 
     /// Marks the release: the transaction that deletes the node changes its data, too. It tells the
@@ -126,8 +126,8 @@ impl Contender {
 
     pub(crate) fn node(&self) -> Option<&Node> {
         match &self.state {
-            State::In(node) => Some(node),
-            State::Out | State::Asked => None,
+            NodeState::Exists(node) => Some(node),
+            NodeState::Absent | NodeState::Requested => None,
         }
     }
 
@@ -138,10 +138,10 @@ impl Contender {
     /// its name before another one is created.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
         match self.state {
-            State::In(_) => return Ok(None),
+            NodeState::Exists(_) => return Ok(None),
             // The future of an earlier attempt was dropped in progress.
-            State::Asked => self.restart(),
-            State::Out => {}
+            NodeState::Requested => self.restart(),
+            NodeState::Absent => {}
         }
         let (data, path) = (self.data(), self.path_asked_for(""));
         let (mut attempts, mut parent_attempts) = (attempts(), 0);
@@ -176,7 +176,7 @@ impl Contender {
                 // The node exists under a name that could not be read. The drop deletes it.
                 return Err(error.into());
             }
-            self.state = State::Out;
+            self.state = NodeState::Absent;
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
                 Box::pin(self.make_path()).await?;
@@ -213,12 +213,12 @@ impl Contender {
     /// Records that the node of the requested path may exist, created by other code than
     /// [`enter`](Self::enter).
     pub(crate) fn expect_node(&mut self) {
-        self.state = State::Asked;
+        self.state = NodeState::Requested;
     }
 
     /// Records that the node does not exist: it was not created, or a transaction has deleted it.
     pub(crate) fn forget_node(&mut self) {
-        self.state = State::Out;
+        self.state = NodeState::Absent;
     }
 
     /// Looks up the node of a create whose reply was lost.
@@ -227,7 +227,7 @@ impl Contender {
         match retry(&self.client, search).await? {
             Some(created) => self.adopt(created).map(|()| true),
             None => {
-                self.state = State::Out;
+                self.state = NodeState::Absent;
                 Ok(false)
             }
         }
@@ -237,9 +237,9 @@ impl Contender {
     /// (CURATOR-604).
     pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         let number = sequence(file_name(&path).as_bytes(), self.kind.rule());
-        self.state = State::In(Node { path: path.clone(), czxid: stat.czxid });
+        self.state = NodeState::Exists(Node { path: path.clone(), czxid: stat.czxid });
         if stat.ephemeral_owner != self.client.session_id() {
-            self.state = State::Out; // this session must not delete it
+            self.state = NodeState::Absent; // this session must not delete it
             return Err(LockError::NodeDeleted { path });
         }
         match number {
@@ -269,7 +269,7 @@ impl Contender {
     /// As [`leave`](Self::leave). If the reply to the creation has not arrived, it looks the node up
     /// first, so that its deletion is confirmed, too.
     pub(crate) async fn leave_confirmed(&mut self) -> Result<(), LockError> {
-        if matches!(self.state, State::Asked) {
+        if matches!(self.state, NodeState::Requested) {
             self.find().await?;
         }
         self.leave().await?;
@@ -289,13 +289,13 @@ impl Contender {
 
     /// Deletes the node, if it may exist. Returns the reply to the deletion of a known node.
     fn clean_up(&mut self) -> Option<Pending<bool>> {
-        match std::mem::replace(&mut self.state, State::Out) {
-            State::In(node) => Some(self.delete(&node)),
-            State::Asked => {
+        match std::mem::replace(&mut self.state, NodeState::Absent) {
+            NodeState::Exists(node) => Some(self.delete(&node)),
+            NodeState::Requested => {
                 self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
                 None
             }
-            State::Out => None,
+            NodeState::Absent => None,
         }
     }
 }
@@ -303,13 +303,13 @@ impl Contender {
 /// A create in progress. If it is dropped before the request is sent, the request is cancelled and
 /// needs no clean-up. In an outage, a service may cancel acquisitions very often.
 struct Creating<'a> {
-    state: &'a mut State,
+    state: &'a mut NodeState,
     asked: Pending<Created>,
 }
 
 impl<'a> Creating<'a> {
-    fn of(state: &'a mut State, asked: Pending<Created>) -> Self {
-        *state = State::Asked;
+    fn of(state: &'a mut NodeState, asked: Pending<Created>) -> Self {
+        *state = NodeState::Requested;
         Self { state, asked }
     }
 
@@ -321,7 +321,7 @@ impl<'a> Creating<'a> {
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
         if self.asked.cancel() {
-            *self.state = State::Out;
+            *self.state = NodeState::Absent;
         }
     }
 }

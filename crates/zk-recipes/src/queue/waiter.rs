@@ -32,7 +32,7 @@ use super::blockers::Blockers;
 use super::contender::Contender;
 use super::foreign;
 use super::position::QueuePosition;
-use super::watch_set::{Aim, News, Target, WatchSet};
+use super::watch_set::{NodeChange, NodeRole, Target, WatchSet};
 use crate::error::LockError;
 use crate::limits::{LONG_WAIT_PART, RESTARTS_MAX};
 use crate::retry::{if_exists, retry};
@@ -64,10 +64,10 @@ type LongWait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 #[derive(Debug)]
 enum Stage {
     /// Not in the queue, as far as is established.
-    Out,
+    NotQueued,
     /// In the queue, with the list from the same write as the create, if it is still valid.
-    In(Option<Box<Children>>),
-    Behind(Blockers),
+    Queued(Option<Box<Children>>),
+    Blocked(Blockers),
     First,
 }
 
@@ -78,7 +78,7 @@ impl Waiter {
         Self {
             contender,
             watches,
-            stage: Stage::Out,
+            stage: Stage::NotQueued,
             cuts,
             restarts: 0,
             is_path_checked: false,
@@ -109,7 +109,7 @@ impl Waiter {
 
     /// Queues and lists; returns `None` if another contender blocks this one. It lists again when
     /// the lease had to be renewed.
-    pub(crate) async fn look_once(&mut self) -> Result<Option<LeaseTerm>, LockError> {
+    pub(crate) async fn try_acquire(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         self.enter().await?;
         loop {
             self.step().await?;
@@ -125,16 +125,16 @@ impl Waiter {
 
     /// Continues until the contender is in the queue and has listed the contenders ahead.
     pub(crate) async fn settle(&mut self) -> Result<(), LockError> {
-        while matches!(self.stage, Stage::Out | Stage::In(_)) {
+        while matches!(self.stage, Stage::NotQueued | Stage::Queued(_)) {
             self.step().await?;
         }
         Ok(())
     }
 
     /// Lists again, unless the contender is first, which it stays.
-    pub(crate) async fn look_again(&mut self) -> Result<(), LockError> {
-        if let Stage::Behind(_) = self.stage {
-            self.stage = Stage::In(None);
+    pub(crate) async fn refresh(&mut self) -> Result<(), LockError> {
+        if let Stage::Blocked(_) = self.stage {
+            self.stage = Stage::Queued(None);
         }
         self.revalidate();
         self.settle().await
@@ -145,20 +145,20 @@ impl Waiter {
     /// conclusive, if there is one.
     fn revalidate(&mut self) {
         let is_cut = self.cuts != self.contender.client.connections_lost();
-        if self.is_first() && (is_cut || self.contender.has_news()) {
-            self.stage = Stage::In(None);
+        if self.is_first() && (is_cut || self.contender.is_node_outdated()) {
+            self.stage = Stage::Queued(None);
         }
     }
 
     /// Advances by one request or event.
     pub(crate) async fn step(&mut self) -> Result<(), LockError> {
         match &mut self.stage {
-            Stage::Out => self.enter().await,
-            Stage::In(listed) => {
+            Stage::NotQueued => self.enter().await,
+            Stage::Queued(listed) => {
                 let listed = listed.take();
-                self.look(listed).await
+                self.list(listed).await
             }
-            Stage::Behind(_) => self.watch().await,
+            Stage::Blocked(_) => self.watch().await,
             Stage::First => Ok(()),
         }
     }
@@ -166,11 +166,11 @@ impl Waiter {
     async fn enter(&mut self) -> Result<(), LockError> {
         self.cuts = self.contender.client.connections_lost();
         let listed = self.contender.enter().await?;
-        self.stage = Stage::In(listed.map(Box::new));
+        self.stage = Stage::Queued(listed.map(Box::new));
         Ok(())
     }
 
-    async fn look(&mut self, listed: Option<Box<Children>>) -> Result<(), LockError> {
+    async fn list(&mut self, listed: Option<Box<Children>>) -> Result<(), LockError> {
         let listed = match listed {
             Some(children) => Some(*children),
             None => {
@@ -197,9 +197,9 @@ impl Waiter {
             *place = QueuePosition::of(kind, &children.names, &rank);
         }
         if rank.position == 0 {
-            self.come_first();
+            self.become_first();
         } else {
-            self.stage = Stage::Behind(Blockers::of(kind, &rank));
+            self.stage = Stage::Blocked(Blockers::of(kind, &rank));
             // It is first once the nearest contender leaves, unless another one is placed ahead.
             if rank.position == 1 {
                 self.contender.claim_lease();
@@ -214,34 +214,34 @@ impl Waiter {
     async fn watch(&mut self) -> Result<(), LockError> {
         self.has_marks = self.contender.client.events_have_zxids().await;
         if let Some(missing) = self.set_watches().await? {
-            return self.heard(missing, News::Deleted);
+            return self.handle_change(missing, NodeChange::Deleted);
         }
-        match self.news().await? {
-            Some((aim, news)) => self.heard(aim, news),
-            None => self.look_closer().await,
+        match self.next_change().await? {
+            Some((role, change)) => self.handle_change(role, change),
+            None => self.check_nearest().await,
         }
     }
 
     /// Watches the nearest contenders ahead and the own node. Returns one of them that is gone.
-    async fn set_watches(&mut self) -> Result<Option<Aim>, LockError> {
-        let Stage::Behind(ahead) = &self.stage else { return Ok(None) };
-        let aim = Aim::Nearest { has_marks: self.has_marks };
-        let nearest = ahead.nearest.as_ref().map(|node| Target { node, aim });
+    async fn set_watches(&mut self) -> Result<Option<NodeRole>, LockError> {
+        let Stage::Blocked(ahead) = &self.stage else { return Ok(None) };
+        let role = NodeRole::Nearest { has_marks: self.has_marks };
+        let nearest = ahead.nearest.as_ref().map(|node| Target { node, role });
         let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
-        let second = second.map(|node| Target { node, aim: Aim::Second });
+        let second = second.map(|node| Target { node, role: NodeRole::Second });
         let is_readable = self.contender.kind.has_default_acl();
         let own = self.contender.node();
-        let own = own.map(|own| Target { node: &own.path, aim: Aim::Own { is_readable } });
+        let own = own.map(|own| Target { node: &own.path, role: NodeRole::Own { is_readable } });
         let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
         self.watches.keep(&targets).await?;
         let missing = targets.iter().find(|target| !self.watches.watches(target.node));
-        Ok(missing.map(|target| target.aim))
+        Ok(missing.map(|target| target.role))
     }
 
     /// Waits until a watch fires, and returns what happened to its node. Returns `None` after a long
     /// wait.
-    async fn news(&mut self) -> Result<Option<(Aim, News)>, LockError> {
+    async fn next_change(&mut self) -> Result<Option<(NodeRole, NodeChange)>, LockError> {
         let client = &self.contender.client;
         let long = self.long_wait.get_or_insert_with(|| {
             Box::pin(client.sleep(client.session_timeout() / LONG_WAIT_PART))
@@ -260,8 +260,8 @@ impl Waiter {
     ///
     /// The server sends no events of a node that the client may not read, and does not say so when
     /// the watches are set. The read fails then.
-    async fn look_closer(&mut self) -> Result<(), LockError> {
-        if let Stage::Behind(Blockers { nearest: Some(node), .. }) = &self.stage {
+    async fn check_nearest(&mut self) -> Result<(), LockError> {
+        if let Stage::Blocked(Blockers { nearest: Some(node), .. }) = &self.stage {
             let client = &self.contender.client;
             if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
                 self.list_again();
@@ -271,21 +271,25 @@ impl Waiter {
         Ok(())
     }
 
-    /// Handles what happened to a watched node.
-    fn heard(&mut self, aim: Aim, news: News) -> Result<(), LockError> {
-        let Stage::Behind(ahead) = &mut self.stage else { return Ok(()) };
-        match (aim, news) {
-            (Aim::Own { .. }, _) => return self.start_over(),
+    /// Handles the change of a watched node.
+    fn handle_change(&mut self, role: NodeRole, change: NodeChange) -> Result<(), LockError> {
+        let Stage::Blocked(ahead) = &mut self.stage else { return Ok(()) };
+        match (role, change) {
+            (NodeRole::Own { .. }, _) => return self.start_over(),
             // It was first.
-            (Aim::Nearest { .. }, News::Released) => (ahead.nearest, ahead.second) = (None, None),
-            (Aim::Nearest { .. }, News::Deleted) if ahead.at_most_two_ahead => {
+            (NodeRole::Nearest { .. }, NodeChange::Released) => {
+                (ahead.nearest, ahead.second) = (None, None)
+            }
+            (NodeRole::Nearest { .. }, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.nearest = ahead.second.take();
                 self.long_wait = None;
             }
-            (Aim::Second, News::Deleted) if ahead.at_most_two_ahead => ahead.second = None,
+            (NodeRole::Second, NodeChange::Deleted) if ahead.at_most_two_ahead => {
+                ahead.second = None
+            }
             // Most likely it was first and has released the lock, so that this waiter is next. If it
             // was asked to release and stays, this claims the lease too early, which does no harm.
-            (Aim::Second, News::Changed) if self.place.is_none() => {
+            (NodeRole::Second, NodeChange::Changed) if self.place.is_none() => {
                 (ahead.second, ahead.at_most_two_ahead) = (None, false);
             }
             _ => {
@@ -301,7 +305,7 @@ impl Waiter {
         } else if self.is_stale() {
             self.list_again();
         } else {
-            self.come_first();
+            self.become_first();
         }
         Ok(())
     }
@@ -309,7 +313,7 @@ impl Waiter {
     /// Lists the queue with the next step, because no contender may block this one any longer.
     fn list_again(&mut self) {
         self.contender.observed.unblocked();
-        self.stage = Stage::In(None);
+        self.stage = Stage::Queued(None);
     }
 
     /// Returns true if the own node may be deleted. Events are handled one by one, and that of the
@@ -317,11 +321,11 @@ impl Waiter {
     /// arrive later: events that were missed during a disconnect have no order.
     fn is_stale(&mut self) -> bool {
         let own = self.contender.node();
-        own.is_none_or(|own| self.watches.has_news(&own.path))
+        own.is_none_or(|own| self.watches.is_outdated(&own.path))
             || self.cuts != self.contender.client.connections_lost()
     }
 
-    fn come_first(&mut self) {
+    fn become_first(&mut self) {
         self.contender.observed.unblocked();
         // This watch fires when the node is deleted, so it needs no cancellation. A contender that
         // lists again and is still first already has it.
@@ -342,7 +346,7 @@ impl Waiter {
     fn start_over(&mut self) -> Result<(), LockError> {
         self.restarts += 1;
         self.is_path_checked = false;
-        self.stage = Stage::Out;
+        self.stage = Stage::NotQueued;
         self.watches = WatchSet::new(&self.contender.client);
         self.contender.restart();
         self.contender.observed.restarted();

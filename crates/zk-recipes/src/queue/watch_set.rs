@@ -28,25 +28,25 @@ pub(crate) struct WatchSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
     pub(crate) node: &'a str,
-    pub(crate) aim: Aim,
+    pub(crate) role: NodeRole,
 }
 
-/// What a watched node is, and so what is to be known of it.
+/// Role of a watched node for the waiter. It decides which events matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum NodeRole {
     /// The nearest contender ahead: its deletion, and whether that was a
     /// [marked](super::contender::Contender::mark_release) release if the server can show it.
     Nearest { has_marks: bool },
     /// The second-nearest contender ahead: any change.
     Second,
-    /// The contender's own node: its deletion. With an access control list of its own, the server
-    /// is asked whether the client may read the node.
+    /// The contender's own node: its deletion. If the node has an access control list of its own, a
+    /// read checks whether the client may read it.
     Own { is_readable: bool },
 }
 
-/// What happened to a watched node.
+/// Change of a watched node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum NodeChange {
     Deleted,
     /// The contender was first, and has released the lock.
     Released,
@@ -57,7 +57,7 @@ pub(crate) enum News {
 #[derive(Debug)]
 struct Watched {
     node: String,
-    aim: Aim,
+    role: NodeRole,
     /// `None` if it has fired for a reason that does not matter, and was not yet set again.
     watch: Option<Watch>,
     /// Of the nearest contender: fires when its data changes, in the first half of a marked release
@@ -90,7 +90,7 @@ impl WatchSet {
             .iter()
             .flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
         let kinds: Vec<_> = kinds.collect();
-        // The server answers after the events of nodes that are gone. So an event is believed only
+        // The server answers after the events of nodes that are gone. So an event counts only
         // once all watches are set, that of the own node among them.
         let set = retry_if_unknown(&self.client, || async {
             let (watches, set) = self.client.watch_nodes(&kinds);
@@ -112,11 +112,11 @@ impl WatchSet {
         mut watch: Option<Watch>,
         change: Option<Watch>,
     ) -> Result<Option<Watched>, LockError> {
-        let Target { node, aim } = target;
+        let Target { node, role } = target;
         if watch.is_none() {
             watch = self.watch_children(node).await?;
         }
-        Ok(watch.map(|watch| Watched { node: node.to_owned(), aim, watch: Some(watch), change }))
+        Ok(watch.map(|watch| Watched { node: node.to_owned(), role, watch: Some(watch), change }))
     }
 
     pub(crate) fn watches(&self, node: &str) -> bool {
@@ -125,9 +125,9 @@ impl WatchSet {
 
     /// Returns true if the watch of the node has fired, or if it is not watched. The information
     /// about the node is out of date then.
-    pub(crate) fn has_news(&mut self, node: &str) -> bool {
+    pub(crate) fn is_outdated(&mut self, node: &str) -> bool {
         let Some(it) = self.watched.iter_mut().find(|it| it.node == node) else { return true };
-        has_news(&mut it.watch)
+        is_fired_or_unset(&mut it.watch)
     }
 
     /// Removes the watch of a node from the set and returns it.
@@ -136,15 +136,14 @@ impl WatchSet {
         self.watched.swap_remove(index).watch
     }
 
-    /// Waits until there is news of a node, and stops watching it. Dropping the future loses
-    /// nothing.
-    pub(crate) async fn next(&mut self) -> Result<(Aim, News), LockError> {
+    /// Waits until a node changes, and stops watching it. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<(NodeRole, NodeChange), LockError> {
         loop {
             if let Some(index) = self.watched.iter().position(|it| it.watch.is_none()) {
                 // On the heap: waiters are many, and other clients rarely create children here.
                 let armed = Box::pin(self.watch_children(&self.watched[index].node)).await?;
                 if armed.is_none() {
-                    return Ok((self.watched.swap_remove(index).aim, News::Deleted));
+                    return Ok((self.watched.swap_remove(index).role, NodeChange::Deleted));
                 }
                 self.watched[index].watch = armed;
             }
@@ -155,8 +154,8 @@ impl WatchSet {
             })
             .await;
             let event = event?;
-            if let Some(news) = self.watched[index].news(&event) {
-                return Ok((self.watched.swap_remove(index).aim, news));
+            if let Some(change) = self.watched[index].change_by(&event) {
+                return Ok((self.watched.swap_remove(index).role, change));
             }
         }
     }
@@ -172,20 +171,20 @@ impl Target<'_> {
     /// Returns the watches that are set in one request for all nodes. That request does not check
     /// whether the client may read the nodes.
     fn kinds(&self) -> &'static [WatchKind] {
-        match self.aim {
-            Aim::Nearest { has_marks: true } => &[WatchKind::Children, WatchKind::Data],
-            Aim::Second => &[WatchKind::Data],
-            Aim::Nearest { has_marks: false } | Aim::Own { is_readable: true } => {
+        match self.role {
+            NodeRole::Nearest { has_marks: true } => &[WatchKind::Children, WatchKind::Data],
+            NodeRole::Second => &[WatchKind::Data],
+            NodeRole::Nearest { has_marks: false } | NodeRole::Own { is_readable: true } => {
                 &[WatchKind::Children]
             }
-            Aim::Own { is_readable: false } => &[],
+            NodeRole::Own { is_readable: false } => &[],
         }
     }
 }
 
 impl Watched {
     fn target(&self) -> Target<'_> {
-        Target { node: &self.node, aim: self.aim }
+        Target { node: &self.node, role: self.role }
     }
 
     /// Polls `watch`, and returns its event.
@@ -195,12 +194,14 @@ impl Watched {
         Some(event)
     }
 
-    /// Returns what an event of `watch` says, or `None` if it does not matter.
-    fn news(&mut self, event: &WatchEvent) -> Option<News> {
+    /// Returns the change that an event of `watch` reports, or `None` if it does not matter.
+    fn change_by(&mut self, event: &WatchEvent) -> Option<NodeChange> {
         match event.event_type {
-            EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(News::Released),
-            EventType::NODE_DELETED => Some(News::Deleted),
-            EventType::NODE_DATA_CHANGED if self.aim == Aim::Second => Some(News::Changed),
+            EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(NodeChange::Released),
+            EventType::NODE_DELETED => Some(NodeChange::Deleted),
+            EventType::NODE_DATA_CHANGED if self.role == NodeRole::Second => {
+                Some(NodeChange::Changed)
+            }
             _ => None,
         }
     }
@@ -218,7 +219,7 @@ impl Watched {
 }
 
 /// Returns true if the watch has fired, or if there is none. A watch that has fired is dropped.
-pub(super) fn has_news(watch: &mut Option<Watch>) -> bool {
+pub(super) fn is_fired_or_unset(watch: &mut Option<Watch>) -> bool {
     // Without `unconstrained`, a task that has used up its coop budget would miss an event.
     let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
     if watch.as_mut().is_some_and(has_fired) {

@@ -82,7 +82,7 @@ fn turn(client: &Client, kinds: &Kinds) -> Waiter {
 
 /// Acquires the permits if they are free now. This needs no turn: a permit that the head of the
 /// queue waits for is not free, because its lease already exists.
-pub(super) async fn look_once(
+pub(super) async fn try_acquire(
     client: &Client,
     kinds: &Kinds,
     limit: &Limit,
@@ -97,7 +97,7 @@ pub(super) async fn look_once(
     while rank == LeaseRank::Within {
         match leases.bind().await? {
             Some(term) => return leases.into_guards(term).map(Some),
-            None => rank = leases.look().await?.0,
+            None => rank = leases.list().await?.0,
         }
     }
     Ok(None)
@@ -155,7 +155,7 @@ impl<'a> Leases<'a> {
             rank = match rank {
                 LeaseRank::Within => match self.bind().await? {
                     Some(term) => return Ok(TurnOutcome::Granted(term)),
-                    None => self.look().await?.0,
+                    None => self.list().await?.0,
                 },
                 LeaseRank::Missing if restarts == RESTARTS_MAX => return Ok(TurnOutcome::Lost),
                 LeaseRank::Missing => {
@@ -206,7 +206,7 @@ impl<'a> Leases<'a> {
         // A list from before the creation of the last lease is not valid.
         let ((rank, parent), beside) = match found.filter(|(rank, _)| *rank != LeaseRank::Missing) {
             Some(found) => (found, beside),
-            None => (self.look().await?, None),
+            None => (self.list().await?, None),
         };
         if let Some(path) = kinds.path_check().filter(|path| !path.is_checked(parent)) {
             Box::pin(path.check(client, parent, beside)).await?;
@@ -216,7 +216,7 @@ impl<'a> Leases<'a> {
 
     /// Lists the leases and reads the limit. Also returns the czxid of the leases' parent if all of
     /// the caller's leases exist.
-    async fn look(&mut self) -> Result<(LeaseRank, Option<Zxid>), LockError> {
+    async fn list(&mut self) -> Result<(LeaseRank, Option<Zxid>), LockError> {
         self.limit.refresh().await?;
         Ok(match list(self.client, &self.kinds.leases.path).await? {
             None => (LeaseRank::Missing, None),

@@ -254,7 +254,7 @@ impl Semaphore {
         permits: u32,
     ) -> Result<Option<SemaphoreGuard>, LockError> {
         self.check_range(permits)?;
-        let attempt = collect::look_once(&self.client, &self.kinds, &self.limit, permits);
+        let attempt = collect::try_acquire(&self.client, &self.kinds, &self.limit, permits);
         let guards = while_connected(&self.client, &self.path, attempt).await?;
         Ok(guards.map(|guards| self.guard(guards)))
     }

@@ -138,7 +138,7 @@ impl<H: Handles> CleanUp<H> {
 
     /// Sends the event of a backlog, if there is one and the event was not sent since the
     /// connection changed.
-    pub(crate) fn tell_backlog(&mut self, outputs: &mut Outputs<H>) {
+    pub(crate) fn report_backlog(&mut self, outputs: &mut Outputs<H>) {
         if !self.backlog.is_empty() && !std::mem::replace(&mut self.is_backlog_told, true) {
             outputs.event(SessionEvent::CleanUpBacklog { nodes: self.backlog.len() });
         }
@@ -161,7 +161,7 @@ impl<H: Handles> CleanUp<H> {
         }
         self.backlog_bytes = bytes;
         self.backlog.push_back(task);
-        self.tell_backlog(outputs);
+        self.report_backlog(outputs);
         Ok(())
     }
 

@@ -35,7 +35,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::limits::TOUCHES_PER_TIMEOUT;
+use crate::limits::{SHORTENED_PART, TOUCHES_PER_TIMEOUT};
 
 /// Evidence for the lease. See the [module documentation](self).
 #[derive(Debug)]
@@ -160,7 +160,10 @@ impl Evidence {
     /// Returns a time before which no leader expires the session.
     pub(super) fn expires_after(&self) -> Option<Instant> {
         let counted = self.counts_from()? + self.timeout?;
-        let shortened = self.unanswered.zip(self.timeout).map(|(sent, timeout)| sent + timeout / 2);
+        let shortened = self
+            .unanswered
+            .zip(self.timeout)
+            .map(|(sent, timeout)| sent + SHORTENED_PART.of(timeout));
         Some(shortened.map_or(counted, |it| it.min(counted)))
     }
 

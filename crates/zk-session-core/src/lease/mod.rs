@@ -262,7 +262,7 @@ impl Lease {
     }
 
     /// Notes that a request that the lease needs is sent.
-    pub(crate) fn asked(&mut self, request: LeaseRequest, now: Instant) {
+    pub(crate) fn request_sent(&mut self, request: LeaseRequest, now: Instant) {
         match request {
             LeaseRequest::Leader => self.asked_leader = Some(now),
             LeaseRequest::Quorum => self.asked_quorum = Some(now),

@@ -17,9 +17,9 @@ use crate::limits::{
 #[derive(Debug)]
 pub(crate) struct Liveness {
     sent: Instant,
-    heard: Instant,
+    received_at: Instant,
     /// Send time of the first packet since anything was received.
-    unheard: Option<Instant>,
+    unanswered_since: Option<Instant>,
     up: Instant,
     /// Time of the last acknowledgement, including answers to pings and handshakes.
     acked: Option<Instant>,
@@ -40,8 +40,8 @@ impl Liveness {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             sent: now,
-            heard: now,
-            unheard: None,
+            received_at: now,
+            unanswered_since: None,
             up: now,
             acked: None,
             moved_on: now,
@@ -53,8 +53,8 @@ impl Liveness {
     }
 
     pub(super) fn connected(&mut self, now: Instant) {
-        (self.sent, self.heard, self.up, self.acked) = (now, now, now, Some(now));
-        self.unheard = None;
+        (self.sent, self.received_at, self.up, self.acked) = (now, now, now, Some(now));
+        self.unanswered_since = None;
         self.is_in_reply = false;
     }
 
@@ -65,7 +65,7 @@ impl Liveness {
 
     pub(super) fn sent(&mut self, now: Instant) {
         self.sent = now;
-        self.unheard.get_or_insert(now);
+        self.unanswered_since.get_or_insert(now);
     }
 
     pub(super) fn pinged(&mut self, now: Instant) {
@@ -73,21 +73,21 @@ impl Liveness {
         self.sent(now);
     }
 
-    pub(super) fn heard(&mut self, now: Instant) {
-        self.heard = now;
-        self.unheard = None;
+    pub(super) fn received(&mut self, now: Instant) {
+        self.received_at = now;
+        self.unanswered_since = None;
     }
 
     /// Notes that all received bytes were processed, and the beginning of a reply is left. The
     /// beginning of an event proves nothing: the input of a server that sends endless events, and
     /// nothing else, always ends in a part.
-    pub(super) fn heard_part_of_reply(&mut self, now: Instant) {
+    pub(super) fn received_part_of_reply(&mut self, now: Instant) {
         self.is_in_reply = true;
         self.part = Some(now);
     }
 
     /// Notes that all received bytes were processed, and no beginning of a reply is left.
-    pub(super) fn heard_whole_replies(&mut self) {
+    pub(super) fn received_whole_replies(&mut self) {
         self.is_in_reply = false;
     }
 
@@ -104,7 +104,7 @@ impl Liveness {
 
     /// Notes that a ping was answered, and returns its round-trip time.
     pub(super) fn ponged(&mut self, now: Instant) -> Option<Duration> {
-        (self.heard, self.acked) = (now, Some(now));
+        (self.received_at, self.acked) = (now, Some(now));
         let time = now.saturating_duration_since(self.pings.pop_front()?);
         self.took(time);
         Some(time)
@@ -157,7 +157,7 @@ impl Liveness {
 
     /// Returns true if the server has something to answer.
     pub(crate) fn has_unanswered(&self) -> bool {
-        self.unheard.is_some() || !self.pings.is_empty()
+        self.unanswered_since.is_some() || !self.pings.is_empty()
     }
 
     /// Returns when the connection is dropped because the server is silent: after two thirds of the
@@ -181,14 +181,14 @@ impl Liveness {
         oldest: Option<&Sent<H>>,
     ) -> Instant {
         let limit = idle_limit(timeout);
-        let due = self.heard + SILENCE_PART.of(limit);
-        let since_asked = self.unheard.map(|asked| asked + ASKED_PART.of(limit));
+        let due = self.received_at + SILENCE_PART.of(limit);
+        let since_asked = self.unanswered_since.map(|asked| asked + ASKED_PART.of(limit));
         let due = since_asked.map_or(due, |it| it.max(due));
         let is_fast =
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
         let is_hasty = is_fast && self.is_server_silent(oldest);
         let lease_end = is_hasty.then(lease_end).flatten();
-        let Some((end, asked)) = lease_end.zip(self.unheard) else { return due };
+        let Some((end, asked)) = lease_end.zip(self.unanswered_since) else { return due };
         let reserve = LEASE_RESERVE_PART.of(timeout);
         let in_time = end.checked_sub(reserve).unwrap_or(end);
         due.min(in_time.max(asked + HASTY_ANSWER_PART.of(timeout)))

@@ -279,15 +279,15 @@ impl<H: Handles> Requests<H> {
 
     /// Notes that bytes arrived. Any byte shows that the server is alive: a large reply on a slow
     /// link takes long.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.liveness.heard(now);
+    pub(crate) fn received(&mut self, now: Instant) {
+        self.liveness.received(now);
     }
 
     /// Notes that `rest` is the beginning of a frame, or empty.
-    pub(crate) fn heard_rest(&mut self, now: Instant, rest: &[u8]) {
+    pub(crate) fn received_rest(&mut self, now: Instant, rest: &[u8]) {
         match xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
-            true => self.liveness.heard_part_of_reply(now),
-            false => self.liveness.heard_whole_replies(),
+            true => self.liveness.received_part_of_reply(now),
+            false => self.liveness.received_whole_replies(),
         }
     }
 

@@ -119,7 +119,7 @@ impl<H: Handles> Session<H> {
     /// for one, on a read-only server for another server, and behind closeSession they end with the
     /// session.
     pub(super) fn send_clean_up_before(&mut self, now: Instant, before: RequestId) {
-        if self.is_connected() && !self.is_read_only() && !self.is_close_said() {
+        if self.is_connected() && !self.is_read_only() && !self.is_close_sent() {
             self.clean_up.send(now, before, &mut self.requests);
         }
     }

@@ -73,7 +73,7 @@ impl<H: Handles> Session<H> {
         let was_established = self.is_established();
         let host = self.connection.established(now, granted, &mut self.rng);
         self.requests.connected(now);
-        self.pauses.heard();
+        self.pauses.acknowledged();
         self.outputs.event(match granted {
             Granted::ReadOnly { session_id } => {
                 SessionEvent::ReadOnly { session_id, timeout, host }
@@ -84,7 +84,7 @@ impl<H: Handles> Session<H> {
             _ => SessionEvent::Connected { session_id, timeout, host },
         });
         self.clean_up.connection_changed();
-        self.clean_up.tell_backlog(&mut self.outputs);
+        self.clean_up.report_backlog(&mut self.outputs);
         self.begin_connection(now);
     }
 
@@ -119,7 +119,7 @@ impl<H: Handles> Session<H> {
         if let Some(closing) = &mut self.closing {
             closing.disconnected();
         }
-        self.tell_refusal(loss.next_attempt);
+        self.report_refusal(loss.next_attempt);
         let session_id = self.identity.session_id();
         if loss.was_up {
             self.clean_up.connection_changed();
@@ -161,7 +161,7 @@ impl<H: Handles> Session<H> {
     /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
     /// ZooKeeper server, or all refuse connections and the next attempt is after
     /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also failures of SASL.
-    fn tell_refusal(&mut self, next_attempt: Instant) {
+    fn report_refusal(&mut self, next_attempt: Instant) {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());
         let is_long = self.settings.refused_timeout.is_some_and(|longest| age > longest);
@@ -199,7 +199,7 @@ impl<H: Handles> Session<H> {
         let is_tls = answer == TlsProbeAnswer::TlsOnly;
         let is_news = is_tls && self.end_reason().is_none() && !self.is_established();
         if is_news && self.connection.speaks_tls(host) {
-            self.tell_refusal(now);
+            self.report_refusal(now);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use proto::CloseSession;
 
 use super::Session;
+use crate::limits::CLOSE_CLEAN_UP_PART;
 use crate::requests::Recipient;
 use crate::{ErrorKind, Handles, Outcome, Output, SessionEnd, SessionEvent};
 
@@ -15,15 +16,15 @@ pub(super) struct Closing {
     /// Time at which the session ends, with or without a reply to closeSession.
     until: Instant,
     /// Time until which clean-up that needs more than one request may continue.
-    patience: Instant,
+    clean_up_until: Instant,
     /// True once closeSession was sent, the last request on a connection.
-    is_said: bool,
+    is_sent: bool,
 }
 
 impl Closing {
     /// Notes that the connection was lost, and closeSession with it.
     pub(super) fn disconnected(&mut self) {
-        self.is_said = false;
+        self.is_sent = false;
     }
 }
 
@@ -48,7 +49,7 @@ impl<H: Handles> Session<H> {
             return;
         }
         let timeout = self.settings.close_timeout;
-        self.begin_to_close(end, now, timeout / 2, timeout);
+        self.begin_to_close(end, now, CLOSE_CLEAN_UP_PART.of(timeout), timeout);
         if !self.identity.exists() && self.connection.is_waiting() {
             self.end(end); // no server has the session
         } else {
@@ -61,7 +62,7 @@ impl<H: Handles> Session<H> {
     pub fn close_at_once(&mut self, now: Instant) {
         self.close(now);
         if let Some(closing) = &mut self.closing {
-            closing.patience = now;
+            closing.clean_up_until = now;
         }
         self.send_close(now);
     }
@@ -90,13 +91,13 @@ impl<H: Handles> Session<H> {
         &mut self,
         end: SessionEnd,
         now: Instant,
-        patience: Duration,
+        clean_up: Duration,
         timeout: Duration,
     ) {
-        let (patience, until) = (now + patience, now + timeout);
-        self.closing = Some(Closing { end, until, patience, is_said: false });
+        let (clean_up_until, until) = (now + clean_up, now + timeout);
+        self.closing = Some(Closing { end, until, clean_up_until, is_sent: false });
         if self.lease.lapse() {
-            self.tell_lease_state();
+            self.report_lease_state();
         }
     }
 
@@ -123,21 +124,21 @@ impl<H: Handles> Session<H> {
         let waits = self.clean_up.needs_replies() && !self.is_read_only();
         let tells_server = self.closing_with_server().is_some();
         let Some(closing) = &mut self.closing else { return };
-        let is_time = !waits || closing.patience <= now;
-        if is_up && is_time && tells_server && !closing.is_said {
-            closing.is_said = true;
+        let is_time = !waits || closing.clean_up_until <= now;
+        if is_up && is_time && tells_server && !closing.is_sent {
+            closing.is_sent = true;
             self.requests.send(now, &CloseSession, Recipient::Close, None, None);
         }
     }
 
-    pub(super) fn is_close_said(&self) -> bool {
-        self.closing.as_ref().is_some_and(|closing| closing.is_said)
+    pub(super) fn is_close_sent(&self) -> bool {
+        self.closing.as_ref().is_some_and(|closing| closing.is_sent)
     }
 
     /// Returns when closeSession is due, even if clean-up is left.
     pub(super) fn close_due(&self) -> Option<Instant> {
-        let waiting = self.closing.as_ref().filter(|it| !it.is_said && self.is_connected());
-        waiting.map(|closing| closing.patience)
+        let waiting = self.closing.as_ref().filter(|it| !it.is_sent && self.is_connected());
+        waiting.map(|closing| closing.clean_up_until)
     }
 
     /// Returns when the session ends, with or without a reply to closeSession.
@@ -183,6 +184,6 @@ impl<H: Handles> Session<H> {
             SessionEnd::Detached => SessionEvent::Detached { session_id },
             cause => SessionEvent::Expired { session_id, cause },
         });
-        self.tell_lease_state();
+        self.report_lease_state();
     }
 }

@@ -36,7 +36,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<RequestId, Failure> {
         let id = self.submit(now, &HEARTBEAT, to, None)?;
         if self.is_connected() {
-            self.lease.asked(LeaseRequest::Quorum, now);
+            self.lease.request_sent(LeaseRequest::Quorum, now);
         }
         Ok(id)
     }
@@ -80,7 +80,7 @@ impl<H: Handles> Session<H> {
         self.lease.impossible()
     }
 
-    /// Returns true if somebody claims the lease: the holder of a lock, or one that is next in line.
+    /// Returns true if the holder of a lock, or the next contender in line, claims the lease.
     #[must_use]
     pub fn is_lease_claimed(&self) -> bool {
         self.lease.is_claimed()
@@ -117,11 +117,11 @@ impl<H: Handles> Session<H> {
     pub(super) fn check_lease(&mut self, now: Instant) {
         if self.lease.lapse_if_due(now) {
             self.lease.set_lapsed_in(self.paused_since_proof(now));
-            self.tell_lease_state();
+            self.report_lease_state();
         }
     }
 
-    pub(super) fn tell_lease_state(&mut self) {
+    pub(super) fn report_lease_state(&mut self) {
         let state = self.lease_state();
         self.outputs.push(Output::LeaseState(state));
     }
@@ -149,6 +149,6 @@ impl<H: Handles> Session<H> {
             }
             LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, ping),
         }
-        self.lease.asked(request, now);
+        self.lease.request_sent(request, now);
     }
 }

@@ -16,7 +16,7 @@ impl<H: Handles> Session<H> {
     /// connection.
     pub fn handle_received(&mut self, now: Instant, buffer: &mut BytesMut) {
         self.check_lease(now);
-        self.requests.heard(now);
+        self.requests.received(now);
         loop {
             let max = match (self.is_connected(), self.connection.is_handshaking()) {
                 (true, _) => self.settings.frame_len_max,
@@ -31,7 +31,7 @@ impl<H: Handles> Session<H> {
                 Ok(Some(frame)) => self.frame(now, &frame),
                 Ok(None) => {
                     if self.is_connected() {
-                        self.requests.heard_rest(now, buffer);
+                        self.requests.received_rest(now, buffer);
                     }
                     return;
                 }
@@ -121,7 +121,7 @@ impl<H: Handles> Session<H> {
                 }
                 let sent = self.requests.answered(now, xid);
                 let sent = sent.ok_or(DisconnectReason::UnknownXid(xid))?;
-                self.pauses.heard();
+                self.pauses.acknowledged();
                 self.reply(now, sent, &header, body)
             }
         }
@@ -132,7 +132,7 @@ impl<H: Handles> Session<H> {
             self.lease.ponged(sent, now);
         }
         let round_trip = self.requests.ponged(now);
-        self.pauses.heard();
+        self.pauses.acknowledged();
         self.counters.ping_round_trip = round_trip.or(self.counters.ping_round_trip);
     }
 

@@ -57,7 +57,7 @@ impl<H: Handles> Session<H> {
         let due = self.requests.due(now, id, &to);
         if self.is_connected() {
             if let Some(watch) = &mut watch {
-                self.watches.asks(watch);
+                self.watches.request_sent(watch);
             }
             self.requests.send(now, request, Recipient::Caller(to.to), watch, due);
         } else {
@@ -148,7 +148,7 @@ impl<H: Handles> Session<H> {
     /// Moves bytes for the connection behind those in `into`: only the next part, if there are
     /// many. Returns true if there are more once these are written. Replies may also release more.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        match self.is_close_said() {
+        match self.is_close_sent() {
             // No ping or heartbeat follows closeSession, so there is none to delay.
             true => self.requests.take_last_bytes(into),
             false => self.requests.take_bytes(into),
@@ -190,7 +190,7 @@ impl<H: Handles> Session<H> {
         }
         self.send_clean_up_before(now, queued.id);
         if let Some(watch) = &mut queued.watch {
-            self.watches.asks(watch);
+            self.watches.request_sent(watch);
         }
         self.requests.send_queued(now, queued);
     }

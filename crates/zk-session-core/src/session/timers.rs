@@ -81,7 +81,7 @@ impl<H: Handles> Session<H> {
     /// `None` once the session has ended.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let due = self.next_deadline();
-        self.pauses.ask_for(due);
+        self.pauses.expect_turn(due);
         due
     }
 
@@ -200,7 +200,7 @@ impl<H: Handles> Session<H> {
     /// that the next lease requests prove.
     fn ping_due(&self) -> Option<Instant> {
         // closeSession is the last request on a connection.
-        if !self.is_connected() || self.is_close_said() {
+        if !self.is_connected() || self.is_close_sent() {
             return None;
         }
         // The lease uses the shortest timeout so far, even if a server grants a longer one.

@@ -11,7 +11,7 @@ use proto::{
 
 use super::Session;
 use crate::requests::{Recipient, Requests, WatchOf};
-use crate::watches::{Fired, PendingWatch, Rearm, Step, Verdict, Watcher, rearm_len};
+use crate::watches::{Fired, PendingWatch, Rearm, Step, WatchReply, Watcher, rearm_len};
 use crate::{
     DisconnectReason, ErrorKind, Failure, Handles, Limit, Outcome, Output, ReplyTo, RequestId,
     WatchEvent, WatchKind, WatchStreamItem,
@@ -102,18 +102,18 @@ impl<H: Handles> Session<H> {
         let fired = self.watches.fire(event_type, &path);
         // A server that does not know the transaction sends -1.
         let known = Some(zxid).filter(|zxid| *zxid > Zxid::ZERO);
-        self.tell(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
+        self.deliver(fired, &WatchEvent { event_type, path: path.clone(), zxid: known });
         if let Some(parent) = path::parent(&path) {
             let fired = self.watches.fire_parent(event_type, parent, zxid);
             let event_type = proto::EventType::NODE_CHILDREN_CHANGED;
             let path = parent.to_owned();
-            self.tell(fired, &WatchEvent { event_type, path, zxid: known });
+            self.deliver(fired, &WatchEvent { event_type, path, zxid: known });
         }
         self.watches.schedule_removal(now);
         Ok(())
     }
 
-    fn tell(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchEvent) {
+    fn deliver(&mut self, fired: Fired<H::Watch, H::Stream>, event: &WatchEvent) {
         for to in fired.one_shots {
             self.outputs.push(Output::Watch { to, result: Ok(event.clone()) });
         }
@@ -127,13 +127,13 @@ impl<H: Handles> Session<H> {
     /// behind the reply is for this watch.
     pub(super) fn watch_answered(&mut self, now: Instant, watch: WatchOf<H>, header: &ReplyHeader) {
         let is_exists = matches!(watch.watcher, Watcher::OneShot(WatchKind::Exists, _));
-        let verdict = match header.err {
-            ErrorCode::OK => Verdict::Found,
-            ErrorCode::NO_NODE if is_exists => Verdict::Absent,
-            _ => Verdict::Refused,
+        let reply = match header.err {
+            ErrorCode::OK => WatchReply::Found,
+            ErrorCode::NO_NODE if is_exists => WatchReply::Absent,
+            _ => WatchReply::Refused,
         };
         let path = Arc::clone(&watch.path);
-        if self.watches.answered(watch, verdict) {
+        if self.watches.answered(watch, reply) {
             self.arm_one_shots(now, &path, header.zxid);
         }
         self.watches.schedule_removal(now);

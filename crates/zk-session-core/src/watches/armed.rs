@@ -18,7 +18,7 @@ impl Armed {
     /// Modes that a removal could not name. They are removed with all others on the path.
     pub(super) const LEFTOVER: Self = Self(16);
     /// A recursive watch that a persistent one is about to replace.
-    pub(super) const GOING: Self = Self(32);
+    pub(super) const REPLACED: Self = Self(32);
     pub(super) const ONE_SHOTS: Self = Self(3);
     pub(super) const STREAMS: Self = Self(12);
 

@@ -42,8 +42,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             // No server sends the event of the list of children to a recursive watch
             // (ZOOKEEPER-4475). The watch receives the events of the children themselves.
             let streams = watches.streams().iter();
-            let heard = streams.filter(|(mode, _)| of_the_node || !is_recursive(*mode));
-            fired.streams.extend(heard.map(|(_, stream)| stream.clone()));
+            let receivers = streams.filter(|(mode, _)| of_the_node || !is_recursive(*mode));
+            fired.streams.extend(receivers.map(|(_, stream)| stream.clone()));
         });
         if of_the_node && self.recursive > 0 {
             self.fire_above(path, &mut fired.streams);
@@ -73,12 +73,12 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             return fired;
         }
         self.on(parent, |watches| {
-            let is_going = watches.armed.has(Armed::GOING);
-            if !is_going && !watches.armed.has(Armed::RECURSIVE) {
+            let is_replaced = watches.armed.has(Armed::REPLACED);
+            if !is_replaced && !watches.armed.has(Armed::RECURSIVE) {
                 return;
             }
             watches.take(&[List::Children], &mut fired.one_shots);
-            if zxid <= Zxid::ZERO || is_going || !watches.armed.has(Armed::PERSISTENT) {
+            if zxid <= Zxid::ZERO || is_replaced || !watches.armed.has(Armed::PERSISTENT) {
                 let streams = watches.streams().iter().filter(|(mode, _)| !is_recursive(*mode));
                 fired.streams.extend(streams.map(|(_, stream)| stream.clone()));
             }

@@ -8,7 +8,7 @@
 //! Before 3.9.0 a server remembers one mode of watch per path and connection, and a one-shot watch
 //! replaces a persistent one (ZOOKEEPER-4466). The client cannot detect the version. So no one-shot
 //! watch is set at the server if a persistent watch makes it send the same events. The one-shot
-//! watch is then [covered](Watches::asks).
+//! watch is then [covered](Watches::request_sent).
 
 mod armed;
 mod fire;
@@ -89,7 +89,7 @@ impl<W, S> PendingWatch<W, S> {
 
 /// Result of a request for its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum WatchReply {
     /// The watch is set, on an existing node.
     Found,
     /// The watch is set, on a missing node.
@@ -125,7 +125,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// It is covered if a persistent watch on the path, or one that is being set, makes the server
     /// send the same events. The request must then not set the watch at the server. A persistent
     /// watch next to a recursive one is covered too, and its request sets the recursive one again.
-    pub(crate) fn asks(&mut self, watch: &mut PendingWatch<W, S>) {
+    pub(crate) fn request_sent(&mut self, watch: &mut PendingWatch<W, S>) {
         let watches = self.paths.entry(Arc::clone(&watch.path)).or_default();
         watches.unanswered += 1;
         let streams = watches.armed.with(watches.asked);
@@ -138,10 +138,10 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         }
     }
 
-    /// Registers a watch whose request was passed to [`asks`](Self::asks) and is answered. A watch
-    /// without a recipient is not registered. Returns true if the watch that covered it is gone, so
-    /// that the server must set it after all.
-    pub(crate) fn answered(&mut self, watch: PendingWatch<W, S>, verdict: Verdict) -> bool {
+    /// Registers a watch whose request was passed to [`request_sent`](Self::request_sent) and is
+    /// answered. A watch without a recipient is not registered. Returns true if the watch that covered
+    /// it is gone, so that the server must set it after all.
+    pub(crate) fn answered(&mut self, watch: PendingWatch<W, S>, reply: WatchReply) -> bool {
         let armed = watch.armed();
         let PendingWatch { path, watcher, is_given_up, is_covered } = watch;
         let mut is_bare = false;
@@ -150,14 +150,14 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             if watches.unanswered == 0 {
                 watches.asked = Armed::NOTHING;
             }
-            match (verdict, watcher) {
-                (Verdict::Refused, _) => [0; 3],
+            match (reply, watcher) {
+                (WatchReply::Refused, _) => [0; 3],
                 (_, Watcher::OneShot(kind, handle)) => {
                     let is_wanted = !is_given_up && !handle.is_abandoned();
                     watches.armed = watches.armed.with(armed);
                     is_bare = is_wanted && is_covered && !watches.armed.has(Armed::covering(kind));
                     if is_wanted {
-                        watches.add(List::of(kind, verdict), handle);
+                        watches.add(List::of(kind, reply), handle);
                     }
                     [usize::from(is_wanted), 0, 0]
                 }
@@ -184,7 +184,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
         let watches = self.paths.entry(path.into()).or_default();
         watches.armed = watches.armed.with(Armed::by_one_shot(kind));
-        watches.add(List::of(kind, Verdict::Found), handle);
+        watches.add(List::of(kind, WatchReply::Found), handle);
         self.one_shots += 1;
     }
 
@@ -225,8 +225,8 @@ mod tests {
         let mut watches = Watches::<char, char>::new();
         for handle in ['a', 'b', 'c'] {
             let mut watch = PendingWatch::new("/n", Watcher::OneShot(WatchKind::Data, handle));
-            watches.asks(&mut watch);
-            assert!(!watches.answered(watch, Verdict::Found));
+            watches.request_sent(&mut watch);
+            assert!(!watches.answered(watch, WatchReply::Found));
         }
         assert_eq!((watches.len(), watches.paths.len()), (3, 1));
         let fired = watches.fire(proto::EventType::NODE_DATA_CHANGED, "/n");

@@ -4,7 +4,7 @@ use std::mem;
 
 use proto::AddWatchMode;
 
-use super::{Armed, Verdict};
+use super::{Armed, WatchReply};
 use crate::{Handle, WatchKind};
 
 /// List of the Java client in which a one-shot watch is kept.
@@ -19,10 +19,10 @@ pub(super) enum List {
 }
 
 impl List {
-    pub(super) fn of(kind: WatchKind, verdict: Verdict) -> Self {
-        match (kind, verdict) {
+    pub(super) fn of(kind: WatchKind, reply: WatchReply) -> Self {
+        match (kind, reply) {
             (WatchKind::Children, _) => Self::Children,
-            (WatchKind::Exists, Verdict::Absent) => Self::Exist,
+            (WatchKind::Exists, WatchReply::Absent) => Self::Exist,
             (WatchKind::Data | WatchKind::Exists, _) => Self::Data,
         }
     }

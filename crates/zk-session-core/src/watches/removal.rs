@@ -116,7 +116,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
 
     /// Handles the reply to a removal. A watch that the server does not have counts as removed.
     pub(crate) fn removal_answered(&mut self, path: &str, kind: WatcherType, code: ErrorCode) {
-        self.on(path, |watches| watches.armed = watches.armed.without(Armed::GOING));
+        self.on(path, |watches| watches.armed = watches.armed.without(Armed::REPLACED));
         match code {
             // Before 3.9.0 a mode cannot be named. It stays until all modes on its path may be
             // removed.
@@ -141,7 +141,7 @@ fn names_a_mode(kind: WatcherType) -> bool {
 }
 
 fn plan(wanted: Armed, armed: Armed, removal: Removal) -> Vec<Step> {
-    let armed = armed.without(Armed::GOING);
+    let armed = armed.without(Armed::REPLACED);
     if armed == Armed::NOTHING {
         return Vec::new();
     }
@@ -174,7 +174,7 @@ fn after(armed: Armed, wanted: Armed, step: &Step) -> Armed {
     match step {
         Step::ArmOneShots => armed.with(wanted),
         // Until the server has executed the request, it sends the events of a recursive watch.
-        Step::ArmPersistent => armed.with(Armed::PERSISTENT).with(Armed::GOING),
+        Step::ArmPersistent => armed.with(Armed::PERSISTENT).with(Armed::REPLACED),
         Step::Remove(_, modes) => armed.without(*modes),
     }
 }

@@ -254,14 +254,19 @@ impl<'a> CreateBuilder<'a> {
         let above = parent(self.path);
         let prefix = protection_prefix(&self.client.random_uuid());
         let path = child(above, &[&prefix, file_name(self.path)].concat());
-        let mut trace =
-            Trace { client: &self.client, parent: above, prefix, asked: None, is_cold: true };
+        let mut lost = LostCreate {
+            client: &self.client,
+            parent: above,
+            prefix,
+            pending: None,
+            is_settled: true,
+        };
         let mut failures = Failures(0);
         loop {
-            trace.is_cold = false;
-            let error = match trace.asked.insert(self.request(&path)).await {
+            lost.is_settled = false;
+            let error = match lost.pending.insert(self.request(&path)).await {
                 Ok(created) => {
-                    trace.is_cold = true;
+                    lost.is_settled = true;
                     return Ok(created);
                 }
                 Err(error) => error.on(OpCode::Create, self.path), // and not the protected path
@@ -269,8 +274,8 @@ impl<'a> CreateBuilder<'a> {
             match error.outcome() {
                 Outcome::Unknown => {
                     failures.repeat_if_lost(error)?;
-                    let found = trace.find().await?;
-                    trace.is_cold = true;
+                    let found = lost.find().await?;
+                    lost.is_settled = true;
                     match found {
                         Some(created) if self.is_own(&created.stat) => return Ok(created),
                         _ => {}
@@ -278,7 +283,7 @@ impl<'a> CreateBuilder<'a> {
                 }
                 Outcome::Applied => return Err(error),
                 Outcome::NotApplied => {
-                    trace.is_cold = true;
+                    lost.is_settled = true;
                     if is_lost(&error) {
                         failures.repeat_if_lost(error)?;
                     } else {
@@ -364,19 +369,18 @@ fn ttl_ms(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A node that a create may have left behind. Dropping this value deletes the node, unless
-/// `is_cold`.
-struct Trace<'a> {
+/// A create whose node may be left behind. Dropping this value deletes the node, unless `is_settled`.
+struct LostCreate<'a> {
     client: &'a Client,
     parent: &'a str,
     prefix: String,
     /// The last attempt.
-    asked: Option<Pending<Created>>,
+    pending: Option<Pending<Created>>,
     /// No node can be left behind, or it has been found.
-    is_cold: bool,
+    is_settled: bool,
 }
 
-impl Trace<'_> {
+impl LostCreate<'_> {
     /// Searches for the node of a create after its reply was lost.
     async fn find(&self) -> Result<Option<Created>, Error> {
         let mut failures = Failures(0);
@@ -391,10 +395,10 @@ impl Trace<'_> {
     }
 }
 
-impl Drop for Trace<'_> {
+impl Drop for LostCreate<'_> {
     fn drop(&mut self) {
-        let never_left = self.asked.as_mut().is_some_and(Pending::cancel);
-        if !self.is_cold && !never_left {
+        let never_left = self.pending.as_mut().is_some_and(Pending::cancel);
+        if !self.is_settled && !never_left {
             self.client.delete_protected_guaranteed(self.parent, &self.prefix);
         }
     }

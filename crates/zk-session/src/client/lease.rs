@@ -12,7 +12,7 @@ use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, Operation, Sessi
 
 use super::Client;
 use crate::driver::{Shared, now, observe, timer};
-use crate::limits::RENEWAL_PAUSE_MIN;
+use crate::limits::{QUORUM_PART, RENEWAL_PAUSE_MIN, TERM_CHECK_PART};
 
 /// Why the caller can no longer rely on the ephemeral nodes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +121,7 @@ impl SessionLease {
             // The reply above counts as a touch, and a later request proves it. If replies take too
             // long for any lease, this loop continues at the pace at which a claimed lease is
             // renewed.
-            let soonest = now() + RENEWAL_PAUSE_MIN.max(timeout * 3 / 8);
+            let soonest = now() + RENEWAL_PAUSE_MIN.max(QUORUM_PART.of(timeout));
             let due = proof.map_or(soonest, |due| due.max(soonest));
             shared.sleep_until(timer(due)).await;
         }
@@ -229,8 +229,8 @@ async fn lost(shared: Arc<Shared>, term: LeaseTerm) -> LeaseLoss {
         };
         // Check now and then: a reconnect to a server that grants a shorter timeout ends the term
         // earlier.
-        let look = now() + shared.lock().session_timeout() / 16;
-        let deadline = shared.sleep_until(timer(until.min(look)));
+        let check = now() + TERM_CHECK_PART.of(shared.lock().session_timeout());
+        let deadline = shared.sleep_until(timer(until.min(check)));
         match select(pin!(lease_state.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),

@@ -1,5 +1,6 @@
 //! The typed client, which applications use.
 
+mod chroot;
 mod config;
 mod create_builder;
 mod events;
@@ -41,8 +42,8 @@ pub use self::watch_stream::{PendingStream, WatchStream};
 use proto::SessionId;
 use tokio::task::AbortHandle;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Operation, SessionCredentials, SessionEnd,
-    Stats, TIMEOUT_MAX,
+    ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
+    TIMEOUT_MAX,
 };
 
 use crate::driver::{DedicatedThread, SessionThread, Shared, now, timer};
@@ -103,7 +104,7 @@ pub struct Client {
     /// Keeps the session open. `None` in a [weak](Self::weak) handle.
     open: Option<Arc<OpenSession>>,
     /// Request timeout of this handle. `None` stands for that of the session.
-    within: Option<Duration>,
+    timeout: Option<Duration>,
     /// Prefix of all paths of this handle: empty, or a path.
     chroot: Arc<str>,
 }
@@ -136,7 +137,7 @@ impl Client {
     pub(super) fn new(shared: Arc<Shared>, thread: Option<SessionThread>) -> Self {
         let chroot = shared.chroot.clone();
         let open = Arc::new(OpenSession { shared: shared.clone(), thread });
-        Self { shared, open: Some(open), within: None, chroot }
+        Self { shared, open: Some(open), timeout: None, chroot }
     }
 
     /// Returns a handle that does not keep the session open.
@@ -237,51 +238,13 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
-        Self { within: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
-    }
-
-    /// Returns a handle to the same session for which `path` is the root.
-    ///
-    /// All paths of the handle are below that root: in requests, replies, events and errors. The
-    /// path is appended to the chroot of this handle. The node need not exist and is not created.
-    /// With `/`, the result has the same root as this handle.
-    ///
-    /// The root of a chroot cannot be deleted, like any root: the server rejects the request with
-    /// `BadArguments`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidPath`] if `path` is not a valid path.
-    ///
-    /// ```no_run
-    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
-    /// let tenant = client.chroot("/tenants/7")?;
-    /// let node = tenant.get_data("/config").await?; // that of /tenants/7/config
-    /// # drop(node); Ok(())
-    /// # }
-    /// ```
-    pub fn chroot(&self, path: &str) -> Result<Self, Error> {
-        if let Err(error) = proto::validate_path(path) {
-            return Err(Error::not_applied(ErrorKind::InvalidPath(error))
-                .on(Operation::Other("chroot"), path));
-        }
-        let chroot = match path {
-            "/" => self.chroot.clone(),
-            path => self.full(path).into(),
-        };
-        Ok(Self { chroot, ..self.clone() })
+        Self { timeout: Some(timeout.min(TIMEOUT_MAX)), ..self.clone() }
     }
 
     /// Returns true if both handles belong to the same session. Their chroots may differ.
     #[must_use]
     pub fn is_same_session(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
-    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
-    /// `path`.
-    #[must_use]
-    pub fn full_path(&self, path: &str) -> String {
-        self.full(path).into_owned()
     }
 
     /// Collects requests until the returned [`Batch`] is dropped, and sends them in one write.

@@ -7,9 +7,10 @@ use proto::{
 use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome, Reply};
 
 use super::Client;
+use super::chroot::strip;
 use super::operation_list::OperationList;
 use super::operations::{NodeName, any, is_name_of};
-use super::pending::{Finish, Pending, decode_multi, strip};
+use super::pending::{Finish, Pending, decode_multi};
 
 /// Builder for a transaction; see [`Client::multi`].
 ///

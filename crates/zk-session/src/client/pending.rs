@@ -11,6 +11,7 @@ use zk_session_core::{
     Error, ErrorKind, Failure, Operation, Outcome, Reply, RequestId, SessionEnd, WatchEvent,
 };
 
+use super::chroot::strip;
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
 use crate::trace;
 
@@ -253,29 +254,5 @@ impl Drop for Watch {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-/// Removes the chroot from a path that the server sent. Such paths come from requests that carried
-/// the chroot. Any other path comes from a hostile server and is returned as it is.
-pub(crate) fn strip(path: String, chroot_len: usize) -> String {
-    match path.get(chroot_len..) {
-        Some("") => "/".to_owned(),
-        Some(rest) if rest.starts_with('/') => rest.to_owned(),
-        _ => path,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::strip;
-
-    #[test]
-    fn strip_removes_chroot_at_component_boundary() {
-        assert_eq!(strip("/a/b".into(), 0), "/a/b");
-        assert_eq!(strip("/app/b".into(), 4), "/b");
-        assert_eq!(strip("/app".into(), 4), "/");
-        assert_eq!(strip("/apple".into(), 4), "/apple");
-        assert_eq!(strip("/a".into(), 4), "/a");
     }
 }

@@ -289,7 +289,7 @@ impl Retry {
     fn bounded(&self, attempts: &Attempts<'_>) -> Client {
         let client = &self.client;
         let Some(left) = attempts.time_left() else { return client.clone() };
-        let own = client.within.or_else(|| client.shared.lock().request_timeout());
+        let own = client.timeout.or_else(|| client.shared.lock().request_timeout());
         client.with_timeout(own.map_or(left, |own| own.min(left)))
     }
 }

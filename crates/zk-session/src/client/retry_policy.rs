@@ -8,7 +8,9 @@ use zk_session_core::{Error, ErrorKind, RetryOn};
 
 use super::Client;
 use crate::driver::now;
-use crate::limits::{RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
+use crate::limits::{
+    RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE, TIMED_OUT_PAUSE_PART,
+};
 
 /// Decides when to retry and when to stop. It is a plain value.
 ///
@@ -30,7 +32,7 @@ use crate::limits::{RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_P
 pub struct RetryPolicy {
     pauses: Pauses,
     attempts: Option<u32>,
-    within: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ impl RetryPolicy {
     /// Returns a policy that retries without end, after pauses of one length. A pause lasts at
     /// least [`RETRY_PAUSE_MIN`](crate::limits::RETRY_PAUSE_MIN).
     pub const fn fixed(pause: Duration) -> Self {
-        Self { pauses: Pauses::Fixed(pause), attempts: None, within: None }
+        Self { pauses: Pauses::Fixed(pause), attempts: None, timeout: None }
     }
 
     /// Returns a policy that retries without end, after pauses that start at `first` and double up
@@ -62,7 +64,7 @@ impl RetryPolicy {
     /// Each pause is shortened at random by up to half, so that clients that failed together do not
     /// retry together.
     pub const fn exponential(first: Duration, cap: Duration) -> Self {
-        Self { pauses: Pauses::Exponential { first, cap }, attempts: None, within: None }
+        Self { pauses: Pauses::Exponential { first, cap }, attempts: None, timeout: None }
     }
 
     /// Returns a policy that retries until the session ends, as soon as an attempt can succeed.
@@ -77,7 +79,7 @@ impl RetryPolicy {
     /// * A request that reached a limit of the client, or a read-only server, is not retried. It would
     ///   fail again at once.
     pub const fn until_session_end() -> Self {
-        Self { pauses: Pauses::UntilSessionEnd, attempts: None, within: None }
+        Self { pauses: Pauses::UntilSessionEnd, attempts: None, timeout: None }
     }
 
     /// Limits the number of attempts, including the first one; 0 counts as 1.
@@ -90,14 +92,14 @@ impl RetryPolicy {
     /// The limit also bounds the attempts: each attempt waits no longer than the remaining time
     /// ([`Client::with_timeout`](crate::Client::with_timeout)).
     pub const fn with_timeout(self, timeout: Duration) -> Self {
-        Self { within: Some(timeout), ..self }
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Begins the first attempt of a request.
     #[inline]
     #[must_use]
     pub fn begin(&self) -> Attempts<'_> {
-        let begun = self.within.map(|_| now());
+        let begun = self.timeout.map(|_| now());
         Attempts { policy: self, begun, failed: 0, timed_out: 0, cuts: 0 }
     }
 
@@ -121,7 +123,7 @@ impl RetryPolicy {
     /// one.
     fn allows(&self, attempt: u32, elapsed: Duration, pause: Duration) -> bool {
         let ends_in_time = |bound| elapsed.checked_add(pause).is_some_and(|end| end < bound);
-        self.attempts.is_none_or(|max| attempt < max) && self.within.is_none_or(ends_in_time)
+        self.attempts.is_none_or(|max| attempt < max) && self.timeout.is_none_or(ends_in_time)
     }
 }
 
@@ -236,7 +238,7 @@ impl Attempts<'_> {
             }
             let step = TIMED_OUT_PAUSE.saturating_mul(2_u32.saturating_pow(self.timed_out));
             self.timed_out += 1;
-            let pause = step.min(client.session_timeout() / 8);
+            let pause = step.min(TIMED_OUT_PAUSE_PART.of(client.session_timeout()));
             return (self.timed_out <= TIMED_OUT_MAX).then_some(pause);
         }
         self.timed_out = 0;
@@ -250,7 +252,7 @@ impl Attempts<'_> {
 
     /// Returns how long the next attempt may take.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        self.policy.within.map(|bound| bound.saturating_sub(self.elapsed()))
+        self.policy.timeout.map(|bound| bound.saturating_sub(self.elapsed()))
     }
 
     /// Returns the time since the start of the first attempt, if the policy limits it.

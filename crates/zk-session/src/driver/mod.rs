@@ -5,7 +5,7 @@
 //! goes into a oneshot channel, and an event into a bounded broadcast or a bounded queue.
 
 mod clock;
-mod link;
+mod connection;
 mod probe;
 mod sasl;
 mod shared;
@@ -34,13 +34,13 @@ pub use self::thread::DedicatedThread;
 pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
-use self::link::{Link, Progress, Rest};
+use self::connection::{Connection, Progress, Rest};
 use crate::limits::{OUTPUTS_KEPT, WORK_PER_POLL};
 
 /// Drives one session until it ends.
 pub(crate) struct Driver<C: Connector> {
     shared: Arc<Shared>,
-    link: Link<C>,
+    connection: Connection<C>,
     outputs: VecDeque<Output<Channels>>,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
     probe: Option<Probe>,
@@ -58,7 +58,7 @@ impl<C: Connector> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
         Self {
             shared,
-            link: Link::new(connector, sasl),
+            connection: Connection::new(connector, sasl),
             outputs: VecDeque::new(),
             timer: None,
             probe: None,
@@ -83,11 +83,11 @@ impl<C: Connector> Driver<C> {
         for _ in 0..WORK_PER_POLL {
             let has_more = {
                 let mut session = self.shared.lock();
-                self.link.tell(&mut session, now(), Progress::None);
-                session.poll_transmit(self.link.outgoing())
+                self.connection.report(&mut session, now(), Progress::None);
+                session.poll_transmit(self.connection.outgoing())
             };
-            let failed = self.link.poll_write(&mut cx);
-            if failed || !has_more || !self.link.outgoing().is_empty() {
+            let failed = self.connection.poll_write(&mut cx);
+            if failed || !has_more || !self.connection.outgoing().is_empty() {
                 return;
             }
         }
@@ -98,7 +98,7 @@ impl<C: Connector> Driver<C> {
     /// this task.
     fn round(&mut self, cx: &mut Context<'_>) -> Poll<Round> {
         observe();
-        let progress = self.link.poll_read(cx);
+        let progress = self.connection.poll_read(cx);
         let probed = self.poll_probe(cx);
         let tls_probed = self.poll_tls_probes(cx);
         let read_all = matches!(progress, Progress::None | Progress::Received(Rest::Nothing));
@@ -107,7 +107,7 @@ impl<C: Connector> Driver<C> {
             let mut session = self.shared.lock();
             let now = now();
             session.handle_turn(now);
-            self.link.tell(&mut session, now, progress);
+            self.connection.report(&mut session, now, progress);
             if let Some((host, answer)) = probed {
                 session.handle_probed(now, &host, answer);
             }
@@ -120,13 +120,13 @@ impl<C: Connector> Driver<C> {
                 deadline = session.poll_timeout();
             }
             session.poll_outputs(&mut self.outputs);
-            (deadline, session.poll_transmit(self.link.outgoing()))
+            (deadline, session.poll_transmit(self.connection.outgoing()))
         };
         let link_changed = self.deliver();
-        let write_failed = self.link.poll_write(cx);
+        let write_failed = self.connection.poll_write(cx);
         let Some(deadline) = deadline else { return Poll::Ready(Round::Ended) };
         let timer_fired = self.poll_timer(cx, deadline);
-        let takes_more = has_more && self.link.outgoing().is_empty();
+        let takes_more = has_more && self.connection.outgoing().is_empty();
         match went_on || link_changed || write_failed || timer_fired || takes_more {
             true => Poll::Ready(Round::Again),
             false => Poll::Pending,
@@ -139,21 +139,21 @@ impl<C: Connector> Driver<C> {
         for output in self.outputs.drain(..) {
             match output {
                 Output::Connect(host) => {
-                    self.link.connect(&host);
+                    self.connection.connect(&host);
                     link_changed = true;
                 }
                 Output::Disconnect => {
                     self.probe = None;
-                    self.link.close();
+                    self.connection.close();
                 }
                 Output::Probe(host) => {
-                    let answer = probe::probe_writes(self.link.connector().connect(&host));
+                    let answer = probe::probe_writes(self.connection.connector().connect(&host));
                     self.probe = Some((host, Box::pin(answer)));
                     link_changed = true;
                 }
-                Output::ProbeTls(host) if !self.link.connector().is_plain(&host) => {}
+                Output::ProbeTls(host) if !self.connection.connector().is_plain(&host) => {}
                 Output::ProbeTls(host) => {
-                    let connects = [0; 2].map(|_| self.link.connector().connect(&host));
+                    let connects = [0; 2].map(|_| self.connection.connector().connect(&host));
                     let answer = probe::probe_tls(connects);
                     self.tls_probes.push(Box::pin(async { (host, answer.await) }));
                     link_changed = true;
@@ -167,7 +167,7 @@ impl<C: Connector> Driver<C> {
             }
         }
         self.outputs.shrink_to(OUTPUTS_KEPT);
-        self.shared.set_local_address(self.link.take_local_address());
+        self.shared.set_local_address(self.connection.take_local_address());
         link_changed
     }
 
@@ -243,7 +243,7 @@ impl<C: Connector> Drop for Driver<C> {
         {
             let mut session = self.shared.lock();
             // The bytes that were written decide which requests may have been applied.
-            self.link.tell(&mut session, now(), Progress::None);
+            self.connection.report(&mut session, now(), Progress::None);
             session.abort();
             session.poll_outputs(&mut self.outputs);
         }

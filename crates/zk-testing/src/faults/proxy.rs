@@ -51,16 +51,16 @@ pub enum Direction {
 /// Faults that apply to the bytes of all connections.
 #[derive(Debug)]
 struct Plan {
-    to_server: Mutex<Way>,
-    to_client: Mutex<Way>,
-    gate: watch::Sender<Gate>,
+    to_server: Mutex<DirectionFaults>,
+    to_client: Mutex<DirectionFaults>,
+    connections: watch::Sender<ConnectionFaults>,
     /// Order to break all open connections. Each send is a new order.
     breaking: watch::Sender<Option<Cut>>,
 }
 
 /// Faults that apply to bytes in one direction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct DirectionFaults {
     cut: Option<(usize, Cut)>,
     delay: Duration,
     gather: Duration,
@@ -68,7 +68,7 @@ struct Way {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Gate {
+struct ConnectionFaults {
     is_stalled: bool,
     refuses: bool,
 }
@@ -85,7 +85,7 @@ impl FaultProxy {
         let plan = Arc::new(Plan {
             to_server: Mutex::default(),
             to_client: Mutex::default(),
-            gate: watch::Sender::new(Gate::default()),
+            connections: watch::Sender::new(ConnectionFaults::default()),
             breaking: watch::Sender::new(None),
         });
         let listening = tokio::spawn(listen(listener, server, Arc::clone(&plan))).abort_handle();
@@ -101,42 +101,42 @@ impl FaultProxy {
     /// Breaks a connection right after the `bytes`-th byte from now in this direction. The bytes of
     /// all connections count; the connection that passes the last one breaks towards both ends.
     pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
-        self.way(direction).cut = Some((bytes, how));
+        self.faults(direction).cut = Some((bytes, how));
     }
 
     /// Delays bytes in this direction by `by`.
     pub fn delay(&self, direction: Direction, by: Duration) {
-        self.way(direction).delay = by;
+        self.faults(direction).delay = by;
     }
 
     /// Forwards bytes in pieces of at most `piece_len`.
     pub fn split(&self, direction: Direction, piece_len: usize) {
-        self.way(direction).piece_len = Some(piece_len.max(1));
+        self.faults(direction).piece_len = Some(piece_len.max(1));
     }
 
     /// Collects bytes for `within` and forwards them together.
     pub fn coalesce(&self, direction: Direction, within: Duration) {
-        self.way(direction).gather = within;
+        self.faults(direction).gather = within;
     }
 
     /// Stops forwarding in both directions and keeps the received bytes.
     pub fn stall(&self) {
-        self.inner.plan.gate.send_modify(|gate| gate.is_stalled = true);
+        self.inner.plan.connections.send_modify(|connections| connections.is_stalled = true);
     }
 
     /// Forwards the bytes kept since [`stall`](Self::stall) and continues.
     pub fn resume(&self) {
-        self.inner.plan.gate.send_modify(|gate| gate.is_stalled = false);
+        self.inner.plan.connections.send_modify(|connections| connections.is_stalled = false);
     }
 
     /// Resets every new connection as soon as it is accepted.
     pub fn refuse_connects(&self) {
-        self.inner.plan.gate.send_modify(|gate| gate.refuses = true);
+        self.inner.plan.connections.send_modify(|connections| connections.refuses = true);
     }
 
     /// Accepts connections again.
     pub fn accept_connects(&self) {
-        self.inner.plan.gate.send_modify(|gate| gate.refuses = false);
+        self.inner.plan.connections.send_modify(|connections| connections.refuses = false);
     }
 
     /// Breaks all open connections.
@@ -146,13 +146,13 @@ impl FaultProxy {
 
     /// Removes all faults: delays, splitting, collecting, stalls, refusals and pending cuts.
     pub fn heal(&self) {
-        *self.way(Direction::ToServer) = Way::default();
-        *self.way(Direction::ToClient) = Way::default();
-        self.inner.plan.gate.send_replace(Gate::default());
+        *self.faults(Direction::ToServer) = DirectionFaults::default();
+        *self.faults(Direction::ToClient) = DirectionFaults::default();
+        self.inner.plan.connections.send_replace(ConnectionFaults::default());
     }
 
-    fn way(&self, direction: Direction) -> MutexGuard<'_, Way> {
-        self.inner.plan.way(direction)
+    fn faults(&self, direction: Direction) -> MutexGuard<'_, DirectionFaults> {
+        self.inner.plan.faults(direction)
     }
 }
 
@@ -164,33 +164,33 @@ impl Drop for Inner {
 }
 
 impl Plan {
-    fn way(&self, direction: Direction) -> MutexGuard<'_, Way> {
-        let way = match direction {
+    fn faults(&self, direction: Direction) -> MutexGuard<'_, DirectionFaults> {
+        let faults = match direction {
             Direction::ToServer => &self.to_server,
             Direction::ToClient => &self.to_client,
         };
-        way.lock().unwrap_or_else(PoisonError::into_inner)
+        faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many of `len` bytes may pass and how the connection breaks after them.
     fn take(&self, direction: Direction, len: usize) -> (usize, Option<Cut>) {
-        let mut way = self.way(direction);
-        match way.cut {
+        let mut faults = self.faults(direction);
+        match faults.cut {
             Some((left, how)) if left <= len => {
-                way.cut = None;
+                faults.cut = None;
                 (left, Some(how))
             }
             Some((left, how)) => {
-                way.cut = Some((left - len, how));
+                faults.cut = Some((left - len, how));
                 (len, None)
             }
             None => (len, None),
         }
     }
 
-    async fn pass_gate(&self) {
+    async fn wait_while_stalled(&self) {
         // `self` owns the sender, so the wait cannot fail.
-        let _ = self.gate.subscribe().wait_for(|gate| !gate.is_stalled).await;
+        let _ = self.connections.subscribe().wait_for(|connections| !connections.is_stalled).await;
     }
 }
 
@@ -202,7 +202,7 @@ async fn listen(listener: TcpListener, server: SocketAddr, plan: Arc<Plan>) {
             continue;
         };
         while connections.try_join_next().is_some() {}
-        if plan.gate.borrow().refuses {
+        if plan.connections.borrow().refuses {
             let _ = client.set_zero_linger();
             continue;
         }
@@ -256,24 +256,24 @@ async fn pump(
     let mut bytes = vec![0; READ_LEN];
     loop {
         let Ok(mut len) = read(&from, &mut bytes).await else { return Cut::Rst };
-        let way = *plan.way(direction);
-        if len > 0 && !way.gather.is_zero() {
-            tokio::time::sleep(way.gather).await;
+        let faults = *plan.faults(direction);
+        if len > 0 && !faults.gather.is_zero() {
+            tokio::time::sleep(faults.gather).await;
             // Take only the bytes that have already arrived. The next read finds the end of the
             // stream.
             len += from.try_read(&mut bytes[len..]).unwrap_or(0);
         }
-        tokio::time::sleep(way.delay).await;
-        plan.pass_gate().await;
+        tokio::time::sleep(faults.delay).await;
+        plan.wait_while_stalled().await;
         if len == 0 {
             return Cut::Fin;
         }
         let (passed, cut) = plan.take(direction, len);
-        for piece in bytes[..passed].chunks(way.piece_len.unwrap_or(READ_LEN)) {
+        for piece in bytes[..passed].chunks(faults.piece_len.unwrap_or(READ_LEN)) {
             if write(&to, piece).await.is_err() {
                 return Cut::Rst;
             }
-            if way.piece_len.is_some() {
+            if faults.piece_len.is_some() {
                 // Yield, so that the other end can read the pieces one by one.
                 tokio::task::yield_now().await;
             }

@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Identities of the client. They belong to the connection and not to the session.
     pub(crate) identities: Vec<Identity>,
-    pub(crate) sasl: super::sasl::Progress,
+    pub(crate) sasl: SaslProgress,
     /// Bytes received and not processed.
     pub(crate) inbound: BytesMut,
     /// Requests not answered yet, in order. Empty unless a follower waits for its leader.
@@ -48,6 +48,16 @@ pub(crate) enum State {
     },
     /// The server has closed the connection; queued output may remain.
     Ended,
+}
+
+/// Progress of the SASL exchange of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum SaslProgress {
+    #[default]
+    None,
+    /// The server has sent this random text.
+    Challenged(String),
+    Over,
 }
 
 /// Request that waits, and its condition.
@@ -92,7 +102,7 @@ impl Connection {
             peer,
             state: State::Fresh,
             identities: vec![acl::of_address(peer.ip())],
-            sasl: super::sasl::Progress::None,
+            sasl: SaslProgress::None,
             inbound: BytesMut::new(),
             waiting: VecDeque::new(),
             outbox: Outbox::default(),

@@ -6,31 +6,9 @@ use proto::{Decode, ErrorCode, Sasl, SaslReply, Zxid};
 
 use super::Ensemble;
 use super::acl::Identity;
-use super::connection::{Connection, Ticket};
+use super::connection::{Connection, SaslProgress, Ticket};
 use super::faults::Cut;
-use super::settings::Settings;
-
-/// Fault of a server in SASL exchanges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SaslFault {
-    /// It sends a proof that does not fit the password.
-    WrongProof,
-    /// It accepts the client's proof and sends no token.
-    NoProof,
-    /// It sends a challenge that is not one.
-    Garbage,
-}
-
-/// Progress of the exchange of a connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Progress {
-    #[default]
-    None,
-    /// The server has sent this random text.
-    Challenged(String),
-    Over,
-}
+use super::settings::{SaslFault, Settings};
 
 /// Result of one step.
 enum Step {
@@ -87,19 +65,19 @@ fn step(settings: &Settings, connection: &mut Connection, number: u64, token: &[
     if settings.sasl_users.is_empty() {
         return Step::Token(None);
     }
-    match std::mem::replace(&mut connection.sasl, Progress::Over) {
-        Progress::None if settings.sasl_fault == Some(SaslFault::Garbage) => {
+    match std::mem::replace(&mut connection.sasl, SaslProgress::Over) {
+        SaslProgress::None if settings.sasl_fault == Some(SaslFault::Garbage) => {
             Step::Token(Some(b"realm=\"".to_vec()))
         }
-        Progress::None => {
+        SaslProgress::None => {
             // Different for each connection, and the same in each run of a test.
             let nonce = format!("{:040x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            connection.sasl = Progress::Challenged(nonce.clone());
+            connection.sasl = SaslProgress::Challenged(nonce.clone());
             let realms = vec!["zk-sasl-md5".to_owned()];
             Step::Token(Some(Challenge { realms, nonce }.encode()))
         }
-        Progress::Challenged(nonce) => check(settings, &nonce, token).unwrap_or(Step::Rejected),
-        Progress::Over => Step::Rejected,
+        SaslProgress::Challenged(nonce) => check(settings, &nonce, token).unwrap_or(Step::Rejected),
+        SaslProgress::Over => Step::Rejected,
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::sasl::SaslFault;
 use super::version::Version;
 
 /// Settings of a server or an ensemble. The defaults are those of ZooKeeper's `zoo.cfg` unless a
@@ -55,6 +54,18 @@ pub(crate) struct OwnSettings {
     pub(crate) tick_time: Option<Duration>,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
+}
+
+/// Fault of a server in SASL exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SaslFault {
+    /// It sends a proof that does not fit the password.
+    WrongProof,
+    /// It accepts the client's proof and sends no token.
+    NoProof,
+    /// It sends a challenge that is not one.
+    Garbage,
 }
 
 impl Default for Settings {

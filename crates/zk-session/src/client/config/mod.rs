@@ -139,8 +139,8 @@ impl<C> Config<C> {
         self
     }
 
-    /// Names the client for people: the recipes write the name into the nodes of its locks, for
-    /// whoever asks who holds them. The default is the name of the program.
+    /// Names the client for people. The recipes write the name into the nodes of its locks, so that
+    /// tools can show the holder. The default is the name of the program.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self

@@ -112,7 +112,7 @@ impl Client {
     /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
-        self.request(ask(Operation::Other("getConfig")), Ok(request))
+        self.request(config_ask(Operation::Other("getConfig")), Ok(request))
     }
 
     /// Changes members of the ensemble, and returns the new configuration.
@@ -140,12 +140,12 @@ impl Client {
         let (joining, leaving) = (list(joining), list(&leaving));
         let from_config = from_config.unwrap_or(Reconfig::ANY_CONFIG);
         let request = Reconfig { joining, leaving, new_members: None, from_config };
-        self.request(ask(OpCode::Reconfig.into()), Ok(request))
+        self.request(config_ask(OpCode::Reconfig.into()), Ok(request))
     }
 }
 
 /// The chroot does not apply to this path.
-fn ask(operation: Operation) -> Ask<EnsembleConfig> {
+fn config_ask(operation: Operation) -> Ask<EnsembleConfig> {
     Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
 }
 

@@ -1,7 +1,6 @@
 //! The typed operations. Each sends its request when it is called.
 //!
-//! This module has their common parts: how a path becomes a path of the server, and how a request
-//! is submitted to the session. The operations are in the submodules:
+//! This module submits requests to the session. The operations are in the submodules:
 //!
 //! * [`nodes`]: basic operations on one node.
 //! * [`acl`]: access control lists and identities.
@@ -21,10 +20,8 @@ mod subtree;
 
 use std::borrow::Cow;
 
-use proto::{PathError, Request};
-use zk_session_core::{
-    ErrorKind, Failure, Operation, Outcome, Reply, ReplyTo, RequestId, Session, WatchKind,
-};
+use proto::Request;
+use zk_session_core::{Failure, Operation, Reply, ReplyTo, RequestId, Session, WatchKind};
 
 pub use self::acl::NodeAcl;
 pub use self::ensemble::{EnsembleConfig, Member};
@@ -34,51 +31,6 @@ pub use self::nodes::{Children, Created, NodeData};
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
 use crate::driver::{Channels, OneShot, now};
-
-/// Paths as the server knows them: the chroot of the handle, followed by the path of the caller.
-impl Client {
-    pub(super) fn full<'a>(&self, path: &'a str) -> Cow<'a, str> {
-        match (&*self.chroot, path) {
-            ("", path) => path.into(),
-            (chroot, "/") => chroot.to_owned().into(),
-            (chroot, path) if path.starts_with('/') => [chroot, path].concat().into(),
-            // An invalid path must not become valid because of the chroot in front of it.
-            (_, path) => path.into(),
-        }
-    }
-
-    /// Checks the path of a node; the chroot was checked before. The server checks some paths only
-    /// after it has used a transaction number for the request, and does not check others at all.
-    pub(super) fn checked<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
-        proto::validate_path(path).map_err(invalid)?;
-        Ok(self.full(path))
-    }
-
-    /// Checks the path of a new sequential node. The server appends digits to the name before it
-    /// checks the path.
-    pub(super) fn checked_sequential<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
-        proto::validate_sequential_path(path).map_err(invalid)?;
-        Ok(match path {
-            // The name of the node is only its number, which must not become part of the chroot's
-            // name.
-            "/" => [&*self.chroot, path].concat().into(),
-            path => self.full(path),
-        })
-    }
-
-    /// Checks the path of a node to delete. The root of a chroot cannot be deleted, like any root,
-    /// so it is sent as `/` and the server rejects it.
-    pub(super) fn checked_doomed<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {
-        match path {
-            "/" => Ok(path.into()),
-            path => self.checked(path),
-        }
-    }
-}
-
-fn invalid(error: PathError) -> Failure {
-    (ErrorKind::InvalidPath(error), Outcome::NotApplied)
-}
 
 /// Submission of requests to the session.
 impl Client {
@@ -146,7 +98,7 @@ impl Client {
         ) -> Result<Option<RequestId>, Failure>,
     ) -> Pending<T> {
         let (to, receiver) = OneShot::channel();
-        let deadline = self.within.map(|timeout| now() + timeout);
+        let deadline = self.timeout.map(|timeout| now() + timeout);
         let submitted = submit(&mut self.shared.lock(), ReplyTo { to, deadline });
         self.shared.wake();
         let state = match submitted {

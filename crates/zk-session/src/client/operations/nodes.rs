@@ -8,9 +8,8 @@ use proto::{
 use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
-use crate::client::pending::{
-    Finish, Pending, PendingWatch, WATCH, Watch, decode, decode_read, strip,
-};
+use crate::client::chroot::strip;
+use crate::client::pending::{Finish, Pending, PendingWatch, WATCH, Watch, decode, decode_read};
 use crate::driver::{OneShot, now};
 use crate::limits::DATA_COPIED_MAX;
 

@@ -23,13 +23,11 @@ impl Client {
         match cell.get() {
             Some(known) => *known,
             // On the heap: it happens once in a session.
-            None => {
-                Box::pin(cell.get_or_try_init(|| self.ask_for_zxids())).await.is_ok_and(|it| *it)
-            }
+            None => Box::pin(cell.get_or_try_init(|| self.probe_zxids())).await.is_ok_and(|it| *it),
         }
     }
 
-    async fn ask_for_zxids(&self) -> Result<bool, Error> {
+    async fn probe_zxids(&self) -> Result<bool, Error> {
         match self.check_recursive_watch().await {
             Ok(()) => Ok(true),
             Err(error) => match error.code() {

@@ -3,7 +3,8 @@
 use proto::{AllChildrenNumberReply, EphemeralsReply, GetAllChildrenNumber, GetEphemerals, OpCode};
 
 use crate::client::Client;
-use crate::client::pending::{Finish, Pending, decode_read, strip};
+use crate::client::chroot::strip;
+use crate::client::pending::{Finish, Pending, decode_read};
 
 impl Client {
     /// Lists the ephemeral nodes of this session whose paths start with `prefix`, unsorted.

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// A queue of tasks. `T` is what one turn leaves to the next.
-pub(crate) struct Line<T> {
+pub(crate) struct TurnQueue<T> {
     state: Mutex<State<T>>,
 }
 
@@ -27,15 +27,15 @@ struct State<T> {
     next: u64,
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for TurnQueue<T> {
     fn default() -> Self {
         Self { state: Mutex::new(State { is_taken: false, waiters: BTreeMap::new(), next: 0 }) }
     }
 }
 
-impl<T: Default> Line<T> {
-    /// Joins the line at its end. Returns the turn at once if no task has it.
-    pub(crate) fn join(self: &Arc<Self>) -> Waiting<T> {
+impl<T: Default> TurnQueue<T> {
+    /// Joins the queue at its end. Returns the turn at once if no task has it.
+    pub(crate) fn join(self: &Arc<Self>) -> TurnFuture<T> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.lock();
         let number = state.next;
@@ -47,7 +47,7 @@ impl<T: Default> Line<T> {
             drop(sender.send(T::default()));
         }
         drop(state);
-        Waiting { line: self.clone(), number, receiver }
+        TurnFuture { queue: self.clone(), number, receiver }
     }
 
     /// Returns the turn if no task has it.
@@ -73,40 +73,40 @@ impl<T: Default> Line<T> {
     }
 }
 
-impl<T> Line<T> {
+impl<T> TurnQueue<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A task in the line: a future of its turn. Dropping it leaves the line.
-pub(crate) struct Waiting<T: Default> {
-    line: Arc<Line<T>>,
+/// A task in the queue, as the future of its turn. Dropping it leaves the queue.
+pub(crate) struct TurnFuture<T: Default> {
+    queue: Arc<TurnQueue<T>>,
     number: u64,
     receiver: oneshot::Receiver<T>,
 }
 
-impl<T: Default> Future for Waiting<T> {
+impl<T: Default> Future for TurnFuture<T> {
     type Output = Turn<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn<T>> {
         match Pin::new(&mut self.receiver).poll(cx) {
-            Poll::Ready(Ok(item)) => Poll::Ready(Turn::new(self.line.clone(), item)),
-            // The line keeps the sender until it sends the item.
+            Poll::Ready(Ok(item)) => Poll::Ready(Turn::new(self.queue.clone(), item)),
+            // The queue keeps the sender until it sends the item.
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl<T: Default> Drop for Waiting<T> {
+impl<T: Default> Drop for TurnFuture<T> {
     fn drop(&mut self) {
-        let waiter = self.line.lock().waiters.remove(&self.number);
+        let waiter = self.queue.lock().waiters.remove(&self.number);
         if waiter.is_some() {
             return;
         }
         // A turn that has arrived, and that no task has seen.
         if let Ok(item) = self.receiver.try_recv() {
-            drop(Turn::new(self.line.clone(), item));
+            drop(Turn::new(self.queue.clone(), item));
         }
     }
 }
@@ -115,13 +115,13 @@ impl<T: Default> Drop for Waiting<T> {
 /// waits, the item is dropped.
 pub(crate) struct Turn<T: Default> {
     /// `None` once the turn has ended.
-    line: Option<Arc<Line<T>>>,
+    queue: Option<Arc<TurnQueue<T>>>,
     pub(crate) item: T,
 }
 
 impl<T: Default> Turn<T> {
-    fn new(line: Arc<Line<T>>, item: T) -> Self {
-        Self { line: Some(line), item }
+    fn new(queue: Arc<TurnQueue<T>>, item: T) -> Self {
+        Self { queue: Some(queue), item }
     }
 
     /// Ends the turn, and hands the next waiter an item.
@@ -129,7 +129,7 @@ impl<T: Default> Turn<T> {
     /// # Errors
     /// Returns the turn if no task waits. The item is not made then.
     pub(crate) fn pass(mut self, item: impl FnOnce() -> T) -> Result<(), Self> {
-        match self.line.take_if(|line| line.hand_over(item)) {
+        match self.queue.take_if(|queue| queue.hand_over(item)) {
             Some(_) => Ok(()),
             None => Err(self),
         }
@@ -138,19 +138,21 @@ impl<T: Default> Turn<T> {
 
 impl<T: Default> Drop for Turn<T> {
     fn drop(&mut self) {
-        if let Some(line) = self.line.take() {
-            if !line.hand_over(|| std::mem::take(&mut self.item)) {
-                // The item leaves the ensemble's queue before a new task can join the line.
+        if let Some(queue) = self.queue.take() {
+            if !queue.hand_over(|| std::mem::take(&mut self.item)) {
+                // The item leaves the ensemble's queue before a new task can join this one.
                 drop(std::mem::take(&mut self.item));
-                line.free();
+                queue.free();
             }
         }
     }
 }
 
-impl<T> fmt::Debug for Line<T> {
+impl<T> fmt::Debug for TurnQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("waiters", &self.lock().waiters.len()).finish_non_exhaustive()
+        f.debug_struct("TurnQueue")
+            .field("waiters", &self.lock().waiters.len())
+            .finish_non_exhaustive()
     }
 }
 

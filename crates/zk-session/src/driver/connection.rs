@@ -19,7 +19,7 @@ use super::transport::Connector;
 use crate::limits::{READ_CHUNK, WORK_PER_POLL, WRITE_BUFFER_KEPT};
 
 /// See the [module documentation](self).
-pub(super) struct Link<C: Connector> {
+pub(super) struct Connection<C: Connector> {
     connector: C,
     sasl: Option<Arc<dyn Sasl>>,
     stream: Stream<C::Stream>,
@@ -102,7 +102,7 @@ pub(super) enum Rest {
     Unknown,
 }
 
-impl<C: Connector> Link<C> {
+impl<C: Connector> Connection<C> {
     pub(super) fn new(connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
         let (stream, buffers) = (Stream::None, Buffers::default());
         Self { connector, sasl, stream, buffers, local_address: None }
@@ -171,7 +171,7 @@ impl<C: Connector> Link<C> {
     }
 
     /// Reports to the core what has happened since the last report.
-    pub(super) fn tell(
+    pub(super) fn report(
         &mut self,
         session: &mut Session<Channels>,
         now: Instant,

@@ -1,0 +1,81 @@
+//! Files of a crate do not import each other in a circle.
+//!
+//! A module, and the modules above and below it, may import each other: they are parts of one module.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{check, code_of};
+
+/// Path of a module in its crate.
+type Module = Vec<String>;
+
+#[test]
+fn files_have_no_import_cycle() {
+    let crates = RefCell::<BTreeMap<String, BTreeMap<Module, String>>>::default();
+    check(|file, _| {
+        let Some((folder, path)) = file.path.split_once("/src/") else { return };
+        let is_tool = ["crates/xtask", "crates/zk-sim"].contains(&folder);
+        if folder.starts_with("crates/") && !is_tool {
+            let code = file.lines().map(|(_, line)| code_of(line));
+            let code = code.take_while(|line| *line != "mod tests {").collect();
+            crates.borrow_mut().entry(folder.to_owned()).or_default().insert(module(path), code);
+        }
+    });
+    for (folder, files) in crates.into_inner() {
+        let mut left: BTreeMap<&Module, BTreeSet<&Module>> =
+            files.iter().map(|(file, code)| (file, imports(file, code, &files))).collect();
+        // Files that import none of the others, or that none of them imports, are in no cycle.
+        let mut before = usize::MAX;
+        while left.len() < before {
+            before = left.len();
+            let used: BTreeSet<&Module> = left.values().flatten().copied().collect();
+            left.retain(|file, _| used.contains(file));
+            let names: BTreeSet<&Module> = left.keys().copied().collect();
+            left.values_mut().for_each(|imports| imports.retain(|it| names.contains(it)));
+            left.retain(|_, imports| !imports.is_empty());
+        }
+        assert!(left.is_empty(), "{folder}: move what these files share to a lower one: {left:#?}");
+    }
+}
+
+/// Returns the module of a file below `src`.
+fn module(path: &str) -> Module {
+    let mut parts: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    parts.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
+    parts
+}
+
+/// Returns the modules that a file imports from its crate, without those above and below it.
+fn imports<'a>(
+    file: &Module,
+    code: &str,
+    files: &'a BTreeMap<Module, String>,
+) -> BTreeSet<&'a Module> {
+    let uses = code.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let paths = uses.flat_map(|tree| paths(&tree.split_whitespace().collect::<String>()));
+    let modules = paths.filter_map(|path| {
+        let mut target = file.clone();
+        for name in path.split("::") {
+            match name {
+                "crate" => target.clear(),
+                "super" => drop(target.pop()),
+                name => target.push(name.to_owned()),
+            }
+        }
+        (0..=target.len()).rev().find_map(|len| files.get_key_value(&target[..len]))
+    });
+    let modules = modules.map(|(module, _)| module);
+    modules.filter(|it| !it.starts_with(file) && !file.starts_with(it)).collect()
+}
+
+/// Splits `a::{b, c::{d, e}}` into `a::b`, `a::c::d` and `a::c::e`.
+fn paths(tree: &str) -> Vec<String> {
+    let Some((prefix, rest)) = tree.split_once('{') else { return vec![tree.to_owned()] };
+    let mut depth = 0;
+    let items = rest.trim_end_matches('}').split(|char| {
+        depth += i32::from(char == '{') - i32::from(char == '}');
+        char == ',' && depth == 0
+    });
+    items.flat_map(paths).map(|path| format!("{prefix}{path}")).collect()
+}
