@@ -385,6 +385,14 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_cause(f)?;
         match (self.origin(), self.outcome()) {
+            // The cause promises the deletion.
+            _ if matches!(
+                self.kind(),
+                ErrorKind::LimitReached(Limit::CleanUps | Limit::CleanUpBytes)
+            ) =>
+            {
+                Ok(())
+            }
             (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
                 f.write_str(" (an earlier attempt may have been applied)")
             }
@@ -450,12 +458,10 @@ impl Error {
                 }
                 Limit::Watches => write!(f, "too many watches on one session ({limit})")?,
                 Limit::Credentials => write!(f, "too many credentials on one session ({limit})")?,
-                Limit::CleanUps | Limit::CleanUpBytes => {
-                    return write!(
-                        f,
-                        "too many nodes wait to be deleted ({limit}); this one is deleted after them"
-                    );
-                }
+                Limit::CleanUps | Limit::CleanUpBytes => write!(
+                    f,
+                    "too many nodes wait to be deleted ({limit}); this one is deleted after them"
+                )?,
             },
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
             ErrorKind::ManagerStopped(why) if *why.kind() == CLOSED => {
