@@ -107,7 +107,7 @@ async fn debug_output_names_nodes_and_states() {
         (format!("{guard:?}"), "ReentrySlot { path: \"/l\""),
         (format!("{ticket:?}"), &*format!("Ticket {{ node: Some(\"{}\")", ticket.node().unwrap())),
         (format!("{ticket:?}"), "ahead: 1"),
-        (format!("{local:?}"), "Line { waiters: 1"),
+        (format!("{local:?}"), "TurnQueue { waiters: 1"),
         (format!("{passed:?}"), "turn: Turn {"),
         (format!("{candidacy:?}"), "Candidacy { leadership: Leading {"),
     ] {
