@@ -1,3 +1,5 @@
+//! Tests of the texts of errors, of the party at fault, and of retries.
+
 use super::*;
 
 #[test]
@@ -196,7 +198,7 @@ fn stopped_manager_is_closed_or_names_its_reason() {
 
 #[test]
 fn failed_connect_reports_no_outcome() {
-    let cause = DisconnectReason::IdleTimeout;
+    let cause = DisconnectReason::WrongSession;
     let error = Error::not_applied(ErrorKind::NoSession(cause.clone()));
     assert_eq!(error.to_string(), format!("no session: {cause}"));
 }

@@ -152,10 +152,10 @@ async fn debug_texts_identify_values_and_show_no_secret() {
     let sessions = zk_session::SessionManager::connect(config.connector(ensemble.clone())).await;
     let sessions = sessions.unwrap();
     let client = sessions.client();
-    assert_shows(&client, &["Client", "session_id: SessionId(0x100000001)", "/app"]);
-    assert_shows(&sessions, &["SessionManager", "session_id: SessionId(0x100000001)"]);
+    assert_shows(&client, &["Client", "session_id: 0x100000001", "/app"]);
+    assert_shows(&sessions, &["SessionManager", "session_id: 0x100000001"]);
     assert_shows(&client.batch(), &["Batch"]);
-    assert_shows(&client.get_data("/n"), &["Pending", "getData", "/n"]);
+    assert_shows(&client.get_data("/n"), &["Pending", "GetData", "/n"]);
     let (_, watch) = client.get_data_and_watch("/n").await.unwrap();
     assert_shows(&watch, &["Watch", "/app/n"]);
     assert_shows(&client.watch("/n").await.unwrap(), &["WatchStream", "/app/n"]);
@@ -177,7 +177,8 @@ fn lease_losses_and_session_changes_have_readable_texts() {
         "{paused}"
     );
     let cause = SessionEnd::Expired;
-    let error = zk_session::Error::from(SessionEnd::Closed);
+    let closed = zk_session::Error::from(SessionEnd::Closed);
+    let error = zk_session::Error::from(SessionEnd::AuthFailed);
     for (change, text) in [
         (
             SessionChange::Ended { session_id: SessionId(0x1f), cause },
@@ -192,6 +193,7 @@ fn lease_losses_and_session_changes_have_readable_texts() {
             "session 0x20 takes the place of 0x1f".to_owned(),
         ),
         (SessionChange::Stopped(error.clone()), format!("no next session: {error}")),
+        (SessionChange::Stopped(closed), "the session manager is closed".to_owned()),
         (SessionChange::Missed(4), "4 changes were missed".to_owned()),
     ] {
         assert_eq!(change.to_string(), text);
