@@ -197,8 +197,10 @@ impl Client {
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
     pub fn wait_for_end(&self) -> impl Future<Output = SessionEnd> + Send + use<> {
-        let mut lease_state = self.shared.lease_state();
+        let (mut events, mut lease_state) = (self.events(), self.shared.lease_state());
         async move {
+            // Events wake their subscribers in order. The other channel wakes them in a random one.
+            while events.next().await.is_some() {}
             let told = lease_state.wait_for(|lease_state| lease_state.ended.is_some()).await;
             // An error means that the driver was dropped, which ends the session.
             told.ok().and_then(|lease_state| lease_state.ended).unwrap_or(SessionEnd::Closed)
