@@ -114,7 +114,7 @@ fn curators_nodes(curator: &mut Curator) -> Nodes {
     let nodes = listed.iter().map(|node| {
         let mut parts = node.splitn(3, '=').map(str::to_owned);
         let mut part = || parts.next().unwrap();
-        (part(), (part().parse().unwrap(), part()))
+        (part(), (Zxid(part().parse().unwrap()), part()))
     });
     nodes.collect()
 }
