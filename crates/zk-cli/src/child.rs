@@ -8,11 +8,13 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::{ChildStdin, Command};
 
 use crate::failure::Failure;
+use crate::process_group;
 use crate::security::SECRET_VARIABLES;
 
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
@@ -21,10 +23,15 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// Interval of the check whether all processes of the command have ended.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Number of these checks for each search for zombies, which reads about every process of the machine.
+const LOOKS_FOR_ZOMBIES: u32 = 50;
+
 /// A running command.
 pub(crate) struct Child {
     process: tokio::process::Child,
     reach: Reach,
+    /// Whether a signal was sent to the command.
+    is_signalled: bool,
 }
 
 /// The processes that a signal reaches.
@@ -66,7 +73,7 @@ impl Child {
         let process = command.spawn().map_err(|error| failed(&error))?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
         let pid = pid.ok_or_else(|| failed(&"it has no process id"))?;
-        Ok(Self { process, reach: reach(Pid::from_raw(pid)) })
+        Ok(Self { process, reach: reach(Pid::from_raw(pid)), is_signalled: false })
     }
 
     /// Returns the pipe to the standard input of the command, once.
@@ -75,15 +82,23 @@ impl Child {
     }
 
     /// Waits for the command to end. Returns the exit status that a shell would report.
+    ///
+    /// If a signal that was sent has killed the command, it waits for all processes of the command. The
+    /// signal kills a shell at once, and the program that the shell runs may shut down slowly. A command
+    /// that ends by itself may leave processes in the background.
     pub(crate) async fn wait(&mut self) -> Result<u8, Failure> {
         let status = self.process.wait().await;
         let status =
             status.map_err(|error| Failure::other(format!("waiting for the command: {error}")))?;
+        if self.is_signalled && status.signal().is_some() {
+            self.all_gone().await;
+        }
         Ok(code(status))
     }
 
     /// Sends a signal to the command, if any of its processes is left.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.is_signalled = true;
         // The processes may have just ended, which is the purpose of the signal.
         let _already_gone = self.send(Some(signal));
     }
@@ -101,8 +116,21 @@ impl Child {
 
     async fn all_gone(&mut self) {
         drop(self.process.wait().await);
-        while self.send(None).is_ok() {
+        for looks in (0..LOOKS_FOR_ZOMBIES).cycle() {
+            // Another error means that a process is left which gets no signal from this one.
+            if self.send(None) == Err(Errno::ESRCH) || (looks == 0 && self.has_only_zombies()) {
+                return;
+            }
             tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Returns true if all processes of the command have ended, and the first process of a container, to
+    /// which they are left, does not collect their statuses.
+    fn has_only_zombies(&self) -> bool {
+        match self.reach {
+            Reach::Group(group) => process_group::has_only_zombies(group),
+            Reach::Process(_) => false,
         }
     }
 
@@ -111,7 +139,7 @@ impl Child {
             Reach::Group(group) => killpg(group, signal),
             // `wait` frees the process id for other processes.
             Reach::Process(pid) if self.process.id().is_some() => kill(pid, signal),
-            Reach::Process(_) => Err(nix::errno::Errno::ESRCH),
+            Reach::Process(_) => Err(Errno::ESRCH),
         }
     }
 }

@@ -24,9 +24,11 @@ When the lock is lost while the command runs, the command gets SIGTERM, then SIG
 the exit status is 74. The next holder may run before that SIGKILL; see --kill-after. SIGINT, SIGTERM, \
 SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command, and the lock is held until it has \
 ended. For all other signals that would end zk, the command gets SIGTERM. Signals reach all that the \
-command has started, for it is a process group of its own; on a terminal, where it could not read from \
-it then, only the command itself. If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the command \
-runs on without the lock.
+command has started, for it is a process group of its own. If a signal kills the command, the lock is held \
+until all that it has started has ended. On a terminal, where it could not read from it then, signals reach \
+only the command itself. A signal that zk inherits as ignored, such as SIGHUP with nohup, is ignored by the \
+command, too, except for SIGINT and SIGTERM. If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the \
+command runs on without the lock.
 
 Examples:
   zk lock /locks/backup -- ./backup.sh

@@ -22,6 +22,7 @@ mod man;
 mod nodes;
 mod output;
 mod participants;
+mod process_group;
 mod progress;
 mod register;
 mod repeat;

@@ -144,7 +144,9 @@ async fn keep(
                 if let NodeState::Stopped { error } = &state {
                     let failure = || Failure::not_kept(&register.path, error);
                     output.note(&failure().with_presented(presented, "").to_string());
-                    stopped = Some(failure());
+                    // The cause is printed already.
+                    let end = format!("{}: the command ended without its node", register.path);
+                    stopped = Some(failure().with_message(end));
                 } else {
                     tell_change(&register.path, &state, creation, output);
                 }

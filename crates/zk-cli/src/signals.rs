@@ -13,6 +13,9 @@ use crate::failure::Failure;
 
 /// Handlers for all signals that would end this process and leave its command running without the
 /// lock, in force from the creation of this value. Not even a handler helps against SIGKILL.
+///
+/// A signal that the caller ignores, as `nohup` does with SIGHUP, has no handler, and the command
+/// ignores it, too. SIGINT and SIGTERM always have one.
 pub(crate) struct Signals {
     /// The handlers, and the signal that the command gets.
     handlers: Vec<(unix::Signal, Signal)>,
@@ -25,8 +28,13 @@ impl Signals {
         let named = Signal::iterator().filter(|it| !NOT_HANDLED.contains(&it.as_str()));
         let named =
             named.map(|it| (it as i32, if PASSED_ON.contains(&it) { it } else { Signal::SIGTERM }));
+        let ignored = ignored();
         let mut handlers = Vec::new();
         for (number, given) in named.chain(REAL_TIME.map(|number| (number, Signal::SIGTERM))) {
+            let is_ignored = ignored & (1 << (number - 1)) != 0;
+            if is_ignored && !ALWAYS_HANDLED.contains(&number) {
+                continue;
+            }
             match unix::signal(SignalKind::from_raw(number)) {
                 Ok(handler) => handlers.push((handler, given)),
                 // The C library keeps some of them for itself, and not every system has them.
@@ -64,6 +72,13 @@ impl Signals {
     }
 }
 
+/// Returns the signals that this process ignores, each as one bit. It is 0 where the system does not tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Signals that are meant to end a command. Many services take the others that are passed on as
 /// requests, for example SIGHUP to read their configuration again.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT];
@@ -77,6 +92,10 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
+
+/// Signals that are passed on even if the caller ignores them. A shell without job control ignores SIGINT
+/// for commands in the background, and a script that sends it to one of them means to end it.
+const ALWAYS_HANDLED: [i32; 2] = [Signal::SIGINT as i32, Signal::SIGTERM as i32];
 
 /// Signals without a handler. No process can handle the first two. The others are faults of this
 /// process, stop or continue it, or do not end it.

@@ -100,6 +100,9 @@ fn option_of_others(line: &[OsString]) -> Option<String> {
     let command = named_command()?;
     let has = |option: &str| line.iter().take_while(|it| *it != "--").any(|it| it == option);
     let is_of = |of: &str| of.is_empty() || command == of;
+    if has("-r") && RECURSIVE.iter().any(|it| command == **it) {
+        return Some("write --recursive".to_owned());
+    }
     let mut slips = OTHER_OPTIONS.iter().filter(|(of, option, _)| is_of(of) && has(option));
     slips.next().map(|(_, option, ours)| format!("for {option} of zkCli.sh, write {ours}"))
 }
@@ -154,6 +157,9 @@ const OTHER_OPTIONS: [(&str, &str, &str); 25] = [
     ("reconfig", "-file", "an --add or a --remove for each change"),
     ("reconfig", "-v", "--from-version VERSION"),
 ];
+
+/// Commands for which `-r` means `--recursive`, as with `rm`, and not `--read-only`, as with `zkCli.sh`.
+const RECURSIVE: [&str; 3] = ["delete", "ls", "setacl"];
 
 /// Names of the commands in `zkCli.sh`, etcdctl and shells, and their names here.
 const OTHER_NAMES: [(&str, &str); 23] = [

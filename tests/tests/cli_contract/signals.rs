@@ -1,7 +1,8 @@
 //! Tests of signals to `zk lock`, which passes them on to the command and releases the lock.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use zk_tests::{Ended, HOLD, Journal, Scratch, poll};
 
@@ -108,6 +109,96 @@ fn signal_reaches_child_processes_of_command() {
     let ended = holder.wait(LIMIT);
     assert_eq!(ended.code(), Some(128 + 15), "{ended:?}");
     assert_eq!(zk.ok(&["ls", "/l"]), "");
+}
+
+/// Script of a shell that dies by SIGUSR1 at once, and leaves a program that runs until the file `$GO` exists.
+const SLOW_APP: &str = r#"(trap '' USR1; trap 'echo TERM' TERM; echo ready
+    while [ ! -e "$GO" ]; do sleep 0.02; done; echo done) & wait"#;
+
+/// A signal ends a shell at once, and the program that it runs later.
+#[test]
+fn lock_is_held_until_signalled_processes_have_ended() {
+    let Some(zk) = zk("slow-app") else { return };
+    let scratch = Scratch::new();
+    let go = scratch.path("go");
+    let zk = zk.env("GO", go.to_str().unwrap());
+    for (kind, held) in [("lock", "/l"), ("register", "/r")] {
+        let holder = zk.start(&[kind, held, "--", "sh", "-c", SLOW_APP]);
+        poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+        holder.signal("USR1");
+        let next = zk.run(&[kind, held, "--timeout", "1", "--", "true"]);
+        assert_eq!(next.code(), Some(75), "{next:?}");
+        holder.signal("TERM");
+        let told = || holder.stdout().ends_with("TERM\n").then_some(());
+        poll(LIMIT, told).expect("the second signal is not passed on");
+        std::fs::write(&go, "").unwrap();
+        let ended = holder.wait(LIMIT);
+        assert_eq!(ended.code(), Some(128 + 10), "{ended:?}");
+        assert_eq!(ended.stdout, "ready\nTERM\ndone\n", "{ended:?}");
+        std::fs::remove_file(&go).unwrap();
+        zk.ok(&[kind, held, "--timeout", "5", "--", "true"]);
+    }
+}
+
+#[test]
+fn loss_ends_processes_that_outlast_a_signal() {
+    let Some(zk) = zk("lost-slow-app") else { return };
+    let zk = zk.env("GO", "/nonexistent");
+    let holder = zk.lock("/l", SLOW_APP);
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    holder.signal("USR1");
+    assert_eq!(zk.run(&["lock", "/l", "--timeout", "1", "--", "true"]).code(), Some(75));
+    zk.ok(&["delete", &format!("/l/{}", zk.ok(&["ls", "/l"]).trim())]);
+    let ended = holder.wait(LIMIT);
+    assert_eq!((ended.code(), &*ended.stdout), (Some(74), "ready\nTERM\n"), "{ended:?}");
+}
+
+/// Without a signal, a process in the background outlives its command.
+#[test]
+fn background_process_does_not_keep_the_lock() {
+    let Some(zk) = zk("background") else { return };
+    let script = "sleep 1000 >/dev/null 2>&1 & echo $!";
+    let pid = zk.ok(&["lock", "/l", "--", "sh", "-c", script]);
+    assert_eq!(zk.ok(&["ls", "/l"]), "");
+    let killed = Command::new("kill").arg(pid.trim()).status().unwrap();
+    assert!(killed.success(), "the process has ended");
+}
+
+/// `nohup` ignores SIGHUP. A shell without job control ignores SIGINT and SIGQUIT for commands in the
+/// background, and `zk` passes SIGINT on nevertheless.
+#[test]
+fn ignored_signals_do_not_reach_the_command() {
+    let Some(zk) = zk("ignored-signals") else { return };
+    let held =
+        r#"trap "echo USR1" USR1; echo ready; while [ ! -e $GO ]; do sleep 0.02; done; echo done"#;
+    let scratch = Scratch::new();
+    let go = scratch.path("go");
+    let script = format!("trap '' HUP INT QUIT; exec zk lock /l -- sh -c '{held}'");
+    for ends_by_int in [false, true] {
+        let mut shell = zk.shell(&script);
+        shell.env("GO", &go).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        let signal = |name: &str| {
+            let kill = Command::new("kill").args(["-s", name, &shell.id().to_string()]).status();
+            assert!(kill.unwrap().success());
+        };
+        ["HUP", "QUIT", "USR1"].into_iter().for_each(signal);
+        // Of several signals, SIGUSR1 is passed on last.
+        assert_eq!(lines.next().unwrap().unwrap(), "USR1");
+        match ends_by_int {
+            true => signal("INT"),
+            false => std::fs::write(&go, "").unwrap(),
+        }
+        let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
+        let status = shell.wait().unwrap();
+        match ends_by_int {
+            true => assert_eq!((status.signal(), rest), (Some(2), Vec::new())),
+            false => assert_eq!((status.code(), rest), (Some(0), vec!["done".to_owned()])),
+        }
+        drop(std::fs::remove_file(&go));
+    }
 }
 
 #[test]
