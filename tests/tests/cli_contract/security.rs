@@ -157,6 +157,16 @@ fn bench_creates_its_nodes_with_the_list() {
 }
 
 #[test]
+fn set_creates_the_node_with_the_list() {
+    let Some(zk) = zk("set-list") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    alice.ok(&["set", "/a", "hers", "--create", "--acl", "auth::cdrwa"]);
+    expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+    assert_eq!(alice.ok(&["get", "/a"]), "hers");
+    expect_refused(&["set", "/a", "x", "--acl", "world:anyone:r"], "--create");
+}
+
+#[test]
 fn transaction_creates_its_nodes_with_the_list() {
     let Some(zk) = zk("txn-lists") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
