@@ -2,7 +2,8 @@
 //!
 //! The access control list of a parent may deny the creation of its children to everybody. So a parent
 //! is created with an entry of this client added to its list, and gets its own list when all nodes
-//! exist. An import that fails leaves these entries for its repetition.
+//! exist. An import that fails leaves these entries for its repetition. One with a wrong number of nodes
+//! leaves none: its repetition would fail at the same line.
 
 use std::io::{BufRead, stdin};
 use std::time::Duration;
