@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_recipes::session::{Acl, PathError, validate_path};
 
-use crate::acl;
+use crate::acl::{self, NewNodeAcl};
 use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
 use crate::counter::Counter;
@@ -215,6 +215,7 @@ Examples:
   zk set /app/state ready --create
   zk set /app/logo --file logo.png
   zk get /app/config | zk set /app/logo -")]
+    #[command(mut_arg("acl", |acl| acl.requires("create")))]
     Set {
         /// The node.
         path: String,
@@ -226,6 +227,8 @@ Examples:
         /// Create the node if it does not exist. Its parent must exist.
         #[arg(long, conflicts_with = "version")]
         create: bool,
+        #[command(flatten)]
+        acl: NewNodeAcl,
     },
 
     /// Delete a node.
@@ -305,7 +308,7 @@ Example:
 
     /// Print a node and all below it as JSON lines: data and access control lists.
     ///
-    /// The last line has the number of nodes. zk import refuses an input with fewer of them.
+    /// The last line has the number of nodes. zk import refuses an input with fewer or more of them.
     ///
     /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
     /// do not tell clients which nodes are containers or have a time to live. Nodes that change
@@ -324,12 +327,15 @@ Examples:
     ///
     /// A node that exists with the same data stays as it is, so an interrupted import can be
     /// repeated. A create whose answer is lost is repeated, too. A node that exists with other data
-    /// ends the import; one with another access control list is named. A line with
+    /// ends the import; one with another access control list, or that this client may not read, is
+    /// named and stays as it is. A line with
     /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
     ///
     /// The list of a parent may deny the creation of its children. Such a parent has an entry more
-    /// until the end of the import, with the permissions ca: that of the presented credentials or,
-    /// without any, of the address of this machine. The lines must be in the order of zk export.
+    /// until the end of the import, with the permissions crwa: that of the presented credentials or,
+    /// without any, of the address of this machine. An import that is interrupted leaves the entry,
+    /// and its repetition removes it. Servers before 3.7 do not tell a client its identities: there,
+    /// the repetition needs --overwrite. The lines must be in the order of zk export.
     #[command(after_help = "\
 Examples:
   zk import /app < app.jsonl
@@ -636,6 +642,7 @@ mod tests {
             vec!["zk", "create", "/a", "--ephemeral", "--container"],
             vec!["zk", "create", "/a", "--ttl", "0"],
             vec!["zk", "create", "/a", "--acl", "world:anyone"],
+            vec!["zk", "set", "/a", "x", "--acl", "world:anyone:r"],
             vec!["zk", "setacl", "/a"],
             vec!["zk", "setacl", "/a", "auth::x"],
             vec!["zk", "whoami", "/a"],

@@ -32,7 +32,8 @@ pub(crate) struct BarrierArgs {
 
     /// Remove the barrier, and do not wait.
     ///
-    /// A node that is ephemeral, or has other data than an address, is no barrier and stays.
+    /// A node that is ephemeral, or has other data than an address, is no barrier and stays. So does
+    /// a node that this client may not read.
     #[arg(long, conflicts_with = "timeout")]
     remove: bool,
 
@@ -91,11 +92,12 @@ async fn is_open(client: &Client, barrier: &Barrier) -> Result<bool, Failure> {
 /// and those of Java services have an address by default.
 async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
     let node = match Sessions::retry(client).get_data(path).await {
-        // A barrier that this client may not read.
-        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
-            return Ok(());
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(()),
+        Err(error) => {
+            let hint = "the node may be no barrier; zk delete removes it unread";
+            return Err(Failure::from(error).with_hint(ErrorCode::NO_AUTH, hint));
         }
-        node => node?,
+        Ok(node) => node,
     };
     let why = match node.data.as_deref() {
         _ if node.stat.is_ephemeral() => "the node is ephemeral",

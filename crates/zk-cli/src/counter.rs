@@ -38,7 +38,7 @@ pub(crate) struct Counter {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     set: Option<i64>,
 
-    /// Let --set replace data of any length.
+    /// Let --set replace data of any length. It then needs no permission to read the node.
     #[arg(long, requires = "set")]
     force: bool,
 
@@ -71,7 +71,11 @@ pub(crate) async fn run(
 async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failure> {
     let len = match retry.get_data(&counter.path).await {
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => 0,
-        node => node?.data.unwrap_or_default().len(),
+        Err(error) => {
+            let hint = "--force sets the number without reading it";
+            return Err(Failure::from(error).with_hint(ErrorCode::NO_AUTH, hint));
+        }
+        Ok(node) => node.data.unwrap_or_default().len(),
     };
     let wanted = if counter.integer { size_of::<i32>() } else { size_of::<i64>() };
     if len == 0 || len == wanted {

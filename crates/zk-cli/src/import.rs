@@ -2,17 +2,21 @@
 //!
 //! The access control list of a parent may deny the creation of its children to everybody. So a parent
 //! is created with an entry of this client added to its list, and gets its own list when all nodes
-//! exist. An import that fails leaves these entries for its repetition.
+//! exist. An import that fails leaves these entries for its repetition. One with a wrong number of nodes
+//! leaves none: its repetition would fail at the same line.
 
 use std::io::{BufRead, stdin};
 use std::time::Duration;
 
 use serde_json::json;
-use zk_recipes::session::{Acl, Client, CreateMode, Error, ErrorCode, Perms, path::parent};
+use zk_recipes::session::{
+    Acl, Client, CreateMode, Error, ErrorCode, NodeData, Perms, path::parent,
+};
 
 use crate::acl;
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
+use crate::own_entry::OwnEntry;
 use crate::progress::Progress;
 use crate::repeat::repeat;
 use crate::sessions::Sessions;
@@ -33,6 +37,7 @@ pub(crate) async fn import(
         progress: Progress::new("imported", None),
         created: 0,
         other_lists: 0,
+        unread: 0,
         own: None,
         opened: Vec::new(),
     };
@@ -45,7 +50,7 @@ pub(crate) async fn import(
         let count = import.opened.len();
         output.note(&format!(
             "the lists of {count} nodes have an entry more, with which this client creates what is \
-             below; the repeated import removes it"
+             below; an import of these nodes that succeeds removes it"
         ));
     }
     ended?;
@@ -61,8 +66,10 @@ struct Import<'a> {
     created: usize,
     /// Number of existing nodes that keep another list than in the input.
     other_lists: usize,
+    /// Number of existing nodes that this client may not read.
+    unread: usize,
     /// The entry of this client, once it is known; `None` in it if there is none.
-    own: Option<Option<Acl>>,
+    own: Option<Option<OwnEntry>>,
     /// Nodes with an entry of this client in their lists, and the lists without it.
     opened: Vec<(String, Vec<Acl>)>,
 }
@@ -100,6 +107,8 @@ impl Import<'_> {
                 }
                 Line::End { nodes: exported } if exported == nodes => nodes = 0,
                 Line::End { nodes: exported } => {
+                    // A repetition would end here, too. What stays open is noted.
+                    drop(self.close_lists().await);
                     let why =
                         format!("{nodes} nodes came before, of {exported} that were exported");
                     return Err(failed(Failure::other(why)));
@@ -133,30 +142,46 @@ impl Import<'_> {
             }
             Err(error) => error,
         };
-        let present = match error.code() {
-            Some(ErrorCode::NODE_EXISTS) => Sessions::retry(self.client).get_data(path).await?,
-            // The list of the parent is checked before the existence of the node.
-            Some(ErrorCode::NO_AUTH) => match Sessions::retry(self.client).get_data(path).await {
-                Ok(present) => present,
-                Err(_) => return Err(error.into()),
-            },
-            _ => {
-                let parent = data_text(parent(path).unwrap_or("/").as_bytes());
-                let hint = format!("{parent} does not exist; zk create --parents creates it");
-                return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
+        // The list of the parent is checked before the existence of the node.
+        if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
+            let parent = data_text(parent(path).unwrap_or("/").as_bytes());
+            let hint = format!("{parent} does not exist; zk create --parents creates it");
+            return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
+        }
+        match Sessions::retry(self.client).get_data(path).await {
+            Ok(present) => {
+                let is_same = self.compare_data(path, &present, node).await?;
+                self.created += usize::from(was_lost && is_same);
+                self.compare_list(path, &node.acl, open).await
             }
-        };
-        let is_same = present.data.as_deref().unwrap_or_default() == node.data;
-        self.created += usize::from(was_lost && is_same);
-        if !is_same && !self.overwrites {
+            // The existence of the node is checked before its list.
+            Err(denied) if denied.code() == Some(ErrorCode::NO_AUTH) => {
+                self.tell_unread(path);
+                Ok(())
+            }
+            Err(_) if error.code() == Some(ErrorCode::NO_AUTH) => Err(error.into()),
+            Err(unread) => Err(unread.into()),
+        }
+    }
+
+    /// Compares the data of an existing node with the wanted one, and sets it if asked to. Returns
+    /// whether both were the same.
+    async fn compare_data(
+        &self,
+        path: &str,
+        present: &NodeData,
+        node: &Node,
+    ) -> Result<bool, Failure> {
+        if present.data.as_deref().unwrap_or_default() == node.data {
+            return Ok(true);
+        }
+        if !self.overwrites {
             let why = "exists with other data; see --overwrite";
             return Err(Failure::other(format!("{} {why}", data_text(path.as_bytes()))));
         }
-        if !is_same {
-            let set = repeat(self.client, |client| client.set_data(path, &node.data, None));
-            set.await.0?;
-        }
-        self.compare_list(path, &node.acl, open).await
+        let set = repeat(self.client, |client| client.set_data(path, &node.data, None));
+        set.await.0?;
+        Ok(false)
     }
 
     /// Creates a node with its own list, or the `open` one. Returns also whether an answer was lost.
@@ -192,14 +217,15 @@ impl Import<'_> {
         if is_begun && added.is_empty() {
             return Ok(());
         }
-        if is_begun && added.iter().all(|entry| entry.perms == (Perms::CREATE | Perms::ADMIN)) {
+        let own = if is_begun { self.own_entry().await? } else { None };
+        if own.is_some_and(|own| added.iter().all(|entry| own.has_left(entry))) {
             // An import that failed has left it.
             self.opened.push((path.to_owned(), wanted.to_vec()));
             return Ok(());
         }
         if !self.overwrites {
             self.other_lists += 1;
-            if self.other_lists <= LISTS_TOLD {
+            if self.other_lists <= NODES_TOLD {
                 let path = data_text(path.as_bytes());
                 self.note(&format!("{path} keeps another access control list than in the input"));
             }
@@ -217,11 +243,25 @@ impl Import<'_> {
         if list.iter().any(is_open) {
             return Ok(None);
         }
-        let own = match &self.own {
+        let own = self.own_entry().await?;
+        Ok(own.map(|own| list.iter().cloned().chain([own.entry]).collect()))
+    }
+
+    async fn own_entry(&mut self) -> Result<Option<OwnEntry>, Error> {
+        Ok(match &self.own {
             Some(own) => own.clone(),
-            None => self.own.insert(own_entry(self.client).await?).clone(),
-        };
-        Ok(own.map(|own| list.iter().cloned().chain([own]).collect()))
+            None => self.own.insert(OwnEntry::of(self.client).await?).clone(),
+        })
+    }
+
+    /// Counts an existing node that this client may not read. An import may have created it, with a list
+    /// that denies it to the importer.
+    fn tell_unread(&mut self, path: &str) {
+        self.unread += 1;
+        if self.unread <= NODES_TOLD {
+            let path = data_text(path.as_bytes());
+            self.note(&format!("{path} exists and is not compared: no permission to read it"));
+        }
     }
 
     /// Gives each opened node its own list, children before their parents.
@@ -241,37 +281,26 @@ impl Import<'_> {
     /// Prints the result.
     fn tell(&self) -> Result<(), Failure> {
         let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
+        let unread = self.unread;
+        if unread > 0 {
+            let what = "of the existing nodes are not compared: no permission to read them";
+            self.output.note(&format!("{unread} {what}"));
+        }
         if other > 0 {
             let what = "of the existing nodes keep other access control lists; see --overwrite";
             self.output.note(&format!("{other} {what}"));
         }
         let line = format!("{all} nodes imported, {} of which existed", all - created);
-        self.output
-            .print([line], || json!({ "imported": all, "created": created, "other_acl": other }))
+        self.output.print(
+            [line],
+            || json!({ "imported": all, "created": created, "other_acl": other, "unread": unread }),
+        )
     }
 
     fn note(&mut self, text: &str) {
         self.progress.hide();
         self.output.note(text);
     }
-}
-
-/// Returns the entry that lets this client create children and set the list: of the identities that it
-/// has presented, or else of its address.
-async fn own_entry(client: &Client) -> Result<Option<Acl>, Error> {
-    let own_perms = Perms::CREATE | Perms::ADMIN;
-    let own = match Sessions::retry(client).run(|client| client.who_am_i()).await {
-        // A server before 3.7. It rejects the entry if there are no identities.
-        Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => Some(Acl::auth(own_perms)),
-        identities => {
-            let identities = identities?;
-            match identities.iter().all(|it| it.scheme == "ip") {
-                true => identities.first().map(|it| Acl::ip(own_perms, it.user.clone())),
-                false => Some(Acl::auth(own_perms)),
-            }
-        }
-    };
-    Ok(own)
 }
 
 /// Returns true for equal lists. The server may hide the hashes of digests from this client.
@@ -304,5 +333,5 @@ fn code<T>(done: &Result<T, Error>) -> Option<ErrorCode> {
     done.as_ref().err()?.code()
 }
 
-/// Existing nodes with another list that are named.
-const LISTS_TOLD: usize = 20;
+/// Existing nodes that are named, of those with another list and of those that cannot be read.
+const NODES_TOLD: usize = 20;

@@ -21,6 +21,7 @@ mod lock_args;
 mod man;
 mod nodes;
 mod output;
+mod own_entry;
 mod participants;
 mod process_group;
 mod progress;
@@ -222,10 +223,10 @@ fn operate<'a>(
         Command::Revoke { node } => Box::pin(nodes::revoke(sessions, client, node, output)),
         Command::Create(create) => Box::pin(nodes::create(client, retry, create, output)),
         Command::Get { path } => Box::pin(nodes::get(retry, path, output)),
-        Command::Set { path, data, create: true, .. } => {
-            Box::pin(nodes::set_or_create(retry, path, data, output))
+        Command::Set { path, data, acl, create: true, .. } => {
+            Box::pin(nodes::set_or_create(retry, path, data, acl, output))
         }
-        Command::Set { path, data, version, create: false } => {
+        Command::Set { path, data, version, create: false, .. } => {
             Box::pin(nodes::set(retry, path, data, *version, output))
         }
         Command::Delete { path, version, recursive: false } => {

@@ -160,6 +160,7 @@ pub(crate) async fn set_or_create(
     retry: &Retry,
     path: &str,
     data: &NewData,
+    acl: &NewNodeAcl,
     output: Output,
 ) -> Result<(), Failure> {
     let data = data.required()?;
@@ -169,7 +170,10 @@ pub(crate) async fn set_or_create(
     };
     let mut stat = set().await;
     if is(&stat, ErrorCode::NO_NODE) {
-        let created = retry.run(|client| client.create(path, data, CreateMode::Persistent)).await;
+        let create = |client: &Client| {
+            client.create_with_acl(path, data, CreateMode::Persistent, acl.entries())
+        };
+        let created = retry.run(create).await;
         stat = created.map(|created| created.stat);
     }
     if is(&stat, ErrorCode::NODE_EXISTS) {

@@ -205,6 +205,9 @@ impl Security {
             return Ok(DigestMd5::reading(user, move || password_in(&file)));
         }
         match std::env::var(SASL_PASSWORD) {
+            Ok(password) if password.trim_end().is_empty() => {
+                Err(usage(&format!("the password in {SASL_PASSWORD} is empty")))
+            }
             Ok(password) => Ok(DigestMd5::new(user, password)),
             Err(VarError::NotUnicode(_)) => Err(usage(&format!("{SASL_PASSWORD} is not UTF-8"))),
             Err(VarError::NotPresent) => {

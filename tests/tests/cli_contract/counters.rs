@@ -58,6 +58,23 @@ fn counter_overwrites_other_data_only_if_forced() {
 }
 
 #[test]
+fn counter_is_set_unread_only_if_forced() {
+    let Some(zk) = zk("counter-unread") else { return };
+    zk.ok(&["create", "/n", "--acl", "world:anyone:w"]);
+    let says = "--force sets the number without reading it";
+    expect_failure(&zk.run(&["counter", "/n", "--set", "7"]), 1, says);
+    assert_eq!(zk.ok(&["counter", "/n", "--set", "7", "--force"]), "7\n");
+}
+
+#[test]
+fn unreadable_node_is_not_removed_as_a_barrier() {
+    let Some(zk) = zk("barrier-unread") else { return };
+    zk.ok(&["create", "/b", "x=1", "--acl", "world:anyone:w"]);
+    expect_failure(&zk.run(&["barrier", "/b", "--remove"]), 1, "zk delete removes it unread");
+    assert_eq!(zk.ok(&["exists", "/b"]), "true\n");
+}
+
+#[test]
 fn barrier_stops_a_command_until_it_is_removed() {
     let Some(zk) = zk("barriers") else { return };
     assert_eq!(zk.ok(&["barrier", "/b/migration"]), "");

@@ -157,6 +157,16 @@ fn bench_creates_its_nodes_with_the_list() {
 }
 
 #[test]
+fn set_creates_the_node_with_the_list() {
+    let Some(zk) = zk("set-list") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    alice.ok(&["set", "/a", "hers", "--create", "--acl", "auth::cdrwa"]);
+    expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+    assert_eq!(alice.ok(&["get", "/a"]), "hers");
+    expect_refused(&["set", "/a", "x", "--acl", "world:anyone:r"], "--create");
+}
+
+#[test]
 fn transaction_creates_its_nodes_with_the_list() {
     let Some(zk) = zk("txn-lists") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
@@ -249,6 +259,19 @@ fn list_is_set_on_all_nodes_from_the_leaves_up() {
     expect_refused(&both, "--version");
 }
 
+#[test]
+fn doctor_examines_the_servers_in_spite_of_an_unusable_certificate() {
+    let scratch = Scratch::new();
+    let cert = scratch.path("cert.pem");
+    std::fs::write(&cert, "no certificate").unwrap();
+    let zk = Zk::new("127.0.0.2:1").option("--cacert", certificate("ca.pem").to_str().unwrap());
+    let ended = zk.option("--cert", cert.to_str().unwrap()).run(&["doctor"]);
+    assert_eq!(ended.code(), Some(69), "{ended:?}");
+    assert!(ended.stdout.contains("error    this client's certificate (--cert): "), "{ended:?}");
+    assert!(ended.stdout.contains("error    127.0.0.2:1: "), "{ended:?}");
+    assert!(ended.stdout.ends_with("(1 of 1 servers)\n"), "{ended:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn recursive_setacl_counts_the_changed_nodes() {
     let server = TestServer::start().await.unwrap();
@@ -282,6 +305,9 @@ fn empty_or_useless_variable_is_refused_by_name() {
         let ended = zk.clone().env(name, "").run(&["ls", "/"]);
         expect_failure(&ended, 64, &format!("variable {name} is empty"));
     }
+    let alice = zk.clone().option("--sasl", "alice");
+    let ended = alice.env("ZK_SASL_PASSWORD", "\n").run(&["ls", "/"]);
+    expect_failure(&ended, 64, "the password in ZK_SASL_PASSWORD is empty");
     let ended = zk.env("ZK_SASL_PASSWORD", "sesame").run(&["ls", "/"]);
     expect_failure(&ended, 64, "ZK_SASL_PASSWORD needs --sasl");
     assert!(!ended.stderr.contains("sesame"), "{ended:?}");

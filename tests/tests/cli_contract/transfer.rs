@@ -62,6 +62,72 @@ fn interrupted_import_below_a_closed_parent_is_completed() {
     assert_eq!(zk.ok(&["export", "/copy"]), lines);
 }
 
+/// The same input fails at the same line again, so no repetition would set the lists.
+#[test]
+fn import_of_a_wrong_number_of_nodes_leaves_no_list_open() {
+    let Some(zk) = zk("import-count") else { return };
+    let exported = closed_tree(&zk);
+    let lines: Vec<&str> = exported.lines().collect();
+    let fewer = [&lines[..3], &lines[4..]].concat().join("\n");
+    let more = [&lines[..3], &lines[2..]].concat().join("\n");
+    for (root, input, says) in [
+        ("/fewer", fewer, "line 4: 3 nodes came before, of 4 that were exported"),
+        ("/more", more, "line 6: 5 nodes came before, of 4 that were exported"),
+    ] {
+        expect_failure(&import(&zk, root, &input, &[]), 1, says);
+        for below in ["", "/c", "/c/d"] {
+            assert_eq!(zk.ok(&["getacl", &format!("{root}{below}")]), "world:anyone:r\n");
+        }
+        expect_failure(&import(&zk, root, &input, &[]), 1, says);
+    }
+}
+
+#[test]
+fn import_of_lists_of_somebody_else_is_repeated() {
+    let Some(zk) = zk("import-hers") else { return };
+    let alice = zk.clone().option("--auth", "digest:alice:sesame");
+    for path in ["/from", "/from/c", "/from/c/d", "/from/e"] {
+        alice.ok(&["create", path, path, "--acl", "auth::cdrwa"]);
+    }
+    let exported = alice.ok(&["export", "/from"]);
+    let bob = ["--auth", "digest:bob:sesame"];
+    let half = exported.replace("{\"nodes\":4}", "{}");
+    let ended = import(&zk, "/copy", &half, &bob);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    // Bob may read and write the nodes that his import has left open.
+    let other = half.replace("\"/from/c\"", "\"new\"");
+    let ended = import(&zk, "/copy", &other, &[&bob[..], &["--overwrite"]].concat());
+    assert!(ended.stderr.contains("line 5: no text `path`"), "{ended:?}");
+    assert_eq!(zk.clone().option("--auth", bob[1]).ok(&["get", "/copy/c"]), "new");
+
+    let exported = exported.replace("\"/from/c\"", "\"new\"");
+    let ended = import(&zk, "/copy", &exported, &bob);
+    assert_eq!(ended.stdout, "4 nodes imported, 4 of which existed\n", "{ended:?}");
+    let says = "zk: /copy/c/d exists and is not compared: no permission to read it\n\
+                zk: 1 of the existing nodes are not compared: no permission to read them\n";
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), says), "{ended:?}");
+    assert_eq!(alice.ok(&["export", "/copy"]), exported);
+    let again = import(&zk, "/copy", &exported, &[&bob[..], &["--json"]].concat());
+    assert!(again.stdout.contains("\"unread\":4"), "{again:?}");
+}
+
+/// An entry of somebody else, or one with other permissions, is no rest of an import.
+#[test]
+fn import_keeps_lists_with_entries_that_it_has_not_added() {
+    let Some(zk) = zk("import-entries") else { return };
+    zk.ok(&["create", "/from"]);
+    zk.ok(&["setacl", "/from", "world:anyone:ra"]);
+    let lines = zk.ok(&["export", "/from"]);
+    for entry in ["ip:127.0.0.9:ca", "ip:127.0.0.9:crwa", "ip:127.0.0.1:ca"] {
+        zk.ok(&["create", "/to"]);
+        zk.ok(&["setacl", "/to", "world:anyone:ra", entry]);
+        let ended = import(&zk, "/to", &lines, &[]);
+        assert!(ended.stderr.contains("/to keeps another access control list"), "{ended:?}");
+        assert_eq!(zk.ok(&["getacl", "/to"]), format!("world:anyone:ra\n{entry}\n"));
+        zk.ok(&["delete", "/to"]);
+    }
+}
+
 #[test]
 fn lists_of_existing_nodes_are_compared_and_overwritten() {
     let Some(zk) = zk("import-lists") else { return };
@@ -76,7 +142,10 @@ fn lists_of_existing_nodes_are_compared_and_overwritten() {
                 zk: 1 of the existing nodes keep other access control lists; see --overwrite\n";
     assert_eq!(ended.stderr, says);
     let json = import(&zk, "/to", &lines, &["--json"]);
-    assert_eq!(json.stdout, "{\"created\":0,\"imported\":3,\"other_acl\":1}\n", "{json:?}");
+    assert_eq!(
+        json.stdout, "{\"created\":0,\"imported\":3,\"other_acl\":1,\"unread\":0}\n",
+        "{json:?}"
+    );
     let ended = import(&zk, "/to", &lines, &["--overwrite"]);
     assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     assert_eq!(zk.ok(&["export", "/to"]), lines);

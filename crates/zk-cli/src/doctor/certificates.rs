@@ -12,8 +12,14 @@ use crate::output::data_text;
 
 /// Reports the expiry of this client's own certificate. A server that refuses it does not say why.
 pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<(), Failure> {
-    let end = tls.client_certificate_expiry().map_err(|error| Failure::other(error.to_string()))?;
-    let Some(end) = end else { return Ok(()) };
+    let end = match tls.client_certificate_expiry() {
+        Ok(Some(end)) => end,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            let text = format!("this client's certificate (--cert): {error}");
+            return report.add(Finding { level: Level::Error, server: String::new(), text });
+        }
+    };
     let now = wall_clock();
     let days = |time: Duration| time.as_secs() / DAY.as_secs();
     let (level, when) = match end.duration_since(now) {

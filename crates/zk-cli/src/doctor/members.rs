@@ -84,8 +84,8 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
     if is_member.contains(&true) {
         let strangers = listed.iter().zip(&is_member).filter(|(_, is_member)| !**is_member);
         findings.extend(strangers.map(|(it, _)| {
-            let text =
-                "not a member of the ensemble, which has removed it or never had it".to_owned();
+            let why = "the ensemble has removed it or never had it, or this is another name of one";
+            let text = format!("not a member of the ensemble: {why}");
             Finding { level: Level::Warning, server: it.host.to_string(), text }
         }));
     }

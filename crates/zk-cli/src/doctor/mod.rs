@@ -153,7 +153,14 @@ async fn examine(
     let config = config
         .connect_timeout(door.retry.unwrap_or(CONNECT_LIMIT))
         .refused_timeout(door.retry.unwrap_or_default());
-    let connector = ServerConnector::new(door.tls.clone())?;
+    let connector = match ServerConnector::new(door.tls.clone()) {
+        Ok(connector) => connector,
+        // The files for TLS cannot be used.
+        Err(failure) => {
+            report.tell(Level::Error, host, failure.to_string())?;
+            return Ok(Examined { rejects: true, ..Examined::default() });
+        }
+    };
     let client = match config.connector(connector).connect().await {
         Ok(client) => client,
         Err(error) => {

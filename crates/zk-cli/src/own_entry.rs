@@ -1,0 +1,53 @@
+//! The entry with which `zk import` opens the lists of parents to itself.
+
+use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
+
+use crate::sessions::Sessions;
+
+/// An entry that lets this client create the children of a node, and set its list.
+#[derive(Clone)]
+pub(crate) struct OwnEntry {
+    /// The entry as it is sent to the server.
+    pub(crate) entry: Acl,
+    /// Scheme and user of the entries that the server stores for it.
+    stored: Vec<(String, String)>,
+}
+
+impl OwnEntry {
+    /// Returns the entry for the identities that the client has presented, or else for its address.
+    /// Without both, there is none.
+    pub(crate) async fn of(client: &Client) -> Result<Option<Self>, Error> {
+        let identities = match Sessions::retry(client).run(|client| client.who_am_i()).await {
+            // A server before 3.7. It rejects the entry if there are no identities.
+            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+                return Ok(Some(Self { entry: Acl::auth(OWN_PERMS), stored: Vec::new() }));
+            }
+            identities => identities?.into_iter().map(|it| (it.scheme, it.user)),
+        };
+        let (addresses, users): (Vec<_>, Vec<_>) =
+            identities.partition(|(scheme, _)| scheme == "ip");
+        if !users.is_empty() {
+            return Ok(Some(Self { entry: Acl::auth(OWN_PERMS), stored: users }));
+        }
+        Ok(addresses.into_iter().next().map(|(scheme, address)| Self {
+            entry: Acl::ip(OWN_PERMS, address.clone()),
+            stored: vec![(scheme, address)],
+        }))
+    }
+
+    /// Returns true if the server may have stored `present` for this entry.
+    pub(crate) fn has_left(&self, present: &Acl) -> bool {
+        let is_own = |(scheme, user): &(String, String)| {
+            // The id of a digest is the user and a hash, which servers do not tell.
+            let id = match scheme == "digest" {
+                true => present.id.split(':').next().unwrap_or_default(),
+                false => &present.id,
+            };
+            present.scheme == scheme.as_str() && id == user
+        };
+        present.perms == OWN_PERMS && self.stored.iter().any(is_own)
+    }
+}
+
+/// A repeated import also reads the node, and with `--overwrite` it writes the data.
+const OWN_PERMS: Perms = Perms(Perms::CREATE.0 | Perms::READ.0 | Perms::WRITE.0 | Perms::ADMIN.0);
