@@ -129,7 +129,8 @@ fn with_defaults(line: String, item: &Value) -> String {
         kinds.iter().find_map(|kind| item["inner"][kind]["generics"]["params"].as_array());
     parameters.into_iter().flatten().fold(line, |line, parameter| {
         let default = &parameter["kind"]["type"]["default"];
-        let path = default["resolved_path"]["path"].as_str().or(default["primitive"].as_str());
+        let path = default["resolved_path"]["path"].as_str();
+        let path = path.or_else(|| default["primitive"].as_str());
         let Some((name, default)) = parameter["name"].as_str().zip(path) else { return line };
         let default = default.rsplit("::").next().unwrap_or(default);
         line.replacen(&format!("<{name}>"), &format!("<{name} = {default}>"), 1)
