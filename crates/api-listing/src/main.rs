@@ -108,7 +108,7 @@ fn text(api: &PublicApi, index: &Value) -> String {
             if is_must_use(&index[item.id().0.to_string()]) {
                 text += "#[must_use] ";
             }
-            text += &line;
+            text += &with_defaults(line, &index[item.id().0.to_string()]);
             text.push('\n');
         }
     }
@@ -119,6 +119,22 @@ fn text(api: &PublicApi, index: &Value) -> String {
 fn is_must_use(item: &Value) -> bool {
     let attributes = item["attrs"].as_array();
     attributes.is_some_and(|all| all.iter().any(|attribute| attribute.get("must_use").is_some()))
+}
+
+/// Adds the defaults of the type parameters to the line of a struct, an enum or a trait. `public-api` omits
+/// them.
+fn with_defaults(line: String, item: &Value) -> String {
+    let kinds = ["struct", "enum", "trait"];
+    let parameters =
+        kinds.iter().find_map(|kind| item["inner"][kind]["generics"]["params"].as_array());
+    parameters.into_iter().flatten().fold(line, |line, parameter| {
+        let default = &parameter["kind"]["type"]["default"];
+        let path = default["resolved_path"]["path"].as_str();
+        let path = path.or_else(|| default["primitive"].as_str());
+        let Some((name, default)) = parameter["name"].as_str().zip(path) else { return line };
+        let default = default.rsplit("::").next().unwrap_or(default);
+        line.replacen(&format!("<{name}>"), &format!("<{name} = {default}>"), 1)
+    })
 }
 
 /// Returns the lines that only one of two lists has.

@@ -5,7 +5,7 @@ use std::{fmt, num::ParseIntError, str::FromStr};
 /// Id of a session.
 ///
 /// `Display` and `Debug` print it like ZooKeeper: in hexadecimal, after `0x`. `FromStr` parses it, with or
-/// without `0x`.
+/// without `0x`, and without a sign.
 ///
 /// ```
 /// use zk_proto::SessionId;
@@ -25,7 +25,7 @@ impl SessionId {
 /// Number of a transaction (ZooKeeper transaction id). A later transaction has a greater zxid.
 ///
 /// `Display` and `Debug` print it like ZooKeeper: in hexadecimal, after `0x`. `FromStr` parses it, with or
-/// without `0x`.
+/// without `0x`, and without a sign.
 ///
 /// ```
 /// use zk_proto::Zxid;
@@ -47,7 +47,7 @@ macro_rules! hexadecimal {
     ($($id:ident)*) => {$(
         impl fmt::Display for $id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:#x}", self.0)
+                f.pad(&format!("{:#x}", self.0))
             }
         }
 
@@ -68,6 +68,8 @@ macro_rules! hexadecimal {
 
             fn from_str(text: &str) -> Result<Self, ParseIntError> {
                 let digits = text.strip_prefix("0x").unwrap_or(text);
+                // The parser of numbers accepts a plus sign, and rejects a minus sign.
+                let digits = if digits.starts_with('+') { "-" } else { digits };
                 // ZooKeeper prints the bits of negative numbers.
                 let bits = u64::from_str_radix(digits, 16)?;
                 Ok(Self(i64::from_ne_bytes(bits.to_ne_bytes())))
@@ -77,3 +79,25 @@ macro_rules! hexadecimal {
 }
 
 hexadecimal!(SessionId Zxid);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_padded_to_a_width() {
+        let (session, zxid) = (SessionId(0x1a), Zxid(-1));
+        assert_eq!(format!("{session:<6}|{session:>6}|{session:*^6}|"), "0x1a  |  0x1a|*0x1a*|");
+        assert_eq!(format!("{session:6?}|{zxid:3}"), "0x1a  |0xffffffffffffffff");
+    }
+
+    #[test]
+    fn ids_with_a_sign_or_other_characters_are_rejected() {
+        for text in ["+1", "0x+1", "-1", "0x-1", "", "0x", "0x0x1", " 1", "1g", "10000000000000000"]
+        {
+            assert!(text.parse::<Zxid>().is_err(), "{text}");
+            assert!(text.parse::<SessionId>().is_err(), "{text}");
+        }
+        assert_eq!("ffffffffffffffff".parse(), Ok(SessionId(-1)));
+    }
+}

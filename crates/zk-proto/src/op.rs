@@ -6,10 +6,13 @@
 //! assert_eq!(OpCode::GetChildren2.code(), 12);
 //! assert_eq!(OpCode::from_code(12), Some(OpCode::GetChildren2));
 //! assert_eq!(OpCode::GetChildren2.name(), "getChildren2");
+//! assert_eq!(OpCode::GetChildren2.to_string(), "getChildren2");
 //! assert!(!OpCode::GetChildren2.is_write());
 //! ```
 
-/// Operation, with its number on the wire.
+use std::fmt;
+
+/// Operation, with its number on the wire. `Display` prints its [name](OpCode::name).
 ///
 /// Two operations are omitted on purpose. A server replies to createSession (-10) with a bare connect
 /// response, which breaks the stream. deleteContainer (20) belongs to the server's own container manager, and
@@ -182,5 +185,11 @@ impl OpCode {
                 | Self::Reconfig
                 | Self::CloseSession
         )
+    }
+}
+
+impl fmt::Display for OpCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }

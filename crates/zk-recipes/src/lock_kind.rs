@@ -24,7 +24,7 @@ pub enum LockKind {
 
 impl fmt::Display for LockKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::WriteLock => "write lock",
             Self::SemaphoreMutex => "semaphore mutex",
             Self::Semaphore => "semaphore",
@@ -44,6 +44,7 @@ mod tests {
         let mut kinds = [Mutex, ReadLock, Semaphore, SemaphoreMutex, WriteLock];
         kinds.sort_unstable();
         let names: Vec<String> = kinds.iter().rev().map(ToString::to_string).collect();
+        assert_eq!(format!("{:<6}|{:>6}|", Mutex, Mutex), "mutex | mutex|");
         assert_eq!(names, ["mutex", "read lock", "semaphore", "semaphore mutex", "write lock"]);
     }
 }

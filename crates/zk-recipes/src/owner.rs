@@ -62,7 +62,7 @@ use crate::session_end::or_session_end;
 pub struct Owner {
     /// The locks that it holds or acquires. Those that it has released leave the list when it
     /// acquires the next one.
-    slots: Arc<Mutex<Vec<Weak<ReentrySlot>>>>,
+    slots: Arc<Mutex<Vec<ListedSlot>>>,
 }
 
 impl Owner {
@@ -75,45 +75,58 @@ impl Owner {
     /// Returns the entry of the owner for a lock.
     fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<ReentrySlot> {
         let path = client.full_path(&kind.path);
-        // Dropped after the list is unlocked: a slot has a client, and the drop of the last client
-        // may wait for its session.
-        let known: Vec<Arc<ReentrySlot>>;
         let mut slots = self.lock();
-        slots.retain(|slot| slot.strong_count() > 0);
-        known = slots.iter().filter_map(Weak::upgrade).collect();
-        if let Some(slot) = known.iter().find(|slot| slot.is_of(client, &path, kind)) {
-            return slot.clone();
+        slots.retain(|listed| listed.slot.strong_count() > 0);
+        let known = slots.iter().find(|listed| listed.key.is_of(client, &path, kind));
+        if let Some(slot) = known.and_then(|listed| listed.slot.upgrade()) {
+            return slot;
         }
-        let slot = Arc::new(ReentrySlot {
-            client: client.clone(),
-            path,
-            kind: kind.clone(),
-            entry: Arc::default(),
-            holds: Mutex::default(),
-        });
-        slots.push(Arc::downgrade(&slot));
+        let key = Arc::new(SlotKey { client: client.weak(), path, kind: kind.clone() });
+        let slot = ReentrySlot { key, entry: Arc::default(), holds: Mutex::default() };
+        let slot = Arc::new(slot);
+        slots.push(ListedSlot { key: slot.key.clone(), slot: Arc::downgrade(&slot) });
         slot
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<ReentrySlot>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ListedSlot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slots: Vec<Arc<ReentrySlot>> = self.lock().iter().filter_map(Weak::upgrade).collect();
-        let paths: Vec<&str> = slots.iter().map(|slot| slot.path.as_str()).collect();
+        let slots = self.lock();
+        let living = slots.iter().filter(|listed| listed.slot.strong_count() > 0);
+        let paths: Vec<&str> = living.map(|listed| listed.key.path.as_str()).collect();
         f.debug_struct("Owner").field("paths", &paths).finish()
+    }
+}
+
+/// Entry of an owner's list. A search compares the keys, and takes references to no other slot.
+struct ListedSlot {
+    key: Arc<SlotKey>,
+    slot: Weak<ReentrySlot>,
+}
+
+/// What identifies the slot of a lock.
+struct SlotKey {
+    /// A weak handle. With a strong one, the last reference to a slot could close a session, and the
+    /// drop of the last client may wait for the server.
+    client: Client,
+    /// Path from the root of the ensemble.
+    path: String,
+    kind: Arc<Kind>,
+}
+
+impl SlotKey {
+    fn is_of(&self, client: &Client, path: &str, kind: &Kind) -> bool {
+        self.path == path && self.client.is_same_session(client) && self.kind.rule() == kind.rule()
     }
 }
 
 /// State of one owner at one lock. It exists while the owner holds the lock or acquires it.
 struct ReentrySlot {
-    client: Client,
-    /// Path from the root of the ensemble.
-    path: String,
-    kind: Arc<Kind>,
+    key: Arc<SlotKey>,
     /// Held by the one acquisition in progress, unless it re-enters a hold.
     entry: Arc<tokio::sync::Mutex<()>>,
     holds: Mutex<Holds>,
@@ -211,7 +224,7 @@ impl ReentrySlot {
     /// Waits until no other task acquires the lock for this owner, or until the session ends. The
     /// other acquisition may be a [`Ticket`](crate::Ticket) that no task awaits.
     async fn permit(self: Arc<Self>) -> Result<ReentryPermit, LockError> {
-        let only_one = or_session_end(&self.client, self.entry.clone().lock_owned()).await?;
+        let only_one = or_session_end(&self.key.client, self.entry.clone().lock_owned()).await?;
         Ok(ReentryPermit { slot: self, _only_one: only_one })
     }
 
@@ -234,7 +247,7 @@ impl ReentrySlot {
                 Ok(Some(SharedHolding { hold, slot: Some(self.clone()) }))
             }
             None if side == Side::Exclusive && reads => {
-                Err(LockError::WouldDeadlock { path: self.path.clone() })
+                Err(LockError::WouldDeadlock { path: self.key.path.clone() })
             }
             None => Ok(None),
         }
@@ -242,10 +255,6 @@ impl ReentrySlot {
 
     fn holds(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_of(&self, client: &Client, path: &str, kind: &Kind) -> bool {
-        self.path == path && self.client.is_same_session(client) && self.kind.rule() == kind.rule()
     }
 }
 
@@ -313,6 +322,55 @@ impl Deref for SharedHolding {
 
 impl fmt::Debug for ReentrySlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentrySlot").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ReentrySlot").field("path", &self.key.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_session::Config;
+    use zk_testing::TestServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn slot_of_an_owner_keeps_no_session_open() {
+        let server = TestServer::in_memory();
+        let config = Config::new("server:1").unwrap().seed(1);
+        let client = config.connector(server).connect().await.unwrap();
+        let (owner, weak) = (Owner::new(), client.weak());
+        let slot = owner.slot(&client, &Arc::new(Kind::mutex("/lock".to_owned())));
+        drop(client);
+        weak.wait_for_end().await; // the slot is no handle that keeps the session open
+        drop(slot);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn owner_has_one_slot_for_each_path_session_and_rule() {
+        let server = TestServer::in_memory();
+        let config = Config::new("server:1").unwrap().seed(1).connector(server);
+        let one = config.clone().connect().await.unwrap();
+        let other = config.connect().await.unwrap();
+        let kinds = [Kind::mutex, Kind::writer, Kind::lease];
+        let owner = Owner::new();
+        let slots = || {
+            let mut slots = Vec::new();
+            for client in [&one, &other] {
+                for path in ["/a", "/b"] {
+                    let kinds = kinds.map(|kind| Arc::new(kind(path.to_owned())));
+                    slots.extend(kinds.iter().map(|kind| owner.slot(client, kind)));
+                }
+            }
+            slots
+        };
+        let (first, again) = (slots(), slots());
+        for (at, slot) in first.iter().enumerate() {
+            let same = again.iter().position(|known| Arc::ptr_eq(known, slot));
+            assert_eq!(same, Some(at), "{slot:?}");
+            assert_eq!(Arc::strong_count(slot), 2, "a search leaves no reference");
+        }
+        drop((first, again));
+        let _last = owner.slot(&one, &Arc::new(Kind::mutex("/c".to_owned())));
+        assert_eq!(owner.lock().len(), 1);
     }
 }

@@ -254,6 +254,19 @@ impl Error {
         &self.inner.kind
     }
 
+    /// Returns the operation that failed, if the error is of one.
+    #[must_use]
+    pub fn operation(&self) -> Option<Operation> {
+        self.inner.context.as_ref().map(|(operation, _)| *operation)
+    }
+
+    /// Returns what the operation failed on, as the message prints it after the operation: for most
+    /// operations, the path that the caller gave.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.inner.context.as_ref().map(|(_, path)| path.as_str())
+    }
+
     /// Returns whether the request changed anything on the server.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
@@ -423,8 +436,7 @@ impl Error {
             }
             ErrorKind::RolledBack { index, operation, path, code } => {
                 let path = Abbreviated(path);
-                let name = operation.name();
-                write!(f, "operation [{index}], {name} {path}: {code}; nothing was applied")?;
+                write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
             }
             ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
             // A new client with the same credentials would fail as well.

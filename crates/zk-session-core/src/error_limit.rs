@@ -28,7 +28,7 @@ pub enum Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Requests => "REQUESTS_MAX",
             Self::QueuedBytes | Self::CleanUpBytes => "QUEUED_BYTES_MAX",
             Self::Watches => "WATCHES_MAX",

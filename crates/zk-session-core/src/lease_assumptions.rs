@@ -188,7 +188,7 @@ pub enum LeaseSetting {
 
 impl fmt::Display for LeaseSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::FlushBound => "flush_bound",
             Self::Margin => "margin",
         })

@@ -14,7 +14,7 @@ use proto::{SessionId, Zxid};
 /// only the right process can read.
 ///
 /// ```
-/// use proto::{SessionId, Zxid};
+/// use zk_proto::{SessionId, Zxid};
 /// use zk_session_core::SessionCredentials;
 ///
 /// let (id, zxid) = (SessionId(0x1_0000_0001), Zxid(77));

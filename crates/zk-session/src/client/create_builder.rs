@@ -365,7 +365,7 @@ impl<'a> CreateBuilder<'a> {
 
 /// Converts a time to live to milliseconds. It saturates, because servers reject more than 34 years
 /// anyway.
-fn ttl_ms(ttl: Duration) -> i64 {
+pub(super) fn ttl_ms(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -1,13 +1,16 @@
 //! Transactions: the server applies all operations of a transaction or none of them.
 
+use std::time::Duration;
+
 use proto::{
-    Acl, Check, Create2, CreateContainer, CreateMode, Delete, MultiOp, MultiResult,
+    Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
     OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
 use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome, Reply};
 
 use super::Client;
 use super::chroot::strip;
+use super::create_builder::ttl_ms;
 use super::operation_list::OperationList;
 use super::operations::{NodeName, any, is_name_of};
 use super::pending::{Finish, Pending, decode_multi};
@@ -96,6 +99,17 @@ impl<'a> Multi<'a> {
         Self(self.0.with(path, full, |path| match mode {
             CreateMode::Container => CreateContainer { path, data, acl, mode }.into(),
             _ => Create2 { path, data, acl, mode }.into(),
+        }))
+    }
+
+    /// Adds an operation that creates a node with a time to live. The server deletes the node once
+    /// it has had no children and no change for `ttl`, to the millisecond; see
+    /// [`CreateBuilder::ttl`](super::CreateBuilder::ttl).
+    pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
+        let full = self.0.client.checked(path);
+        let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL_UNSAFE.into(), ttl_ms(ttl));
+        Self(self.0.with(path, full, |path| {
+            CreateTtl { path, data, acl, sequential: false, ttl_ms }.into()
         }))
     }
 

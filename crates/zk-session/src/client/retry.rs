@@ -28,7 +28,8 @@ impl Client {
     /// * A request is retried if it was never sent, for example because it timed out first.
     /// * A request is retried if the server rejects it for a temporary reason, for example
     ///   throttling.
-    /// * A request is retried if it reached a limit of the client, except that of credentials.
+    /// * A request is retried if it reached a limit of the client, except that of credentials, and
+    ///   unless the policy is [`RetryPolicy::until_session_end`].
     ///
     /// It retries a write with an unknown outcome only in [`Retry::create`], [`Retry::set_data`]
     /// and [`Retry::delete`]. Each of them documents why the retry does no harm. The retries stop

@@ -71,22 +71,23 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn begin(operation: Operation, path: &str) -> Self {
-        let error = tracing::field::Empty;
-        let span = debug_span!("zk.request", %operation, path = %Abbreviated(path), error);
+        let (operation, error) = (operation.name(), tracing::field::Empty);
+        let span = debug_span!("zk.request", operation, path = %Abbreviated(path), error);
         Self { span, begun: now() }
     }
 
     /// Records the result, and reports a request that was slow or throttled.
     pub(crate) fn end(&self, operation: Operation, path: &str, error: Option<&Error>) {
         let (took, path) = (now().saturating_duration_since(self.begun), Abbreviated(path));
+        let operation = operation.name();
         if let Some(error) = error {
             self.span.record("error", tracing::field::display(error));
             if error.code() == Some(ErrorCode::THROTTLED_OP) {
-                warn!(parent: &self.span, %operation, %path, "the server throttles requests");
+                warn!(parent: &self.span, operation, %path, "the server throttles requests");
             }
         }
         if took >= SLOW_REQUEST {
-            warn!(parent: &self.span, %operation, %path, took_ms = ms(took), "slow request");
+            warn!(parent: &self.span, operation, %path, took_ms = ms(took), "slow request");
         }
     }
 }

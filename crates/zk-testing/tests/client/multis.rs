@@ -1,5 +1,7 @@
 //! Tests of multi and multiRead through the client.
 
+use std::time::Duration;
+
 use zk_session::{
     Acl, Client, CreateMode, ErrorCode, ErrorKind, ErrorOrigin, MultiOutcome, Outcome, Perms,
     ReadOutcome, RetryOn,
@@ -41,7 +43,7 @@ async fn every_operation_has_its_outcome(server: &TestServer, version: Version) 
         .create("/", b"", CreateMode::PersistentSequential)
         .create("/c", b"", CreateMode::Container)
         .create_with_acl("/r", b"", CreateMode::Persistent, &readable)
-        .create("/t", b"", CreateMode::Persistent)
+        .create_with_ttl("/t", b"", Duration::from_secs(9))
         .set_data("/n", b"y", Some(0))
         .check("/n", Some(1))
         .delete("/n", Some(1))

@@ -61,11 +61,27 @@ async fn config_node_is_independent_of_chroot() {
     // The chroot has the length of `/zookeeper`, the parent of the configuration node.
     client.create("/abcdefghi", b"", CreateMode::Persistent).await.unwrap();
     let inside = client.chroot("/abcdefghi").unwrap();
-    let config = inside.get_config().await.unwrap();
+    let (config, changed) = inside.get_config_and_watch().await.unwrap();
     assert_eq!((config.zxid, config.members.len()), (Zxid::ZERO, 0), "it runs alone");
     assert_eq!(client.get_config().await.unwrap(), config);
+    assert!(format!("{changed:?}").contains("\"/zookeeper/config\""), "{changed:?}");
     let error = inside.reconfig(&[], &[3], None).await.unwrap_err();
     assert_eq!(error.to_string(), "reconfig /zookeeper/config: ReconfigDisabled (-123)");
+    assert_eq!(error.operation(), Some(Op::Reconfig.into()));
+    assert_eq!(error.path(), Some("/zookeeper/config"));
+    let error = inside.reconfig_members(&["server.1=a:1:2;3"], Some(Zxid(7))).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::RECONFIG_DISABLED));
+}
+
+/// On the wire, -1 stands for any configuration.
+#[tokio::test(start_paused = true)]
+async fn reconfig_from_a_negative_zxid_is_not_sent() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let error = client.reconfig(&[], &[3], Some(Zxid(-1))).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
+    let error = client.reconfig_members(&["server.1=a:1:2;3"], Some(Zxid(-2))).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use proto::{DataReply, GetData, OpCode, Reconfig, Stat, Zxid};
-use zk_session_core::{Failure, Operation, Reply};
+use proto::{DataReply, ErrorCode, GetData, OpCode, Reconfig, Stat, Zxid};
+use zk_session_core::{ErrorKind, Failure, Operation, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
-use crate::client::pending::{Ask, Finish, Pending, decode_read};
+use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
 
 /// Configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +115,17 @@ impl Client {
         self.request(config_ask(Operation::Other("getConfig")), Ok(request))
     }
 
+    /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
+    /// when the configuration changes. The path of the event is `/zookeeper/config`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
+    pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
+        let request = GetData { path: CONFIG_PATH.into(), watch: true };
+        let ask = config_ask(Operation::Other("getConfig"));
+        self.watched(ask, CONFIG_PATH.to_owned(), Ok(request), WatchKind::Data)
+    }
+
     /// Changes members of the ensemble, and returns the new configuration.
     ///
     /// `joining` has the servers to add or to change, each as
@@ -130,6 +141,9 @@ impl Client {
     /// * `NoAuth`, without the permission to write `/zookeeper/config`.
     /// * `BadArguments`, if it cannot parse an entry of `joining`.
     /// * `BadVersion`, `ReconfigInProgress` or `NewConfigNoQuorum`.
+    ///
+    /// A negative zxid fails with `BadVersion` before anything is sent: no configuration has it, and
+    /// on the wire, -1 stands for any configuration.
     pub fn reconfig(
         &self,
         joining: &[&str],
@@ -138,9 +152,45 @@ impl Client {
     ) -> Pending<EnsembleConfig> {
         let leaving: Vec<String> = leaving.iter().map(ToString::to_string).collect();
         let (joining, leaving) = (list(joining), list(&leaving));
-        let from_config = from_config.unwrap_or(Reconfig::ANY_CONFIG);
-        let request = Reconfig { joining, leaving, new_members: None, from_config };
-        self.request(config_ask(OpCode::Reconfig.into()), Ok(request))
+        let request = checked_config(from_config).map(|from_config| Reconfig {
+            joining,
+            leaving,
+            new_members: None,
+            from_config,
+        });
+        self.request(config_ask(OpCode::Reconfig.into()), request)
+    }
+
+    /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
+    ///
+    /// # Errors
+    /// Returns the errors of [`reconfig`](Self::reconfig).
+    pub fn reconfig_members(
+        &self,
+        members: &[&str],
+        from_config: Option<Zxid>,
+    ) -> Pending<EnsembleConfig> {
+        // An empty list is sent, for the server to reject: without a list, the request would change
+        // nothing.
+        let new_members = Some(members.join(",").into());
+        let request = checked_config(from_config).map(|from_config| Reconfig {
+            joining: None,
+            leaving: None,
+            new_members,
+            from_config,
+        });
+        self.request(config_ask(OpCode::Reconfig.into()), request)
+    }
+}
+
+/// Returns the zxid to send. A negative one would mean any configuration.
+fn checked_config(from_config: Option<Zxid>) -> Result<Zxid, Failure> {
+    match from_config {
+        None => Ok(Reconfig::ANY_CONFIG),
+        Some(zxid) if zxid < Zxid::ZERO => {
+            Err((ErrorKind::Server(ErrorCode::BAD_VERSION), Outcome::NotApplied))
+        }
+        Some(zxid) => Ok(zxid),
     }
 }
 

@@ -70,10 +70,20 @@ impl Client {
         request: impl FnOnce(Cow<'a, str>) -> R,
     ) -> PendingWatch<T> {
         let ask = self.ask(operation, path, Finish::Plain(decode));
-        let (fire, receiver) = OneShot::channel();
         let full = self.full(path).into_owned();
+        self.watched(ask, full, self.checked(path).map(request), kind)
+    }
+
+    /// Sends a request that sets a watch of this kind on a path of the server.
+    fn watched<T, R: Request>(
+        &self,
+        ask: Ask<T>,
+        full: String,
+        request: Result<R, Failure>,
+        kind: WatchKind,
+    ) -> PendingWatch<T> {
+        let (fire, receiver) = OneShot::channel();
         let watch = Watch::new(receiver, self.shared.clone(), full, ask.chroot_len);
-        let request = self.checked(path).map(request);
         let pending = self.submit(ask, |session, to| {
             session.submit(now(), &request?, to, Some((kind, fire))).map(Some)
         });
