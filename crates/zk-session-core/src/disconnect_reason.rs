@@ -124,7 +124,8 @@ impl DisconnectReason {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Unreachable(kind) => *kind != io::ErrorKind::TimedOut,
-            Self::Tls(_) | Self::Sasl(SaslFailure::ClosedBeforeProof) => true,
+            Self::Tls(_) => true,
+            Self::Sasl(SaslFailure::ClosedBeforeProof | SaslFailure::ClosedByServer) => true,
             _ => self.is_lasting(),
         }
     }
@@ -155,7 +156,9 @@ impl DisconnectReason {
             Self::NotZooKeeper(_) => true,
             Self::Tls(failure) => !failure.is_passing(),
             Self::Sasl(SaslFailure::NotPrepared(failure)) => !failure.is_passing(),
-            Self::Sasl(failure) => *failure != SaslFailure::ClosedBeforeProof,
+            // A server that restarts closes connections too.
+            Self::Sasl(SaslFailure::ClosedBeforeProof | SaslFailure::ClosedByServer) => false,
+            Self::Sasl(_) => true,
             _ => false,
         }
     }
@@ -249,6 +252,7 @@ mod tests {
             (DisconnectReason::Tls(TlsFailure::UnknownIssuer), true, true),
             (DisconnectReason::NotZooKeeper(PeerProtocol::Http), true, true),
             (DisconnectReason::Sasl(SaslFailure::NotOffered), true, true),
+            (DisconnectReason::Sasl(SaslFailure::ClosedByServer), true, false),
             (DisconnectReason::IdleTimeout, false, false),
         ] {
             let judged = (cause.is_refusal(), cause.is_lasting());

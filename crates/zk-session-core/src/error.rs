@@ -72,8 +72,8 @@ pub enum SessionEnd {
         paused: Option<Duration>,
     },
     /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`.
-    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes after the client's SASL proof count
-    /// as a rejection.
+    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes in a row at every server, after the
+    /// client's SASL proof, count as a rejection.
     AuthFailed,
     /// The server requires authentication, and this session has presented none that counts there.
     /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.

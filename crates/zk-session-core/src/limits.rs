@@ -101,12 +101,18 @@ pub const HANDSHAKE_LEN_MAX: usize = 1024;
 /// of Kerberos with the groups of a large directory some ten thousand.
 pub const SASL_TOKEN_LEN_MAX: usize = 64 * 1024;
 
-/// Connections that servers close after the client's SASL proof, without an established one in
-/// between, and after which the credentials count as rejected: a session ends, and a
-/// `SessionManager` stops. Old servers reject wrong credentials like that, and so each attempt is
-/// another failed login. A server that restarts between proof and answer looks the same once, and
-/// is unreachable or serves at the next attempts.
+/// Connections in a row that each server must have closed after the client's SASL proof until the
+/// credentials count as rejected, which ends the session. Servers before 3.5.9 and 3.6.0 reject
+/// wrong credentials like that, so each attempt is another failed login. A server that restarts
+/// between proof and answer looks the same once, and is unreachable or serves at the next attempts.
+/// A server that is unreachable may accept the credentials later, so the session waits for it.
 pub const SASL_CLOSES_MAX: u32 = 3;
+
+/// Minimum time from the first of these closes at each server to the last one. Behind a load
+/// balancer, one name stands for several servers, and the pauses alone allow three closes in a
+/// fifth of a second. In this time a balancer usually finds a server that accepts the credentials.
+/// It is half of the usual time limit of a first connection, which then reports the rejection.
+pub const SASL_REJECTION_TIME: Duration = Duration::from_secs(5);
 
 /// First step of the reconnect back-off. The step doubles at each failure in a row. The pause is
 /// drawn uniformly below the step. The first attempt after a connection that was up has no pause.

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::connect_string::Host;
-use crate::limits::{BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN};
+use crate::limits::{
+    BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN, SASL_CLOSES_MAX, SASL_REJECTION_TIME,
+};
 use crate::rng::Rng;
 use crate::{DisconnectReason, PeerProtocol, SaslFailure};
 
@@ -32,8 +34,16 @@ struct Entry {
     is_doubtful: bool,
     /// Why the last connection, or attempt at one, ended.
     cause: Option<DisconnectReason>,
+    /// Connections in a row that the server closed after the client's SASL proof, if there are any.
+    sasl_closes: Option<SaslCloses>,
     /// Whether its port is for TLS only, as far as it was probed.
     tls: Tls,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SaslCloses {
+    count: u32,
+    first: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +103,7 @@ impl Hosts {
     }
 
     /// Records how the connection to the current server, or the attempt at it, ended.
-    pub(super) fn lost(&mut self, reached: Reached, cause: &DisconnectReason) {
+    pub(super) fn lost(&mut self, now: Instant, reached: Reached, cause: &DisconnectReason) {
         if reached == Reached::Served {
             self.failures = 0;
         }
@@ -102,6 +112,12 @@ impl Hosts {
         }
         let entry = &mut self.hosts[self.current];
         entry.cause = Some(cause.clone());
+        let earlier = entry.sasl_closes.take();
+        if *cause == DisconnectReason::Sasl(SaslFailure::ClosedByServer) {
+            let SaslCloses { count, first } =
+                earlier.unwrap_or(SaslCloses { count: 0, first: now });
+            entry.sasl_closes = Some(SaslCloses { count: count.saturating_add(1), first });
+        }
         match cause {
             // The server is not at fault, or was not tried yet.
             DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
@@ -119,6 +135,7 @@ impl Hosts {
     /// Notes that the current server has created or resumed the session.
     pub(super) fn connected(&mut self, rng: &mut Rng) {
         self.hosts[self.current].skip_until = None;
+        self.hosts[self.current].sasl_closes = None;
         if std::mem::take(&mut self.moving) {
             self.hosts.swap(0, self.current);
             self.current = 0;
@@ -156,6 +173,16 @@ impl Hosts {
     /// Returns true if another attempt at each host would fail as well.
     pub(super) fn are_refusals_lasting(&self) -> bool {
         self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_lasting))
+    }
+
+    /// Returns true if each server has closed so many connections after the client's SASL proof, over
+    /// so long a time, that all must have rejected it.
+    pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
+        let is_rejection = |closes: SaslCloses| {
+            let time = now.saturating_duration_since(closes.first);
+            closes.count >= SASL_CLOSES_MAX && time >= SASL_REJECTION_TIME
+        };
+        self.hosts.iter().all(|entry| entry.sasl_closes.is_some_and(is_rejection))
     }
 
     /// Returns the cause of the server whose last attempt tells most.
@@ -288,8 +315,14 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
     for host in hosts {
         if entries.iter().all(|entry| entry.host != host) {
-            let (cause, tls) = (None, Tls::NotAsked);
-            entries.push(Entry { host, skip_until: None, is_doubtful: false, cause, tls });
+            entries.push(Entry {
+                host,
+                skip_until: None,
+                is_doubtful: false,
+                cause: None,
+                sasl_closes: None,
+                tls: Tls::NotAsked,
+            });
         }
     }
     entries
@@ -354,7 +387,7 @@ mod tests {
         assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
         let mean = pauses[20..].iter().sum::<Duration>() / 180;
         assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
-        hosts.lost(Reached::Served, &DisconnectReason::ClosedByServer);
+        hosts.lost(now, Reached::Served, &DisconnectReason::ClosedByServer);
         assert_eq!(hosts.failed(now, Reached::Up, &mut rng), Duration::ZERO);
         let second = hosts.failed(now, Reached::Up, &mut rng);
         assert!(second > Duration::ZERO && second < 2 * BACKOFF_STEP, "{second:?}");
@@ -429,7 +462,7 @@ mod tests {
             (Reached::Up, DisconnectReason::ClosedByServer, true),
         ] {
             let mut hosts = hosts(2, 1);
-            hosts.lost(reached, &cause);
+            hosts.lost(now(), reached, &cause);
             assert_eq!(hosts.hosts[hosts.current].is_doubtful, is_doubtful, "{cause:?}");
         }
     }

@@ -14,11 +14,9 @@ pub(crate) use self::identity::{Granted, Identity};
 
 use self::hosts::{Hosts, Reached, Rebalance};
 use self::search::Search;
-use crate::limits::{
-    ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN, SASL_CLOSES_MAX,
-};
+use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::rng::Rng;
-use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SaslFailure, SessionEnd};
+use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
 
 /// Connection to a server, or the attempts at one. See the [module documentation](self).
 #[derive(Debug)]
@@ -32,8 +30,6 @@ pub(crate) struct Connection {
     search: Option<Search>,
     /// Number of established connections that were lost.
     lost_count: u64,
-    /// Number of connections closed after the client's SASL proof, since the last established one.
-    sasl_closes: u32,
 }
 
 /// State of the connection. The diagram is in the documentation of the crate.
@@ -79,7 +75,6 @@ impl Connection {
             last_disconnect: None,
             search: None,
             lost_count: 0,
-            sasl_closes: 0,
         }
     }
 
@@ -131,10 +126,9 @@ impl Connection {
         self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
     }
 
-    /// Returns true if servers have closed so many connections after the client's SASL proof that
-    /// they must have rejected it.
-    pub(crate) fn is_sasl_rejected(&self) -> bool {
-        self.sasl_closes >= SASL_CLOSES_MAX
+    /// Returns true if all servers have rejected the client's SASL proof by closing connections.
+    pub(crate) fn is_sasl_rejected(&self, now: Instant) -> bool {
+        self.hosts.have_all_rejected_sasl(now)
     }
 
     /// Returns the number of established connections that were lost.
@@ -228,7 +222,7 @@ impl Connection {
         if matches!(granted, Granted::ReadOnly { .. }) {
             self.search = Some(Search::new(now));
         }
-        (self.last_disconnect, self.sasl_closes) = (None, 0);
+        self.last_disconnect = None;
         let host = self.hosts.current().clone();
         self.hosts.connected(rng);
         self.state = State::Up;
@@ -253,13 +247,11 @@ impl Connection {
             true if was_up_for < BACKOFF_MAX => Reached::Up,
             true => Reached::Served,
         };
-        self.hosts.lost(reached, cause);
+        self.hosts.lost(now, reached, cause);
         self.move_at = None;
         self.search = None;
         self.last_disconnect = Some(cause.clone());
         self.lost_count += u64::from(was_up);
-        let is_sasl_close = *cause == DisconnectReason::Sasl(SaslFailure::ClosedByServer);
-        self.sasl_closes += u32::from(is_sasl_close);
         let pause = match cause {
             DisconnectReason::Rebalanced => Hosts::pause_to_move(rng),
             // A read-write server was found. The refusal of a read-only server precedes `Up`.

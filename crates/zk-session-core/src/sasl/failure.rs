@@ -28,7 +28,8 @@ pub enum SaslFailure {
     /// The server closed the connection after the client's proof, perhaps with a reset. Servers
     /// before 3.5.9 and 3.6.0 reject wrong credentials like this.
     ///
-    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) of these count as a rejection.
+    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) of these in a row at every server count as
+    /// a rejection.
     ClosedByServer,
     /// The server's proof is wrong: the server does not know the password, or has not the key of its
     /// Kerberos principal.

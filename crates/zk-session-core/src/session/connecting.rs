@@ -127,7 +127,7 @@ impl<H: Handles> Session<H> {
         }
         if let Some(end) = self.closing_as().filter(|_| !self.identity.exists()) {
             self.end(end); // no server has the session
-        } else if self.is_established() && self.connection.is_sasl_rejected() {
+        } else if self.connection.is_sasl_rejected(now) {
             self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
         }
     }
@@ -160,7 +160,7 @@ impl<H: Handles> Session<H> {
 
     /// Reports with [`Output::Refused`] that no server accepts a first session: no server is a
     /// ZooKeeper server, or all refuse connections and the next attempt is after
-    /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also failures of SASL.
+    /// [`refused_timeout`](crate::Settings::refused_timeout). Lasting are also most failures of SASL.
     fn report_refusal(&mut self, next_attempt: Instant) {
         // Before the first connection, this is the age of the session.
         let age = next_attempt.saturating_duration_since(self.requests.liveness().up());

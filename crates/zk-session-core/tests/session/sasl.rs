@@ -1,10 +1,13 @@
 //! The SASL exchange: alone on the connection, bounded, and never taken for a success.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use proto::{ErrorCode, OpCode, Sasl, SaslReply, SessionId, Zxid};
-use zk_session_core::limits::{SASL_CLOSES_MAX, SASL_TOKEN_LEN_MAX};
+use zk_session_core::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME, SASL_TOKEN_LEN_MAX};
 use zk_session_core::{
-    DisconnectReason, SaslFailure, SaslMechanism, SaslStep, SessionEnd, SessionEvent, WatchKind,
+    DisconnectReason, Host, SaslFailure, SaslMechanism, SaslStep, SessionEnd, SessionEvent,
+    WatchKind,
 };
 
 use crate::harness::{Servers, T, World, ended, ms};
@@ -199,7 +202,12 @@ fn close_after_the_proof_is_a_rejection_of_old_servers() {
         world.cut_for(cause);
         assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedByServer));
     }
-    assert!(is_refused(&world));
+    assert!(!is_refused(&world), "the server may restart");
+    while world.session.end_reason().is_none() {
+        attempt(&mut world, |_| true);
+    }
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+    assert!(world.now() >= SASL_REJECTION_TIME);
     world.finish();
 }
 
@@ -213,17 +221,141 @@ fn closes_after_the_proof_end_an_established_session() {
         let mut world = accepted();
         authenticate(&mut world);
         world.cut();
-        for closes in 1..=SASL_CLOSES_MAX {
-            assert_eq!(world.session.end_reason(), None);
+        let mut closes = 0;
+        while world.session.end_reason().is_none() {
             world.open();
             world.respond(&acceptance(6000));
             exchange(&mut world, b"", Some(b"who?"));
             world.cut_for(cause.clone());
-            let end = (closes == SASL_CLOSES_MAX).then_some(SessionEnd::AuthFailed);
-            assert_eq!(world.session.end_reason(), end, "{closes}");
+            closes += 1;
         }
+        assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+        assert!(closes >= SASL_CLOSES_MAX && world.now() >= SASL_REJECTION_TIME);
         world.finish();
     }
+}
+
+/// Returns a world in which a session of half a minute is to be opened at this number of servers.
+fn world_of(servers: u16) -> World {
+    let mut world = World::with(|settings| {
+        settings.hosts = (0..servers).map(|port| Host::new("a", port)).collect();
+        settings.session_timeout = LONG;
+    });
+    world.sasl = Some(names);
+    world
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Opens the session, and loses the connection. Returns the server.
+fn interrupted(world: &mut World) -> Host {
+    world.open();
+    world.respond(&acceptance(30_000));
+    authenticate(world);
+    assert!(world.session.is_connected());
+    world.cut();
+    world.attempts().last().unwrap().1.clone()
+}
+
+/// Makes the next attempt. The server closes the connection after the proof, or is unreachable.
+fn attempt(world: &mut World, closes: impl FnOnce(&Host) -> bool) {
+    let before = world.attempts().len();
+    while world.attempts().len() == before {
+        if world.session.end_reason().is_some() {
+            return;
+        }
+        world.advance_to_deadline();
+    }
+    if !closes(&world.attempts().last().unwrap().1) {
+        let cause = std::io::ErrorKind::ConnectionRefused;
+        return world.cut_for(DisconnectReason::Unreachable(cause));
+    }
+    world.open();
+    world.respond(&acceptance(30_000));
+    exchange(world, b"", Some(b"who?"));
+    world.cut();
+}
+
+#[test]
+fn session_waits_for_a_server_that_restarts() {
+    let mut world = world_of(3);
+    let updated = interrupted(&mut world);
+    while world.now() < ms(10_000) {
+        attempt(&mut world, |host| *host != updated);
+        assert_eq!(world.session.end_reason(), None);
+    }
+    while world.attempts().last().unwrap().1 != updated {
+        attempt(&mut world, |_| true);
+    }
+    for _ in 0..2 * SASL_CLOSES_MAX {
+        attempt(&mut world, |host| *host != updated);
+    }
+    world.open();
+    world.respond(&acceptance(30_000));
+    authenticate(&mut world);
+    assert!(world.session.is_connected());
+    world.finish();
+}
+
+#[test]
+fn session_waits_for_unreachable_servers() {
+    let mut world = world_of(3);
+    let bad = interrupted(&mut world);
+    while world.now() < ms(20_000) {
+        attempt(&mut world, |host| *host == bad);
+        assert_eq!(world.session.end_reason(), None);
+    }
+    world.finish();
+}
+
+#[test]
+fn first_session_waits_for_unreachable_servers() {
+    let mut world = world_of(3);
+    let bad = Host::new("a", 1);
+    while world.now() < ms(20_000) {
+        attempt(&mut world, |host| *host == bad);
+        assert_eq!(world.session.end_reason(), None);
+    }
+    assert!(!is_refused(&world));
+    world.finish();
+}
+
+#[test]
+fn session_tries_the_servers_behind_a_balancer_for_a_while() {
+    for closes in [SASL_CLOSES_MAX, 2 * SASL_CLOSES_MAX] {
+        let mut world = world_of(1);
+        interrupted(&mut world);
+        for _ in 0..closes {
+            attempt(&mut world, |_| true);
+        }
+        assert!(world.now() < SASL_REJECTION_TIME);
+        world.open();
+        world.respond(&acceptance(30_000));
+        authenticate(&mut world);
+        assert!(world.session.is_connected());
+        world.finish();
+    }
+}
+
+#[test]
+fn closes_at_every_server_end_an_established_session() {
+    let mut world = world_of(3);
+    interrupted(&mut world);
+    while world.session.end_reason().is_none() {
+        attempt(&mut world, |_| true);
+    }
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+    assert!(world.now() < 2 * SASL_REJECTION_TIME);
+    world.finish();
+}
+
+#[test]
+fn first_session_is_tried_again_after_one_close() {
+    let mut world = world_of(1);
+    attempt(&mut world, |_| true);
+    assert!(!is_refused(&world));
+    interrupted(&mut world);
+    world.finish();
 }
 
 #[test]

@@ -9,7 +9,8 @@ use zk_session_core::{Error, ErrorKind, RetryOn};
 use super::Client;
 use crate::driver::now;
 use crate::limits::{
-    RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE, TIMED_OUT_PAUSE_PART,
+    NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX, RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX,
+    TIMED_OUT_PAUSE, TIMED_OUT_PAUSE_PART,
 };
 
 /// Decides when to retry and when to stop. It is a plain value.
@@ -93,6 +94,18 @@ impl RetryPolicy {
     /// ([`Client::with_timeout`](crate::Client::with_timeout)).
     pub const fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Returns the policy for attempts to open a session. No session exists whose end could end them,
+    /// so [`until_session_end`](Self::until_session_end) gets the pauses of the default.
+    pub(super) const fn for_next_session(self) -> Self {
+        let pauses = match self.pauses {
+            Pauses::UntilSessionEnd => {
+                Pauses::Exponential { first: NEXT_SESSION_PAUSE, cap: NEXT_SESSION_PAUSE_MAX }
+            }
+            pauses => pauses,
+        };
+        Self { pauses, ..self }
     }
 
     /// Begins the first attempt of a request.
@@ -320,6 +333,16 @@ mod tests {
         let policy = RetryPolicy::fixed(10 * MS).with_timeout(35 * MS);
         assert_eq!(pauses(policy, 9, |_| 0), [10, 10, 10]);
         assert_eq!(pauses(policy.with_timeout(Duration::ZERO), 9, |_| 0), [0; 0]);
+    }
+
+    #[test]
+    fn next_session_policy_has_growing_random_pauses() {
+        let policy = RetryPolicy::until_session_end().attempts(9).for_next_session();
+        assert_eq!(pauses(policy, 3, |_| 0), [100, 200, 400]);
+        assert_eq!(pauses(policy, 3, |bound| bound - 1), [50, 100, 200]);
+        assert_eq!(pauses(policy, 20, |_| 0).len(), 8, "the limit remains");
+        let fixed = RetryPolicy::fixed(10 * MS);
+        assert_eq!(fixed.for_next_session(), fixed);
     }
 
     #[test]

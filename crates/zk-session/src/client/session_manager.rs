@@ -9,12 +9,12 @@ use proto::SessionId;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
-use zk_session_core::{DisconnectReason, Error, ErrorKind, SaslFailure, SessionEnd, TIMEOUT_MAX};
+use zk_session_core::{Error, ErrorKind, SessionEnd, TIMEOUT_MAX};
 
 use super::reservation::Reservations;
 use super::{Client, Config, Reservation, RetryPolicy, SessionTotals};
 use crate::driver::{Connector, DedicatedThread, DriverThread, now};
-use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, SASL_CLOSES_MAX};
+use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
 
 /// Holds the current session, and opens the next session when the current one has expired.
 ///
@@ -71,6 +71,15 @@ struct Current {
     /// The totals of the sessions before, and of this one once it has ended.
     totals: SessionTotals,
     has_ended: bool,
+}
+
+impl Current {
+    /// Counts the end of the session, once.
+    fn count_end(&mut self, cause: SessionEnd) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.totals.count_end(cause, self.client.connections_lost());
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -330,6 +339,9 @@ impl Inner {
 
     fn stop(&self, error: Error) {
         let is_first = self.current.send_if_modified(|current| {
+            // The task that counts the ends may be aborted before it does.
+            let cause = current.client.end_reason().unwrap_or(SessionEnd::Closed);
+            current.count_end(cause);
             current.stopped.is_none() && current.stopped.replace(error.clone()).is_none()
         });
         if is_first {
@@ -352,10 +364,7 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
         };
         let cause = last.wait_for_end().await;
         let Some(inner) = manager.upgrade() else { return };
-        inner.count(|current| {
-            current.totals.count_end(cause, last.connections_lost());
-            current.has_ended = true;
-        });
+        inner.count(|current| current.count_end(cause));
         inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
         if !cause.is_loss() {
             return inner.stop(cause.into());
@@ -425,7 +434,6 @@ impl<C: Connector + Clone> Opener<C> {
             let draw = |bound| last.shared.lock().random_below(bound);
             tokio::time::sleep(policy.pause(self.short, draw)).await;
         }
-        let mut sasl_closes = 0;
         loop {
             let left = attempts.time_left().unwrap_or(TIMEOUT_MAX);
             let error = match self.attempt(last, left).await {
@@ -435,18 +443,11 @@ impl<C: Connector + Clone> Opener<C> {
                 }
                 Err(error) => error,
             };
-            let is_sasl_close = matches!(
-                error.kind(),
-                ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer))
-            );
-            sasl_closes = if is_sasl_close { sasl_closes + 1 } else { 0 };
-            let is_refused = match error.kind() {
-                ErrorKind::SessionEnded(end) => !end.is_loss(),
-                _ => sasl_closes >= SASL_CLOSES_MAX,
-            };
-            let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
-            let (Some(pause), Some(inner)) = (pause, manager.upgrade()) else { return Err(error) };
+            let Some(inner) = manager.upgrade() else { return Err(error) };
             inner.count(|current| current.totals.failed_attempts += 1);
+            let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(end) if !end.is_loss());
+            let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
+            let Some(pause) = pause else { return Err(error) };
             let attempts = attempts.failed;
             inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
             drop(inner);

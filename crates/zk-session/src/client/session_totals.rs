@@ -19,7 +19,7 @@ pub struct SessionTotals {
     pub overflowed: u64,
     /// Sessions that were closed or detached by the program.
     pub closed: u64,
-    /// Failed attempts to open the next session.
+    /// Failed attempts to open the next session, including one that stops the manager.
     pub failed_attempts: u64,
     /// Established connections that were lost.
     pub connections_lost: u64,

@@ -63,7 +63,11 @@ async fn totals_outlast_the_end_of_a_session() {
     let page = sessions.totals().prometheus("of=\"a\"");
     let expired = "zk_sessions_ended_total{of=\"a\",reason=\"expired\"} 1\n";
     assert!(page.contains(expired), "{page}");
-    sessions.close().await;
+    for _ in 0..2 {
+        sessions.close().await;
+        let totals = sessions.totals();
+        assert_eq!((totals.opened, totals.expired, totals.closed), (2, 1, 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]

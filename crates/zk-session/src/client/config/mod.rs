@@ -124,8 +124,9 @@ impl<C> Config<C> {
     }
 
     /// Sets how long [`connect`](Self::connect) tries while every server refuses the connection, its
-    /// name cannot be resolved, or it [closes the connection in the TLS
-    /// handshake](crate::TlsFailure::ClosedByServer).
+    /// name cannot be resolved, or it closes the connection in the [TLS
+    /// handshake](crate::TlsFailure::ClosedByServer) or in the [SASL
+    /// exchange](crate::SaslFailure::ClosedByServer).
     ///
     /// The default is the [`connect_timeout`](Self::connect_timeout), for services that start at
     /// the same time as their ensemble. With zero, each server is tried once. Interactive tools may
@@ -236,8 +237,11 @@ impl<C> Config<C> {
     ///   [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     /// * Any other [failure](crate::SaslFailure) ends the connection. A first
     ///   [`connect`](Self::connect) fails with it after one attempt at each server, except for a
-    ///   close before the proof. A session that was open before keeps trying, up to
-    ///   [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes after its proof.
+    ///   close. A session that was open before keeps trying.
+    /// * If every server closes
+    ///   [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) connections in a row after the proof,
+    ///   over at least [`SASL_REJECTION_TIME`](crate::limits::SASL_REJECTION_TIME), they count as a
+    ///   rejection of the user or password. The client waits for a server that is unreachable.
     pub fn sasl(mut self, sasl: impl Sasl) -> Self {
         self.sasl = Some(Arc::new(sasl));
         self
@@ -259,9 +263,10 @@ impl<C> Config<C> {
     /// Sets when a [`SessionManager`](crate::SessionManager) retries to open the next session.
     ///
     /// By default it retries without end, with pauses that double from a tenth of a second up to
-    /// ten seconds.
+    /// ten seconds. [`RetryPolicy::until_session_end`] has these pauses here too: no session is open
+    /// that could end the attempts.
     pub fn next_session_policy(mut self, policy: RetryPolicy) -> Self {
-        self.next_session = policy;
+        self.next_session = policy.for_next_session();
         self
     }
 
