@@ -334,6 +334,9 @@ impl NodeTask {
         if !self.may_use_path() {
             return Ok(()); // nothing was created
         }
+        if let Some(error) = self.node.unnamed() {
+            return Err(error.clone());
+        }
         let (mut attempts, mut rounds) = (TASK_POLICY.begin(), 0);
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };

@@ -356,3 +356,21 @@ async fn raced_deletion_ends() {
     let closed = tokio::time::timeout(T, node.close()).await.unwrap();
     assert!(closed.unwrap_err().to_string().contains("BadVersion"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn close_confirms_no_deletion_of_a_sequential_node_that_was_not_found() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let id = sessions.client().session_id();
+    operator.create("/g", b"", CreateMode::Persistent).await.unwrap();
+    server.on(Op::Create2).session(id).apply_then_drop_reply();
+    for op in [Op::GetChildren, Op::GetChildren2] {
+        server.on(op).session(id).always().answer(ErrorCode::NO_AUTH);
+    }
+    let builder = PersistentNode::builder(&sessions, "/g/a-").mode(NodeMode::EphemeralSequential);
+    let node = builder.start().unwrap();
+    let mut state = node.state();
+    state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
+    let closed = node.close().await.unwrap_err();
+    assert!(closed.to_string().contains("not confirmed"), "{closed}");
+}
