@@ -56,6 +56,10 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// in between cause further rounds. After this many, the next round follows a pause.
 pub const ROUNDS_AT_ONCE: u32 = 4;
 
+/// Rounds to delete the node of a closed handle, while other clients change it in between. With the
+/// pauses, this many take some two seconds. The close then fails with `BadVersion`.
+pub const REMOVAL_ROUNDS: u32 = 6;
+
 /// Pause before [`keep_data`](crate::PersistentNodeBuilder::keep_data) restores overwritten data.
 /// Two processes that both restore their own data change the node ten times a second.
 pub const RESTORE_PAUSE: Duration = Duration::from_millis(100);

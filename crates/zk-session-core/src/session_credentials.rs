@@ -14,6 +14,7 @@ use proto::{SessionId, Zxid};
 /// only the right process can read.
 ///
 /// ```
+/// # use proto as zk_proto;
 /// use zk_proto::{SessionId, Zxid};
 /// use zk_session_core::SessionCredentials;
 ///

@@ -260,7 +260,7 @@ fn list_is_set_on_all_nodes_from_the_leaves_up() {
 }
 
 #[test]
-fn doctor_examines_the_servers_in_spite_of_an_unusable_certificate() {
+fn doctor_examines_servers_despite_an_unusable_certificate() {
     let scratch = Scratch::new();
     let cert = scratch.path("cert.pem");
     std::fs::write(&cert, "no certificate").unwrap();

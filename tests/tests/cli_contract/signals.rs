@@ -111,7 +111,8 @@ fn signal_reaches_child_processes_of_command() {
     assert_eq!(zk.ok(&["ls", "/l"]), "");
 }
 
-/// Script of a shell that dies by SIGUSR1 at once, and leaves a program that runs until the file `$GO` exists.
+/// Script of a shell that dies by SIGUSR1 at once, and leaves a program that runs until the file `$GO`
+/// exists.
 const SLOW_APP: &str = r#"(trap '' USR1; trap 'echo TERM' TERM; echo ready
     while [ ! -e "$GO" ]; do sleep 0.02; done; echo done) & wait"#;
 

@@ -100,6 +100,8 @@ struct View<'a> {
     unread: BTreeSet<String>,
     /// Children that this client may not read.
     unreadable: BTreeSet<String>,
+    /// When they are read again.
+    reread: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl<'a> View<'a> {
@@ -113,6 +115,7 @@ impl<'a> View<'a> {
             child_watches: FuturesUnordered::new(),
             unread: BTreeSet::new(),
             unreadable: BTreeSet::new(),
+            reread: Box::pin(pending()),
         }
     }
 
@@ -150,6 +153,8 @@ impl<'a> View<'a> {
                     self.members.remove(&name);
                     self.watched.remove(&name);
                     self.unreadable.insert(name);
+                    // Other changes do not move this time.
+                    self.reread = Box::pin(client.sleep(BACKOFF_MAX));
                 }
                 Err(error) => return Err(error),
             }
@@ -163,13 +168,7 @@ impl<'a> View<'a> {
         let Some(list_watch) = &mut self.list_watch else { return Ok(()) };
         {
             let changed_child = pin!(next_child(&mut self.child_watches));
-            let is_due = pin!(async {
-                match self.unreadable.is_empty() {
-                    true => pending().await,
-                    false => self.client.sleep(BACKOFF_MAX).await,
-                }
-            });
-            match select(list_watch, select(changed_child, is_due)).await {
+            match select(list_watch, select(changed_child, &mut self.reread)).await {
                 Either::Left((event, _)) => {
                     event?;
                     self.list_watch = None;
@@ -177,6 +176,7 @@ impl<'a> View<'a> {
                 Either::Right((Either::Left((name, _)), _)) => drop(self.unread.insert(name?)),
                 Either::Right((Either::Right(_), _)) => {
                     self.unread.extend(self.unreadable.iter().cloned());
+                    self.reread = Box::pin(pending());
                 }
             }
         }

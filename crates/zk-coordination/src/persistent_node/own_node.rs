@@ -21,6 +21,8 @@ pub(super) struct OwnNode {
     options: Options,
     /// Path that the server has given to a sequential node.
     numbered_path: Option<String>,
+    /// Error of a create of a sequential node that may have been applied, while no number is known.
+    lost_create: Option<Error>,
     /// The node that this handle has created.
     czxid: Option<Zxid>,
     /// Sessions on which this handle may have created a node besides.
@@ -65,6 +67,7 @@ impl OwnNode {
             given_path: path.to_owned(),
             options,
             numbered_path: None,
+            lost_create: None,
             czxid: None,
             doubtful,
             written: 0,
@@ -110,6 +113,9 @@ impl OwnNode {
             Err(error) => {
                 if is_first && error.outcome() == Outcome::NotApplied {
                     self.forget_doubt(session_id);
+                }
+                if error.outcome() == Outcome::Unknown {
+                    self.lost_create = Some(error.clone());
                 }
                 Err(error)
             }
@@ -279,6 +285,13 @@ impl OwnNode {
                 }
             }
         }
+    }
+
+    /// Returns the error of the create whose node has an unknown name, and cannot be looked for.
+    pub(super) fn unnamed(&self) -> Option<&Error> {
+        let is_unnamed =
+            self.options.mode == NodeMode::EphemeralSequential && self.numbered_path.is_none();
+        self.lost_create.as_ref().filter(|_| is_unnamed)
     }
 
     /// Waits for an event of the node with this Stat.

@@ -17,7 +17,7 @@ use super::published::{Progress, Published};
 use super::state::NodeState;
 use super::timers::{Renewal, Timer};
 use crate::background::{TASK_POLICY, open_client};
-use crate::limits::{RESTORE_PAUSE, ROUNDS_AT_ONCE};
+use crate::limits::{REMOVAL_ROUNDS, RESTORE_PAUSE, ROUNDS_AT_ONCE};
 use crate::requests::{is_passing, is_session_end};
 
 /// The wishes of the handle. Their channel is closed when the handle is dropped.
@@ -180,10 +180,10 @@ impl NodeTask {
         let mut attempts = TASK_POLICY.begin();
         while !self.is_over() {
             let outcome = match self.attempt(&client).await {
-                Ok(Some(settled)) => {
+                Ok(Some(state)) => {
                     unsettled = 0;
                     attempts.reset();
-                    self.settle(&client, settled).await
+                    self.settle(&client, state).await
                 }
                 Ok(None) => {
                     unsettled += 1;
@@ -211,7 +211,9 @@ impl NodeTask {
 
     /// Brings the node into the wanted state, with the requests of one step. Returns `None` if the
     /// node was changed, by this attempt or by another client. The next attempt looks again.
-    async fn attempt(&mut self, client: &Client) -> Result<Option<Settled>, Error> {
+    ///
+    /// The state that it returns lasts until an event. A failed restoration stays due.
+    async fn attempt(&mut self, client: &Client) -> Result<Option<NodeState>, Error> {
         let data = self.wanted.borrow_and_update().data.clone();
         self.tried = data.number;
         if self.is_missing {
@@ -224,8 +226,8 @@ impl NodeTask {
         let Some(stat) = self.look(client).await? else { return Ok(None) };
         match self.node.owner(client, &stat) {
             Owner::Other => {
-                let state = NodeState::Conflict { stat };
-                Ok(Some(Settled { state, stat, is_overwritten: false }))
+                self.restoration.stop();
+                Ok(Some(NodeState::Conflict { stat }))
             }
             Owner::Earlier => {
                 unless_raced(self.node.replace(client, &data).await)?;
@@ -233,14 +235,22 @@ impl NodeTask {
             }
             Owner::Current => {
                 self.node.confirm(&stat);
-                let lack = self.node.lack(&stat, &data);
-                if lack == Lack::NewerData {
-                    let written = self.node.write(client, &stat, &data).await;
-                    self.renewal.restart();
-                    return unless_raced(written).map(|()| None);
+                match self.node.lack(&stat, &data) {
+                    Lack::NewerData => {
+                        let written = self.node.write(client, &stat, &data).await;
+                        self.renewal.restart();
+                        return unless_raced(written).map(|()| None);
+                    }
+                    Lack::OwnData if self.restoration.is_over() => {
+                        unless_raced(self.node.restore(client, &stat, &data).await)?;
+                        self.restoration.stop();
+                        self.renewal.restart();
+                        return Ok(None);
+                    }
+                    Lack::OwnData => self.restoration.start_unless_running(RESTORE_PAUSE),
+                    Lack::Nothing => self.restoration.stop(),
                 }
-                let state = NodeState::Present { path: self.node.path().to_owned(), stat };
-                Ok(Some(Settled { state, stat, is_overwritten: lack == Lack::OwnData }))
+                Ok(Some(NodeState::Present { path: self.node.path().to_owned(), stat }))
             }
         }
     }
@@ -252,55 +262,42 @@ impl NodeTask {
         Ok(found)
     }
 
-    /// Publishes the state, and waits until another attempt is due.
-    async fn settle(&mut self, client: &Client, settled: Settled) -> Result<(), Error> {
-        let Settled { state, stat, is_overwritten } = settled;
-        let is_present = state.is_present();
+    /// Publishes the state, and waits until another attempt is due. Renews the time to live meanwhile.
+    async fn settle(&mut self, client: &Client, state: NodeState) -> Result<(), Error> {
+        let present = state.stat().copied();
         self.published.set(state, self.tried);
-        match is_overwritten {
-            true => self.restoration.start_unless_running(RESTORE_PAUSE),
-            false => self.restoration.stop(),
-        }
-        let wake = {
+        let stat = {
             let changed = pin!(self.watch.event(client));
             let replaced = pin!(self.wanted.changed());
             let restoration = pin!(self.restoration.due());
             let renewal = pin!(async {
-                match is_present {
-                    true => self.renewal.due().await,
-                    false => std::future::pending().await,
+                match present {
+                    Some(stat) => {
+                        self.renewal.due().await;
+                        stat
+                    }
+                    None => std::future::pending().await,
                 }
             });
-            match select(select(changed, replaced), select(restoration, renewal)).await {
-                Either::Left((Either::Left((event, _)), _)) => Wake::Event(event?),
+            match select(select(changed, select(replaced, restoration)), renewal).await {
+                Either::Left((Either::Left((event, _)), _)) => {
+                    if event? == Event::Deleted {
+                        self.is_missing = true;
+                        self.published.set_state(NodeState::Pending);
+                    }
+                    return Ok(());
+                }
                 Either::Left((Either::Right(_), _)) => return Ok(()),
-                Either::Right((Either::Left(_), _)) => Wake::RestorationDue,
-                Either::Right((Either::Right(_), _)) => Wake::RenewalDue,
+                Either::Right((stat, _)) => stat,
             }
         };
         let data = self.wanted.borrow().data.clone();
-        match wake {
-            Wake::Event(Event::Changed) => Ok(()),
-            Wake::Event(Event::Deleted) => {
-                self.is_missing = true;
-                self.published.set_state(NodeState::Pending);
-                Ok(())
-            }
-            Wake::RestorationDue => {
-                self.restoration.stop();
-                let restored = self.node.restore(client, &stat, &data).await;
-                self.renewal.restart();
-                unless_raced(restored)
-            }
-            Wake::RenewalDue => {
-                let renewed = unless_raced(self.node.renew(client, &stat, &data).await);
-                match renewed {
-                    Ok(()) => self.renewal.restart(),
-                    Err(_) => self.renewal.restart_soon(),
-                }
-                renewed
-            }
+        let renewed = unless_raced(self.node.renew(client, &stat, &data).await);
+        match renewed {
+            Ok(()) => self.renewal.restart(),
+            Err(_) => self.renewal.restart_soon(),
         }
+        renewed
     }
 
     fn refuse(&self, error: Error) {
@@ -337,9 +334,14 @@ impl NodeTask {
         if !self.may_use_path() {
             return Ok(()); // nothing was created
         }
-        let mut attempts = TASK_POLICY.begin();
+        if let Some(error) = self.node.unnamed() {
+            return Err(error.clone());
+        }
+        let (mut attempts, mut rounds) = (TASK_POLICY.begin(), 0);
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };
+            let is_raced = error.code() == Some(ErrorCode::BAD_VERSION);
+            rounds += u32::from(is_raced);
             match (sessions, error.kind()) {
                 (Some(sessions), ErrorKind::SessionEnded(end)) if end.is_loss() => {
                     self.client = open_client(sessions).await?;
@@ -348,7 +350,7 @@ impl NodeTask {
                 // A client at its limits sends the deletion later.
                 _ if is_passing(&error)
                     || matches!(error.kind(), ErrorKind::LimitReached(_))
-                    || error.code() == Some(ErrorCode::BAD_VERSION) =>
+                    || is_raced && rounds < REMOVAL_ROUNDS =>
                 {
                     attempts.pause(&self.client).await;
                 }
@@ -356,21 +358,6 @@ impl NodeTask {
             }
         }
     }
-}
-
-/// A state that lasts until an event.
-struct Settled {
-    state: NodeState,
-    stat: Stat,
-    /// The node is present, with the data of another client.
-    is_overwritten: bool,
-}
-
-/// Why a settled state is over.
-enum Wake {
-    Event(Event),
-    RestorationDue,
-    RenewalDue,
 }
 
 /// Ignores the rejection of a conditional write: another client has changed the node.

@@ -28,6 +28,11 @@ impl Timer {
         self.0 = None;
     }
 
+    /// Returns true if the timer was due, and was not stopped since.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|due| due.is_elapsed())
+    }
+
     pub(super) async fn due(&mut self) {
         match &mut self.0 {
             Some(due) => due.await,

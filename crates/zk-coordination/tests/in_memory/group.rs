@@ -391,3 +391,24 @@ async fn dropped_group_leaves_no_watch_and_no_session() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(server.with(|truth| truth.watches(0)), before);
 }
+
+#[tokio::test(start_paused = true)]
+async fn busy_group_reads_a_reopened_member() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let busy = GroupMember::join(&sessions, "/g", "a", "0").unwrap();
+    busy.wait_until_present(T).await.unwrap();
+    let hidden = [Acl { perms: Perms::WRITE | Perms::ADMIN, ..OPEN_ACL_UNSAFE[0].clone() }];
+    operator.create_with_acl("/g/b", b"", CreateMode::Ephemeral, &hidden).await.unwrap();
+    let group = Group::open(&sessions, "/g").await.unwrap();
+    assert_eq!(group.members().unreadable().count(), 1);
+    operator.set_acl("/g/b", OPEN_ACL_UNSAFE, None).await.unwrap();
+    for n in 0..4 {
+        // reason: virtual time, in which the other member changes
+        tokio::time::sleep(BACKOFF_MAX / 2).await;
+        busy.set_payload(format!("{n}")).await.unwrap();
+    }
+    settle().await;
+    let ids: Vec<_> = group.members().ids().map(str::to_owned).collect();
+    assert_eq!(ids, ["a", "b"]);
+}

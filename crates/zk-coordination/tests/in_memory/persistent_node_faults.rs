@@ -326,3 +326,51 @@ async fn dropped_waits_change_nothing() {
     settle().await;
     assert_eq!(found(&server, PATH).unwrap().data, b"b");
 }
+
+#[tokio::test(start_paused = true)]
+async fn refused_restoration_backs_off() {
+    for op in [Op::SetData, Op::GetData] {
+        let server = TestServer::in_memory();
+        let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+        let node =
+            PersistentNode::builder(&sessions, PATH).data("own").keep_data().start().unwrap();
+        node.wait_until_present(T).await.unwrap();
+        let id = sessions.client().session_id();
+        let refused = server.on(op).session(id).always().answer(ErrorCode::NO_AUTH);
+        operator.set_data(PATH, b"other", None).await.unwrap();
+        // reason: virtual time, in which the restoration is repeated
+        tokio::time::sleep(6 * T).await;
+        assert!((3..20).contains(&refused.count()), "{op:?}: {} requests", refused.count());
+        assert!(matches!(*node.state().borrow(), NodeState::Refused { .. }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn raced_deletion_ends() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "own").unwrap();
+    node.wait_until_present(T).await.unwrap();
+    let id = sessions.client().session_id();
+    server.on(Op::Delete).session(id).always().answer(ErrorCode::BAD_VERSION);
+    let closed = tokio::time::timeout(T, node.close()).await.unwrap();
+    assert!(closed.unwrap_err().to_string().contains("BadVersion"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_confirms_no_deletion_of_a_sequential_node_that_was_not_found() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let id = sessions.client().session_id();
+    operator.create("/g", b"", CreateMode::Persistent).await.unwrap();
+    server.on(Op::Create2).session(id).apply_then_drop_reply();
+    for op in [Op::GetChildren, Op::GetChildren2] {
+        server.on(op).session(id).always().answer(ErrorCode::NO_AUTH);
+    }
+    let builder = PersistentNode::builder(&sessions, "/g/a-").mode(NodeMode::EphemeralSequential);
+    let node = builder.start().unwrap();
+    let mut state = node.state();
+    state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
+    let closed = node.close().await.unwrap_err();
+    assert!(closed.to_string().contains("not confirmed"), "{closed}");
+}
