@@ -358,7 +358,7 @@ async fn raced_deletion_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_confirms_no_deletion_of_a_sequential_node_that_was_not_found() {
+async fn close_does_not_confirm_deletion_of_unfound_sequential_node() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let id = sessions.client().session_id();

@@ -78,6 +78,7 @@ async fn lying_servers_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
 async fn close_without_a_word_is_the_rejection_of_old_servers() {
     let server = TestServer::in_memory_with(with_alice());
     let _old = close_after_proofs(&server, 64);
