@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SaslFailure, SessionEnd,
+    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd,
 };
 use zk_recipes::{LockError, LossReason};
 
@@ -81,11 +81,6 @@ impl Failure {
         let mut failure = Self::from(why.clone());
         failure.message = format!("{path}: the node is not kept any longer: {}", failure.message);
         failure.starts_over = false;
-        // Servers before 3.6 reject credentials by a close. The session manager stops after several.
-        if is_sasl_close(why) {
-            failure.code = OTHER;
-            failure.is_denied = true;
-        }
         failure
     }
 
@@ -266,13 +261,6 @@ impl From<Error> for Failure {
     }
 }
 
-fn is_sasl_close(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::ManagerStopped(why) => is_sasl_close(why),
-        kind => *kind == ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::ClosedByServer)),
-    }
-}
-
 /// Replaces advice that is meant for programs.
 pub(crate) fn for_users(message: &str) -> String {
     message
@@ -353,19 +341,6 @@ mod tests {
         assert!(denied.ends_with("(presented: sasl as alice; zk whoami)"), "{denied}");
         let rejected = message(ErrorKind::SessionEnded(SessionEnd::AuthFailed));
         assert!(rejected.ends_with("(presented: sasl as alice)"), "{rejected}");
-    }
-
-    #[test]
-    fn node_that_old_servers_reject_is_a_rejection() {
-        let closed = DisconnectReason::Sasl(SaslFailure::ClosedByServer);
-        let message = |reason| {
-            let why = Error::not_applied(ErrorKind::NoSession(reason));
-            let failure =
-                Failure::not_kept("/r", &why).with_presented("presented: sasl as alice", "");
-            (failure.code, failure.message.ends_with("(presented: sasl as alice)"))
-        };
-        assert_eq!(message(closed), (OTHER, true));
-        assert_eq!(message(DisconnectReason::ClosedByServer), (UNREACHABLE, false));
     }
 
     #[test]

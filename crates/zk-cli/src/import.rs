@@ -50,7 +50,8 @@ pub(crate) async fn import(
         let count = import.opened.len();
         output.note(&format!(
             "the lists of {count} nodes have an entry more, with which this client creates what is \
-             below; an import of these nodes that succeeds removes it"
+             below; an import of these nodes that succeeds removes it (before ZooKeeper 3.7, with \
+             --overwrite)"
         ));
     }
     ended?;
@@ -282,7 +283,7 @@ impl Import<'_> {
     fn tell(&self) -> Result<(), Failure> {
         let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
         let unread = self.unread;
-        if unread > 0 {
+        if unread > 0 && !self.overwrites {
             let what = "of the existing nodes are not compared: no permission to read them";
             self.output.note(&format!("{unread} {what}"));
         }
@@ -294,7 +295,12 @@ impl Import<'_> {
         self.output.print(
             [line],
             || json!({ "imported": all, "created": created, "other_acl": other, "unread": unread }),
-        )
+        )?;
+        if unread > 0 && self.overwrites {
+            let why = "of the existing nodes are not replaced: no permission to read them";
+            return Err(Failure::other(format!("{unread} {why}")));
+        }
+        Ok(())
     }
 
     fn note(&mut self, text: &str) {

@@ -22,7 +22,9 @@ fn member(stat: &str, group: Pid) -> Option<bool> {
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
     let its_group: i32 = fields.nth(1)?.parse().ok()?;
-    (its_group == group.as_raw()).then_some(matches!(state, "Z" | "X"))
+    // Other threads may go on after the first one has ended.
+    let threads: u32 = fields.nth(14).and_then(|threads| threads.parse().ok()).unwrap_or(1);
+    (its_group == group.as_raw()).then_some(matches!(state, "Z" | "X") && threads <= 1)
 }
 
 #[cfg(test)]
@@ -38,6 +40,10 @@ mod tests {
         assert_eq!(member("7 (a) Z 1 8 (b) S 1 42 42 0", group), Some(false));
         assert_eq!(member("7 (sh) Z 1 42 42 0", group), Some(true));
         assert_eq!(member("7 (sh) Z 1 43 42 0", group), None);
+        let threads =
+            |it: u32| format!("7 (sh) Z 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {it} 0 99");
+        assert_eq!(member(&threads(1), group), Some(true));
+        assert_eq!(member(&threads(2), group), Some(false), "its first thread has ended");
         assert_eq!(member("", group), None);
     }
 

@@ -109,6 +109,9 @@ fn import_of_lists_of_somebody_else_is_repeated() {
     assert_eq!(alice.ok(&["export", "/copy"]), exported);
     let again = import(&zk, "/copy", &exported, &[&bob[..], &["--json"]].concat());
     assert!(again.stdout.contains("\"unread\":4"), "{again:?}");
+    let again = import(&zk, "/copy", &exported, &[&bob[..], &["--overwrite"]].concat());
+    assert_eq!(again.code(), Some(1), "{again:?}");
+    assert!(again.stderr.contains("4 of the existing nodes are not replaced"), "{again:?}");
 }
 
 /// An entry of somebody else, or one with other permissions, is no rest of an import.

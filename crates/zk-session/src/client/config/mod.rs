@@ -10,7 +10,7 @@ use zk_session_core::{ConnectString, Error, Host, LeaseAssumptions, SessionCrede
 
 use super::{Client, RetryPolicy};
 use crate::driver::{Connector, DriverThread, Sasl, Tcp};
-use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX};
+use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX, SASL_REJECTION_TIME};
 
 /// Settings of a client, and the methods that open its session.
 ///
@@ -118,6 +118,10 @@ impl<C> Config<C> {
     }
 
     /// Sets how long [`connect`](Self::connect) waits for the session; 10 s by default.
+    ///
+    /// It is also the limit of each attempt of a [`SessionManager`](crate::SessionManager) at the next
+    /// session. With [`sasl`](Self::sasl), that limit is at least twice
+    /// [`SASL_REJECTION_TIME`](crate::limits::SASL_REJECTION_TIME).
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -288,6 +292,11 @@ impl<C: Clone> Config<C> {
         next.settings.resume = None;
         next.settings.hosts = hosts;
         next.connect_timeout = self.connect_timeout.min(left);
+        if self.sasl.is_some() {
+            // Old servers reject credentials by closes, and a shorter attempt cannot detect that.
+            next.connect_timeout = self.connect_timeout.max(2 * SASL_REJECTION_TIME).min(left);
+            next.settings.refused_timeout = None;
+        }
         // Two sessions with the same seed must never use the same ensemble.
         next.seed = self.seed.map(|seed| seed.wrapping_add(u128::from(nth) << 96));
         next
