@@ -80,7 +80,7 @@ impl Zk {
         let [stdout, stderr] =
             ["stdout", "stderr"].map(|name| File::create(scratch.path(name)).unwrap());
         let mut command = match self.data_limit_kib {
-            None => Command::new(binary()),
+            None => reachable(binary()),
             Some(kib) => limited(kib, binary()),
         };
         for (name, _) in env::vars_os() {
@@ -216,6 +216,14 @@ impl Ended {
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
+}
+
+/// Runs the command with its signals not ignored, as they may be where the tests run: below `nohup`, or
+/// in the background of a shell.
+fn reachable(binary: &Path) -> Command {
+    let mut env = Command::new("env");
+    env.arg("--default-signal=HUP,INT,QUIT").arg(binary);
+    env
 }
 
 /// Runs the command under a limit that a shell sets, so that no binding to the C library is needed.
