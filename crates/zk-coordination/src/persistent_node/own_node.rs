@@ -22,7 +22,7 @@ pub(super) struct OwnNode {
     /// Path that the server has given to a sequential node.
     numbered_path: Option<String>,
     /// Error of a create of a sequential node that may have been applied, while no number is known.
-    lost_create: Option<Error>,
+    lost_create: Option<(SessionId, Error)>,
     /// The node that this handle has created.
     czxid: Option<Zxid>,
     /// Sessions on which this handle may have created a node besides.
@@ -115,7 +115,7 @@ impl OwnNode {
                     self.forget_doubt(session_id);
                 }
                 if error.outcome() == Outcome::Unknown {
-                    self.lost_create = Some(error.clone());
+                    self.lost_create = Some((session_id, error.clone()));
                 }
                 Err(error)
             }
@@ -288,10 +288,13 @@ impl OwnNode {
     }
 
     /// Returns the error of the create whose node has an unknown name, and cannot be looked for.
-    pub(super) fn unnamed(&self) -> Option<&Error> {
+    pub(super) fn unnamed(&self, client: &Client) -> Option<&Error> {
         let is_unnamed =
             self.options.mode == NodeMode::EphemeralSequential && self.numbered_path.is_none();
-        self.lost_create.as_ref().filter(|_| is_unnamed)
+        let (session, error) = self.lost_create.as_ref().filter(|_| is_unnamed)?;
+        // The server deletes the node with its session.
+        let is_lost = client.end_reason().is_some_and(|end| end.is_loss());
+        (*session == client.session_id() && !is_lost).then_some(error)
     }
 
     /// Waits for an event of the node with this Stat.

@@ -334,7 +334,7 @@ impl NodeTask {
         if !self.may_use_path() {
             return Ok(()); // nothing was created
         }
-        if let Some(error) = self.node.unnamed() {
+        if let Some(error) = self.node.unnamed(&self.client) {
             return Err(error.clone());
         }
         let (mut attempts, mut rounds) = (TASK_POLICY.begin(), 0);

@@ -373,4 +373,14 @@ async fn close_does_not_confirm_deletion_of_unfound_sequential_node() {
     state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
     let closed = node.close().await.unwrap_err();
     assert!(closed.to_string().contains("not confirmed"), "{closed}");
+
+    // The server deletes the node with its session, and nothing is left to be confirmed.
+    server.on(Op::Create2).session(id).apply_then_drop_reply();
+    let node = PersistentNode::builder(&sessions, "/g/b-").mode(NodeMode::EphemeralSequential);
+    let node = node.start().unwrap();
+    let mut state = node.state();
+    state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
+    server.expire(id);
+    state.wait_for(|state| matches!(state, NodeState::Present { .. })).await.unwrap();
+    node.close().await.unwrap();
 }
