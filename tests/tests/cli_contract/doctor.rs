@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 use zk_testing::TestServer;
-use zk_tests::{
-    Settings, Zk, ensemble, or_skip, poll, shared_zookeeper, zookeeper, zookeeper_with,
-};
+use zk_tests::{Settings, Zk, ensemble, poll, shared_zookeeper, zookeeper, zookeeper_with};
 
+use crate::ensemble::reconfigurable_ensemble;
 use crate::{LIMIT, expect_failure, zk};
 
 fn findings(zk: &Zk, code: i32) -> Vec<Value> {
@@ -102,11 +101,7 @@ fn missing_and_repeated_servers_are_warnings() {
 /// The server still follows the leader, and serves clients.
 #[test]
 fn removed_server_is_a_warning() {
-    let settings = Settings::default()
-        .tick_ms(500)
-        .config("reconfigEnabled", "true")
-        .jvm_flag("-Dzookeeper.skipACL=yes");
-    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    let Some(ensemble) = reconfigurable_ensemble() else { return };
     let leader = ensemble.server(ensemble.leader().unwrap()).address().to_string();
     let leaving = ensemble.server(ensemble.follower().unwrap()).address().to_string();
     let members = Zk::new(&leader).ok(&["config"]);

@@ -1,17 +1,22 @@
 //! Tests of `zk config` and `zk reconfig`.
 
 use serde_json::Value;
-use zk_tests::{Settings, Zk, or_skip, poll};
+use zk_tests::{Ensemble, Settings, Zk, or_skip, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
-#[test]
-fn reconfig_removes_a_server() {
+/// Starts an ensemble of three servers, in which everybody may change the members.
+pub(crate) fn reconfigurable_ensemble() -> Option<Ensemble> {
     let settings = Settings::default()
         .tick_ms(500)
         .config("reconfigEnabled", "true")
         .jvm_flag("-Dzookeeper.skipACL=yes");
-    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
+    or_skip(settings.start_ensemble(3))
+}
+
+#[test]
+fn reconfig_removes_a_server() {
+    let Some(ensemble) = reconfigurable_ensemble() else { return };
     let leader = ensemble.server(ensemble.leader().unwrap()).address().to_string();
     let leaving = ensemble.server(ensemble.follower().unwrap()).address().to_string();
     let zk = Zk::new(leader);

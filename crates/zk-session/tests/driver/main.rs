@@ -20,6 +20,8 @@ mod logging;
 mod memory;
 mod network;
 mod sessions;
+#[cfg(feature = "tracing")]
+mod tracing_log;
 mod waiting;
 
 use std::collections::BTreeSet;
