@@ -6,10 +6,11 @@ use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{ChildStdin, Command};
 
@@ -25,6 +26,19 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Number of these checks for each search for zombies, which reads about every process of the machine.
 const LOOKS_FOR_ZOMBIES: u32 = 50;
+
+/// The command that runs, of which there is at most one, as an argument of kill(2). Zero if there is none.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// Kills the command that runs, at once. A panic aborts this program, and nothing else would end the
+/// command, which would go on without the lock.
+pub(crate) fn kill_running() {
+    let running = RUNNING.swap(0, Ordering::SeqCst);
+    if running != 0 {
+        // It may have just ended.
+        let _already_gone = kill(Pid::from_raw(running), Signal::SIGKILL);
+    }
+}
 
 /// A running command.
 pub(crate) struct Child {
@@ -73,7 +87,9 @@ impl Child {
         let process = command.spawn().map_err(|error| failed(&error))?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
         let pid = pid.ok_or_else(|| failed(&"it has no process id"))?;
-        Ok(Self { process, reach: reach(Pid::from_raw(pid)), is_signalled: false })
+        let reach = reach(Pid::from_raw(pid));
+        RUNNING.store(reach.argument().as_raw(), Ordering::SeqCst);
+        Ok(Self { process, reach, is_signalled: false })
     }
 
     /// Returns the pipe to the standard input of the command, once.
@@ -136,10 +152,25 @@ impl Child {
 
     fn send(&self, signal: Option<Signal>) -> nix::Result<()> {
         match self.reach {
-            Reach::Group(group) => killpg(group, signal),
-            // `wait` frees the process id for other processes.
-            Reach::Process(pid) if self.process.id().is_some() => kill(pid, signal),
-            Reach::Process(_) => Err(Errno::ESRCH),
+            // `wait` has freed the process id for other processes.
+            Reach::Process(_) if self.process.id().is_none() => Err(Errno::ESRCH),
+            reach => kill(reach.argument(), signal),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        RUNNING.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Reach {
+    /// Returns the argument of kill(2) for these processes.
+    fn argument(self) -> Pid {
+        match self {
+            Self::Group(group) => Pid::from_raw(-group.as_raw()),
+            Self::Process(pid) => pid,
         }
     }
 }
@@ -147,4 +178,33 @@ impl Child {
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use tokio::sync::Mutex;
+
+    use super::*;
+
+    /// Tests run in threads of one process, which has at most one command.
+    pub(crate) static ONE_COMMAND: Mutex<()> = Mutex::const_new(());
+
+    #[tokio::test]
+    async fn panic_kills_running_command() {
+        let _turn = ONE_COMMAND.lock().await;
+        let command = ["sleep".into(), "1000".into()];
+        let mut child = Child::spawn(&command, [("A", "")], Stdio::null()).unwrap();
+        kill_running();
+        assert_eq!(child.wait().await.unwrap(), 128 + 9);
+    }
+
+    #[tokio::test]
+    async fn command_that_has_ended_is_not_killed() {
+        let _turn = ONE_COMMAND.lock().await;
+        let command = ["true".into()];
+        let mut child = Child::spawn(&command, [("A", "")], Stdio::null()).unwrap();
+        assert_eq!(child.wait().await.unwrap(), 0);
+        drop(child);
+        assert_eq!(RUNNING.load(Ordering::SeqCst), 0, "its number may belong to others");
+    }
 }

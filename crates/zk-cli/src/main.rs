@@ -45,6 +45,7 @@ mod watch;
 mod watch_notes;
 
 use std::future::{Future, ready};
+use std::panic;
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -63,6 +64,7 @@ use self::sessions::Sessions;
 use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
+    end_command_on_panic();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -98,6 +100,15 @@ fn main() -> ExitCode {
     };
     let ended = runtime.block_on(run(args, output));
     signals::end(ended.unwrap_or_else(|failure| output.report(&failure)))
+}
+
+/// Release builds abort on a panic, so that no destructor ends the command that runs under a lock.
+fn end_command_on_panic() {
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        child::kill_running();
+        print(info);
+    }));
 }
 
 /// Work of a command. On the heap, so that there is not one future, and one function that polls it, with

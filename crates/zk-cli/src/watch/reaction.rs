@@ -126,10 +126,12 @@ async fn data(retry: &Retry, path: &str) -> Result<Option<Vec<u8>>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::child::tests::ONE_COMMAND;
 
     /// Both may be ready when the reaction is polled, and it must not go on.
     #[tokio::test]
     async fn reaction_fails_if_command_and_signal_end_it_at_once() {
+        let _turn = ONE_COMMAND.lock().await;
         // Without a rule, the one that counts is chosen at random.
         for _ in 0..32 {
             let ending = Ending::default();
