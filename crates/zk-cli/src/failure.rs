@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd,
+    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SaslFailure, SessionEnd,
 };
 use zk_recipes::{LockError, LossReason};
 
@@ -247,6 +247,7 @@ impl From<Error> for Failure {
         let is_unknown = matches!(
             error.kind(),
             ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired)
+                | ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::Rejected))
         );
         let is_denied = is_unknown || error.code() == Some(ErrorCode::NO_AUTH);
         let mut message = for_users(&error.to_string());
