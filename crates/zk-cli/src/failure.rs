@@ -98,6 +98,13 @@ impl Failure {
         Self::new(UNREACHABLE, message)
     }
 
+    /// Returns the failure for servers that answer reads, and have lost the majority for longer than the
+    /// command may wait.
+    pub(crate) fn no_majority(servers: &str) -> Self {
+        let message = format!("{servers}: no server with a majority in time; see zk doctor");
+        Self::new(UNREACHABLE, message)
+    }
+
     /// Returns the failure of a connection attempt after so much time.
     pub(crate) fn no_session(servers: &str, time: Duration) -> Self {
         let seconds = time.as_secs_f64();

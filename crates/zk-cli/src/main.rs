@@ -18,6 +18,7 @@ mod holders;
 mod import;
 mod lock;
 mod lock_args;
+mod majority;
 mod man;
 mod nodes;
 mod output;
