@@ -4,14 +4,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use tokio::time::Instant;
 use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{Client, ErrorCode};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
+use crate::majority;
 use crate::nodes::done;
 use crate::output::{Output, data_text};
-use crate::sessions::Sessions;
+use crate::sessions::{Sessions, clock, until};
 use crate::time_arg::seconds;
 
 /// The `barrier` command.
@@ -63,22 +65,39 @@ pub(crate) async fn run(
             barrier.remove().await?;
             "removed"
         }
-        BarrierArgs { timeout: None, .. } => {
-            sessions.attend(barrier.wait()).await??;
-            "waited"
-        }
-        BarrierArgs { timeout: Some(timeout), .. } => {
-            let is_open = match timeout.is_zero() {
-                true => is_open(client, &barrier).await?,
-                false => sessions.attend(barrier.wait_timeout(*timeout)).await??,
-            };
-            if !is_open {
+        BarrierArgs { timeout: Some(Duration::ZERO), .. } => {
+            if !is_open(client, &barrier).await? {
                 return Err(Failure::still_set(&args.path));
             }
             "waited"
         }
+        BarrierArgs { timeout, .. } => {
+            let deadline = timeout.map(|timeout| clock() + timeout);
+            wait(sessions, client, &barrier, deadline, output).await?;
+            "waited"
+        }
     };
     done(&args.path, what, output)
+}
+
+/// Waits until the barrier is not set.
+async fn wait(
+    sessions: &mut Sessions,
+    client: &Client,
+    barrier: &Barrier,
+    deadline: Option<Instant>,
+    output: Output,
+) -> Result<(), Failure> {
+    let servers = sessions.servers().to_owned();
+    tokio::select! {
+        served = majority::wait_for_session(client, &servers, output) => served?,
+        // Without a majority, nobody can tell whether the barrier is set.
+        () = until(deadline) => return Err(Failure::no_majority(&servers)),
+    }
+    tokio::select! {
+        waited = sessions.attend(barrier.wait()) => Ok(waited??),
+        () = until(deadline) => Err(Failure::still_set(barrier.path())),
+    }
 }
 
 /// Returns whether the barrier is not set now.

@@ -16,7 +16,7 @@ use tokio::process::{ChildStdin, Command};
 
 use crate::failure::Failure;
 use crate::process_group;
-use crate::security::SECRET_VARIABLES;
+use crate::security::{SECRETS_REMOVED, secrets_to_keep_back};
 
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -60,7 +60,8 @@ enum Reach {
 
 impl Child {
     /// Starts `command` with these variables in its environment, and without the secrets of this
-    /// command: programs print or send their environment when they fail.
+    /// command: programs print or send their environment when they fail. A variable has their
+    /// names.
     pub(crate) fn spawn<const N: usize>(
         command: &[OsString],
         environment: [(&str, &str); N],
@@ -71,8 +72,12 @@ impl Child {
         };
         let mut command = Command::new(program);
         command.args(arguments).envs(environment).stdin(stdin).kill_on_drop(true);
-        for secret in SECRET_VARIABLES {
+        let removed = secrets_to_keep_back();
+        for secret in &removed {
             command.env_remove(secret);
+        }
+        if !removed.is_empty() {
+            command.env(SECRETS_REMOVED, removed.join(","));
         }
         let reach = match io::stdin().is_terminal() {
             true => Reach::Process,

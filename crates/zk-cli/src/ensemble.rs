@@ -41,6 +41,9 @@ impl Reconfig {
 
 pub(crate) async fn config(retry: &Retry, output: Output) -> Result<(), Failure> {
     let config = retry.run(|client| client.get_config()).await?;
+    if config.members.is_empty() {
+        output.note("the server names no members: it stands alone, and is no ensemble");
+    }
     print(&config, output)
 }
 

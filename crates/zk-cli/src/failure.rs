@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SessionEnd,
+    DisconnectReason, Error, ErrorCode, ErrorKind, Outcome, PathError, SaslFailure, SessionEnd,
 };
 use zk_recipes::{LockError, LossReason};
 
@@ -95,6 +95,13 @@ impl Failure {
     /// Returns the failure for an ensemble that opens a session and answers no request.
     pub(crate) fn silent(servers: &str) -> Self {
         let message = format!("{servers}: there is a session, but no request is carried out");
+        Self::new(UNREACHABLE, message)
+    }
+
+    /// Returns the failure for servers that answer reads, and have lost the majority for longer than the
+    /// command may wait.
+    pub(crate) fn no_majority(servers: &str) -> Self {
+        let message = format!("{servers}: no server with a majority in time; see zk doctor");
         Self::new(UNREACHABLE, message)
     }
 
@@ -247,6 +254,7 @@ impl From<Error> for Failure {
         let is_unknown = matches!(
             error.kind(),
             ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired)
+                | ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::Rejected))
         );
         let is_denied = is_unknown || error.code() == Some(ErrorCode::NO_AUTH);
         let mut message = for_users(&error.to_string());

@@ -6,7 +6,7 @@ use std::future::pending;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
@@ -14,8 +14,9 @@ use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refuse
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
 use crate::holders;
+use crate::majority;
 use crate::output::Output;
-use crate::sessions::{Sessions, clock};
+use crate::sessions::{Sessions, clock, until};
 use crate::signals::{Signals, number};
 use crate::verbose::tell_waiting;
 use crate::verbose_log::VerboseLog;
@@ -72,7 +73,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
     let mut signals = Signals::new()?;
     let log = sessions.log().cloned();
     loop {
-        let (client, lock) = match acquire(&mut sessions, &task, &mut signals).await {
+        let (client, lock) = match acquire(&mut sessions, &task, &mut signals, output).await {
             Ok(acquired) => acquired,
             Err(failure) => {
                 // The close deletes the contender's node, so that no other client waits behind it.
@@ -129,6 +130,7 @@ async fn acquire(
     sessions: &mut Sessions,
     task: &Task,
     signals: &mut Signals,
+    output: Output,
 ) -> Result<(Client, AcquiredLock), Failure> {
     // A single try takes time too: as long as a connection may take.
     let limit = task.timeout.map(|it| if it.is_zero() { sessions.connect_timeout() } else { it });
@@ -150,6 +152,12 @@ async fn acquire(
             }
             Err(failure) => return Err(failure),
         };
+        let servers = sessions.servers().to_owned();
+        tokio::select! {
+            served = majority::wait_for_session(&client, &servers, output) => served?,
+            () = until(deadline) => return Err(Failure::no_majority(&servers)),
+            signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+        }
         tokio::select! {
             biased;
             acquired = sessions.attend(task.acquire(&client, how)) => match acquired? {
@@ -183,13 +191,6 @@ fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
     match sessions.were_of_use() {
         true => Failure::not_in_time(task.wanted.not_in_time()),
         false => sessions.silent(),
-    }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
     }
 }
 

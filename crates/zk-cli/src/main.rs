@@ -18,6 +18,7 @@ mod holders;
 mod import;
 mod lock;
 mod lock_args;
+mod majority;
 mod man;
 mod nodes;
 mod output;
@@ -45,6 +46,7 @@ mod watch;
 mod watch_notes;
 
 use std::future::{Future, ready};
+use std::io::{Write as _, stderr};
 use std::panic;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -76,6 +78,11 @@ fn main() -> ExitCode {
                 }
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                     drop(error.print());
+                    ExitCode::from(USAGE)
+                }
+                // For clap, a variable such as ZK_CONNECT is an argument.
+                ErrorKind::MissingSubcommand if std::env::args_os().len() <= 1 => {
+                    drop(write!(stderr(), "{}", Args::command().render_help()));
                     ExitCode::from(USAGE)
                 }
                 // Clap does not name the variable.

@@ -151,7 +151,9 @@ pub(crate) async fn set(
     output: Output,
 ) -> Result<(), Failure> {
     let data = data.required()?;
-    let stat = retry.run(|client| client.set_data(path, data, version)).await?;
+    let set = retry.run(|client| client.set_data(path, data, version)).await;
+    let hint = "zk create, or set --create, creates it";
+    let stat = set.map_err(|error| Failure::from(error).with_hint(ErrorCode::NO_NODE, hint))?;
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 

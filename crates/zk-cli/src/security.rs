@@ -160,10 +160,28 @@ impl Security {
         let sasl = self.sasl.iter().map(|user| format!("sasl as {user}"));
         let cert = self.cert.iter().map(|file| format!("certificate {}", file.display()));
         let all: Vec<String> = known.chain(sasl).chain(cert).collect();
-        match all.is_empty() {
-            true => "without credentials; see --auth, --sasl and --cert in zk --help".to_owned(),
-            false => format!("presented: {}", all.join(", ")),
+        let kept_back = self.kept_back();
+        match (all.is_empty(), kept_back.is_empty()) {
+            (true, true) => {
+                "without credentials; see --auth, --sasl and --cert in zk --help".to_owned()
+            }
+            (true, false) => format!("without credentials{kept_back}"),
+            (false, _) => format!("presented: {}{kept_back}", all.join(", ")),
         }
+    }
+
+    /// Says which secrets the `zk` that runs this command keeps from it, and what to use instead.
+    fn kept_back(&self) -> String {
+        let has_auth = !self.auth.is_empty() || self.auth_file.is_some();
+        let auth = (AUTH, "ZK_AUTH_FILE", has_auth);
+        let has_password = self.sasl_password_file.is_some();
+        let password = (SASL_PASSWORD, "ZK_SASL_PASSWORD_FILE", has_password);
+        let needed = [auth, password].into_iter().filter(|(_, _, is_replaced)| !is_replaced);
+        let kept = needed.filter(|(name, _, _)| is_kept_back(name));
+        kept.map(|(name, file, _)| {
+            format!("; zk keeps {name} from the commands that it runs: use {file}")
+        })
+        .collect()
     }
 
     /// Returns the advice for a request that the servers deny to the presented identities.
@@ -211,7 +229,8 @@ impl Security {
             Ok(password) => Ok(DigestMd5::new(user, password)),
             Err(VarError::NotUnicode(_)) => Err(usage(&format!("{SASL_PASSWORD} is not UTF-8"))),
             Err(VarError::NotPresent) => {
-                Err(usage(&format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE")))
+                let needs = format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE");
+                Err(usage(&(needs + &self.kept_back())))
             }
         }
     }
@@ -274,6 +293,19 @@ pub(crate) fn refuse_empty_variables() -> Result<(), Failure> {
     }
 }
 
+/// Returns the names of the secrets that the commands of this one do not get: those in the environment,
+/// and those that this one did not get itself.
+pub(crate) fn secrets_to_keep_back() -> Vec<&'static str> {
+    let is_there = |name: &&str| std::env::var_os(name).is_some() || is_kept_back(name);
+    SECRET_VARIABLES.into_iter().filter(is_there).collect()
+}
+
+/// Returns true if another `zk` has removed this variable from the environment of this one.
+fn is_kept_back(name: &str) -> bool {
+    let removed = std::env::var(SECRETS_REMOVED).unwrap_or_default();
+    std::env::var_os(name).is_none() && removed.split(',').any(|it| it == name)
+}
+
 impl From<String> for SecretText {
     fn from(text: String) -> Self {
         Self(text)
@@ -286,14 +318,18 @@ impl fmt::Debug for SecretText {
     }
 }
 
+const AUTH: &str = "ZK_AUTH";
 const SASL_PASSWORD: &str = "ZK_SASL_PASSWORD";
 
 /// The variables that hold a secret, and not the name of a file with one.
-pub(crate) const SECRET_VARIABLES: [&str; 2] = ["ZK_AUTH", SASL_PASSWORD];
+const SECRET_VARIABLES: [&str; 2] = [AUTH, SASL_PASSWORD];
+
+/// The variable with the names of the secrets that a command of `zk` does not get.
+pub(crate) const SECRETS_REMOVED: &str = "ZK_SECRETS_REMOVED";
 
 /// The variables for secured ensembles.
 const VARIABLES: [&str; 9] = [
-    "ZK_AUTH",
+    AUTH,
     "ZK_AUTH_FILE",
     "ZK_CACERT",
     "ZK_CERT",

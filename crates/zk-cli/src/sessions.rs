@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionId, SessionManager};
 
 use crate::connector::ServerConnector;
@@ -350,6 +350,14 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Returns how long all requests may remain unanswered.
 pub(crate) fn patience(client: &Client) -> Duration {
     (2 * client.session_timeout()).clamp(PATIENCE_MIN, IDLE_LIMIT_MAX)
+}
+
+/// Waits until the deadline, if there is one.
+pub(crate) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "deadlines over several sessions")]

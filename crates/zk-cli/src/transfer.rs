@@ -113,7 +113,8 @@ pub(crate) enum Kind {
 
 impl Line {
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_str(line)
+            .map_err(|error| format!("not JSON as zk export writes it: {error}"))?;
         match value["nodes"].as_u64().filter(|_| value["path"].is_null()) {
             Some(nodes) => Ok(Self::End { nodes }),
             None => Node::parse(&value).map(Self::Node),

@@ -88,7 +88,10 @@ impl Txn {
                 .push(operation.map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))?);
         }
         match self.operations.is_empty() {
-            true => Err(Failure::usage("say the operations; see --help".to_owned())),
+            true => Err(Failure::usage(
+                "there are no operations, neither as arguments nor on standard input; see --help"
+                    .to_owned(),
+            )),
             false => Ok(()),
         }
     }

@@ -100,7 +100,9 @@ fn option_of_others(line: &[OsString]) -> Option<String> {
     let command = named_command()?;
     let has = |option: &str| line.iter().take_while(|it| *it != "--").any(|it| it == option);
     let is_of = |of: &str| of.is_empty() || command == of;
-    if has("-r") && RECURSIVE.iter().any(|it| command == **it) {
+    // The other two of these commands have -R.
+    let is_recursive = has("-R") && command == "delete";
+    if is_recursive || (has("-r") && RECURSIVE.iter().any(|it| command == **it)) {
         return Some("write --recursive".to_owned());
     }
     let mut slips = OTHER_OPTIONS.iter().filter(|(of, option, _)| is_of(of) && has(option));

@@ -52,7 +52,8 @@ pub enum DisconnectReason {
     NotZooKeeper(PeerProtocol),
     /// The connection over TLS failed.
     Tls(TlsFailure),
-    /// The SASL exchange failed. A rejection of the credentials ends the session instead, as
+    /// The SASL exchange failed. A [rejection](SaslFailure::Rejected) of the credentials by every
+    /// server that can be reached ends the session, as
     /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     Sasl(SaslFailure),
     /// The server sent something that is not in the protocol.
@@ -145,6 +146,7 @@ impl DisconnectReason {
     pub(crate) fn weight(&self) -> u8 {
         match self {
             Self::Unreachable(_) | Self::IdleTimeout => 0,
+            Self::Sasl(SaslFailure::Rejected) => 3,
             _ => 1 + u8::from(self.is_lasting()),
         }
     }

@@ -71,7 +71,8 @@ pub enum SessionEnd {
         /// process was stopped, its machine was suspended, or a task blocked its runtime.
         paused: Option<Duration>,
     },
-    /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`.
+    /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`. Those
+    /// of SASL count as rejected when every server that can be reached has rejected them.
     /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes in a row at every server, after the
     /// client's SASL proof, count as a rejection.
     AuthFailed,

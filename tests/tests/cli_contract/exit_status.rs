@@ -108,6 +108,15 @@ fn port_of_another_protocol_is_named() {
 }
 
 #[test]
+fn bare_command_prints_its_help() {
+    for zk in [Zk::unconnected(), Zk::unconnected().env("ZK_CONNECT", "127.0.0.2:1")] {
+        let ended = zk.run(&[]);
+        assert_eq!((ended.code(), &*ended.stdout), (Some(64), ""), "{ended:?}");
+        assert!(ended.stderr.contains("\nUsage: zk "), "{ended:?}");
+    }
+}
+
+#[test]
 fn invalid_command_line_is_rejected() {
     let nowhere = Zk::new("127.0.0.2:1");
     for arguments in [
@@ -143,6 +152,7 @@ fn hint_for_a_value_with_a_hyphen_works() {
         (&["create", "/a", "-1"], "to pass it as a value, write -- before it: -- -1"),
         (&["find", "/", "--name", "-x"], "write --name=-x"),
         (&["create", "-e", "/a"], "for -e of zkCli.sh, write --ephemeral; see --help"),
+        (&["delete", "-R", "/a"], "write --recursive; see --help"),
         (&["get", "-r", "/a"], "for -r of zkCli.sh, write --read-only; see --help"),
         (&["delete", "-r", "/a"], "write --recursive; see --help"),
         (&["ls", "-r", "/a"], "write --recursive; see --help"),

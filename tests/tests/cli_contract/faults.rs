@@ -277,6 +277,36 @@ async fn watcher_goes_on_after_data_that_it_may_not_read() {
     says(&watcher, &expected);
 }
 
+/// A server without a majority answers reads. The limit of silence, 10 s here, does not end the wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_wait_for_a_majority() {
+    let (server, zk) = start().await;
+    let zk = zk.option("--retry", "5");
+    zk.ok(&["create", "/a"]);
+    server.make_read_only(0);
+    let waits = zk.start(&["--read-only", "barrier", "/b"]);
+    let queues = zk.start(&["--read-only", "lock", "/l", "--", "echo", "leads"]);
+    for waiter in [&waits, &queues] {
+        let told = || waiter.stderr().contains("lost the majority; waiting").then_some(());
+        poll(LIMIT, told).unwrap_or_else(|| panic!("not told: {}", waiter.stderr()));
+    }
+    for line in [
+        &["barrier", "/b", "--timeout", "0.5"][..],
+        &["lock", "/l", "--timeout", "0.5", "--", "true"],
+    ] {
+        let late = zk.clone().run(&[&["--read-only"], line].concat());
+        assert_eq!(late.code(), Some(69), "{late:?}");
+        assert!(late.stderr.contains("no server with a majority"), "{late:?}");
+    }
+    // Each of the two reads once a second.
+    let reads = server.on(Op::Exists).always().delay(Duration::ZERO);
+    poll(2 * LIMIT, || (reads.count() > 24).then_some(())).expect("no reads");
+    server.make_writable(0);
+    let [waited, led] = [waits, queues].map(|waiter| waiter.wait(LIMIT));
+    assert_eq!(waited.code(), Some(0), "{waited:?}");
+    assert_eq!((led.code(), &*led.stdout), (Some(0), "leads\n"), "{led:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn waiter_tells_that_its_session_has_ended() {
     let (server, zk) = start().await;

@@ -180,7 +180,7 @@ fn empty_input_leaves_the_node_as_it_is() {
 #[test]
 fn set_creates_the_node_if_asked() {
     let Some(zk) = zk("set-create") else { return };
-    expect_failure(&zk.run(&["set", "/a", "1"]), 1, "NoNode");
+    expect_failure(&zk.run(&["set", "/a", "1"]), 1, "NoNode (-101); zk create, or set --create");
     assert_eq!(zk.ok(&["set", "/a", "1", "--create"]), "");
     assert_eq!(zk.ok(&["set", "/a", "2", "--create"]), "");
     assert_eq!(zk.ok(&["get", "/a"]), "2");
@@ -228,6 +228,15 @@ fn import_without_a_parent_names_it() {
 }
 
 #[test]
+fn import_of_other_text_names_the_format() {
+    let Some(zk) = zk("import-text") else { return };
+    let mut import = zk.start(&["import", "/a"]);
+    import.give(b"path=/a\n");
+    import.end_input();
+    expect_failure(&import.wait(LIMIT), 1, "line 1: not JSON as zk export writes it: ");
+}
+
+#[test]
 fn subtree_is_listed_and_counted() {
     let Some(zk) = zk("subtree") else { return };
     for path in ["/a", "/a/b", "/a/b/c", "/a-b", "/a/ä"] {
@@ -242,7 +251,9 @@ fn subtree_is_listed_and_counted() {
     expect_failure(&zk.run(&["count", "/nowhere"]), 1, "NoNode");
     assert_eq!(zk.ok(&["sync"]), "");
     assert_eq!(zk.ok(&["sync", "/a"]), "");
-    assert_eq!(zk.ok(&["config"]), "", "a standalone server has no members");
+    let alone = zk.run(&["config"]);
+    assert_eq!((alone.code(), &*alone.stdout), (Some(0), ""), "a standalone server has no members");
+    assert!(alone.stderr.contains("it stands alone"), "{alone:?}");
 }
 
 #[test]

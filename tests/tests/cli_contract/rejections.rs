@@ -106,6 +106,42 @@ async fn commands_do_not_get_the_secrets() {
     }
 }
 
+/// A command that calls `zk` finds it without the credentials of the `zk` that runs the command.
+#[tokio::test(flavor = "multi_thread")]
+async fn denial_names_the_secrets_kept_from_the_command() {
+    let settings = Settings::new().sasl_user("alice", "sesame").require_auth(["digest", "sasl"]);
+    let (_server, zk) = start(settings).await;
+    let kept =
+        |name: &str| format!("zk keeps {name} from the commands that it runs: use {name}_FILE");
+    let (auth, password) = (kept("ZK_AUTH"), kept("ZK_SASL_PASSWORD"));
+    let run = |command: &str, environment: &[(&str, &str)]| {
+        let mut shell = zk.shell(&format!("zk lock /l -- sh -c '{command}' 2>&1 || :"));
+        shell.envs(environment.iter().copied());
+        String::from_utf8(shell.output().unwrap().stdout).unwrap()
+    };
+    let digest = [("ZK_AUTH", "digest:alice:sesame")];
+    assert_eq!(run("echo $ZK_SECRETS_REMOVED", &digest), "ZK_AUTH\n");
+    let told = run("zk ls /", &digest);
+    assert!(told.contains("requires authentication"), "{told}");
+    assert!(told.contains(&format!("(without credentials; {auth})")), "{told}");
+    let told = run("zk --auth digest:alice:sesame lock /m -- zk ls /", &digest);
+    assert!(told.contains(&auth), "{told}");
+    let told = run("zk --auth digest:bob:sesame get /l", &digest);
+    assert_eq!(told, "", "the command has credentials of its own");
+    let alice = [("ZK_SASL_USER", "alice"), ("ZK_SASL_PASSWORD", "sesame")];
+    let told = run("zk ls /", &alice);
+    assert!(told.contains("--sasl needs") && told.contains(&password), "{told}");
+    let told = run("unset ZK_SASL_USER; zk ls /", &alice);
+    assert!(told.contains(&format!("(without credentials; {password})")), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_without_secrets_gets_no_word_of_them() {
+    let (_server, zk) = start(Settings::new()).await;
+    let told = zk.ok(&["lock", "/l", "--", "sh", "-c", "echo ${ZK_SECRETS_REMOVED-none}"]);
+    assert_eq!(told, "none\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_nodes_are_reported_with_what_was_presented() {
     let (_server, zk) = start(Settings::new()).await;

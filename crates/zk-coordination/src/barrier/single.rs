@@ -72,8 +72,9 @@ impl Barrier {
     /// Sets the access control list of the nodes that [`set`](Self::set) creates: of the barrier and
     /// of its missing parents. The default is open to everyone, as with Curator.
     ///
-    /// A client that removes the barrier needs permission to delete children of the parent. Waiting
-    /// needs no permission.
+    /// A client that removes the barrier needs permission to delete children of the parent. A client
+    /// that waits needs permission to read the barrier, if the servers are of 3.8.4, 3.9.2 or newer
+    /// (ZOOKEEPER-2590).
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.acl = NodeAcl::new(acl);

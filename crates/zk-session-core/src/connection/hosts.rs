@@ -32,7 +32,7 @@ struct Entry {
     /// True if the last attempt brought no lasting connection, or one on which the server became
     /// silent. Servers that did better, or were not tried yet, are tried first.
     is_doubtful: bool,
-    /// Why the last connection, or attempt at one, ended.
+    /// Why the last attempt failed, or the connection ended, since the session was last connected.
     cause: Option<DisconnectReason>,
     /// Connections in a row that the server closed after the client's SASL proof, if there are any.
     sasl_closes: Option<SaslCloses>,
@@ -136,6 +136,7 @@ impl Hosts {
     pub(super) fn connected(&mut self, rng: &mut Rng) {
         self.hosts[self.current].skip_until = None;
         self.hosts[self.current].sasl_closes = None;
+        self.hosts.iter_mut().for_each(|entry| entry.cause = None);
         if std::mem::take(&mut self.moving) {
             self.hosts.swap(0, self.current);
             self.current = 0;
@@ -175,14 +176,23 @@ impl Hosts {
         self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_lasting))
     }
 
-    /// Returns true if each server has closed so many connections after the client's SASL proof, over
-    /// so long a time, that all must have rejected it.
+    /// Returns true if each server has rejected the client's SASL proof: it has said so, or it has closed
+    /// many connections after the proof over a long time. If a server has said so, the client does not
+    /// wait for those that are unreachable.
     pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
+        let said_so =
+            |entry: &Entry| entry.cause == Some(DisconnectReason::Sasl(SaslFailure::Rejected));
         let is_rejection = |closes: SaslCloses| {
             let time = now.saturating_duration_since(closes.first);
             closes.count >= SASL_CLOSES_MAX && time >= SASL_REJECTION_TIME
         };
-        self.hosts.iter().all(|entry| entry.sasl_closes.is_some_and(is_rejection))
+        let any_said_so = self.hosts.iter().any(said_so);
+        let is_out = |entry: &Entry| {
+            any_said_so && matches!(entry.cause, Some(DisconnectReason::Unreachable(_)))
+        };
+        self.hosts.iter().all(|entry| {
+            said_so(entry) || is_out(entry) || entry.sasl_closes.is_some_and(is_rejection)
+        })
     }
 
     /// Returns the cause of the server whose last attempt tells most.

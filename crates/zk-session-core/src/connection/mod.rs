@@ -126,7 +126,7 @@ impl Connection {
         self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
     }
 
-    /// Returns true if all servers have rejected the client's SASL proof by closing connections.
+    /// Returns true if all servers that can be reached have rejected the client's SASL proof.
     pub(crate) fn is_sasl_rejected(&self, now: Instant) -> bool {
         self.hosts.have_all_rejected_sasl(now)
     }

@@ -20,6 +20,10 @@ pub enum SaslFailure {
     /// The server rejected the exchange before the client had sent a proof. It refuses the mechanism:
     /// for example, it expects Kerberos.
     MechanismRefused,
+    /// The server rejected the client's proof: the user or the password is wrong there. If every server
+    /// that can be reached does so, the session ends with
+    /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
+    Rejected,
     /// The server ended the exchange with this code, which is no rejection of the credentials.
     Refused(ErrorCode),
     /// The server closed the connection before the client had sent a proof. It may refuse the
@@ -58,6 +62,7 @@ impl fmt::Display for SaslFailure {
                 "the server refuses this SASL mechanism, whatever the credentials; it may expect \
                  another one, such as GSSAPI (Kerberos) instead of DIGEST-MD5",
             ),
+            Self::Rejected => f.write_str("the server rejected the credentials"),
             Self::Refused(code) => write!(f, "the server ended the SASL exchange: {code}"),
             Self::ClosedBeforeProof => f.write_str(
                 "the server closed the connection at the beginning of the SASL exchange; it may \

@@ -11,7 +11,7 @@ use proto::{Decode, ErrorCode, Reader, ReplyHeader, SaslReply};
 
 use super::Session;
 use crate::connection::Granted;
-use crate::{DisconnectReason, Handles, SaslFailure, SessionEnd};
+use crate::{DisconnectReason, Handles, SaslFailure};
 
 impl<H: Handles> Session<H> {
     /// Begins the exchange after a successful handshake, if the connection has one.
@@ -61,11 +61,10 @@ impl<H: Handles> Session<H> {
             // Where SASL is required, the code of a failed exchange is the second one. The first
             // token of DIGEST-MD5 is empty: the server cannot have rejected the credentials.
             ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
-                if !self.sasl.has_proven() {
-                    return Err(DisconnectReason::Sasl(SaslFailure::MechanismRefused));
-                }
-                self.end(SessionEnd::AuthFailed);
-                return Ok(());
+                return Err(DisconnectReason::Sasl(match self.sasl.has_proven() {
+                    true => SaslFailure::Rejected,
+                    false => SaslFailure::MechanismRefused,
+                }));
             }
             code => return Err(DisconnectReason::Sasl(SaslFailure::Refused(code))),
         }

@@ -119,7 +119,6 @@ impl<H: Handles> Session<H> {
         if let Some(closing) = &mut self.closing {
             closing.disconnected();
         }
-        self.report_refusal(loss.next_attempt);
         let session_id = self.identity.session_id();
         if loss.was_up {
             self.clean_up.connection_changed();
@@ -129,6 +128,8 @@ impl<H: Handles> Session<H> {
             self.end(end); // no server has the session
         } else if self.connection.is_sasl_rejected(now) {
             self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
+        } else {
+            self.report_refusal(loss.next_attempt);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The SASL exchange: alone on the connection, bounded, and never taken for a success.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -257,16 +258,22 @@ fn interrupted(world: &mut World) -> Host {
     world.attempts().last().unwrap().1.clone()
 }
 
-/// Makes the next attempt. The server closes the connection after the proof, or is unreachable.
-fn attempt(world: &mut World, closes: impl FnOnce(&Host) -> bool) {
+/// Waits for the next attempt, and returns its server, unless the session ends first.
+fn next_attempt(world: &mut World) -> Option<Host> {
     let before = world.attempts().len();
     while world.attempts().len() == before {
         if world.session.end_reason().is_some() {
-            return;
+            return None;
         }
         world.advance_to_deadline();
     }
-    if !closes(&world.attempts().last().unwrap().1) {
+    Some(world.attempts().last().unwrap().1.clone())
+}
+
+/// Makes the next attempt. The server closes the connection after the proof, or is unreachable.
+fn attempt(world: &mut World, closes: impl FnOnce(&Host) -> bool) {
+    let Some(server) = next_attempt(world) else { return };
+    if !closes(&server) {
         let cause = std::io::ErrorKind::ConnectionRefused;
         return world.cut_for(DisconnectReason::Unreachable(cause));
     }
@@ -410,6 +417,70 @@ fn unproven_server_changes_neither_session_nor_timeout() {
     world.respond(&acceptance(6000));
     authenticate(&mut world);
     assert!(world.session.is_connected());
+    world.finish();
+}
+
+/// Makes the next attempt. The server rejects the proof.
+fn rejected_attempt(world: &mut World) -> Host {
+    let server = next_attempt(world).unwrap();
+    reject(world);
+    server
+}
+
+fn reject(world: &mut World) {
+    world.open();
+    world.respond(&acceptance(30_000));
+    exchange(world, b"", Some(b"who?"));
+    let frame = world.take(OpCode::Sasl);
+    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
+}
+
+/// Its list of users may be wrong, or out of date.
+#[test]
+fn rejection_by_one_server_leaves_the_session_to_others() {
+    let mut world = world_of(3);
+    interrupted(&mut world);
+    let wrong = rejected_attempt(&mut world);
+    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::Rejected));
+    assert_eq!(world.session.end_reason(), None);
+    let right = interrupted(&mut world);
+    assert_ne!(right, wrong);
+    // Each server counts since the last connection: the others may accept the proof.
+    for _ in 0..2 {
+        rejected_attempt(&mut world);
+        assert_eq!(world.session.end_reason(), None);
+    }
+    world.finish();
+}
+
+#[test]
+fn rejections_by_every_reachable_server_end_the_session() {
+    let mut world = world_of(3);
+    interrupted(&mut world);
+    let mut rejecting = HashSet::new();
+    while let Some(server) = next_attempt(&mut world) {
+        if server == Host::new("a", 1) {
+            let cause = std::io::ErrorKind::ConnectionRefused;
+            world.cut_for(DisconnectReason::Unreachable(cause));
+        } else {
+            rejecting.insert(server);
+            reject(&mut world);
+        }
+    }
+    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+    assert_eq!(rejecting.len(), 2);
+    world.finish();
+}
+
+/// The error of a first session names the server that tells most.
+#[test]
+fn rejection_outweighs_later_failures_of_other_servers() {
+    let mut world = world_of(2);
+    rejected_attempt(&mut world);
+    attempt(&mut world, |_| true);
+    let cause = world.session.connect_failure();
+    assert_eq!(cause, Some(DisconnectReason::Sasl(SaslFailure::Rejected)));
+    assert_eq!(world.session.end_reason(), None);
     world.finish();
 }
 

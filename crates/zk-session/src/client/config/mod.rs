@@ -237,8 +237,9 @@ impl<C> Config<C> {
     ///
     /// A connection that cannot be authenticated is not used:
     ///
-    /// * A wrong user or password ends the session, as
-    ///   [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
+    /// * A user or password that every server rejects ends the session, as
+    ///   [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed). The client does not wait for a
+    ///   server that is unreachable.
     /// * Any other [failure](crate::SaslFailure) ends the connection. A first
     ///   [`connect`](Self::connect) fails with it after one attempt at each server, except for a
     ///   close. A session that was open before keeps trying.
