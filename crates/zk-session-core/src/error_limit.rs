@@ -13,7 +13,7 @@ pub enum Limit {
     /// Bytes of the requests that wait for a connection:
     /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX).
     QueuedBytes,
-    /// Watches: [`WATCHES_MAX`](crate::limits::WATCHES_MAX), or `Config::watches_max`.
+    /// Watches: [`WATCHES_MAX`](crate::limits::WATCHES_MAX), or `Config::max_watches`.
     Watches,
     /// Credentials: [`CREDENTIALS_MAX`](crate::limits::CREDENTIALS_MAX).
     Credentials,

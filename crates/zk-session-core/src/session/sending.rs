@@ -89,7 +89,7 @@ impl<H: Handles> Session<H> {
     /// As [`admit`](Self::admit), for a request that sets a watch.
     pub(super) fn admit_watch(&self, frame_len: usize) -> Result<(), Failure> {
         self.admit(frame_len)?;
-        match self.watches.len() >= self.settings.watches_max {
+        match self.watches.len() >= self.settings.max_watches {
             true => Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied)),
             false => Ok(()),
         }

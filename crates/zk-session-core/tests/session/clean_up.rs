@@ -125,7 +125,7 @@ fn retries_of_throttled_deletes_are_spread_at_random() {
 
 #[test]
 fn sweep_with_an_oversized_list_is_not_repeated() {
-    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    let mut world = World::with(|settings| settings.max_frame_len = 1000);
     world.bring_up();
     world.sweep("/p", "_c_1");
     let patient = world.delete_guaranteed("/a");

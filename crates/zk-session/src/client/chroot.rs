@@ -42,13 +42,6 @@ impl Client {
         };
         Ok(Self { chroot, ..self.clone() })
     }
-
-    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
-    /// `path`.
-    #[must_use]
-    pub fn full_path(&self, path: &str) -> String {
-        self.full(path).into_owned()
-    }
 }
 
 /// Paths as the server knows them: the chroot of the handle, followed by the path of the caller.
