@@ -9,9 +9,9 @@ use zk_session::Client;
 
 use crate::error::LockError;
 use crate::holding::Holding;
+use crate::or_session_end::or_session_end;
 use crate::queue::admission::Admission;
 use crate::queue::spec::QueueSpec;
-use crate::session_end::or_session_end;
 
 /// An identity for re-entrant locking. Curator uses the thread; here the caller passes an owner,
 /// for example one for each task, request or job. Clones are the same owner.

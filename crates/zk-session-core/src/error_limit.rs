@@ -17,7 +17,7 @@ pub enum Limit {
     Watches,
     /// Credentials: [`CREDENTIALS_MAX`](crate::limits::CREDENTIALS_MAX).
     Credentials,
-    /// Pending guaranteed deletes: [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX). The delete waits
+    /// Pending guaranteed deletes: [`CLEAN_UPS_MAX`](crate::limits::CLEAN_UPS_MAX). The delete waits
     /// in the [backlog](crate::SessionEvent::CleanUpBacklog).
     CleanUps,
     /// Bytes of the paths of pending guaranteed deletes:
@@ -33,7 +33,7 @@ impl fmt::Display for Limit {
             Self::QueuedBytes | Self::CleanUpBytes => "QUEUED_BYTES_MAX",
             Self::Watches => "WATCHES_MAX",
             Self::Credentials => "CREDENTIALS_MAX",
-            Self::CleanUps => "CLEANUPS_MAX",
+            Self::CleanUps => "CLEAN_UPS_MAX",
         })
     }
 }

@@ -68,7 +68,7 @@ fn limit_errors_describe_the_limit() {
 #[test]
 fn deferred_delete_error_promises_the_deletion() {
     for (limit, name) in
-        [(Limit::CleanUps, "CLEANUPS_MAX"), (Limit::CleanUpBytes, "QUEUED_BYTES_MAX")]
+        [(Limit::CleanUps, "CLEAN_UPS_MAX"), (Limit::CleanUpBytes, "QUEUED_BYTES_MAX")]
     {
         let deferred = Error::new(ErrorKind::LimitReached(limit), Outcome::Unknown);
         let text =

@@ -11,6 +11,7 @@ use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
 use super::Client;
 
+/// # Chroot
 impl Client {
     /// Returns a handle to the same session for which `path` is the root.
     ///

@@ -224,7 +224,7 @@ impl<'a> CreateBuilder<'a> {
     /// If the reply to the creation of a protected node is lost, the client searches for the node,
     /// and creates it again if it does not exist. The outcome of an error is unknown only in these
     /// cases: the request timed out, the session ended, the search failed, or
-    /// [`CREATE_ATTEMPTS_MAX`] attempts were used up.
+    /// [`CREATE_ATTEMPTS_MAX`](crate::limits::CREATE_ATTEMPTS_MAX) attempts were used up.
     ///
     /// # Cancel safety
     /// If the future is dropped or fails, a protected node that may have been created is deleted,

@@ -1,4 +1,4 @@
-//! The building blocks of recipes: what locks and the like need of a session beside ZooKeeper's operations.
+//! Building blocks of recipes: the methods of a client that locks need beside ZooKeeper's operations.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -158,8 +158,8 @@ impl Client {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Returns how many established connections were lost. The number is also in [`Stats`]; this
-    /// method is cheaper.
+    /// Returns how many established connections were lost. The number is also in
+    /// [`Stats`](crate::Stats); this method is cheaper.
     #[must_use]
     pub fn connections_lost(&self) -> u64 {
         self.shared.lock().connections_lost()

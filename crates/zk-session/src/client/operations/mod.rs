@@ -5,16 +5,19 @@
 //! * [`nodes`]: basic operations on one node.
 //! * [`acl`]: access control lists and identities.
 //! * [`quorum`]: requests that involve more than one server.
-//! * [`cleanup`]: guaranteed deletes.
+//! * [`guaranteed_delete`]: guaranteed deletes.
 //! * [`subtree`]: requests about many nodes.
 //! * [`ensemble`]: the configuration of the ensemble.
 
-mod acl;
-mod cleanup;
-mod ensemble;
+// The page of `Client` shows its methods in this order.
 mod nodes;
+
+mod guaranteed_delete;
 mod quorum;
 mod subtree;
+
+mod acl;
+mod ensemble;
 
 use std::borrow::Cow;
 
@@ -22,8 +25,8 @@ use proto::Request;
 use zk_session_core::{Failure, Operation, Reply, ReplyTo, RequestId, Session, WatchKind};
 
 pub use self::acl::NodeAcl;
-pub(super) use self::cleanup::finish_delete_guaranteed;
 pub use self::ensemble::{EnsembleConfig, EnsembleMember};
+pub(super) use self::guaranteed_delete::finish_delete_guaranteed;
 pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_of};
 pub use self::nodes::{Children, Created, NodeData};
 

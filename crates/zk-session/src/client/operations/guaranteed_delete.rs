@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::client::pending::{Finish, Pending};
 use crate::driver::now;
 
+/// # Guaranteed deletes
 impl Client {
     /// Deletes a node, guaranteed, as in Curator.
     ///
