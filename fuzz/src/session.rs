@@ -124,7 +124,7 @@ impl World {
         let seed = input.byte();
         settings.seed = seed.into();
         settings.allow_read_only = seed.is_multiple_of(3);
-        settings.frame_len_max = 4096;
+        settings.max_frame_len = 4096;
         Self {
             now,
             session: Session::new(settings, now),

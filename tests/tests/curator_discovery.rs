@@ -130,9 +130,7 @@ async fn json_is_the_same_byte_for_byte() {
     let mut registrations = Vec::new();
     for instance in [plain, ours("class"), sequential, permanent] {
         let registration = peers.register(instance).await;
-        let NodeState::Present { path, .. } = registration.state().borrow().clone() else {
-            panic!()
-        };
+        let NodeState::Present { path, .. } = registration.state() else { panic!() };
         let rewritten = peers.curator.ok("java", &format!("rewrite {path}")).join(" ");
         assert_eq!(text(&client, &path).await, rewritten);
         registrations.push(registration);
@@ -195,7 +193,7 @@ async fn id_of_a_killed_java_instance_is_ours_after_its_expiry() {
     let cache = peers.discovery.cache("web").await.unwrap();
     expect_ours(&cache, &["a=http://10.0.0.8:8081=us"]).await;
     let registration = peers.discovery.register(ours("a")).unwrap();
-    let mut state = registration.state();
+    let mut state = registration.subscribe();
     let conflict = state.wait_for(|state| *state != NodeState::Pending).await.unwrap().clone();
     assert!(matches!(conflict, NodeState::Conflict { .. }), "{conflict}");
     expect_ours(&cache, &["a=http://10.0.0.8:8081=us"]).await;

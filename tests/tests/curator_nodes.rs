@@ -78,7 +78,7 @@ async fn mixed_members_list_alike() {
     peers.curator.ok("java", "join /interop/group theirs 2");
     expect_ours(&mut group, &["ours=1", "theirs=2"]).await;
     peers.expect_theirs("java", &["ours=1", "theirs=2"]).await;
-    ours.set_payload("3").await.unwrap();
+    ours.set_data("3").await.unwrap();
     peers.curator.ok("java", "payload 4");
     expect_ours(&mut group, &["ours=3", "theirs=4"]).await;
     peers.expect_theirs("java", &["ours=3", "theirs=4"]).await;
@@ -96,7 +96,7 @@ async fn id_of_a_java_member_is_ours_after_its_process_is_killed() {
     let mut group = Group::open(&peers.sessions, path).await.unwrap();
     expect_ours(&mut group, &["a=theirs"]).await;
     let ours = GroupMember::join(&peers.sessions, path, "a", "ours").unwrap();
-    let mut state = ours.state();
+    let mut state = ours.subscribe();
     let conflict = state.wait_for(|state| *state != NodeState::Pending).await.unwrap().clone();
     assert!(matches!(conflict, NodeState::Conflict { .. }), "{conflict}");
     expect_ours(&mut group, &["a=theirs"]).await;
@@ -114,7 +114,7 @@ async fn java_member_with_our_id_does_not_change_our_payload() {
     let ours = GroupMember::join(&peers.sessions, path, "a", "ours").unwrap();
     let joined = ours.wait_until_present(LIMIT).await.unwrap();
     peers.curator.ok("java", &format!("join {path} a theirs"));
-    let mut state = ours.state();
+    let mut state = ours.subscribe();
     let restored = state.wait_for(|it| it.stat().is_some_and(|stat| stat.version >= 2));
     drop(tokio::time::timeout(LIMIT, restored).await.expect("two changes").unwrap());
     peers.expect_theirs("java", &["a=ours"]).await;
@@ -188,8 +188,8 @@ async fn shared_ttl_node_outlives_the_java_process() {
     expired.await.expect("the child expires");
     let (data, _) = data_and_owner(&client, "/ttl/kept").await;
     assert_eq!(data, "theirs", "our renewals keep the data of Curator");
-    let renewals = ours.state().borrow().stat().unwrap().version;
-    let mut state = ours.state();
+    let renewals = ours.state().stat().unwrap().version;
+    let mut state = ours.subscribe();
     let renewed = state.wait_for(|it| it.stat().is_some_and(|stat| stat.version > renewals + 4));
     drop(tokio::time::timeout(LIMIT, renewed).await.expect("renewals").unwrap());
     assert_eq!(client.exists("/ttl/kept").await.unwrap().unwrap().czxid, created);

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, EnsembleConfig, ErrorCode, Member, Retry, Zxid};
+use zk_recipes::session::{Client, EnsembleConfig, EnsembleMember, ErrorCode, Retry, Zxid};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -61,13 +61,14 @@ pub(crate) async fn reconfig(
 }
 
 fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {
-    let role = |member: &Member| if member.is_observer { "observer" } else { "participant" };
+    let role =
+        |member: &EnsembleMember| if member.is_observer { "observer" } else { "participant" };
     let lines = config.members.iter().map(|member| {
         let client = member.client_address.as_deref().unwrap_or("-");
         format!("{}\t{}\t{client}\t{}", member.id, role(member), member.peer_address)
     });
     output.print(lines.collect::<Vec<_>>(), || {
-        let member = |member: &Member| {
+        let member = |member: &EnsembleMember| {
             json!({
                 "id": member.id,
                 "role": role(member),

@@ -231,7 +231,8 @@ async fn hold(
     let mut lost = lock.lost();
     let mut asked_for = std::pin::pin!(async {
         // If the wait for a revocation request fails, the loss gives a better reason.
-        let asked = task.revocable && zk_recipes::revocation(client, &nodes).await.is_ok();
+        let asked =
+            task.revocable && zk_recipes::revocation_requested(client, &nodes).await.is_ok();
         if !asked {
             pending().await
         }

@@ -119,7 +119,7 @@ async fn keep(
     presented: &str,
     output: Output,
 ) -> Result<u8, Failure> {
-    let mut states = node.state();
+    let mut states = node.subscribe();
     tokio::select! {
         created = created(&mut states, &register.path, deadline, output) => created?,
         signal = signals.next() => return Err(Failure::interrupted(number(signal))),

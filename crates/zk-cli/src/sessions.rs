@@ -82,8 +82,7 @@ struct Open {
 
 impl Sessions {
     pub(crate) fn new(config: Config, connector: ServerConnector, servers: &str) -> Self {
-        let policy =
-            RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).with_timeout(CONNECT_TIMEOUT);
+        let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).timeout(CONNECT_TIMEOUT);
         Self {
             config: config.next_session_policy(policy),
             connector,
@@ -125,7 +124,7 @@ impl Sessions {
     /// Sets the longest time to open a session, whether or not servers refuse connections.
     pub(crate) fn retry_for(mut self, time: Option<Duration>) -> Self {
         if let Some(time) = time {
-            let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).with_timeout(time);
+            let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).timeout(time);
             self.config = self.config.next_session_policy(policy);
             self.connect_timeout = time;
             self.refused_timeout = time;
@@ -231,7 +230,7 @@ impl Sessions {
     /// Returns a handle that retries requests within a time limit, unless they could be applied twice.
     pub(crate) fn retry(client: &Client) -> Retry {
         let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
-        client.retry(policy.with_timeout(patience(client)))
+        client.retry(policy.timeout(patience(client)))
     }
 
     /// Returns a handle that retries requests without a limit, unless they could be applied twice.

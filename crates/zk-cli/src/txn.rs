@@ -32,7 +32,7 @@ Examples:
 pub(crate) struct Txn {
     /// The operations.
     #[arg(value_name = "OPERATION")]
-    operations: Vec<Operation>,
+    operations: Vec<TxnOperation>,
 
     #[command(flatten)]
     acl: NewNodeAcl,
@@ -40,14 +40,14 @@ pub(crate) struct Txn {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Operation {
+enum TxnOperation {
     Create { path: String, data: String },
     Set { path: String, data: String },
     Delete { path: String },
     Check { path: String, version: Option<i32> },
 }
 
-impl FromStr for Operation {
+impl FromStr for TxnOperation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -83,7 +83,7 @@ impl Txn {
         let text = String::from_utf8(text)
             .map_err(|_| Failure::usage("standard input is not UTF-8".to_owned()))?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let operation = line.parse::<Operation>();
+            let operation = line.parse::<TxnOperation>();
             self.operations
                 .push(operation.map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))?);
         }
@@ -101,18 +101,18 @@ pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), 
     let send = |client: &Client| {
         let multi =
             txn.operations.iter().fold(client.multi(), |multi, operation| match operation {
-                Operation::Create { path, data } => {
+                TxnOperation::Create { path, data } => {
                     let mode = CreateMode::Persistent;
                     multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
                 }
-                Operation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
-                Operation::Delete { path } => multi.delete(path, None),
-                Operation::Check { path, version } => multi.check(path, *version),
+                TxnOperation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
+                TxnOperation::Delete { path } => multi.delete(path, None),
+                TxnOperation::Check { path, version } => multi.check(path, *version),
             });
         multi.send()
     };
     let outcomes = retry.run(send).await?;
-    let done = |(operation, outcome): (&Operation, &MultiOutcome)| {
+    let done = |(operation, outcome): (&TxnOperation, &MultiOutcome)| {
         let verb = match outcome {
             MultiOutcome::Created { .. } => "created",
             MultiOutcome::Set(_) => "set",
@@ -128,7 +128,7 @@ pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), 
     })
 }
 
-impl Operation {
+impl TxnOperation {
     fn path(&self) -> &str {
         match self {
             Self::Create { path, .. }
@@ -146,16 +146,16 @@ mod tests {
     #[test]
     fn operations_are_read_or_refused() {
         let path = || "/a".to_owned();
-        let set = Operation::Set { path: path(), data: " two  words ".to_owned() };
+        let set = TxnOperation::Set { path: path(), data: " two  words ".to_owned() };
         assert_eq!("set /a  two  words ".parse(), Ok(set));
-        let create = Operation::Create { path: path(), data: String::new() };
+        let create = TxnOperation::Create { path: path(), data: String::new() };
         assert_eq!("create /a".parse(), Ok(create));
-        assert_eq!("delete /a".parse(), Ok(Operation::Delete { path: path() }));
-        assert_eq!("check /a".parse(), Ok(Operation::Check { path: path(), version: None }));
-        let check = Operation::Check { path: path(), version: Some(3) };
+        assert_eq!("delete /a".parse(), Ok(TxnOperation::Delete { path: path() }));
+        assert_eq!("check /a".parse(), Ok(TxnOperation::Check { path: path(), version: None }));
+        let check = TxnOperation::Check { path: path(), version: Some(3) };
         assert_eq!("check /a 3".parse(), Ok(check));
         for wrong in ["", "delete", "delete a", "delete /a 3", "check /a x", "move /a /b"] {
-            assert!(wrong.parse::<Operation>().is_err(), "{wrong}");
+            assert!(wrong.parse::<TxnOperation>().is_err(), "{wrong}");
         }
     }
 }

@@ -23,8 +23,8 @@ mod atomic;
 mod background;
 mod barrier;
 mod cache;
+mod create_acl;
 mod group;
-mod node_acl;
 mod persistent_node;
 mod requests;
 

@@ -23,7 +23,7 @@ pub(crate) static CONFLICT_POLICY: RetryPolicy =
 
 /// Returns a handle that repeats reads and requests that were not applied.
 pub(crate) fn retry(client: &Client) -> Retry {
-    client.retry(REQUEST_POLICY.attempts(REPEATS_MAX))
+    client.retry(REQUEST_POLICY.max_attempts(REPEATS_MAX))
 }
 
 /// Reply to a request that was repeated until a server answered it.
@@ -40,7 +40,7 @@ pub(crate) async fn repeat<T, F>(client: &Client, mut request: impl FnMut() -> F
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let policy = REQUEST_POLICY.attempts(REPEATS_MAX);
+    let policy = REQUEST_POLICY.max_attempts(REPEATS_MAX);
     let (mut attempts, mut is_doubtful) = (policy.begin(), false);
     loop {
         let error = match request().await {

@@ -90,7 +90,7 @@ impl Registration {
             .mode(node_mode(instance.service_type()))
             .data(instance.to_json())
             .start()?;
-        let state = node.state();
+        let state = node.subscribe();
         let current = Mutex::new(Current { instance, node: Some(node) });
         Ok(Self { path, state, current })
     }
@@ -109,10 +109,15 @@ impl Registration {
         self.current().instance.clone()
     }
 
-    /// Returns the state and its later changes. A slow reader misses states in between, and never
-    /// the latest one.
+    /// Returns the present state.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<NodeState> {
+    pub fn state(&self) -> NodeState {
+        self.state.borrow().clone()
+    }
+
+    /// Subscribes to the states. A slow subscriber skips states, but not the last.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<NodeState> {
         self.state.clone()
     }
 

@@ -12,6 +12,8 @@
 
 use std::fmt;
 
+use crate::named_numbers::named_numbers;
+
 /// Outcome of an operation, as the number on the wire.
 ///
 /// The known codes have constants. Unknown codes of newer servers are kept as they are. `Debug` prints the
@@ -35,34 +37,7 @@ impl fmt::Display for ErrorCode {
 
 impl std::error::Error for ErrorCode {}
 
-impl fmt::Debug for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "ErrorCode({})", self.0),
-        }
-    }
-}
-
-/// Declares the constants and their names in one table.
-macro_rules! codes {
-    ($($(#[$doc:meta])* $constant:ident = $code:literal, $name:literal;)*) => {
-        impl ErrorCode {
-            $($(#[$doc])* pub const $constant: Self = Self($code);)*
-
-            /// Returns ZooKeeper's name for the code, or `None` for an unknown code.
-            #[must_use]
-            pub const fn name(self) -> Option<&'static str> {
-                match self {
-                    $(Self::$constant => Some($name),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-codes! {
+named_numbers! { ErrorCode:
     /// The operation succeeded.
     OK = 0, "OK";
     /// Marks a range of codes; never sent.

@@ -86,6 +86,7 @@ pub mod header;
 mod ids;
 pub mod mode;
 pub mod multi;
+mod named_numbers;
 pub mod node_acl;
 pub mod op;
 pub mod path;

@@ -28,9 +28,12 @@ use std::fmt;
 
 use bytes::{BufMut, BytesMut};
 
-use crate::wire::{
-    Decode, DecodeError, Encode, Reader,
-    writer::{self, INT_LEN},
+use crate::{
+    named_numbers::named_numbers,
+    wire::{
+        Decode, DecodeError, Encode, Reader,
+        writer::{self, INT_LEN},
+    },
 };
 
 /// Notification: the body of a frame with the number [`xid::NOTIFICATION`](crate::xid::NOTIFICATION).
@@ -82,40 +85,19 @@ pub struct EventType(pub i32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeeperState(pub i32);
 
-/// Declares the constants of a plain number and their names in one table.
-macro_rules! names {
-    ($type:ident: $($(#[$doc:meta])* $constant:ident = $code:literal, $name:literal;)*) => {
-        impl $type {
-            $($(#[$doc])* pub const $constant: Self = Self($code);)*
-
-            /// Returns ZooKeeper's name for the number, or `None` for an unknown number.
-            #[must_use]
-            pub const fn name(self) -> Option<&'static str> {
-                match self {
-                    $(Self::$constant => Some($name),)*
-                    _ => None,
-                }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self.name() {
-                    Some(name) => f.write_str(name),
-                    None => write!(f, concat!(stringify!($type), "({})"), self.0),
-                }
-            }
-        }
-
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    };
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
 }
 
-names! { EventType:
+impl fmt::Display for KeeperState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+named_numbers! { EventType:
     /// Produced by clients: the state of the session changed; there is no path. The C client names it session
     /// event.
     NONE = -1, "None";
@@ -137,7 +119,7 @@ names! { EventType:
     PERSISTENT_WATCH_REMOVED = 7, "PersistentWatchRemoved";
 }
 
-names! { KeeperState:
+named_numbers! { KeeperState:
     /// Never used.
     UNKNOWN = -1, "Unknown";
     /// Produced by clients: there is no connection.

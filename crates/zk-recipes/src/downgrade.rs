@@ -17,7 +17,7 @@ use crate::holding::Holding;
 use crate::limits::DOWNGRADE_FITS;
 use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::recipe::WRITE;
 use crate::retry::attempts;
 
@@ -30,18 +30,18 @@ const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
-pub(crate) fn check_len(client: &Client, kind: &Kind) -> Result<(), LockError> {
-    let data = kind.data.as_deref().unwrap_or_default();
+pub(crate) fn check_len(client: &Client, spec: &QueueSpec) -> Result<(), LockError> {
+    let data = spec.data.as_deref().unwrap_or_default();
     let fits = || {
-        kind.has_default_acl()
-            && data.len() + 4 * client.full_path(&kind.path).len() <= DOWNGRADE_FITS
+        spec.has_default_acl()
+            && data.len() + 4 * client.full_path(&spec.path).len() <= DOWNGRADE_FITS
     };
-    if kind.admission != Admission::First || fits() {
+    if spec.admission != Admission::First || fits() {
         return Ok(());
     }
-    let path = child(&kind.path, &"x".repeat(NAME_LEN));
+    let path = child(&spec.path, &"x".repeat(NAME_LEN));
     let multi = client.multi().check(&path, None);
-    let multi = multi.create_with_acl(&path, data, CreateMode::Ephemeral, kind.acl());
+    let multi = multi.create_with_acl(&path, data, CreateMode::Ephemeral, spec.acl());
     Ok(multi.delete(&path, None).check_len()?)
 }
 
@@ -63,8 +63,8 @@ pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Ho
         writer.retire();
     }
     writer.unmark_release();
-    let kind = Arc::new(writer.kind.downgraded());
-    let mut reader = Contender::new(&writer.client, &kind);
+    let spec = Arc::new(writer.spec.downgraded());
+    let mut reader = Contender::new(&writer.client, &spec);
     let lost_meanwhile = pin!(writer.claim.lost(writer.term));
     match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
         Either::Left((Err(LockError::Client(_)), _)) if !holds(writer) => return Err(lost(writer)),
@@ -84,8 +84,8 @@ async fn make(
     write_node: WriteNode,
 ) -> Result<(), LockError> {
     let client = reader.client.clone();
-    let kind = reader.kind.clone();
-    let acl = kind.acl();
+    let spec = reader.spec.clone();
+    let acl = spec.acl();
     let (number, data) = (number(&writer.node.path), reader.data());
     let path = reader.path_asked_for(number);
     let mut attempts = attempts();

@@ -151,7 +151,7 @@ pub enum LockError {
         /// The requested number of permits.
         permits: u32,
         /// The maximum number of permits.
-        most: u32,
+        max: u32,
     },
 }
 
@@ -258,8 +258,8 @@ impl fmt::Display for LockError {
             Self::PermitsOutOfRange { path, permits: 0, .. } => {
                 write!(f, "{path}: an acquisition takes at least one permit")
             }
-            Self::PermitsOutOfRange { path, permits, most } => {
-                write!(f, "{path}: {permits} permits requested, at most {most} possible")
+            Self::PermitsOutOfRange { path, permits, max } => {
+                write!(f, "{path}: {permits} permits requested, at most {max} possible")
             }
         }
     }

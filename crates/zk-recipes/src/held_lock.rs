@@ -85,7 +85,7 @@ impl HeldLock {
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let asked = self.lock().as_ref().map(|held| held.revocation_boxed());
+        let asked = self.lock().as_ref().map(|held| held.revocation_requested_boxed());
         async move {
             let asked = OptionFuture::from(asked).await;
             asked.unwrap_or(Err(LockError::Lost(LossReason::Released)))

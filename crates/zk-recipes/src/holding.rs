@@ -22,7 +22,7 @@ use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART, THROTTLED_PAUSE, UNWATCHE
 use crate::local_queue::turn::LocalTurn;
 use crate::observe;
 use crate::queue::contender::{Contender, Node, is_final};
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::retry::retry;
 use crate::trace;
 
@@ -48,7 +48,7 @@ pub(crate) struct Holding {
 #[derive(Debug)]
 pub(crate) struct HeldNode {
     pub(crate) client: Client,
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) spec: Arc<QueueSpec>,
     pub(crate) node: Node,
     pub(crate) claim: SessionLease,
     pub(crate) term: LeaseTerm,
@@ -60,7 +60,7 @@ pub(crate) struct HeldNode {
 impl HeldNode {
     fn observe(&self, token: FencingToken) -> Option<Box<observe::Hold>> {
         let session_id = || self.client.session_id();
-        observe::Hold::begin(&self.kind, &self.node.path, token, session_id)
+        observe::Hold::begin(&self.spec, &self.node.path, token, session_id)
     }
 }
 
@@ -69,14 +69,14 @@ impl Holding {
     pub(crate) fn new(mut contender: Contender, term: LeaseTerm) -> Result<Self, LockError> {
         let Some(node) = contender.node().cloned() else {
             // A contender that was granted the lock has a node.
-            return Err(LockError::NodeDeleted { path: contender.kind.path.clone() });
+            return Err(LockError::NodeDeleted { path: contender.spec.path.clone() });
         };
-        let (client, kind) = (contender.client.clone(), contender.kind.clone());
+        let (client, spec) = (contender.client.clone(), contender.spec.clone());
         let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
         let end = Arc::default();
         contender.observed.granted(&node.path, token);
         let node_watch = NodeWatch::start(&mut contender, &node, &end);
-        let held = Arc::new(HeldNode { client, kind, node, claim, term, end });
+        let held = Arc::new(HeldNode { client, spec, node, claim, term, end });
         let observed = held.observe(token);
         Ok(Self { held, contender: Some(contender), node_watch, token, turn: None, observed })
     }

@@ -61,7 +61,7 @@ pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     fn lost_boxed(&self) -> BoxFuture<'static, LossReason>;
 
     /// Waits until another client requests the revocation of the lock; see [`Guard::revocation_requested`].
-    fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>>;
+    fn revocation_requested_boxed(&self) -> BoxFuture<'static, Result<(), LockError>>;
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
@@ -92,7 +92,7 @@ macro_rules! lock_guard {
                 Box::pin(self.lost())
             }
 
-            fn revocation_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
+            fn revocation_requested_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
                 Box::pin(self.revocation_requested())
             }
 

@@ -14,21 +14,21 @@ use crate::guard::Guard;
 use crate::local_queue::{LocalQueue, LocalQueueLimits};
 use crate::owner::{Entry, Owner, ReentryPermit, SharedHolding, enter, try_enter};
 use crate::queue::contender::Contender;
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
 use crate::ticket::{Queued, Ticket};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LockHandle {
     pub(crate) client: Client,
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) spec: Arc<QueueSpec>,
     owner: Option<Owner>,
     local_queue: Option<LocalQueue>,
 }
 
 impl LockHandle {
-    pub(crate) fn new(client: &Client, kind: Kind) -> Self {
-        Self { client: client.clone(), kind: Arc::new(kind), owner: None, local_queue: None }
+    pub(crate) fn new(client: &Client, spec: QueueSpec) -> Self {
+        Self { client: client.clone(), spec: Arc::new(spec), owner: None, local_queue: None }
     }
 
     pub(crate) fn with_owner(mut self, owner: &Owner) -> Self {
@@ -43,9 +43,9 @@ impl LockHandle {
 
     /// Returns the properties of the nodes. A node with the old properties must not pass to a task
     /// that uses this handle, so a local queue is replaced.
-    pub(crate) fn kind_mut(&mut self) -> &mut Kind {
+    pub(crate) fn spec_mut(&mut self) -> &mut QueueSpec {
         self.local_queue = self.local_queue.as_ref().map(LocalQueue::emptied);
-        Arc::make_mut(&mut self.kind)
+        Arc::make_mut(&mut self.spec)
     }
 
     pub(crate) async fn acquire(&self) -> Result<Guard, LockError> {
@@ -77,12 +77,12 @@ impl LockHandle {
     }
 
     pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        while_connected(&self.client, &self.kind.path, self.attempt()).await
+        while_connected(&self.client, &self.spec.path, self.attempt()).await
     }
 
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
-        check_len(&self.client, &self.kind)?;
-        let entry = try_enter(self.owner.as_ref(), &self.client, &self.kind)?;
+        check_len(&self.client, &self.spec)?;
+        let entry = try_enter(self.owner.as_ref(), &self.client, &self.spec)?;
         let Some(entry) = entry else { return Ok(None) };
         match reenter(entry).await? {
             Break(guard) => Ok(Some(guard)),
@@ -106,12 +106,12 @@ impl LockHandle {
     }
 
     async fn enter(&self) -> Result<Entry, LockError> {
-        check_len(&self.client, &self.kind)?;
-        enter(self.owner.as_ref(), &self.client, &self.kind).await
+        check_len(&self.client, &self.spec)?;
+        enter(self.owner.as_ref(), &self.client, &self.spec).await
     }
 
     fn contender(&self) -> Contender {
-        Contender::new(&self.client, &self.kind)
+        Contender::new(&self.client, &self.spec)
     }
 }
 
@@ -130,7 +130,7 @@ macro_rules! queue_lock {
             /// Returns the path of the lock.
             #[must_use]
             pub fn path(&self) -> &str {
-                &self.handle.kind.path
+                &self.handle.spec.path
             }
 
             /// Waits until the lock is acquired, without a time limit.
@@ -209,8 +209,8 @@ macro_rules! queue_lock {
         }
 
         impl crate::lock_options::Nodes for $lock {
-            fn edit_all(mut self, change: impl Fn(&mut crate::queue::kind::Kind)) -> Self {
-                change(self.handle.kind_mut());
+            fn edit_all(mut self, change: impl Fn(&mut crate::queue::spec::QueueSpec)) -> Self {
+                change(self.handle.spec_mut());
                 self
             }
         }

@@ -1,14 +1,14 @@
-//! The options that all locks have. Each of them changes the [`Kind`] of the lock's nodes.
+//! The options that all locks have. Each of them changes the [`QueueSpec`] of the lock.
 
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 
-/// A handle with nodes of one kind, or of several.
+/// A handle with one queue, or with several.
 pub(crate) trait Nodes: Sized {
-    /// Changes all kinds of nodes.
-    fn edit_all(self, change: impl Fn(&mut Kind)) -> Self;
+    /// Changes the nodes of all queues.
+    fn edit_all(self, change: impl Fn(&mut QueueSpec)) -> Self;
 
     /// Changes the nodes with which the lock is held.
-    fn edit(self, change: impl Fn(&mut Kind)) -> Self {
+    fn edit(self, change: impl Fn(&mut QueueSpec)) -> Self {
         self.edit_all(change)
     }
 }
@@ -24,7 +24,7 @@ macro_rules! lock_options {
             #[must_use]
             pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
                 let data: std::sync::Arc<[u8]> = data.into().into();
-                crate::lock_options::Nodes::edit(self, |kind| kind.data = Some(data.clone()))
+                crate::lock_options::Nodes::edit(self, |spec| spec.data = Some(data.clone()))
             }
         }
 
@@ -44,14 +44,14 @@ macro_rules! node_options {
             #[must_use]
             pub fn with_acl(self, acl: impl Into<Vec<zk_session::Acl>>) -> Self {
                 let acl: std::sync::Arc<[zk_session::Acl]> = acl.into().into();
-                crate::lock_options::Nodes::edit_all(self, |kind| kind.acl = Some(acl.clone()))
+                crate::lock_options::Nodes::edit_all(self, |spec| spec.acl = Some(acl.clone()))
             }
 
             /// Counts acquisitions, holds and losses of this handle in `metrics`. Each permit of a
             /// semaphore counts, and its wait begins with the turn of the caller, not with the call.
             #[must_use]
             pub fn with_metrics(self, metrics: &crate::LockMetrics) -> Self {
-                crate::lock_options::Nodes::edit(self, |kind| kind.metrics = Some(metrics.clone()))
+                crate::lock_options::Nodes::edit(self, |spec| spec.metrics = Some(metrics.clone()))
             }
 
             /// Accepts a path on which other recipes have nodes; see
@@ -61,7 +61,7 @@ macro_rules! node_options {
             /// same time.
             #[must_use]
             pub fn allow_foreign_nodes(self) -> Self {
-                crate::lock_options::Nodes::edit(self, |kind| kind.exclusive = None)
+                crate::lock_options::Nodes::edit(self, |spec| spec.exclusive = None)
             }
         }
     };

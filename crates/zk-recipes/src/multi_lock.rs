@@ -1,7 +1,6 @@
 //! Several locks as one: Curator's `InterProcessMultiLock`.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,12 +8,12 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
 use tokio::task::unconstrained;
-use zk_session::RetryOn;
 
 use crate::deadline::Deadline;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::lock::{Lock, LockGuard};
+use crate::multi_lock_error::{LockFailure, MultiLockError};
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
 ///
@@ -279,7 +278,8 @@ impl MultiGuard {
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let asked: Vec<_> = self.held.iter().map(|(_, held)| held.revocation_boxed()).collect();
+        let asked: Vec<_> =
+            self.held.iter().map(|(_, held)| held.revocation_requested_boxed()).collect();
         async move {
             match asked.is_empty() {
                 true => pending().await,
@@ -335,85 +335,6 @@ impl Drop for MultiGuard {
         while let Some(held) = self.held.pop() {
             drop(held);
         }
-    }
-}
-
-/// The failure of one of the locks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockFailure {
-    /// The path of the lock.
-    pub path: String,
-    /// The error of this lock.
-    pub error: LockError,
-}
-
-impl fmt::Display for LockFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lock {}: {}", self.path, self.error)
-    }
-}
-
-impl std::error::Error for LockFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-impl LockFailure {
-    fn new(path: &str, error: LockError) -> Self {
-        Self { path: path.to_owned(), error }
-    }
-}
-
-impl From<LockFailure> for MultiLockError {
-    fn from(failure: LockFailure) -> Self {
-        Self { failures: vec![failure] }
-    }
-}
-
-/// Error of the acquisition or the release of several locks. `Debug` prints the same line as
-/// `Display`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct MultiLockError {
-    failures: Vec<LockFailure>,
-}
-
-impl MultiLockError {
-    /// Returns all failures, at least one. If an acquisition failed, the first failure is the one
-    /// that ended it. The others are in the order of the releases.
-    #[must_use]
-    pub fn failures(&self) -> &[LockFailure] {
-        &self.failures
-    }
-
-    /// Returns on which session a retry may help: the worst case among the failures.
-    #[must_use]
-    pub fn retry_on(&self) -> RetryOn {
-        let all = self.failures.iter().map(|failure| failure.error.retry_on());
-        all.max().unwrap_or(RetryOn::Never)
-    }
-}
-
-impl fmt::Display for MultiLockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, failure) in self.failures.iter().enumerate() {
-            let separator = if number == 0 { "" } else { "; " };
-            write!(f, "{separator}{failure}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for MultiLockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for MultiLockError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.failures.first().map(|failure| &failure.error as _)
     }
 }
 

@@ -9,8 +9,8 @@ use crate::guard::Guard;
 use crate::local_queue::LocalQueueLimits;
 use crate::lock_handle::{LockHandle, queue_lock};
 use crate::participants::{Participant, participants};
-use crate::queue::kind::Kind;
 use crate::queue::name;
+use crate::queue::spec::QueueSpec;
 use crate::recipe::{LATCH, Recipe};
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
@@ -109,12 +109,12 @@ impl Mutex {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { handle: LockHandle::new(client, Kind::mutex(path.to_owned())) })
+        Ok(Self { handle: LockHandle::new(client, QueueSpec::mutex(path.to_owned())) })
     }
 
     /// Creates a handle for a lock with these nodes.
-    pub(crate) fn of_kind(client: &Client, kind: Kind) -> Self {
-        Self { handle: LockHandle::new(client, kind) }
+    pub(crate) fn of_spec(client: &Client, spec: QueueSpec) -> Self {
+        Self { handle: LockHandle::new(client, spec) }
     }
 
     /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
@@ -129,11 +129,11 @@ impl Mutex {
     /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
     /// contains a slash or another character that a node name must not contain.
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
-        let (kind, name) = (self.handle.kind_mut(), name::checked(name.into())?);
+        let (spec, name) = (self.handle.spec_mut(), name::checked(name.into())?);
         if name == LATCH {
-            kind.exclusive = kind.exclusive.map(|_| Recipe::Election);
+            spec.exclusive = spec.exclusive.map(|_| Recipe::Election);
         }
-        kind.lock_name = name.into();
+        spec.lock_name = name.into();
         Ok(self)
     }
 
@@ -200,6 +200,6 @@ impl Mutex {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.handle.client, &self.handle.kind).await
+        participants(&self.handle.client, &self.handle.spec).await
     }
 }

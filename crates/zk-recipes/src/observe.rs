@@ -7,13 +7,13 @@ use zk_session::SessionId;
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 use crate::metrics::LockMetrics;
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::trace;
 
 /// An acquisition: from the first request to the lock, or until the caller gives up.
 #[derive(Debug)]
 pub(crate) struct Acquire {
-    trace: trace::Acquire,
+    trace: trace::AcquireSpan,
     /// On the heap: waiters of locks without metrics do not need this memory.
     measured: Option<Box<Measured>>,
 }
@@ -23,12 +23,12 @@ struct Measured {
     /// `None` for a turn, which is not an acquisition of its own.
     metrics: Option<LockMetrics>,
     begun: Instant,
-    hand_off: HandOff,
+    hand_off: HandOffPhase,
 }
 
 /// Progress of a hand-off to a waiter.
 #[derive(Clone, Copy, Debug)]
-enum HandOff {
+enum HandOffPhase {
     /// No contender has blocked this one.
     NotNeeded,
     /// Other contenders block this one.
@@ -38,19 +38,20 @@ enum HandOff {
 }
 
 impl Acquire {
-    pub(crate) fn begin(kind: &Kind) -> Self {
-        let measured = kind.metrics.clone().map(|metrics| {
+    pub(crate) fn begin(spec: &QueueSpec) -> Self {
+        let measured = spec.metrics.clone().map(|metrics| {
             metrics.began_to_wait();
-            Measured { metrics: Some(metrics), begun: now(), hand_off: HandOff::NotNeeded }.into()
+            Measured { metrics: Some(metrics), begun: now(), hand_off: HandOffPhase::NotNeeded }
+                .into()
         });
-        Self { trace: trace::Acquire::begin(&kind.path), measured }
+        Self { trace: trace::AcquireSpan::begin(&spec.path), measured }
     }
 
-    /// Marks this acquisition as the turn before an acquisition of `kind`. A hand-off may begin with
+    /// Marks this acquisition as the turn before an acquisition of `spec`. A hand-off may begin with
     /// the turn; see [`continue_hand_off`](Self::continue_hand_off).
-    pub(crate) fn precede(&mut self, kind: &Kind) {
-        if kind.metrics.is_some() {
-            let turn = Measured { metrics: None, begun: now(), hand_off: HandOff::NotNeeded };
+    pub(crate) fn precede(&mut self, spec: &QueueSpec) {
+        if spec.metrics.is_some() {
+            let turn = Measured { metrics: None, begun: now(), hand_off: HandOffPhase::NotNeeded };
             self.measured = Some(turn.into());
         }
     }
@@ -64,20 +65,20 @@ impl Acquire {
 
     /// Notes that other contenders block this one.
     pub(crate) fn blocked(&mut self) {
-        self.set_hand_off(|_| HandOff::Blocked);
+        self.set_hand_off(|_| HandOffPhase::Blocked);
     }
 
     /// Notes that nothing is known to block this contender any longer, if anything has blocked it.
     pub(crate) fn unblocked(&mut self) {
         self.set_hand_off(|before| match before {
-            HandOff::Blocked => HandOff::Begun(now()),
-            HandOff::NotNeeded | HandOff::Begun(_) => before,
+            HandOffPhase::Blocked => HandOffPhase::Begun(now()),
+            HandOffPhase::NotNeeded | HandOffPhase::Begun(_) => before,
         });
     }
 
     /// Notes that the contender queues again, at the end.
     pub(crate) fn restarted(&mut self) {
-        self.set_hand_off(|_| HandOff::NotNeeded);
+        self.set_hand_off(|_| HandOffPhase::NotNeeded);
     }
 
     pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
@@ -86,14 +87,14 @@ impl Acquire {
         if let Some(metrics) = measured.metrics {
             let now = now();
             let hand_off = match measured.hand_off {
-                HandOff::Begun(at) => Some(now.saturating_duration_since(at)),
-                HandOff::NotNeeded | HandOff::Blocked => None,
+                HandOffPhase::Begun(at) => Some(now.saturating_duration_since(at)),
+                HandOffPhase::NotNeeded | HandOffPhase::Blocked => None,
             };
             metrics.waited(now.saturating_duration_since(measured.begun), hand_off);
         }
     }
 
-    fn set_hand_off(&mut self, next: impl FnOnce(HandOff) -> HandOff) {
+    fn set_hand_off(&mut self, next: impl FnOnce(HandOffPhase) -> HandOffPhase) {
         if let Some(measured) = &mut self.measured {
             measured.hand_off = next(measured.hand_off);
         }
@@ -111,7 +112,7 @@ impl Drop for Acquire {
 /// A hold that somebody observes: from the grant until the lock is released or passed on.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    trace: trace::Hold,
+    trace: trace::HoldSpan,
     metrics: Option<LockMetrics>,
     begun: Instant,
 }
@@ -119,19 +120,19 @@ pub(crate) struct Hold {
 impl Hold {
     /// Returns `None` if nobody observes the hold. On the heap: most locks do not need this memory.
     pub(crate) fn begin(
-        kind: &Kind,
+        spec: &QueueSpec,
         node: &str,
         token: FencingToken,
         session_id: impl FnOnce() -> SessionId,
     ) -> Option<Box<Self>> {
-        let metrics = kind.metrics.clone();
+        let metrics = spec.metrics.clone();
         if metrics.is_none() && !trace::IS_ON {
             return None;
         }
         if let Some(metrics) = &metrics {
             metrics.acquired();
         }
-        let trace = trace::Hold::begin(&kind.path, node, token, session_id);
+        let trace = trace::HoldSpan::begin(&spec.path, node, token, session_id);
         Some(Box::new(Self { trace, metrics, begun: now() }))
     }
 

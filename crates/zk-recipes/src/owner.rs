@@ -9,9 +9,9 @@ use zk_session::Client;
 
 use crate::error::LockError;
 use crate::holding::Holding;
+use crate::or_session_end::or_session_end;
 use crate::queue::admission::Admission;
-use crate::queue::kind::Kind;
-use crate::session_end::or_session_end;
+use crate::queue::spec::QueueSpec;
 
 /// An identity for re-entrant locking. Curator uses the thread; here the caller passes an owner,
 /// for example one for each task, request or job. Clones are the same owner.
@@ -73,15 +73,15 @@ impl Owner {
     }
 
     /// Returns the entry of the owner for a lock.
-    fn slot(&self, client: &Client, kind: &Arc<Kind>) -> Arc<ReentrySlot> {
-        let path = client.full_path(&kind.path);
+    fn slot(&self, client: &Client, spec: &Arc<QueueSpec>) -> Arc<ReentrySlot> {
+        let path = client.full_path(&spec.path);
         let mut slots = self.lock();
         slots.retain(|listed| listed.slot.strong_count() > 0);
-        let known = slots.iter().find(|listed| listed.key.is_of(client, &path, kind));
+        let known = slots.iter().find(|listed| listed.key.is_of(client, &path, spec));
         if let Some(slot) = known.and_then(|listed| listed.slot.upgrade()) {
             return slot;
         }
-        let key = Arc::new(SlotKey { client: client.weak(), path, kind: kind.clone() });
+        let key = Arc::new(SlotKey { client: client.weak(), path, spec: spec.clone() });
         let slot = ReentrySlot { key, entry: Arc::default(), holds: Mutex::default() };
         let slot = Arc::new(slot);
         slots.push(ListedSlot { key: slot.key.clone(), slot: Arc::downgrade(&slot) });
@@ -115,12 +115,12 @@ struct SlotKey {
     client: Client,
     /// Path from the root of the ensemble.
     path: String,
-    kind: Arc<Kind>,
+    spec: Arc<QueueSpec>,
 }
 
 impl SlotKey {
-    fn is_of(&self, client: &Client, path: &str, kind: &Kind) -> bool {
-        self.path == path && self.client.is_same_session(client) && self.kind.rule() == kind.rule()
+    fn is_of(&self, client: &Client, path: &str, spec: &QueueSpec) -> bool {
+        self.path == path && self.client.is_same_session(client) && self.spec.rule() == spec.rule()
     }
 }
 
@@ -150,8 +150,8 @@ enum Side {
 }
 
 impl Side {
-    fn of(kind: &Kind) -> Self {
-        match kind.admission {
+    fn of(spec: &QueueSpec) -> Self {
+        match spec.admission {
             Admission::Behind(_) => Self::Shared,
             Admission::FirstForGood | Admission::First | Admission::Counted => Self::Exclusive,
         }
@@ -188,10 +188,10 @@ pub(crate) struct ReentryPermit {
 pub(crate) async fn enter(
     owner: Option<&Owner>,
     client: &Client,
-    kind: &Arc<Kind>,
+    spec: &Arc<QueueSpec>,
 ) -> Result<Entry, LockError> {
     match owner {
-        Some(owner) => owner.slot(client, kind).enter(Side::of(kind)).await,
+        Some(owner) => owner.slot(client, spec).enter(Side::of(spec)).await,
         None => Ok(Entry::Queue(None)),
     }
 }
@@ -200,10 +200,10 @@ pub(crate) async fn enter(
 pub(crate) fn try_enter(
     owner: Option<&Owner>,
     client: &Client,
-    kind: &Arc<Kind>,
+    spec: &Arc<QueueSpec>,
 ) -> Result<Option<Entry>, LockError> {
     let Some(owner) = owner else { return Ok(Some(Entry::Queue(None))) };
-    let (slot, side) = (owner.slot(client, kind), Side::of(kind));
+    let (slot, side) = (owner.slot(client, spec), Side::of(spec));
     if let Some(hold) = slot.reenter(side)? {
         return Ok(Some(Entry::Held(hold)));
     }
@@ -276,7 +276,7 @@ impl ReentryPermit {
 impl SharedHolding {
     /// Records a new hold as the owner's, if there is an owner.
     pub(crate) fn new(hold: Holding, permit: Option<ReentryPermit>) -> Self {
-        let side = Side::of(&hold.kind);
+        let side = Side::of(&hold.spec);
         let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
         if let Some(slot) = &slot {
             let mut holds = slot.holds();
@@ -339,7 +339,7 @@ mod tests {
         let config = Config::new("server:1").unwrap().seed(1);
         let client = config.connector(server).connect().await.unwrap();
         let (owner, weak) = (Owner::new(), client.weak());
-        let slot = owner.slot(&client, &Arc::new(Kind::mutex("/lock".to_owned())));
+        let slot = owner.slot(&client, &Arc::new(QueueSpec::mutex("/lock".to_owned())));
         drop(client);
         weak.wait_for_end().await; // the slot is no handle that keeps the session open
         drop(slot);
@@ -351,14 +351,14 @@ mod tests {
         let config = Config::new("server:1").unwrap().seed(1).connector(server);
         let one = config.clone().connect().await.unwrap();
         let other = config.connect().await.unwrap();
-        let kinds = [Kind::mutex, Kind::writer, Kind::lease];
+        let specs = [QueueSpec::mutex, QueueSpec::writer, QueueSpec::lease];
         let owner = Owner::new();
         let slots = || {
             let mut slots = Vec::new();
             for client in [&one, &other] {
                 for path in ["/a", "/b"] {
-                    let kinds = kinds.map(|kind| Arc::new(kind(path.to_owned())));
-                    slots.extend(kinds.iter().map(|kind| owner.slot(client, kind)));
+                    let specs = specs.map(|spec| Arc::new(spec(path.to_owned())));
+                    slots.extend(specs.iter().map(|spec| owner.slot(client, spec)));
                 }
             }
             slots
@@ -370,7 +370,7 @@ mod tests {
             assert_eq!(Arc::strong_count(slot), 2, "a search leaves no reference");
         }
         drop((first, again));
-        let _last = owner.slot(&one, &Arc::new(Kind::mutex("/c".to_owned())));
+        let _last = owner.slot(&one, &Arc::new(QueueSpec::mutex("/c".to_owned())));
         assert_eq!(owner.lock().len(), 1);
     }
 }

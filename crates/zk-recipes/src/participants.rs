@@ -10,8 +10,8 @@ use crate::child_order::SequenceOrder;
 use crate::contender_info::ContenderInfo;
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::kind::Kind;
 use crate::queue::name::{contains, sequence};
+use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::list;
 use crate::retry::{if_exists, retry, retry_after};
 
@@ -59,30 +59,30 @@ impl fmt::Debug for Participant {
 /// Lists the contenders in order. Contenders that leave the queue during the call are omitted.
 pub(crate) async fn participants(
     client: &Client,
-    kind: &Kind,
+    spec: &QueueSpec,
 ) -> Result<Vec<Participant>, LockError> {
-    let rule = kind.rule();
-    listed(client, kind, |name| rule.is_contender(name)).await
+    let rule = spec.rule();
+    listed(client, spec, |name| rule.is_contender(name)).await
 }
 
 /// As [`participants`], restricted to names that contain the lock name. Curator distinguishes readers and
 /// writers in the same way.
 pub(crate) async fn participants_of_side(
     client: &Client,
-    kind: &Kind,
+    spec: &QueueSpec,
 ) -> Result<Vec<Participant>, LockError> {
-    listed(client, kind, |name| contains(name, &kind.lock_name)).await
+    listed(client, spec, |name| contains(name, &spec.lock_name)).await
 }
 
 /// Returns the contender at the head of the queue. Contenders that leave during the call are skipped.
 pub(crate) async fn first_participant(
     client: &Client,
-    kind: &Kind,
+    spec: &QueueSpec,
 ) -> Result<Option<Participant>, LockError> {
-    let Some(children) = list(client, &kind.path).await? else { return Ok(None) };
-    let rule = kind.rule();
+    let Some(children) = list(client, &spec.path).await? else { return Ok(None) };
+    let rule = spec.rule();
     for name in rule.sort(&children.names).iter().filter(|name| rule.is_contender(name)) {
-        if let Some(first) = participant(client, &kind.node(name), rule).await? {
+        if let Some(first) = participant(client, &spec.node(name), rule).await? {
             return Ok(Some(first));
         }
     }
@@ -91,11 +91,11 @@ pub(crate) async fn first_participant(
 
 async fn listed(
     client: &Client,
-    kind: &Kind,
+    spec: &QueueSpec,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
-    let Some(children) = list(client, &kind.path).await? else { return Ok(Vec::new()) };
-    let rule = kind.rule();
+    let Some(children) = list(client, &spec.path).await? else { return Ok(Vec::new()) };
+    let rule = spec.rule();
     let sorted = rule.sort(&children.names);
     let names: Vec<&[u8]> = sorted.iter().filter(|name| wanted(name)).collect();
 
@@ -104,7 +104,7 @@ async fn listed(
         let asked: Vec<_> = chunk
             .iter()
             .map(|name| {
-                let path = kind.node(name);
+                let path = spec.node(name);
                 let data = client.get_data(&path);
                 (path, sequence(name, rule), data)
             })

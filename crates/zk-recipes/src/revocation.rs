@@ -67,7 +67,7 @@ pub async fn revoke(client: &Client, node: &str) -> Result<bool, LockError> {
 ///
 /// # Cancel safety
 /// Dropping the future loses nothing.
-pub fn revocation(
+pub fn revocation_requested(
     client: &Client,
     node: &str,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
@@ -75,7 +75,7 @@ pub fn revocation(
     async { asked.await.map(drop) }
 }
 
-/// As [`revocation`], without reporting a request twice: `reported` holds the number of the
+/// As [`revocation_requested`], without reporting a request twice: `reported` holds the number of the
 /// transaction of the last reported request.
 pub(crate) fn next_revocation(
     client: &Client,

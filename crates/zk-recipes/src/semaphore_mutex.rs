@@ -8,7 +8,7 @@ use crate::error::LockError;
 use crate::guard::Guard;
 use crate::lock_options::{Nodes, lock_options};
 use crate::participants::Participant;
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::semaphore::{Semaphore, SemaphoreGuard};
 
 /// A mutex that is a [`Semaphore`] of one permit: Curator's `InterProcessSemaphoreMutex`, on the
@@ -140,11 +140,11 @@ impl SemaphoreMutex {
 }
 
 impl Nodes for SemaphoreMutex {
-    fn edit_all(self, change: impl Fn(&mut Kind)) -> Self {
+    fn edit_all(self, change: impl Fn(&mut QueueSpec)) -> Self {
         Self { semaphore: self.semaphore.edit_all(change) }
     }
 
-    fn edit(self, change: impl Fn(&mut Kind)) -> Self {
+    fn edit(self, change: impl Fn(&mut QueueSpec)) -> Self {
         Self { semaphore: self.semaphore.edit(change) }
     }
 }

@@ -152,7 +152,7 @@ impl<G> Ticket<G> {
             return Ok(None);
         };
         let contender = &queued.waiter.contender;
-        participant(&contender.client, node, contender.kind.rule()).await
+        participant(&contender.client, node, contender.spec.rule()).await
     }
 
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns

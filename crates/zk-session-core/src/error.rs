@@ -1,15 +1,13 @@
 //! Errors of a session: the cause, the party at fault, and whether the request was applied.
 
+mod display;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::time::Duration;
-
-use proto::{Abbreviated, DecodeError, ErrorCode, OpCode, PathError};
+use proto::{DecodeError, ErrorCode, OpCode, PathError};
 
 use crate::disconnect_reason::DisconnectReason;
-use crate::pauses::NotRunning;
+use crate::session_end::SessionEnd;
 use crate::{LeaseImpossible, Limit, Operation, SaslFailure, TlsFailure};
 
 /// Effect of a failed request on the server.
@@ -58,82 +56,6 @@ pub enum RetryOn {
     Never,
 }
 
-/// Reason for which a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SessionEnd {
-    /// The server reported that the session had expired.
-    Expired,
-    /// No server answered for so long that every server must have expired the session. The client
-    /// decides this by its own clock, without waiting for a server that may never return.
-    ExpiredLocally {
-        /// Time for which this process did not run, if that explains the missing answers. The
-        /// process was stopped, its machine was suspended, or a task blocked its runtime.
-        paused: Option<Duration>,
-    },
-    /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`. Those
-    /// of SASL count as rejected when every server that can be reached has rejected them.
-    /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes in a row at every server, after the
-    /// client's SASL proof, count as a rejection.
-    AuthFailed,
-    /// The server requires authentication, and this session has presented none that counts there.
-    /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
-    AuthRequired,
-    /// The client was closed.
-    Closed,
-    /// `Client::detach` detached the client from the session. The session stays alive.
-    Detached,
-    /// The backlog of nodes to delete exceeded
-    /// [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX). The client closed the session,
-    /// which deletes its ephemeral nodes.
-    CleanUpOverflow,
-}
-
-impl SessionEnd {
-    /// Returns true if the session ended unintentionally and another session can succeed. A
-    /// `SessionManager` then opens the next one.
-    #[must_use]
-    pub fn is_loss(self) -> bool {
-        matches!(self, Self::Expired | Self::ExpiredLocally { .. } | Self::CleanUpOverflow)
-    }
-
-    /// Returns on which session a call may succeed that failed because of this end: on the next one,
-    /// unless the servers reject the credentials.
-    #[must_use]
-    pub fn retry_on(self) -> RetryOn {
-        match self {
-            Self::AuthFailed | Self::AuthRequired => RetryOn::Never,
-            _ => RetryOn::NewSession,
-        }
-    }
-}
-
-impl fmt::Display for SessionEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "the session expired",
-            Self::ExpiredLocally { paused: Some(paused) } => {
-                return write!(f, "{}, and the session expired meanwhile", NotRunning(*paused));
-            }
-            Self::ExpiredLocally { paused: None } => {
-                "no server answered within the session timeout, so the session expired"
-            }
-            Self::AuthFailed => "the server rejected the credentials",
-            Self::AuthRequired => {
-                "the server requires authentication of a kind that the client did not present \
-                 (SASL, or the schemes in the server's enforce.auth.schemes)"
-            }
-            Self::Closed => "the client was closed",
-            Self::Detached => "the client was detached from its session",
-            Self::CleanUpOverflow => {
-                "too many nodes waited to be deleted, so the client closed the session"
-            }
-        })
-    }
-}
-
-impl std::error::Error for SessionEnd {}
-
 /// Cause of an [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -173,9 +95,9 @@ pub enum ErrorKind {
         /// Maximum in bytes.
         max: usize,
     },
-    /// The reply is larger than this client accepts (`Config::frame_len_max`), and the client
+    /// The reply is larger than this client accepts (`Config::max_frame_len`), and the client
     /// closed the connection because of it. The same request would fail again.
-    AnswerTooLarge {
+    ReplyTooLarge {
         /// Length of the reply's frame in bytes.
         len: usize,
         /// Maximum in bytes.
@@ -322,7 +244,7 @@ impl Error {
             ErrorKind::SessionEnded(_) | ErrorKind::ManagerStopped(_) => ErrorOrigin::Session,
             ErrorKind::InvalidReply(_) | ErrorKind::UnfitReply => ErrorOrigin::Peer,
             ErrorKind::TooLarge { .. }
-            | ErrorKind::AnswerTooLarge { .. }
+            | ErrorKind::ReplyTooLarge { .. }
             | ErrorKind::LimitReached(_)
             | ErrorKind::LeaseImpossible(_)
             | ErrorKind::NoThread(_)
@@ -367,19 +289,6 @@ pub const TRANSIENT_CODES: [ErrorCode; 5] = [
     ErrorCode::NEW_CONFIG_NO_QUORUM,
 ];
 
-impl Error {
-    /// Returns true if only the chroot can be missing: the root always exists, and it is the parent of
-    /// a top-level node.
-    fn is_below_nothing(&self) -> bool {
-        let at_the_top = |path: &str| path.rfind('/') == Some(0);
-        let is_root_missing = |(operation, path): &(Operation, String)| {
-            path == "/" || *operation == OpCode::Create.into() && at_the_top(path)
-        };
-        self.code() == Some(ErrorCode::NO_NODE)
-            && self.inner.context.as_ref().is_some_and(is_root_missing)
-    }
-}
-
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         Self::not_applied(ErrorKind::InvalidPath(error))
@@ -390,122 +299,6 @@ impl From<PathError> for Error {
 impl From<SessionEnd> for Error {
     fn from(end: SessionEnd) -> Self {
         Self::not_applied(ErrorKind::SessionEnded(end))
-    }
-}
-
-const CLOSED: ErrorKind = ErrorKind::SessionEnded(SessionEnd::Closed);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write_cause(f)?;
-        match (self.origin(), self.outcome()) {
-            // The cause promises the deletion.
-            _ if matches!(
-                self.kind(),
-                ErrorKind::LimitReached(Limit::CleanUps | Limit::CleanUpBytes)
-            ) =>
-            {
-                Ok(())
-            }
-            (ErrorOrigin::Server | ErrorOrigin::Caller, Outcome::Unknown) => {
-                f.write_str(" (an earlier attempt may have been applied)")
-            }
-            (ErrorOrigin::Server | ErrorOrigin::Caller, _) => Ok(()),
-            _ if matches!(self.kind(), ErrorKind::NoSession(_)) => Ok(()),
-            (_, Outcome::Applied) => f.write_str(" (the request was applied)"),
-            (_, Outcome::NotApplied) => f.write_str(" (the request was not applied)"),
-            (_, Outcome::Unknown) => f.write_str(" (the request may have been applied)"),
-        }
-    }
-}
-
-impl Error {
-    /// Writes the operation and the cause, without the outcome.
-    fn write_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.inner.context, self.kind()) {
-            // The path error contains the path.
-            (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: ")?,
-            (Some((operation, path)), _) => write!(f, "{operation} {}: ", Abbreviated(path))?,
-            (None, _) => {}
-        }
-        match self.kind() {
-            ErrorKind::Server(code) => {
-                write!(f, "{code}")?;
-                if self.is_below_nothing() {
-                    f.write_str("; the chroot does not exist")?;
-                }
-            }
-            ErrorKind::RolledBack { index, operation, path, code } => {
-                let path = Abbreviated(path);
-                write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")?;
-            }
-            ErrorKind::ConnectionLost(cause) => write!(f, "connection lost: {cause}")?,
-            // A new client with the same credentials would fail as well.
-            ErrorKind::SessionEnded(end @ (SessionEnd::AuthFailed | SessionEnd::AuthRequired)) => {
-                write!(f, "{end}")?;
-            }
-            ErrorKind::SessionEnded(end) => write!(f, "{end}; open a new client")?,
-            ErrorKind::NoSession(DisconnectReason::ClosedByServer) => f.write_str(
-                "no session: the server closed the connection before it gave one; \
-                 is this its client port, without TLS?",
-            )?,
-            ErrorKind::NoSession(DisconnectReason::IdleTimeout) => f.write_str(
-                "no session: no server answered in time; is this the client port of a ZooKeeper \
-                 that serves?",
-            )?,
-            ErrorKind::NoSession(cause) => write!(f, "no session: {cause}")?,
-            ErrorKind::TimedOut => f.write_str("no answer within the timeout")?,
-            ErrorKind::NotReadOnly => {
-                f.write_str("the server is read-only; wait for SessionEvent::Connected")?;
-            }
-            ErrorKind::TooLarge { len, max } => {
-                write!(f, "a request of {len} bytes; a server accepts at most {max}")?;
-            }
-            ErrorKind::AnswerTooLarge { len, max } => write!(
-                f,
-                "an answer of {len} bytes; this client takes at most {max} (frame_len_max)"
-            )?,
-            ErrorKind::LimitReached(limit) => match limit {
-                Limit::Requests | Limit::QueuedBytes => {
-                    write!(f, "too many requests wait for the ensemble ({limit}); slow down")?;
-                }
-                Limit::Watches => write!(f, "too many watches on one session ({limit})")?,
-                Limit::Credentials => write!(f, "too many credentials on one session ({limit})")?,
-                Limit::CleanUps | Limit::CleanUpBytes => write!(
-                    f,
-                    "too many nodes wait to be deleted ({limit}); this one is deleted after them"
-                )?,
-            },
-            ErrorKind::LeaseImpossible(why) => write!(f, "{why}")?,
-            ErrorKind::ManagerStopped(why) if *why.kind() == CLOSED => {
-                f.write_str("the session manager is closed")?;
-            }
-            ErrorKind::ManagerStopped(why) => {
-                f.write_str("no next session: ")?;
-                why.write_cause(f)?;
-            }
-            ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}")?,
-            ErrorKind::InvalidPath(error) => write!(f, "{error}")?,
-            ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}")?,
-            ErrorKind::InvalidReply(error) => {
-                write!(f, "cannot decode the server's answer: {error}")?;
-            }
-            ErrorKind::UnfitReply => f.write_str("the server's answer does not fit the request")?,
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !f.alternate() {
-            return fmt::Display::fmt(self, f);
-        }
-        f.debug_struct("Error")
-            .field("kind", self.kind())
-            .field("outcome", &self.outcome())
-            .field("context", &self.inner.context)
-            .finish()
     }
 }
 

@@ -13,11 +13,11 @@ pub enum Limit {
     /// Bytes of the requests that wait for a connection:
     /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX).
     QueuedBytes,
-    /// Watches: [`WATCHES_MAX`](crate::limits::WATCHES_MAX), or `Config::watches_max`.
+    /// Watches: [`WATCHES_MAX`](crate::limits::WATCHES_MAX), or `Config::max_watches`.
     Watches,
     /// Credentials: [`CREDENTIALS_MAX`](crate::limits::CREDENTIALS_MAX).
     Credentials,
-    /// Pending guaranteed deletes: [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX). The delete waits
+    /// Pending guaranteed deletes: [`CLEAN_UPS_MAX`](crate::limits::CLEAN_UPS_MAX). The delete waits
     /// in the [backlog](crate::SessionEvent::CleanUpBacklog).
     CleanUps,
     /// Bytes of the paths of pending guaranteed deletes:
@@ -33,7 +33,7 @@ impl fmt::Display for Limit {
             Self::QueuedBytes | Self::CleanUpBytes => "QUEUED_BYTES_MAX",
             Self::Watches => "WATCHES_MAX",
             Self::Credentials => "CREDENTIALS_MAX",
-            Self::CleanUps => "CLEANUPS_MAX",
+            Self::CleanUps => "CLEAN_UPS_MAX",
         })
     }
 }

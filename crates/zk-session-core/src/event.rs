@@ -95,7 +95,7 @@ pub enum SessionEvent {
         /// accepts.
         code: ErrorCode,
     },
-    /// Nodes wait to be deleted, because [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX) deletions, or
+    /// Nodes wait to be deleted, because [`CLEAN_UPS_MAX`](crate::limits::CLEAN_UPS_MAX) deletions, or
     /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX) bytes of their paths, are pending. The
     /// session deletes them when earlier deletions complete.
     ///

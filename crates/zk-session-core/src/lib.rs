@@ -95,6 +95,7 @@ mod rng;
 mod sasl;
 mod session;
 mod session_credentials;
+mod session_end;
 mod settings;
 mod stats;
 mod tls_failure;
@@ -102,9 +103,7 @@ mod watches;
 
 pub use self::connect_string::{ConnectString, Host, Transport};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
-pub use self::error::{
-    Error, ErrorKind, ErrorOrigin, Failure, Outcome, RetryOn, SessionEnd, TRANSIENT_CODES,
-};
+pub use self::error::{Error, ErrorKind, ErrorOrigin, Failure, Outcome, RetryOn, TRANSIENT_CODES};
 pub use self::error_limit::Limit;
 pub use self::event::SessionEvent;
 pub use self::histogram::{Histogram, HistogramSnapshot};
@@ -121,6 +120,7 @@ pub use self::requests::RequestId;
 pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};
 pub use self::session::Session;
 pub use self::session_credentials::SessionCredentials;
+pub use self::session_end::SessionEnd;
 pub use self::settings::{Settings, TIMEOUT_MAX};
 pub use self::stats::{LeaseStats, Stats};
 pub use self::tls_failure::TlsFailure;

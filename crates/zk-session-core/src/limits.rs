@@ -55,7 +55,7 @@ pub const REMOVALS_AT_ONCE: usize = 1_000;
 /// Maximum number of pending clean-up tasks: one for every possible request. Further tasks wait in
 /// a backlog, and no caller receives their replies; see
 /// [`SessionEvent::CleanUpBacklog`](crate::SessionEvent::CleanUpBacklog).
-pub const CLEANUPS_MAX: usize = REQUESTS_MAX;
+pub const CLEAN_UPS_MAX: usize = REQUESTS_MAX;
 
 /// Maximum size of the backlog of clean-up tasks in bytes of memory: about 500,000 lock nodes. A
 /// session that exceeds it is closed, which deletes its ephemeral nodes. If the session stayed

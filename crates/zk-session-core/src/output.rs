@@ -30,7 +30,7 @@ pub trait Handle: fmt::Debug {
 }
 
 /// Reply to a request. The recipient decodes the record.
-// Closed: whoever tests how it decodes a reply creates one.
+// Closed: tests of a decoder create one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Zxid of the last transaction that the server had applied when it replied.

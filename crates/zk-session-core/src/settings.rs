@@ -26,13 +26,13 @@ pub struct Settings {
     /// a first connection. With `None`, it is reported only if no server is a ZooKeeper server.
     pub refused_timeout: Option<Duration>,
     /// Maximum number of watches, of all kinds together.
-    pub watches_max: usize,
+    pub max_watches: usize,
     /// Whether the session may connect to a server without a quorum.
     pub allow_read_only: bool,
     /// Session to resume, instead of a new one.
     pub resume: Option<SessionCredentials>,
     /// Longest frame accepted from a server, in bytes.
-    pub frame_len_max: usize,
+    pub max_frame_len: usize,
     /// Time limit of closing the session.
     pub close_timeout: Duration,
     /// Seed of the session's random numbers.
@@ -48,10 +48,10 @@ impl Settings {
             lease_assumptions: LeaseAssumptions::new(),
             request_timeout: None,
             refused_timeout: None,
-            watches_max: WATCHES_MAX,
+            max_watches: WATCHES_MAX,
             resume: None,
             allow_read_only: false,
-            frame_len_max: proto::FRAME_LEN_MAX_CLIENT,
+            max_frame_len: proto::FRAME_LEN_MAX_CLIENT,
             close_timeout: CLOSE_TIMEOUT,
             seed: 0,
         }
@@ -62,7 +62,7 @@ impl Settings {
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
         self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);
-        self.watches_max = self.watches_max.min(WATCHES_MAX);
+        self.max_watches = self.max_watches.min(WATCHES_MAX);
         self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
     }
 }

@@ -112,7 +112,7 @@ fn shared_lock(world: &World, client: &Client, slot: usize) -> Option<Mutex> {
     let plan = &world.plan;
     let lock = (plan.recipe == Recipe::LocalQueue).then(|| Mutex::new(client, plan.lock_path));
     let limits = LocalQueueLimits::default();
-    let limits = limits.passes(plan.local_queue.passes).time(plan.local_queue.time);
+    let limits = limits.max_passes(plan.local_queue.passes).max_time(plan.local_queue.time);
     Some(lock?.ok()?.with_data(format!("slot {slot}")).with_local_queue(limits))
 }
 

@@ -239,9 +239,9 @@ async fn frame_limits_apply_to_requests_and_answers() {
     let children = client.get_children("/many").await.unwrap();
     assert_eq!(children.names.len(), 120, "in an answer of 1.2 MB");
     let config = Config::new(&(server.connect_string() + "/mebibyte")).unwrap();
-    let narrow: Client = config.frame_len_max(1 << 20).connect().await.unwrap();
+    let narrow: Client = config.max_frame_len(1 << 20).connect().await.unwrap();
     let error = narrow.get_children("/many").await.unwrap_err();
-    let ErrorKind::AnswerTooLarge { len, max } = *error.kind() else { panic!("{error}") };
+    let ErrorKind::ReplyTooLarge { len, max } = *error.kind() else { panic!("{error}") };
     assert!(
         len > 1_200_000 && max == 1 << 20 && error.retry_on() != RetryOn::SameSession,
         "{error}"

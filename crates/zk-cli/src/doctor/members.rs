@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use tokio::net::lookup_host;
 use tokio::time::timeout;
-use zk_recipes::session::{Client, EnsembleConfig, ErrorCode, Host, Member, Transport};
+use zk_recipes::session::{Client, EnsembleConfig, EnsembleMember, ErrorCode, Host, Transport};
 
 use super::{CONNECT_LIMIT, Finding, Level};
 use crate::output::data_text;
@@ -93,7 +93,7 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
 }
 
 /// Returns the name and the port for clients. Without one, the name is that for the other servers.
-fn address(member: &Member) -> Option<(&str, Option<u16>)> {
+fn address(member: &EnsembleMember) -> Option<(&str, Option<u16>)> {
     let (name, port) = match &member.client_address {
         Some(address) => {
             let (name, port) = address.rsplit_once(':')?;

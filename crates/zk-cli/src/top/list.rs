@@ -159,13 +159,13 @@ pub(super) fn moved(at: usize, key: Key, page: usize, count: usize) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::queues::LockKind;
+    use super::super::queues::QueueKind;
     use super::*;
 
     fn row(path: &str, waiters: usize, wait: Option<u64>, handoffs: f64) -> LockRow {
         LockRow {
             path: path.to_owned(),
-            kind: LockKind::Mutex,
+            kind: QueueKind::Mutex,
             holder: String::new(),
             since: None,
             waiters,

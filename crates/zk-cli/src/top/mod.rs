@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::Client;
 
 use self::list::{LockList, Step, moved};
-use self::queues::LockKind;
+use self::queues::QueueKind;
 use self::survey::{LockRow, Survey};
 use self::terminal::{Key, Terminal};
 use crate::failure::Failure;
@@ -180,7 +180,7 @@ async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
             (Some(key), None) => match (list.obey(key, view::room(size)), list.selected()) {
                 (Step::Quit, _) => return Ok(()),
                 (Step::Open, Some(row)) => {
-                    let is_semaphore = row.kind == LockKind::Semaphore;
+                    let is_semaphore = row.kind == QueueKind::Semaphore;
                     let (path, lines) = (row.path.clone(), Vec::new());
                     page = Some(QueuePage { path, is_semaphore, lines, skipped: 0 });
                     due = after(Duration::ZERO);

@@ -7,9 +7,9 @@ use zk_recipes::session::{Client, Error, NodeData, Pending, Retry, Stat, Zxid, p
 
 use crate::subtree::walk;
 
-/// The kind of a lock, by the names of its nodes.
+/// The kind of a queue, by the names of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LockKind {
+pub(super) enum QueueKind {
     Mutex,
     /// Candidates, as of Curator's `LeaderLatch`.
     Election,
@@ -17,7 +17,7 @@ pub(super) enum LockKind {
     Semaphore,
 }
 
-impl LockKind {
+impl QueueKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -33,8 +33,8 @@ pub(super) struct Queue {
     pub(super) path: String,
     /// The node that has the contenders: of a semaphore, the one for its leases.
     pub(super) node: String,
-    pub(super) changes: Changes,
-    pub(super) kind: LockKind,
+    pub(super) changes: ChildChanges,
+    pub(super) kind: QueueKind,
     pub(super) names: Vec<(u32, String)>,
     /// Contenders that wait for a semaphore: for their turn or, as the first one, for their permits.
     pub(super) turns: Vec<(u32, String)>,
@@ -44,9 +44,9 @@ impl Queue {
     /// Returns how many hold the lock, by the order of the queue.
     pub(super) fn holders(&self) -> usize {
         match self.kind {
-            LockKind::Mutex | LockKind::Election => self.names.len().min(1),
-            LockKind::Semaphore => self.names.len(),
-            LockKind::ReadWrite => {
+            QueueKind::Mutex | QueueKind::Election => self.names.len().min(1),
+            QueueKind::Semaphore => self.names.len(),
+            QueueKind::ReadWrite => {
                 let readers = self.names.iter().take_while(|(_, path)| path.contains(READ)).count();
                 readers.max(self.names.len().min(1))
             }
@@ -55,7 +55,7 @@ impl Queue {
 
     pub(super) fn waiters(&self) -> usize {
         match self.kind {
-            LockKind::Semaphore => self.turns.len(),
+            QueueKind::Semaphore => self.turns.len(),
             _ => self.names.len() - self.holders(),
         }
     }
@@ -66,7 +66,7 @@ impl Queue {
 
     pub(super) fn first_waiter(&self) -> Option<&str> {
         let waiter = match self.kind {
-            LockKind::Semaphore => self.turns.first(),
+            QueueKind::Semaphore => self.turns.first(),
             _ => self.names.get(self.holders()),
         };
         waiter.map(|(_, path)| path.as_str())
@@ -91,7 +91,7 @@ pub(super) async fn queues(
     client: &Client,
     retry: &Retry,
     root: &str,
-    known: impl Fn(&str) -> Option<LockKind>,
+    known: impl Fn(&str) -> Option<QueueKind>,
 ) -> Result<Vec<Queue>, Error> {
     let mut found = HashMap::new();
     let mut turns = Vec::new();
@@ -109,15 +109,15 @@ pub(super) async fn queues(
         }
         if let Some(kind) = kind.or_else(|| known(node)) {
             names.sort();
-            let is_leases = kind == LockKind::Semaphore && path::file_name(node) == "leases";
+            let is_leases = kind == QueueKind::Semaphore && path::file_name(node) == "leases";
             let path = path::parent(node).filter(|_| is_leases).unwrap_or(node).to_owned();
-            if kind == LockKind::Mutex && path::file_name(node) == "locks" {
+            if kind == QueueKind::Mutex && path::file_name(node) == "locks" {
                 turns.push(node.to_owned());
             }
             let queue = Queue {
                 path: path.clone(),
                 node: node.to_owned(),
-                changes: Changes::of(&children.stat),
+                changes: ChildChanges::of(&children.stat),
                 kind,
                 names,
                 turns: Vec::new(),
@@ -129,7 +129,7 @@ pub(super) async fn queues(
     .await?;
     // The queue for the turns of a semaphore is no lock of its own.
     for node in turns {
-        let is_part = |queue: &Queue| queue.kind == LockKind::Semaphore;
+        let is_part = |queue: &Queue| queue.kind == QueueKind::Semaphore;
         let whole = path::parent(&node).unwrap_or("/");
         if found.get(whole).is_some_and(is_part) {
             let waiting = found.remove(&node).map(|queue| queue.names).unwrap_or_default();
@@ -142,14 +142,14 @@ pub(super) async fn queues(
 }
 
 /// Returns the kind of lock that a name belongs to, and the number at its end.
-fn contender(name: &str) -> Option<(LockKind, u32)> {
+fn contender(name: &str) -> Option<(QueueKind, u32)> {
     let (text, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
     let number = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
     let kind = match text {
-        text if text.ends_with("lock-") => LockKind::Mutex,
-        text if text.ends_with(Mutex::LEADER_LATCH) => LockKind::Election,
-        text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => LockKind::ReadWrite,
-        text if text.ends_with("lease-") => LockKind::Semaphore,
+        text if text.ends_with("lock-") => QueueKind::Mutex,
+        text if text.ends_with(Mutex::LEADER_LATCH) => QueueKind::Election,
+        text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => QueueKind::ReadWrite,
+        text if text.ends_with("lease-") => QueueKind::Semaphore,
         _ => return None,
     };
     Some((kind, number))
@@ -157,14 +157,14 @@ fn contender(name: &str) -> Option<(LockKind, u32)> {
 
 /// The changes of a node's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct ChildChanges {
     /// The zxid that created the node.
     czxid: Zxid,
     /// Twice the number of children that were deleted. It wraps around.
     deletions: i32,
 }
 
-impl Changes {
+impl ChildChanges {
     pub(super) fn of(stat: &Stat) -> Self {
         // Servers count a creation and a deletion as one change each (`DataNode.copyStat`).
         let deletions = stat.cversion.wrapping_sub(stat.num_children);
@@ -203,8 +203,8 @@ mod tests {
             Queue {
                 path: "/l".to_owned(),
                 node: "/l".to_owned(),
-                changes: Changes::of(&Stat::default()),
-                kind: LockKind::ReadWrite,
+                changes: ChildChanges::of(&Stat::default()),
+                kind: QueueKind::ReadWrite,
                 names,
                 turns: Vec::new(),
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat};
 
-use super::queues::{Changes, LockKind, Queue, queues};
+use super::queues::{ChildChanges, Queue, QueueKind, queues};
 use crate::participants::who;
 use crate::subtree::{READS_AT_ONCE, or_again};
 
@@ -13,7 +13,7 @@ use crate::subtree::{READS_AT_ONCE, or_again};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LockRow {
     pub(crate) path: String,
-    pub(crate) kind: LockKind,
+    pub(crate) kind: QueueKind,
     /// The first in line, or the number of readers or of leases of a semaphore; empty if there is none.
     pub(crate) holder: String,
     /// Time since the holder is in the queue.
@@ -37,8 +37,8 @@ pub(crate) struct Survey {
 /// State of a lock at the last look.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    kind: LockKind,
-    changes: Changes,
+    kind: QueueKind,
+    changes: ChildChanges,
     at: Instant,
     /// Time of the last look that found contenders, or that some have come and gone.
     used: Instant,
@@ -71,7 +71,9 @@ impl Survey {
                 let first = answer(retry, queue.first(), first).await?;
                 let waiter = answer(retry, queue.first_waiter(), waiter).await?;
                 let holders = match (queue.kind, &waiter) {
-                    (LockKind::Semaphore, Some(waiter)) => held(retry, queue, &waiter.stat).await?,
+                    (QueueKind::Semaphore, Some(waiter)) => {
+                        held(retry, queue, &waiter.stat).await?
+                    }
                     _ => queue.holders(),
                 };
                 let last = self.last.get(&queue.node);
@@ -121,8 +123,8 @@ impl Queue {
             wall.duration_since(created).unwrap_or_default()
         };
         let holder = match (self.kind, holders) {
-            (LockKind::Semaphore, _) => format!("{holders} leases"),
-            (LockKind::ReadWrite, 2..) => format!("{holders} readers"),
+            (QueueKind::Semaphore, _) => format!("{holders} leases"),
+            (QueueKind::ReadWrite, 2..) => format!("{holders} readers"),
             _ => {
                 first.map(|node| who(node.data.as_deref().unwrap_or_default())).unwrap_or_default()
             }
@@ -201,7 +203,7 @@ mod tests {
             let czxid = Zxid(czxid);
             let stat = Stat { czxid, cversion, num_children, ..Stat::default() };
             let at = begin + Duration::from_secs(seconds);
-            Seen { kind: LockKind::Mutex, changes: Changes::of(&stat), at, used: at }
+            Seen { kind: QueueKind::Mutex, changes: ChildChanges::of(&stat), at, used: at }
         };
         // 12 created and 10 deleted, then 32 created and 30 deleted.
         assert_eq!(rate(&looked(0, 1, 22, 2), &looked(2, 1, 62, 2)), Some(10.0));
@@ -218,8 +220,8 @@ mod tests {
         let queue = |cversion, names: &[&str]| Queue {
             path: "/l".to_owned(),
             node: "/l".to_owned(),
-            changes: Changes::of(&Stat { cversion, ..Stat::default() }),
-            kind: LockKind::Mutex,
+            changes: ChildChanges::of(&Stat { cversion, ..Stat::default() }),
+            kind: QueueKind::Mutex,
             names: names.iter().map(|name| (0, (*name).to_owned())).collect(),
             turns: Vec::new(),
         };

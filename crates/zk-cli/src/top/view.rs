@@ -94,13 +94,13 @@ const PLAIN: &str = "\u{1b}[0m";
 mod tests {
     use std::time::Duration;
 
-    use super::super::queues::LockKind;
+    use super::super::queues::QueueKind;
     use super::*;
 
     fn row(path: &str, waiters: usize) -> LockRow {
         LockRow {
             path: path.to_owned(),
-            kind: LockKind::Mutex,
+            kind: QueueKind::Mutex,
             holder: "checkout web3:4711".to_owned(),
             since: Some(Duration::from_secs(61)),
             waiters,

@@ -8,7 +8,7 @@ use zk_recipes::session::{
 
 use super::contention::{Contention, Promotion};
 use super::error::AtomicError;
-use crate::node_acl::NodeAcl;
+use crate::create_acl::CreateAcl;
 use crate::requests::{Repeated, create_parents, repeat, retry, unless};
 
 /// The node of an atomic value.
@@ -20,7 +20,7 @@ pub(super) struct ValueNode {
     /// The data of a node that a change creates. It stands for the same value as a missing node.
     pub(super) zero: Bytes,
     /// The list of all nodes that the handle creates.
-    pub(super) acl: NodeAcl,
+    pub(super) acl: CreateAcl,
 }
 
 /// A value with the node that it was read from.
@@ -49,7 +49,7 @@ pub(super) enum Written {
 impl ValueNode {
     pub(super) fn new(client: &Client, path: &str, zero: Bytes) -> Result<Self, PathError> {
         validate_path(path)?;
-        let (client, path, acl) = (client.clone(), path.to_owned(), NodeAcl::default());
+        let (client, path, acl) = (client.clone(), path.to_owned(), CreateAcl::default());
         Ok(Self { client, path, promotion: None, zero, acl })
     }
 

@@ -7,7 +7,7 @@ use zk_recipes::session::{Acl, Client, ErrorCode, Outcome, PathError};
 use super::contention::Promotion;
 use super::error::AtomicError;
 use super::node::{Missing, ValueNode};
-use crate::node_acl::NodeAcl;
+use crate::create_acl::CreateAcl;
 use crate::requests::{Repeated, repeat, retry, unless};
 
 /// A value in its own node that many clients change at once: Curator's `DistributedAtomicValue`, on
@@ -96,7 +96,7 @@ impl AtomicValue {
     /// Each client needs permission to read and write the value, and to create its node.
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.node.acl = NodeAcl::new(acl);
+        self.node.acl = CreateAcl::new(acl);
         let promotion = self.node.promotion.take();
         self.node.promotion =
             promotion.map(|it| Promotion { lock: it.lock.with_acl(self.node.acl.entries()), ..it });

@@ -3,8 +3,8 @@
 use zk_recipes::session::{Acl, Client, validate_path};
 
 use super::error::BarrierError;
+use crate::create_acl::CreateAcl;
 use crate::limits::MEMBERS_MAX;
-use crate::node_acl::NodeAcl;
 
 /// A barrier that `n` members enter together and leave together: Curator's
 /// `DistributedDoubleBarrier`, on the same nodes.
@@ -84,7 +84,7 @@ pub struct DoubleBarrier {
     pub(super) client: Client,
     pub(super) path: String,
     pub(super) members: usize,
-    pub(super) acl: NodeAcl,
+    pub(super) acl: CreateAcl,
 }
 
 impl DoubleBarrier {
@@ -98,7 +98,7 @@ impl DoubleBarrier {
         let path = path.to_owned();
         match usize::try_from(members) {
             Ok(count) if (1..=MEMBERS_MAX).contains(&members) => {
-                Ok(Self { client: client.clone(), path, members: count, acl: NodeAcl::default() })
+                Ok(Self { client: client.clone(), path, members: count, acl: CreateAcl::default() })
             }
             _ => Err(BarrierError::MembersOutOfRange { path, members }),
         }
@@ -111,7 +111,7 @@ impl DoubleBarrier {
     /// and to read the nodes of the other members.
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.acl = NodeAcl::new(acl);
+        self.acl = CreateAcl::new(acl);
         self
     }
 

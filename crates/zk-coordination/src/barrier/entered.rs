@@ -7,7 +7,7 @@ use zk_recipes::session::Zxid;
 use super::double::DoubleBarrier;
 use super::error::BarrierError;
 use super::generation::wait_for_end;
-use super::own_node::OwnNode;
+use super::member_node::MemberNode;
 use crate::requests::within;
 
 /// A member that has entered a [`DoubleBarrier`].
@@ -17,13 +17,13 @@ use crate::requests::within;
 #[must_use = "a member that is dropped leaves the barrier"]
 pub struct Entered {
     barrier: DoubleBarrier,
-    member: OwnNode,
+    member: MemberNode,
     /// The `czxid` of the `ready` of its generation.
     ready: Zxid,
 }
 
 impl Entered {
-    pub(super) fn new(barrier: &DoubleBarrier, member: OwnNode, ready: Zxid) -> Self {
+    pub(super) fn new(barrier: &DoubleBarrier, member: MemberNode, ready: Zxid) -> Self {
         Self { barrier: barrier.clone(), member, ready }
     }
 

@@ -21,7 +21,7 @@ use super::double::DoubleBarrier;
 use super::entered::Entered;
 use super::error::BarrierError;
 use super::generation::{READY, Ready, View, members, view, wait_for_end};
-use super::own_node::OwnNode;
+use super::member_node::MemberNode;
 use crate::limits::{READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME};
 use crate::requests::{CONFLICT_POLICY, is_transient, repeat, retry, unless, within};
 
@@ -67,7 +67,7 @@ impl DoubleBarrier {
 #[derive(Debug)]
 pub(super) struct Entering<'a> {
     barrier: &'a DoubleBarrier,
-    member: Option<OwnNode>,
+    member: Option<MemberNode>,
 }
 
 impl<'a> Entering<'a> {
@@ -169,7 +169,7 @@ impl<'a> Entering<'a> {
         let acl = acl.entries();
         let own = path::child(path, &client.random_uuid());
         // Before the request, so that a node is deleted if the reply is lost.
-        self.member = Some(OwnNode::new(client, own.clone()));
+        self.member = Some(MemberNode::new(client, own.clone()));
         loop {
             let mode = CreateMode::Ephemeral;
             let created = retry(client).create_with_acl(&own, b"", mode, acl).await;

@@ -9,7 +9,7 @@ use zk_recipes::session::{
 };
 
 use super::double::DoubleBarrier;
-use super::own_node::OwnNode;
+use super::member_node::MemberNode;
 use crate::requests::{repeat, retry, unless};
 
 /// Name of the node that exists while a barrier is open.
@@ -122,7 +122,7 @@ async fn close(barrier: &DoubleBarrier, ready: Zxid) -> Result<(), Error> {
     let (own, ready_path) = ([CLOSER, &client.random_uuid()].concat(), path::child(barrier, READY));
     let own = path::child(barrier, &own);
     // Before the request, so that a node is deleted if the reply is lost.
-    let mut closer = OwnNode::new(client, own.clone());
+    let mut closer = MemberNode::new(client, own.clone());
     let (mode, acl) = (CreateMode::Ephemeral, acl.entries());
     let created = retry(client).create_with_acl(&own, b"", mode, acl).await;
     if unless(ErrorCode::NO_NODE, created)?.is_none() {

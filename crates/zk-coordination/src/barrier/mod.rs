@@ -5,7 +5,7 @@ mod entered;
 mod entering;
 mod error;
 mod generation;
-mod own_node;
+mod member_node;
 mod single;
 
 pub use double::DoubleBarrier;

@@ -7,7 +7,7 @@ use zk_recipes::session::{
 };
 
 use super::error::BarrierError;
-use crate::node_acl::NodeAcl;
+use crate::create_acl::CreateAcl;
 use crate::requests::{create_parents, repeat, retry, unless, within};
 
 /// A barrier that all waiting processes pass at once when it is removed: Curator's
@@ -56,7 +56,7 @@ use crate::requests::{create_parents, repeat, retry, unless, within};
 pub struct Barrier {
     client: Client,
     path: String,
-    acl: NodeAcl,
+    acl: CreateAcl,
 }
 
 impl Barrier {
@@ -66,7 +66,7 @@ impl Barrier {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         validate_path(path)?;
-        Ok(Self { client: client.clone(), path: path.to_owned(), acl: NodeAcl::default() })
+        Ok(Self { client: client.clone(), path: path.to_owned(), acl: CreateAcl::default() })
     }
 
     /// Sets the access control list of the nodes that [`set`](Self::set) creates: of the barrier and
@@ -77,7 +77,7 @@ impl Barrier {
     /// (ZOOKEEPER-2590).
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.acl = NodeAcl::new(acl);
+        self.acl = CreateAcl::new(acl);
         self
     }
 

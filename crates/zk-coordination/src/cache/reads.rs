@@ -235,5 +235,5 @@ fn weight(what: What) -> Option<usize> {
 /// support it, or the request or its reply was too large.
 fn is_due_to_several(error: &Error) -> bool {
     error.code() == Some(ErrorCode::UNIMPLEMENTED)
-        || matches!(error.kind(), ErrorKind::AnswerTooLarge { .. } | ErrorKind::TooLarge { .. })
+        || matches!(error.kind(), ErrorKind::ReplyTooLarge { .. } | ErrorKind::TooLarge { .. })
 }

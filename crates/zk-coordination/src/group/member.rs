@@ -17,13 +17,12 @@ use crate::{NodeMode, NodeState, PersistentNode, PersistentNodeBuilder, Persiste
 /// # What it promises
 /// The promises of a [`PersistentNode`]: the process stays a member over deletions, outages and
 /// sessions. If another process is a member with the same id, the state is
-/// [`NodeState::Conflict`] until that process has left. A payload that another client overwrites is
-/// restored. Curator overwrites the payload of another process with the same id, and does not
-/// restore its own.
+/// [`NodeState::Conflict`] until that process has left. Data that another client overwrites is
+/// restored. Curator overwrites the data of another process with the same id, and does not
+/// restore its own. Curator calls the data the payload.
 ///
 /// # On the wire
-/// An ephemeral node `<group>/<id>` with the payload, as Curator's. A missing group is created as a
-/// container.
+/// An ephemeral node `<group>/<id>` with the data, as Curator's. A missing group is created as a container.
 ///
 /// # What it costs
 /// As a [`PersistentNode`]: two requests to join, three to leave, and one watch.
@@ -64,14 +63,14 @@ impl GroupMember {
     /// Starts to join a group, in the background.
     ///
     /// # Errors
-    /// The path of the group or the id is invalid, or the payload is larger than a server accepts.
+    /// The path of the group or the id is invalid, or the data is larger than a server accepts.
     pub fn join(
         sessions: &SessionManager,
         group: &str,
         id: &str,
-        payload: impl Into<Bytes>,
+        data: impl Into<Bytes>,
     ) -> Result<Self, GroupError> {
-        Self::join_with(sessions, group, id, payload, |node| node)
+        Self::join_with(sessions, group, id, data, |node| node)
     }
 
     /// Starts to join a group with options of the member's node, for example an
@@ -99,7 +98,7 @@ impl GroupMember {
         sessions: &SessionManager,
         group: &str,
         id: &str,
-        payload: impl Into<Bytes>,
+        data: impl Into<Bytes>,
         options: impl for<'a> FnOnce(PersistentNodeBuilder<'a>) -> PersistentNodeBuilder<'a>,
     ) -> Result<Self, GroupError> {
         validate_path(group)?;
@@ -108,7 +107,7 @@ impl GroupMember {
             return Err(GroupError::InvalidId { id: id.to_owned() });
         }
         let node = options(PersistentNode::builder(sessions, &path).keep_data());
-        let node = node.mode(NodeMode::Ephemeral).data(payload).start()?;
+        let node = node.mode(NodeMode::Ephemeral).data(data).start()?;
         Ok(Self { id: id.to_owned(), node })
     }
 
@@ -118,10 +117,16 @@ impl GroupMember {
         &self.id
     }
 
-    /// Returns the state of the membership, and its later changes; see [`PersistentNode::state`].
+    /// Returns the present state of the membership.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<NodeState> {
+    pub fn state(&self) -> NodeState {
         self.node.state()
+    }
+
+    /// Subscribes to the states of the membership; see [`PersistentNode::subscribe`].
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<NodeState> {
+        self.node.subscribe()
     }
 
     /// Waits until the process is a member; see [`PersistentNode::wait_until_present`].
@@ -138,18 +143,18 @@ impl GroupMember {
         self.node.wait_until_present(timeout)
     }
 
-    /// Replaces the payload of the member; see [`PersistentNode::set_data`].
+    /// Replaces the data of the member; see [`PersistentNode::set_data`].
     ///
     /// # Errors
     /// Returns the errors of [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
-    /// The call stores the payload. Dropping the future only ends the wait.
-    pub fn set_payload<D: Into<Bytes>>(
+    /// The call stores the data. Dropping the future only ends the wait.
+    pub fn set_data<D: Into<Bytes>>(
         &self,
-        payload: D,
+        data: D,
     ) -> impl Future<Output = Result<(), PersistentNodeError>> + Send + use<D> {
-        self.node.set_data(payload)
+        self.node.set_data(data)
     }
 
     /// Leaves the group, and waits until a server has confirmed it; see [`PersistentNode::close`].

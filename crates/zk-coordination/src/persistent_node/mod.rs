@@ -153,10 +153,15 @@ impl PersistentNode {
         &self.path
     }
 
-    /// Returns the state and its later changes. A slow reader misses states in between, and never
-    /// the latest one.
+    /// Returns the present state.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<NodeState> {
+    pub fn state(&self) -> NodeState {
+        self.state.borrow().clone()
+    }
+
+    /// Subscribes to the states. A slow subscriber skips states, but not the last.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<NodeState> {
         self.state.clone()
     }
 

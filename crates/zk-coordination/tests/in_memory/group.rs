@@ -46,7 +46,7 @@ async fn members_join_change_and_leave() {
     assert_eq!(one.session_id(), first.client().session_id());
     assert_eq!(&one.data()[..], b"payload of a");
     assert!(one.czxid() < other.czxid());
-    b.set_payload("new").await.unwrap();
+    b.set_data("new").await.unwrap();
     let members = group.changed().await.unwrap();
     assert_eq!(&members.get("b").unwrap().data()[..], b"new");
     assert_eq!(a.id(), "a");
@@ -210,7 +210,7 @@ async fn restarted_member_replaces_its_last_node() {
     me.wait_until_present(T / 10).await.unwrap();
     server.expire(last.session_id());
     settle().await;
-    assert!(me.state().borrow().is_present());
+    assert!(me.state().is_present());
     assert_eq!(*gaps.lock().unwrap(), 0);
 }
 
@@ -350,7 +350,7 @@ async fn too_many_members_to_watch_are_an_error() {
     for n in 0..2 * READS_IN_FLIGHT {
         others.create(&format!("/g/{n}"), b"", CreateMode::Ephemeral).await.unwrap();
     }
-    let config = config(1).watches_max(5);
+    let config = config(1).max_watches(5);
     let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let error = Group::open(&sessions, "/g").await.unwrap_err();
     assert!(error.to_string().contains("watches"), "{error}");
@@ -406,7 +406,7 @@ async fn busy_group_reads_a_reopened_member() {
     for n in 0..4 {
         // reason: virtual time, in which the other member changes
         tokio::time::sleep(BACKOFF_MAX / 2).await;
-        busy.set_payload(format!("{n}")).await.unwrap();
+        busy.set_data(format!("{n}")).await.unwrap();
     }
     settle().await;
     let ids: Vec<_> = group.members().ids().map(str::to_owned).collect();

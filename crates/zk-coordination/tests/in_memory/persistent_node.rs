@@ -46,7 +46,7 @@ pub(crate) async fn expect_present(
 
 /// Waits until the node has another state than the given one.
 async fn next_state(node: &PersistentNode, not: impl Fn(&NodeState) -> bool) -> NodeState {
-    node.state().wait_for(|state| !not(state)).await.unwrap().clone()
+    node.subscribe().wait_for(|state| !not(state)).await.unwrap().clone()
 }
 
 fn is_pending(state: &NodeState) -> bool {
@@ -105,7 +105,7 @@ async fn node_is_created_with_data_below_containers() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let node = PersistentNode::start(&sessions, PATH, "10.0.0.7").unwrap();
-    assert_eq!(*node.state().borrow(), NodeState::Pending);
+    assert_eq!(node.state(), NodeState::Pending);
     expect_present(&server, &sessions, &node).await;
     assert_eq!(data(&server), b"10.0.0.7");
     let NodeState::Present { path, stat } = next_state(&node, is_pending).await else { panic!() };
@@ -266,7 +266,7 @@ async fn two_handles_with_one_path_never_share_the_node() {
     let second = PersistentNode::start(&sessions, PATH, "b").unwrap();
     for round in 0..80 {
         settle().await;
-        let [one, other] = [&first, &second].map(|node| node.state().borrow().clone());
+        let [one, other] = [&first, &second].map(|node| node.state());
         assert!(one.is_present(), "round {round}: {one}");
         assert!(matches!(other, NodeState::Conflict { .. }), "round {round}: {other}");
         let slow = server.on(Op::Create2).times(4).with_probability(0.5);
@@ -358,7 +358,7 @@ async fn curator_258_node_is_watched_after_a_change_of_its_data() {
     for change in 0..3 {
         operator.set_data(PATH, b"x", None).await.unwrap();
         settle().await;
-        assert_eq!(node.state().borrow().stat().unwrap().version, change + 1);
+        assert_eq!(node.state().stat().unwrap().version, change + 1);
     }
     operator.delete(PATH, None).await.unwrap();
     settle().await;
@@ -472,7 +472,7 @@ async fn node_is_created_at_once_if_it_is_deleted_in_a_restore_pause() {
     // reason: virtual time, in which the node is created
     tokio::time::sleep(RESTORE_PAUSE / 10).await;
     assert_eq!(data(&server), b"kept");
-    assert!(node.state().borrow().is_present());
+    assert!(node.state().is_present());
 }
 
 /// A server closes the connection of a client that sends too much.
@@ -483,7 +483,7 @@ async fn too_large_data_is_rejected_and_the_node_keeps_its_data() {
     for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
         let node = PersistentNode::builder(&sessions, "/n").mode(mode).data("a").start().unwrap();
         node.wait_until_present(T).await.unwrap();
-        let NodeState::Present { path, .. } = node.state().borrow().clone() else { panic!() };
+        let NodeState::Present { path, .. } = node.state() else { panic!() };
         let mut largest = 2 << 20;
         while node.check_data(&vec![0; largest]).is_err() {
             largest -= 1;
@@ -491,7 +491,7 @@ async fn too_large_data_is_rejected_and_the_node_keeps_its_data() {
         let error = node.set_data(vec![0; largest + 1]).await.unwrap_err();
         let NodeState::Refused { error: cause } = error.state() else { panic!("{error}") };
         assert!(matches!(cause.kind(), ErrorKind::TooLarge { .. }), "{error}");
-        assert!(node.state().borrow().is_present());
+        assert!(node.state().is_present());
         operator.delete(&path, None).await.unwrap();
         settle().await;
         assert_eq!(found(&server, &path).unwrap().data, b"a");
@@ -569,7 +569,7 @@ async fn persistent_node_is_adopted_and_deleted_at_the_end() {
 #[tokio::test(start_paused = true)]
 async fn unwatched_node_is_created_again() {
     let server = TestServer::in_memory();
-    let config = config(1).watches_max(0);
+    let config = config(1).max_watches(0);
     let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let operator = client(&server, 2).await;
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
@@ -589,7 +589,7 @@ async fn slow_follower_causes_no_conflict() {
     }
     let (sessions, operator) = (sessions_of_all(&server, 5).await, client(&server, 2).await);
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
-    let mut states = node.state();
+    let mut states = node.subscribe();
     let watching = tokio::spawn(async move {
         let conflict = states.wait_for(|it| matches!(it, NodeState::Conflict { .. })).await;
         conflict.is_ok()
@@ -614,7 +614,7 @@ async fn stopped_session_manager_ends_the_node() {
     expect_present(&server, &sessions, &node).await;
     sessions.close().await;
     settle().await;
-    let state = node.state().borrow().clone();
+    let state = node.state();
     let NodeState::Stopped { error } = &state else { panic!("{state}") };
     assert!(matches!(error.kind(), ErrorKind::ManagerStopped(_)), "{error}");
     assert!(state.is_closed() && !state.to_string().contains("closed, and"), "{state}");

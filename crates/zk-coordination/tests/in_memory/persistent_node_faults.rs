@@ -228,7 +228,7 @@ async fn close_keeps_the_node_of_another_process() {
         settle().await;
         expect_present(&server, &first, &node).await;
     }
-    assert_eq!(node.state().borrow().stat().unwrap().version, 0);
+    assert_eq!(node.state().stat().unwrap().version, 0);
 }
 
 /// The first delete is applied and its reply is lost. The repeated one finds the node of the next
@@ -341,7 +341,7 @@ async fn refused_restoration_backs_off() {
         // reason: virtual time, in which the restoration is repeated
         tokio::time::sleep(6 * T).await;
         assert!((3..20).contains(&refused.count()), "{op:?}: {} requests", refused.count());
-        assert!(matches!(*node.state().borrow(), NodeState::Refused { .. }));
+        assert!(matches!(node.state(), NodeState::Refused { .. }));
     }
 }
 
@@ -369,7 +369,7 @@ async fn close_does_not_confirm_deletion_of_unfound_sequential_node() {
     }
     let builder = PersistentNode::builder(&sessions, "/g/a-").mode(NodeMode::EphemeralSequential);
     let node = builder.start().unwrap();
-    let mut state = node.state();
+    let mut state = node.subscribe();
     state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
     let closed = node.close().await.unwrap_err();
     assert!(closed.to_string().contains("not confirmed"), "{closed}");
@@ -378,7 +378,7 @@ async fn close_does_not_confirm_deletion_of_unfound_sequential_node() {
     server.on(Op::Create2).session(id).apply_then_drop_reply();
     let node = PersistentNode::builder(&sessions, "/g/b-").mode(NodeMode::EphemeralSequential);
     let node = node.start().unwrap();
-    let mut state = node.state();
+    let mut state = node.subscribe();
     state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
     server.expire(id);
     state.wait_for(|state| matches!(state, NodeState::Present { .. })).await.unwrap();

@@ -18,7 +18,7 @@ use crate::{T, client, sessions, settle};
 const MS: Duration = Duration::from_millis(1);
 
 fn is_conflict(node: &PersistentNode) -> bool {
-    matches!(*node.state().borrow(), NodeState::Conflict { .. })
+    matches!(node.state(), NodeState::Conflict { .. })
 }
 
 fn keeping(sessions: &SessionManager, data: &'static str) -> PersistentNode {
@@ -95,7 +95,7 @@ async fn handles_of_one_process_share_no_node_after_a_restore_pause() {
     pass(RESTORE_PAUSE / 5).await;
     operator.delete(PATH, None).await.unwrap();
     pass(T).await;
-    assert!(first.state().borrow().is_present() && is_conflict(&second));
+    assert!(first.state().is_present() && is_conflict(&second));
     let writes = count_writes(&server, PATH);
     pass(6 * T).await;
     assert_eq!(writes.load(Relaxed), 0);
@@ -116,7 +116,7 @@ async fn handles_of_one_process_share_no_node_after_a_failed_look() {
     operator.delete(PATH, None).await.unwrap();
     pass(T).await;
     assert_eq!(throttled.count(), 1);
-    assert!(first.state().borrow().is_present() && is_conflict(&second));
+    assert!(first.state().is_present() && is_conflict(&second));
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,8 +131,8 @@ async fn members_with_one_id_do_not_overwrite_each_other() {
     pass(T).await;
     let writes = count_writes(&server, "/g/a");
     pass(6 * T).await;
-    assert!(first.state().borrow().is_present());
-    assert!(matches!(*second.state().borrow(), NodeState::Conflict { .. }));
+    assert!(first.state().is_present());
+    assert!(matches!(second.state(), NodeState::Conflict { .. }));
     assert_eq!(writes.load(Relaxed), 0);
 }
 
@@ -207,7 +207,7 @@ async fn close_after_the_session_keeps_the_next_node_of_the_path() {
         let stat = other.wait_until_present(T).await.unwrap();
         closing.await.unwrap();
         pass(3 * T).await;
-        assert_eq!(other.state().borrow().stat().unwrap().czxid, stat.czxid);
+        assert_eq!(other.state().stat().unwrap().czxid, stat.czxid);
         assert_eq!((deletes.count(), *gaps.lock().unwrap()), (0, 1));
         assert!(refused.count() > 0);
     }
@@ -236,7 +236,7 @@ async fn lagging_server_causes_no_replacement_of_another_owner() {
     let stat = other.wait_until_present(T).await.unwrap();
     pass(2 * T).await;
     assert!(is_conflict(&node), "{node:?}");
-    assert_eq!(other.state().borrow().stat().unwrap().czxid, stat.czxid);
+    assert_eq!(other.state().stat().unwrap().czxid, stat.czxid);
     assert!(slow.count() > 0);
 }
 
@@ -253,7 +253,7 @@ async fn refused_replacement_is_created_when_the_old_node_expires() {
     expire_at_the_client_only(&server, &sessions).await;
     // Long enough for long pauses between the attempts.
     pass(T / 2).await;
-    assert!(matches!(*node.state().borrow(), NodeState::Refused { .. }), "{node:?}");
+    assert!(matches!(node.state(), NodeState::Refused { .. }), "{node:?}");
     assert!(server.expire(old));
     settle().await;
     let owner = found(&server, "/g/a").map(|it| it.owner);

@@ -68,7 +68,7 @@ async fn renewal_keeps_data_of_another_client() {
     operator.set_data("/n", b"other", None).await.unwrap();
     pass(&server, 5 * TTL).await;
     assert_eq!(found(&server, "/n").unwrap().data, b"other");
-    assert!(node.state().borrow().is_present());
+    assert!(node.state().is_present());
 }
 
 /// Curator's `PersistentTtlNode` has a container with a child `touch`.

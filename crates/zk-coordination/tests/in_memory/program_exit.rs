@@ -73,7 +73,7 @@ fn runtime_that_ends_first_closes_the_node() {
     let runtime = current_thread();
     let (_sessions, node) = runtime.block_on(kept(&server));
     drop(runtime);
-    assert!(matches!(&*node.state().borrow(), NodeState::Closed { error: Some(_) }));
+    assert!(matches!(&node.state(), NodeState::Closed { error: Some(_) }));
     wait_until_no_session(&server);
 }
 

@@ -151,7 +151,7 @@ async fn fault(
         _ => {
             let process = &mut processes[number];
             process.payload = format!("{number} as {}", rng.below(1_000));
-            drop(process.member.set_payload(process.payload.clone()));
+            drop(process.member.set_data(process.payload.clone()));
         }
     }
     tokio::time::sleep(rng.ms(3_000)).await; // reason: virtual time between two faults
@@ -175,7 +175,7 @@ fn check_truth(server: &TestServer, processes: &[Process], what: &str) {
         assert_eq!(ids, listed, "{what}: every id is a member");
     });
     for process in processes {
-        let shown = process.member.state().borrow().clone();
+        let shown = process.member.state();
         let (owner, data, is_alive) = server.with(|truth| {
             let node = truth.tree().node(&process.path()).unwrap();
             let owner = node.stat().ephemeral_owner;

@@ -39,9 +39,7 @@ async fn each_type_has_its_kind_of_node() {
         ServiceType::Permanent,
     ] {
         let registration = register(&discovery, web("a").with_service_type(service_type)).await;
-        let NodeState::Present { path, stat } = registration.state().borrow().clone() else {
-            panic!()
-        };
+        let NodeState::Present { path, stat } = registration.state() else { panic!() };
         assert_eq!(
             stat.ephemeral_owner != SessionId::NONE,
             service_type.is_dynamic(),
@@ -185,7 +183,7 @@ async fn next_session_registers_the_latest_update() {
         let new = registration.instance().with_port(port);
         registration.update(new.clone()).await.unwrap();
         server.expire(sessions.client().session_id());
-        let mut state = registration.state();
+        let mut state = registration.subscribe();
         state.wait_for(|state| !state.is_present()).await.unwrap();
         registration.wait_until_registered(3 * T).await.unwrap();
         assert_eq!(stored(&server, PATH).unwrap(), new);
@@ -226,7 +224,7 @@ async fn unregistered_instance_rejects_updates_and_waits() {
         assert!(state.is_closed());
     }
     let again = register(&discovery, web("a")).await;
-    assert!(again.state().borrow().is_present());
+    assert!(again.state().is_present());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,8 @@ use zk_session::PathError;
 use super::client::Client;
 use super::guard::{Guard, Release};
 use crate::error::LockError;
-use crate::multi_lock::{MultiGuard, MultiLockError};
+use crate::multi_lock::MultiGuard;
+use crate::multi_lock_error::MultiLockError;
 use crate::participants::Participant;
 use crate::rwlock::WriteGuard;
 use crate::semaphore::SemaphoreGuard;
@@ -159,6 +160,22 @@ impl Lock<crate::Semaphore> {
     /// Panics in a task of a runtime.
     pub fn acquire_many(&self, permits: u32) -> Result<Guard<SemaphoreGuard>, LockError> {
         Ok(self.guard(self.client.block_on(self.lock.acquire_many(permits))?))
+    }
+
+    /// Acquires several permits together if they are free; see
+    /// [`Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many).
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Panics
+    /// Panics in a task of a runtime.
+    pub fn try_acquire_many(
+        &self,
+        permits: u32,
+    ) -> Result<Option<Guard<SemaphoreGuard>>, LockError> {
+        let acquired = self.client.block_on(self.lock.try_acquire_many(permits))?;
+        Ok(acquired.map(|guard| self.guard(guard)))
     }
 
     /// As [`acquire_many`](Self::acquire_many), for at most `timeout`.

@@ -15,7 +15,7 @@ use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::held_lock::{HeldLock, ReleaseOnDrop};
 use crate::queue::contender::Contender;
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
 use crate::terms::{Interruption, pause_after};
 
@@ -86,10 +86,10 @@ impl Leadership {
 }
 
 impl Candidacy {
-    pub(super) fn begin(sessions: &SessionManager, kind: Arc<Kind>) -> Self {
+    pub(super) fn begin(sessions: &SessionManager, spec: Arc<QueueSpec>) -> Self {
         let (resign, resigned) = oneshot::channel();
         let (state, leadership) = watch::channel(Leadership::Waiting { after: None });
-        let task = CandidacyTask { sessions: sessions.clone(), kind, state };
+        let task = CandidacyTask { sessions: sessions.clone(), spec, state };
         // Without a runtime the task is dropped, and the candidacy has ended.
         drop(sessions.client().spawn_beside(task.run(resigned)));
         Self { resign, leadership }
@@ -173,7 +173,7 @@ impl fmt::Debug for Candidacy {
 /// The task of a candidacy. Dropping it reports the end of the candidacy.
 struct CandidacyTask {
     sessions: SessionManager,
-    kind: Arc<Kind>,
+    spec: Arc<QueueSpec>,
     state: watch::Sender<Leadership>,
 }
 
@@ -221,7 +221,7 @@ impl CandidacyTask {
         client: &Client,
         resigned: &mut Resigned,
     ) -> Result<ControlFlow<Ended, Guard>, LockError> {
-        let mut waiter = Waiter::new(Contender::new(client, &self.kind));
+        let mut waiter = Waiter::new(Contender::new(client, &self.spec));
         let elected = match select(resigned, pin!(waiter.acquire())).await {
             Either::Left((is_awaited, _)) => Break(is_awaited.is_ok()),
             Either::Right((term, _)) => Continue(term?),

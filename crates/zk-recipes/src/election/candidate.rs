@@ -10,14 +10,14 @@ pub struct Candidate {
     pub id: String,
     /// True for the candidate at the head of the queue. It leads, or begins to lead when it notices
     /// that the one before it has gone. A leader that was paused may not lead any more.
-    pub leads: bool,
+    pub is_leader: bool,
     /// Its node: path, session, and the time since when it stands.
     pub participant: Participant,
 }
 
 impl Candidate {
-    pub(super) fn new(participant: Participant, leads: bool) -> Self {
+    pub(super) fn new(participant: Participant, is_leader: bool) -> Self {
         let id = String::from_utf8_lossy(&participant.data).into_owned();
-        Self { id, leads, participant }
+        Self { id, is_leader, participant }
     }
 }

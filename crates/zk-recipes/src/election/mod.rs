@@ -16,7 +16,7 @@ use crate::held_lock::HeldLock;
 use crate::lock_options::{Nodes, node_options};
 use crate::mutex::Mutex;
 use crate::participants::{first_participant, participants};
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::terms::{Interruption, run_terms};
 
 /// An election: at any moment at most one of its candidates leads. It has the nodes of Curator's
@@ -109,7 +109,7 @@ use crate::terms::{Interruption, run_terms};
 #[derive(Clone, Debug)]
 pub struct Election {
     sessions: SessionManager,
-    kind: Arc<Kind>,
+    spec: Arc<QueueSpec>,
 }
 
 node_options!(Election);
@@ -128,7 +128,7 @@ impl Election {
         path: &str,
         id: impl Into<String>,
     ) -> Result<Self, PathError> {
-        Self::with_nodes(sessions, Kind::candidate(path.to_owned()), id.into())
+        Self::with_nodes(sessions, QueueSpec::candidate(path.to_owned()), id.into())
     }
 
     /// As [`new`](Self::new), on the nodes of Curator's `LeaderSelector`.
@@ -140,29 +140,29 @@ impl Election {
         path: &str,
         id: impl Into<String>,
     ) -> Result<Self, PathError> {
-        Self::with_nodes(sessions, Kind::mutex(path.to_owned()), id.into())
+        Self::with_nodes(sessions, QueueSpec::mutex(path.to_owned()), id.into())
     }
 
     fn with_nodes(
         sessions: &SessionManager,
-        mut kind: Kind,
+        mut spec: QueueSpec,
         id: String,
     ) -> Result<Self, PathError> {
-        zk_session::validate_path(&kind.path)?;
-        kind.data = Some(id.into_bytes().into());
-        Ok(Self { sessions: sessions.clone(), kind: Arc::new(kind) })
+        zk_session::validate_path(&spec.path)?;
+        spec.data = Some(id.into_bytes().into());
+        Ok(Self { sessions: sessions.clone(), spec: Arc::new(spec) })
     }
 
     /// Returns the path of the election.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.kind.path
+        &self.spec.path
     }
 
     /// Returns the id of this candidate.
     #[must_use]
     pub fn id(&self) -> &str {
-        let id = self.kind.data.as_deref();
+        let id = self.spec.data.as_deref();
         id.and_then(|id| std::str::from_utf8(id).ok()).unwrap_or_default()
     }
 
@@ -221,8 +221,9 @@ impl Election {
         F: Future<Output = Result<ControlFlow<T>, W>>,
         W: From<LockError>,
     {
-        let lock =
-            |client: &Client| Ok::<_, LockError>(Mutex::of_kind(client, Kind::clone(&self.kind)));
+        let lock = |client: &Client| {
+            Ok::<_, LockError>(Mutex::of_spec(client, QueueSpec::clone(&self.spec)))
+        };
         run_terms(&self.sessions, lock, work, interrupted).await
     }
 
@@ -245,7 +246,7 @@ impl Election {
     /// # }
     /// ```
     pub fn stand(&self) -> Candidacy {
-        Candidacy::begin(&self.sessions, Arc::clone(&self.kind))
+        Candidacy::begin(&self.sessions, Arc::clone(&self.spec))
     }
 
     /// Returns the candidates in the order in which they lead, the leader first; an empty list if the
@@ -261,7 +262,7 @@ impl Election {
     /// Dropping the future changes nothing.
     pub async fn candidates(&self) -> Result<Vec<Candidate>, LockError> {
         let client = self.sessions.open_client().await?;
-        let listed = participants(&client, &self.kind).await?;
+        let listed = participants(&client, &self.spec).await?;
         let numbered = listed.into_iter().enumerate();
         Ok(numbered.map(|(index, candidate)| Candidate::new(candidate, index == 0)).collect())
     }
@@ -276,14 +277,14 @@ impl Election {
     /// As [`candidates`](Self::candidates).
     pub async fn leader(&self) -> Result<Option<Candidate>, LockError> {
         let client = self.sessions.open_client().await?;
-        let first = first_participant(&client, &self.kind).await?;
+        let first = first_participant(&client, &self.spec).await?;
         Ok(first.map(|first| Candidate::new(first, true)))
     }
 }
 
 impl Nodes for Election {
-    fn edit_all(mut self, change: impl Fn(&mut Kind)) -> Self {
-        change(Arc::make_mut(&mut self.kind));
+    fn edit_all(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
+        change(Arc::make_mut(&mut self.spec));
         self
     }
 }

@@ -16,38 +16,38 @@ use crate::limits::{LOCAL_PASSES_MAX, LOCAL_TIME_MAX};
 /// use std::time::Duration;
 /// use zk_recipes::LocalQueueLimits;
 ///
-/// let limits = LocalQueueLimits::default().passes(20).time(Duration::from_millis(5));
+/// let limits = LocalQueueLimits::default().max_passes(20).max_time(Duration::from_millis(5));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct LocalQueueLimits {
-    pub(super) passes: u32,
-    time: Duration,
+    pub(super) max_passes: u32,
+    max_time: Duration,
 }
 
 impl Default for LocalQueueLimits {
     fn default() -> Self {
-        Self { passes: LOCAL_PASSES_MAX, time: LOCAL_TIME_MAX }
+        Self { max_passes: LOCAL_PASSES_MAX, max_time: LOCAL_TIME_MAX }
     }
 }
 
 impl LocalQueueLimits {
     /// Sets how often the lock passes to another local waiter before it is released to the
     /// ensemble. With zero the tasks share a node and never pass the lock.
-    pub fn passes(mut self, passes: u32) -> Self {
-        self.passes = passes;
+    pub fn max_passes(mut self, passes: u32) -> Self {
+        self.max_passes = passes;
         self
     }
 
     /// Sets the time after which the lock does not pass to another local waiter, counted from the
     /// time at which the ensemble granted it. It does not interrupt a holder.
-    pub fn time(mut self, time: Duration) -> Self {
-        self.time = time;
+    pub fn max_time(mut self, time: Duration) -> Self {
+        self.max_time = time;
         self
     }
 
     pub(super) fn is_in_time(self, granted_at: Instant) -> bool {
-        now() - granted_at < self.time
+        now() - granted_at < self.max_time
     }
 }
 

@@ -22,9 +22,9 @@ use self::turn::{HandOff, LocalTurn, PassedHold};
 use self::turn_queue::{Turn, TurnQueue};
 use crate::error::LockError;
 use crate::holding::Holding;
+use crate::or_session_end::or_session_end;
 use crate::queue::contender::Contender;
 use crate::queue::waiter::Waiter;
-use crate::session_end::or_session_end;
 
 /// The local queue of a handle and its clones.
 #[derive(Clone, Debug)]

@@ -38,7 +38,7 @@ impl<H> Default for HandOff<H> {
 impl<H> LocalTurn<H> {
     /// Returns true if the holder after `passes` others may pass the lock on.
     pub(crate) fn may_pass(&self, passes: u32) -> bool {
-        passes < self.limits.passes && self.limits.is_in_time(self.granted_at)
+        passes < self.limits.max_passes && self.limits.is_in_time(self.granted_at)
     }
 
     /// Hands the turn to the next local waiter, with the hold that `hold` returns.

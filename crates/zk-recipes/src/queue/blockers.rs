@@ -1,7 +1,7 @@
 //! The contenders ahead that block a waiter.
 
 use super::admission::Admission;
-use super::kind::Kind;
+use super::spec::QueueSpec;
 use crate::child_order::Rank;
 
 /// The nearest contenders ahead that block a waiter, as far as they have not left.
@@ -17,11 +17,11 @@ pub(super) struct Blockers {
 
 impl Blockers {
     /// Returns the contenders that block a waiter of this rank.
-    pub(super) fn of(kind: &Kind, rank: &Rank<'_>) -> Self {
-        let is_order_final = kind.admission == Admission::FirstForGood;
+    pub(super) fn of(spec: &QueueSpec, rank: &Rank<'_>) -> Self {
+        let is_order_final = spec.admission == Admission::FirstForGood;
         Self {
-            nearest: rank.predecessor.map(|name| kind.node(name)),
-            second: rank.second.filter(|_| is_order_final).map(|name| kind.node(name)),
+            nearest: rank.predecessor.map(|name| spec.node(name)),
+            second: rank.second.filter(|_| is_order_final).map(|name| spec.node(name)),
             at_most_two_ahead: is_order_final && rank.position <= 2,
         }
     }
@@ -37,12 +37,12 @@ mod tests {
     fn admission_selects_nearest_blockers_by_kind() {
         let names = ["a__WRIT__0000000001", "b__READ__0000000002", "c__READ__0000000003"];
         let list = ChildList::from_names(names);
-        let reader = Kind::reader("/lock".to_owned());
+        let reader = QueueSpec::reader("/lock".to_owned());
         let nearest = |admission| {
-            let mut kind = reader.clone();
-            kind.admission = admission;
-            let rank = kind.rank(&list, names[2]).unwrap();
-            let blockers = Blockers::of(&kind, &rank);
+            let mut spec = reader.clone();
+            spec.admission = admission;
+            let rank = spec.rank(&list, names[2]).unwrap();
+            let blockers = Blockers::of(&spec, &rank);
             ([blockers.nearest, blockers.second], rank.position, blockers.at_most_two_ahead)
         };
         let [first, second] = [0, 1].map(|at: usize| Some(format!("/lock/{}", names[at])));
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(nearest(Admission::Behind("__WRIT__")), ([first, None], 1, false));
         assert!(reader.rank(&list, "d__READ__0000000004").is_none());
 
-        let mutex = Kind::mutex("/lock".to_owned());
+        let mutex = QueueSpec::mutex("/lock".to_owned());
         let names = [1, 2, 3, 4].map(|number| format!("lock-{number:010}"));
         let list = ChildList::from_names(&names);
         let at_most_two_ahead =

@@ -12,8 +12,8 @@ use zk_session::{
 
 use super::admission::Admission;
 use super::foreign::refuse_before_leases;
-use super::kind::Kind;
 use super::name::sequence;
+use super::spec::QueueSpec;
 use super::watch_set::is_fired_or_unset;
 use crate::contender_info;
 use crate::error::LockError;
@@ -29,12 +29,12 @@ use crate::retry::{attempts, retry, retry_if_unknown};
 #[derive(Debug)]
 pub(crate) struct Contender {
     pub(crate) client: Client,
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) spec: Arc<QueueSpec>,
     protection: Box<str>,
     /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
     /// would cost the ensemble writes for each waiter.
     claim: Option<SessionLease>,
-    state: NodeState,
+    state: NodeStage,
     /// The watch on the own node from the time in the queue.
     watch: Option<Watch>,
     /// The deletion of the node is marked.
@@ -43,7 +43,7 @@ pub(crate) struct Contender {
 }
 
 #[derive(Debug)]
-enum NodeState {
+enum NodeStage {
     /// The node does not exist.
     Absent,
     /// The node may exist: the reply to its creation has not arrived.
@@ -62,16 +62,16 @@ pub(crate) struct Node {
 }
 
 impl Contender {
-    pub(crate) fn new(client: &Client, kind: &Arc<Kind>) -> Self {
+    pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
         Self {
             client: client.clone(),
-            kind: kind.clone(),
+            spec: spec.clone(),
             protection: protection_prefix(&client.random_uuid()).into(),
             claim: None,
-            state: NodeState::Absent,
+            state: NodeStage::Absent,
             watch: None,
             is_marked: AtomicBool::new(false),
-            observed: observe::Acquire::begin(kind),
+            observed: observe::Acquire::begin(spec),
         }
     }
 
@@ -96,7 +96,7 @@ impl Contender {
     /// A contender that did not have to wait needs no mark: the ones behind it have seen in their
     /// lists that it is first.
     pub(crate) fn mark_release(&self) {
-        self.is_marked.store(self.kind.may_mark_release(), Ordering::Release);
+        self.is_marked.store(self.spec.may_mark_release(), Ordering::Release);
     }
 
     /// Deletes the node without a mark, because another node stands beside it for the same holder.
@@ -126,8 +126,8 @@ impl Contender {
 
     pub(crate) fn node(&self) -> Option<&Node> {
         match &self.state {
-            NodeState::Exists(node) => Some(node),
-            NodeState::Absent | NodeState::Requested => None,
+            NodeStage::Exists(node) => Some(node),
+            NodeStage::Absent | NodeStage::Requested => None,
         }
     }
 
@@ -138,10 +138,10 @@ impl Contender {
     /// its name before another one is created.
     pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
         match self.state {
-            NodeState::Exists(_) => return Ok(None),
+            NodeStage::Exists(_) => return Ok(None),
             // The future of an earlier attempt was dropped in progress.
-            NodeState::Requested => self.restart(),
-            NodeState::Absent => {}
+            NodeStage::Requested => self.restart(),
+            NodeStage::Absent => {}
         }
         let (data, path) = (self.data(), self.path_asked_for(""));
         let (mut attempts, mut parent_attempts) = (attempts(), 0);
@@ -149,9 +149,9 @@ impl Contender {
             let (created, listed) = {
                 let _one_write = self.client.batch();
                 let mode = CreateMode::EphemeralSequential;
-                let created = self.client.create_with_acl(&path, &data, mode, self.kind.acl());
+                let created = self.client.create_with_acl(&path, &data, mode, self.spec.acl());
                 // A caller that counts many leases requests one list for all of them.
-                let listed = (!self.is_lease()).then(|| self.client.get_children(&self.kind.path));
+                let listed = (!self.is_lease()).then(|| self.client.get_children(&self.spec.path));
                 (created, listed)
             };
             let error = match Creating::of(&mut self.state, created).answer().await {
@@ -176,7 +176,7 @@ impl Contender {
                 // The node exists under a name that could not be read. The drop deletes it.
                 return Err(error.into());
             }
-            self.state = NodeState::Absent;
+            self.state = NodeStage::Absent;
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
                 Box::pin(self.make_path()).await?;
@@ -190,44 +190,44 @@ impl Contender {
     /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
     /// chroot would exclude no other client.
     async fn make_path(&self) -> Result<(), LockError> {
-        let path = &self.kind.path;
-        if self.kind.exclusive == Some(Recipe::Semaphore) {
+        let path = &self.spec.path;
+        if self.spec.exclusive == Some(Recipe::Semaphore) {
             refuse_before_leases(&self.client, path).await?;
         }
-        let acl = self.kind.acl();
+        let acl = self.spec.acl();
         let make = || self.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
         Ok(retry_if_unknown(&self.client, make).await?)
     }
 
     /// Returns the data for the node.
     pub(crate) fn data(&self) -> Arc<[u8]> {
-        self.kind.data.clone().unwrap_or_else(|| contender_info::own(&self.client).into())
+        self.spec.data.clone().unwrap_or_else(|| contender_info::own(&self.client).into())
     }
 
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
-        let name = [&*self.protection, &*self.kind.lock_name, sequence].concat();
-        child(&self.kind.path, &name)
+        let name = [&*self.protection, &*self.spec.lock_name, sequence].concat();
+        child(&self.spec.path, &name)
     }
 
     /// Records that the node of the requested path may exist, created by other code than
     /// [`enter`](Self::enter).
     pub(crate) fn expect_node(&mut self) {
-        self.state = NodeState::Requested;
+        self.state = NodeStage::Requested;
     }
 
     /// Records that the node does not exist: it was not created, or a transaction has deleted it.
     pub(crate) fn forget_node(&mut self) {
-        self.state = NodeState::Absent;
+        self.state = NodeStage::Absent;
     }
 
     /// Looks up the node of a create whose reply was lost.
     pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
-        let search = || self.client.find_protected(&self.kind.path, &self.protection);
+        let search = || self.client.find_protected(&self.spec.path, &self.protection);
         match retry(&self.client, search).await? {
             Some(created) => self.adopt(created).map(|()| true),
             None => {
-                self.state = NodeState::Absent;
+                self.state = NodeStage::Absent;
                 Ok(false)
             }
         }
@@ -236,10 +236,10 @@ impl Contender {
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
     /// (CURATOR-604).
     pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        let number = sequence(file_name(&path).as_bytes(), self.kind.rule());
-        self.state = NodeState::Exists(Node { path: path.clone(), czxid: stat.czxid });
+        let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
+        self.state = NodeStage::Exists(Node { path: path.clone(), czxid: stat.czxid });
         if stat.ephemeral_owner != self.client.session_id() {
-            self.state = NodeState::Absent; // this session must not delete it
+            self.state = NodeStage::Absent; // this session must not delete it
             return Err(LockError::NodeDeleted { path });
         }
         match number {
@@ -269,7 +269,7 @@ impl Contender {
     /// As [`leave`](Self::leave). If the reply to the creation has not arrived, it looks the node up
     /// first, so that its deletion is confirmed, too.
     pub(crate) async fn leave_confirmed(&mut self) -> Result<(), LockError> {
-        if matches!(self.state, NodeState::Requested) {
+        if matches!(self.state, NodeStage::Requested) {
             self.find().await?;
         }
         self.leave().await?;
@@ -277,7 +277,7 @@ impl Contender {
     }
 
     fn is_lease(&self) -> bool {
-        self.kind.admission == Admission::Counted
+        self.spec.admission == Admission::Counted
     }
 
     fn delete(&self, node: &Node) -> Pending<bool> {
@@ -289,13 +289,13 @@ impl Contender {
 
     /// Deletes the node, if it may exist. Returns the reply to the deletion of a known node.
     fn clean_up(&mut self) -> Option<Pending<bool>> {
-        match std::mem::replace(&mut self.state, NodeState::Absent) {
-            NodeState::Exists(node) => Some(self.delete(&node)),
-            NodeState::Requested => {
-                self.client.delete_protected_guaranteed(&self.kind.path, &self.protection);
+        match std::mem::replace(&mut self.state, NodeStage::Absent) {
+            NodeStage::Exists(node) => Some(self.delete(&node)),
+            NodeStage::Requested => {
+                self.client.delete_protected_guaranteed(&self.spec.path, &self.protection);
                 None
             }
-            NodeState::Absent => None,
+            NodeStage::Absent => None,
         }
     }
 }
@@ -303,13 +303,13 @@ impl Contender {
 /// A create in progress. If it is dropped before the request is sent, the request is cancelled and
 /// needs no clean-up. In an outage, a service may cancel acquisitions very often.
 struct Creating<'a> {
-    state: &'a mut NodeState,
+    state: &'a mut NodeStage,
     asked: Pending<Created>,
 }
 
 impl<'a> Creating<'a> {
-    fn of(state: &'a mut NodeState, asked: Pending<Created>) -> Self {
-        *state = NodeState::Requested;
+    fn of(state: &'a mut NodeStage, asked: Pending<Created>) -> Self {
+        *state = NodeStage::Requested;
         Self { state, asked }
     }
 
@@ -321,7 +321,7 @@ impl<'a> Creating<'a> {
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
         if self.asked.cancel() {
-            *self.state = NodeState::Absent;
+            *self.state = NodeStage::Absent;
         }
     }
 }

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use zk_session::path::{child, parent};
 use zk_session::{ChildList, Children, Client, Error, ErrorCode, Repeat};
 
-use super::kind::Kind;
+use super::spec::QueueSpec;
 use crate::child_order::SequenceKey;
 use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
@@ -33,12 +33,12 @@ use crate::retry::{if_exists, retry, retry_after};
 /// # Errors
 /// [`LockError::ForeignNode`].
 pub(crate) fn refuse_in_queue(
-    kind: &Kind,
+    spec: &QueueSpec,
     recipe: Recipe,
     names: &ChildList,
 ) -> Result<bool, LockError> {
     // The lock name of a mutex may end like the lock name of another recipe.
-    let is_own = |name: &[u8]| matches!(kind.rule().key(name), SequenceKey::Number(_));
+    let is_own = |name: &[u8]| matches!(spec.rule().key(name), SequenceKey::Number(_));
     let mut has_leases = false;
     for name in names {
         if name == LEASES.as_bytes() {
@@ -46,7 +46,7 @@ pub(crate) fn refuse_in_queue(
         } else if let Some(other) =
             Recipe::of_name(name).filter(|other| *other != recipe && !is_own(name))
         {
-            return Err(foreign(&kind.path, kind.node(name), other));
+            return Err(foreign(&spec.path, spec.node(name), other));
         }
     }
     Ok(has_leases)

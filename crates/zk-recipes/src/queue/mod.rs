@@ -19,9 +19,9 @@ pub(crate) mod admission;
 mod blockers;
 pub(crate) mod contender;
 pub(crate) mod foreign;
-pub(crate) mod kind;
 pub(crate) mod name;
 pub(crate) mod position;
+pub(crate) mod spec;
 pub(crate) mod waiter;
 mod watch_set;
 

@@ -2,7 +2,7 @@
 
 use zk_session::ChildList;
 
-use super::kind::Kind;
+use super::spec::QueueSpec;
 use crate::child_order::Rank;
 
 /// Position of a waiter in a lock's queue, as of its last list of the queue.
@@ -20,12 +20,12 @@ pub struct QueuePosition {
 
 impl QueuePosition {
     /// Returns the position of a contender of this rank in the list.
-    pub(super) fn of(kind: &Kind, names: &ChildList, rank: &Rank<'_>) -> Self {
-        let rule = kind.rule();
+    pub(super) fn of(spec: &QueueSpec, names: &ChildList, rank: &Rank<'_>) -> Self {
+        let rule = spec.rule();
         let holder = match rank.position {
             0 => None,
             _ => rule.sort(names).iter().find(|name| rule.is_contender(name)),
         };
-        Self { ahead: rank.position, holder: holder.map(|name| kind.node(name)) }
+        Self { ahead: rank.position, holder: holder.map(|name| spec.node(name)) }
     }
 }

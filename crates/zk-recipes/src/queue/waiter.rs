@@ -175,31 +175,31 @@ impl Waiter {
             Some(children) => Some(*children),
             None => {
                 self.cuts = self.contender.client.connections_lost();
-                list(&self.contender.client, &self.contender.kind.path).await?
+                list(&self.contender.client, &self.contender.spec.path).await?
             }
         };
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
-        let kind = &self.contender.kind;
-        let Some(rank) = kind.rank(&children.names, own) else { return self.start_over() };
+        let spec = &self.contender.spec;
+        let Some(rank) = spec.rank(&children.names, own) else { return self.start_over() };
         if !self.is_path_checked && rank.has_others {
-            let has_leases = match kind.exclusive {
-                Some(recipe) => foreign::refuse_in_queue(kind, recipe, &children.names)?,
+            let has_leases = match spec.exclusive {
+                Some(recipe) => foreign::refuse_in_queue(spec, recipe, &children.names)?,
                 None => false,
             };
             if has_leases {
                 // On the heap, because it is rare; this keeps the futures of waiters small.
-                Box::pin(foreign::refuse_leases(&self.contender.client, &kind.path)).await?;
+                Box::pin(foreign::refuse_leases(&self.contender.client, &spec.path)).await?;
             }
         }
         self.is_path_checked = true;
         if let Some(place) = &mut self.place {
-            *place = QueuePosition::of(kind, &children.names, &rank);
+            *place = QueuePosition::of(spec, &children.names, &rank);
         }
         if rank.position == 0 {
             self.become_first();
         } else {
-            self.stage = Stage::Blocked(Blockers::of(kind, &rank));
+            self.stage = Stage::Blocked(Blockers::of(spec, &rank));
             // It is first once the nearest contender leaves, unless another one is placed ahead.
             if rank.position == 1 {
                 self.contender.claim_lease();
@@ -230,7 +230,7 @@ impl Waiter {
         let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
         let second = second.map(|node| Target { node, role: NodeRole::Second });
-        let is_readable = self.contender.kind.has_default_acl();
+        let is_readable = self.contender.spec.has_default_acl();
         let own = self.contender.node();
         let own = own.map(|own| Target { node: &own.path, role: NodeRole::Own { is_readable } });
         let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
@@ -352,7 +352,7 @@ impl Waiter {
         self.contender.observed.restarted();
         match self.restarts < RESTARTS_MAX {
             true => Ok(()),
-            false => Err(LockError::NodeDeleted { path: self.contender.kind.path.clone() }),
+            false => Err(LockError::NodeDeleted { path: self.contender.spec.path.clone() }),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::error::LockError;
 use crate::lock_options::{Nodes, lock_options};
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 
 pub use sides::{ReadLock, WriteLock};
 pub use write_guard::WriteGuard;
@@ -118,8 +118,8 @@ impl RwLock {
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         Ok(Self {
-            read: ReadLock::new(client, Kind::reader(path.to_owned())),
-            write: WriteLock::new(client, Kind::writer(path.to_owned())),
+            read: ReadLock::new(client, QueueSpec::reader(path.to_owned())),
+            write: WriteLock::new(client, QueueSpec::writer(path.to_owned())),
         })
     }
 
@@ -145,7 +145,7 @@ impl RwLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.read.handle.client, &self.read.handle.kind).await
+        participants(&self.read.handle.client, &self.read.handle.spec).await
     }
 
     /// Returns the read side, which many readers share.
@@ -162,7 +162,7 @@ impl RwLock {
 }
 
 impl Nodes for RwLock {
-    fn edit_all(self, change: impl Fn(&mut Kind)) -> Self {
+    fn edit_all(self, change: impl Fn(&mut QueueSpec)) -> Self {
         Self { read: self.read.edit_all(&change), write: self.write.edit_all(&change) }
     }
 }

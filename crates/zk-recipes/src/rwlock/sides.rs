@@ -9,7 +9,7 @@ use crate::error::LockError;
 use crate::guard::Guard;
 use crate::lock_handle::{LockHandle, queue_lock};
 use crate::participants::{Participant, participants_of_side};
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 
 /// The read side of an [`RwLock`](super::RwLock). Any number of readers hold it at a time, while no
 /// writer holds the lock. A reader waits for all writers queued before it, whether they hold the lock or
@@ -25,8 +25,8 @@ pub struct ReadLock {
 queue_lock!(ReadLock, Guard, identity);
 
 impl ReadLock {
-    pub(super) fn new(client: &Client, kind: Kind) -> Self {
-        Self { handle: LockHandle::new(client, kind) }
+    pub(super) fn new(client: &Client, spec: QueueSpec) -> Self {
+        Self { handle: LockHandle::new(client, spec) }
     }
 
     /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
@@ -56,8 +56,8 @@ pub struct WriteLock {
 queue_lock!(WriteLock, WriteGuard, WriteGuard::new);
 
 impl WriteLock {
-    pub(super) fn new(client: &Client, kind: Kind) -> Self {
-        Self { handle: LockHandle::new(client, kind) }
+    pub(super) fn new(client: &Client, spec: QueueSpec) -> Self {
+        Self { handle: LockHandle::new(client, spec) }
     }
 
     /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
@@ -72,5 +72,5 @@ impl WriteLock {
 
 /// Returns the contenders whose names mark them as contenders of this side.
 async fn participants_of(handle: &LockHandle) -> Result<Vec<Participant>, LockError> {
-    participants_of_side(&handle.client, &handle.kind).await
+    participants_of_side(&handle.client, &handle.spec).await
 }

@@ -14,30 +14,30 @@ use futures::future::{Either, OptionFuture, join4, select, try_join_all};
 use zk_session::path::file_name;
 use zk_session::{ChildList, Client, Error, LeaseTerm, Watch, Zxid};
 
-use super::limit::{Followed, Limit};
+use super::limit::{Followed, PermitLimit};
 use super::path_check::PathCheck;
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::holding::deleted;
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::queue::contender::Contender;
-use crate::queue::kind::Kind;
 use crate::queue::one_write;
+use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::{Waiter, list};
 use crate::retry::{if_exists, retry};
 
-/// Descriptions of the nodes of a semaphore.
+/// The two queues of a semaphore.
 #[derive(Clone, Debug)]
-pub(super) struct Kinds {
+pub(super) struct Queues {
     /// Nodes of the mutex that orders the waiters.
-    pub(super) turns: Arc<Kind>,
+    pub(super) turns: Arc<QueueSpec>,
     /// Leases, one for each permit.
-    pub(super) leases: Arc<Kind>,
+    pub(super) leases: Arc<QueueSpec>,
     /// Check of the semaphore's path, shared by all clones of the handle.
     pub(super) path: Arc<PathCheck>,
 }
 
-impl Kinds {
+impl Queues {
     /// Returns the check of the path, unless other recipes may use the path as well.
     fn path_check(&self) -> Option<&PathCheck> {
         self.leases.exclusive.is_some().then_some(&*self.path)
@@ -47,8 +47,8 @@ impl Kinds {
 /// Waits until the permits are acquired, without a time limit.
 pub(super) async fn wait(
     client: &Client,
-    kinds: &Kinds,
-    limit: &Limit,
+    queues: &Queues,
+    limit: &PermitLimit,
     permits: u32,
 ) -> Result<Vec<Guard>, LockError> {
     let mut limit = limit.follow().await?;
@@ -58,10 +58,10 @@ pub(super) async fn wait(
         limit.at_least(permits).await?;
         // Dropped at the end of the turn. The session then deletes its node, over reconnects if
         // necessary; the leases do not depend on that.
-        let mut own_turn = turn(client, kinds);
+        let mut own_turn = turn(client, queues);
         own_turn.acquire().await?;
         // Declared after the turn, so that the leases are dropped first.
-        let mut leases = Leases::new(client, kinds, permits, &mut limit);
+        let mut leases = Leases::new(client, queues, permits, &mut limit);
         // On the heap: of all waiters only the head of the queue needs this memory.
         match Box::pin(leases.collect(&own_turn.contender)).await? {
             TurnOutcome::Granted(term) => return leases.into_guards(term),
@@ -69,14 +69,14 @@ pub(super) async fn wait(
             TurnOutcome::Lost => restarts += 1,
         }
     }
-    Err(LockError::NodeDeleted { path: kinds.turns.path.clone() })
+    Err(LockError::NodeDeleted { path: queues.turns.path.clone() })
 }
 
 /// Returns the contender for a turn. This is a function of its own because a contender in a local
 /// variable of [`wait`] would take memory in the future of each waiter.
-fn turn(client: &Client, kinds: &Kinds) -> Waiter {
-    let mut contender = Contender::new(client, &kinds.turns);
-    contender.observed.precede(&kinds.leases);
+fn turn(client: &Client, queues: &Queues) -> Waiter {
+    let mut contender = Contender::new(client, &queues.turns);
+    contender.observed.precede(&queues.leases);
     Waiter::new(contender)
 }
 
@@ -84,15 +84,15 @@ fn turn(client: &Client, kinds: &Kinds) -> Waiter {
 /// queue waits for is not free, because its lease already exists.
 pub(super) async fn try_acquire(
     client: &Client,
-    kinds: &Kinds,
-    limit: &Limit,
+    queues: &Queues,
+    limit: &PermitLimit,
     permits: u32,
 ) -> Result<Option<Vec<Guard>>, LockError> {
     let mut limit = limit.follow().await?;
     if permits > limit.now() {
         return Ok(None);
     }
-    let mut leases = Leases::new(client, kinds, permits, &mut limit);
+    let mut leases = Leases::new(client, queues, permits, &mut limit);
     let mut rank = leases.enter().await?;
     while rank == LeaseRank::Within {
         match leases.bind().await? {
@@ -125,7 +125,7 @@ enum LeaseRank {
 /// The leases of one acquisition.
 struct Leases<'a> {
     client: &'a Client,
-    kinds: &'a Kinds,
+    queues: &'a Queues,
     limit: &'a mut Followed,
     permits: u32,
     /// One for each permit.
@@ -133,16 +133,16 @@ struct Leases<'a> {
 }
 
 impl<'a> Leases<'a> {
-    fn new(client: &'a Client, kinds: &'a Kinds, permits: u32, limit: &'a mut Followed) -> Self {
-        let contenders = (0..permits).map(|_| Contender::new(client, &kinds.leases)).collect();
-        Self { client, kinds, limit, permits, contenders }
+    fn new(client: &'a Client, queues: &'a Queues, permits: u32, limit: &'a mut Followed) -> Self {
+        let contenders = (0..permits).map(|_| Contender::new(client, &queues.leases)).collect();
+        Self { client, queues, limit, permits, contenders }
     }
 
     /// Creates the leases, and waits until they are within the limit.
     async fn collect(&mut self, own_turn: &Contender) -> Result<TurnOutcome, LockError> {
         let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.client.clone(), &turn_node, None));
-        let path = &self.kinds.leases.path;
+        let path = &self.queues.leases.path;
         for lease in &mut self.contenders {
             lease.observed.continue_hand_off(&own_turn.observed);
         }
@@ -188,13 +188,13 @@ impl<'a> Leases<'a> {
     /// requested in the same write as the leases: leases must not exceed a limit that was lowered
     /// before they were created.
     async fn enter(&mut self) -> Result<LeaseRank, LockError> {
-        let (client, kinds) = (self.client, self.kinds);
-        let path = &kinds.leases.path;
+        let (client, queues) = (self.client, self.queues);
+        let path = &queues.leases.path;
         let (listed, beside) = one_write(client, async {
             let created = create(&mut self.contenders);
             let listed = async { client.get_children(path).await };
             let beside = async {
-                let asked = kinds.path_check().and_then(|path| path.list(client));
+                let asked = queues.path_check().and_then(|path| path.list(client));
                 OptionFuture::from(asked).await
             };
             let (created, refreshed, listed, beside) =
@@ -208,7 +208,7 @@ impl<'a> Leases<'a> {
             Some(found) => (found, beside),
             None => (self.list().await?, None),
         };
-        if let Some(path) = kinds.path_check().filter(|path| !path.is_checked(parent)) {
+        if let Some(path) = queues.path_check().filter(|path| !path.is_checked(parent)) {
             Box::pin(path.check(client, parent, beside)).await?;
         }
         Ok(rank)
@@ -218,7 +218,7 @@ impl<'a> Leases<'a> {
     /// the caller's leases exist.
     async fn list(&mut self) -> Result<(LeaseRank, Option<Zxid>), LockError> {
         self.limit.refresh().await?;
-        Ok(match list(self.client, &self.kinds.leases.path).await? {
+        Ok(match list(self.client, &self.queues.leases.path).await? {
             None => (LeaseRank::Missing, None),
             Some(children) => match self.rank(&children.names) {
                 LeaseRank::Missing => (LeaseRank::Missing, None),
@@ -235,7 +235,7 @@ impl<'a> Leases<'a> {
         let Some(last) = last else { return LeaseRank::Missing };
         let present = names.into_iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now();
-        match self.kinds.leases.rank(names, file_name(&last.path)) {
+        match self.queues.leases.rank(names, file_name(&last.path)) {
             Some(rank) if present == self.contenders.len() => {
                 match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
                     true => LeaseRank::Within,

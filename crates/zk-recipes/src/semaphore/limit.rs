@@ -8,12 +8,12 @@ use crate::shared_count::{SharedCount, VersionedCount};
 
 /// Source of a semaphore's limit.
 #[derive(Clone, Debug)]
-pub(super) enum Limit {
+pub(super) enum PermitLimit {
     Fixed(u32),
     Shared(SharedCount),
 }
 
-impl Limit {
+impl PermitLimit {
     /// Reads the limit, and returns it in a form that follows its changes.
     pub(super) async fn follow(&self) -> Result<Followed, LockError> {
         Ok(match self {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use zk_session::path::child;
 use zk_session::{Client, PathError};
 
-use self::collect::Kinds;
-use self::limit::Limit;
+use self::collect::Queues;
+use self::limit::PermitLimit;
 use self::path_check::PathCheck;
 use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
@@ -20,7 +20,7 @@ use crate::guard::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
 use crate::lock_options::{Nodes, lock_options};
 use crate::participants::{Participant, participants};
-use crate::queue::kind::Kind;
+use crate::queue::spec::QueueSpec;
 use crate::recipe::LEASES;
 use crate::shared_count::SharedCount;
 
@@ -117,8 +117,8 @@ pub use self::guard::SemaphoreGuard;
 pub struct Semaphore {
     client: Client,
     path: String,
-    kinds: Kinds,
-    limit: Limit,
+    queues: Queues,
+    limit: PermitLimit,
 }
 
 lock_options!(Semaphore);
@@ -132,7 +132,7 @@ impl Semaphore {
     /// # Errors
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, max: u32) -> Result<Self, PathError> {
-        Self::limited(client, path, Limit::Fixed(max))
+        Self::limited(client, path, PermitLimit::Fixed(max))
     }
 
     /// Creates a handle for a semaphore with `count` as its limit. Sends no request. A negative
@@ -148,19 +148,19 @@ impl Semaphore {
         path: &str,
         count: &SharedCount,
     ) -> Result<Self, PathError> {
-        Self::limited(client, path, Limit::Shared(count.clone()))
+        Self::limited(client, path, PermitLimit::Shared(count.clone()))
     }
 
-    fn limited(client: &Client, path: &str, limit: Limit) -> Result<Self, PathError> {
+    fn limited(client: &Client, path: &str, limit: PermitLimit) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        let mut turns = Kind::mutex(child(path, "locks"));
+        let mut turns = QueueSpec::mutex(child(path, "locks"));
         turns.exclusive = None;
-        let kinds = Kinds {
+        let queues = Queues {
             turns: turns.into(),
-            leases: Kind::lease(child(path, LEASES)).into(),
+            leases: QueueSpec::lease(child(path, LEASES)).into(),
             path: PathCheck::new(path).into(),
         };
-        Ok(Self { client: client.clone(), path: path.to_owned(), kinds, limit })
+        Ok(Self { client: client.clone(), path: path.to_owned(), queues, limit })
     }
 
     /// Returns the path of the semaphore.
@@ -236,7 +236,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<SemaphoreGuard, LockError> {
         self.check_range(permits)?;
-        let guards = collect::wait(&self.client, &self.kinds, &self.limit, permits).await?;
+        let guards = collect::wait(&self.client, &self.queues, &self.limit, permits).await?;
         Ok(self.guard(guards))
     }
 
@@ -254,7 +254,7 @@ impl Semaphore {
         permits: u32,
     ) -> Result<Option<SemaphoreGuard>, LockError> {
         self.check_range(permits)?;
-        let attempt = collect::try_acquire(&self.client, &self.kinds, &self.limit, permits);
+        let attempt = collect::try_acquire(&self.client, &self.queues, &self.limit, permits);
         let guards = while_connected(&self.client, &self.path, attempt).await?;
         Ok(guards.map(|guards| self.guard(guards)))
     }
@@ -282,7 +282,7 @@ impl Semaphore {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, &self.kinds.leases).await
+        participants(&self.client, &self.queues.leases).await
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -290,13 +290,13 @@ impl Semaphore {
     }
 
     fn check_range(&self, permits: u32) -> Result<(), LockError> {
-        let most = match self.limit {
-            Limit::Fixed(max) => max.min(PERMITS_AT_ONCE_MAX),
-            Limit::Shared(_) => PERMITS_AT_ONCE_MAX,
+        let max = match self.limit {
+            PermitLimit::Fixed(max) => max.min(PERMITS_AT_ONCE_MAX),
+            PermitLimit::Shared(_) => PERMITS_AT_ONCE_MAX,
         };
-        match (1..=most).contains(&permits) {
+        match (1..=max).contains(&permits) {
             true => Ok(()),
-            false => Err(LockError::PermitsOutOfRange { path: self.path.clone(), permits, most }),
+            false => Err(LockError::PermitsOutOfRange { path: self.path.clone(), permits, max }),
         }
     }
 
@@ -306,13 +306,13 @@ impl Semaphore {
 }
 
 impl Nodes for Semaphore {
-    fn edit_all(mut self, change: impl Fn(&mut Kind)) -> Self {
-        change(Arc::make_mut(&mut self.kinds.turns));
+    fn edit_all(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
+        change(Arc::make_mut(&mut self.queues.turns));
         self.edit(change)
     }
 
-    fn edit(mut self, change: impl Fn(&mut Kind)) -> Self {
-        change(Arc::make_mut(&mut self.kinds.leases));
+    fn edit(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
+        change(Arc::make_mut(&mut self.queues.leases));
         self
     }
 }

@@ -7,6 +7,6 @@ mod off;
 mod on;
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use self::off::{Acquire, Hold, IS_ON, node_deleted};
+pub(crate) use self::off::{AcquireSpan, HoldSpan, IS_ON, node_deleted};
 #[cfg(feature = "tracing")]
-pub(crate) use self::on::{Acquire, Hold, IS_ON, node_deleted};
+pub(crate) use self::on::{AcquireSpan, HoldSpan, IS_ON, node_deleted};

@@ -14,9 +14,9 @@ pub(crate) const IS_ON: bool = false;
 pub(crate) fn node_deleted(_node: &str) {}
 
 #[derive(Debug)]
-pub(crate) struct Acquire;
+pub(crate) struct AcquireSpan;
 
-impl Acquire {
+impl AcquireSpan {
     pub(crate) fn begin(_path: &str) -> Self {
         Self
     }
@@ -25,9 +25,9 @@ impl Acquire {
 }
 
 #[derive(Debug)]
-pub(crate) struct Hold;
+pub(crate) struct HoldSpan;
 
-impl Hold {
+impl HoldSpan {
     pub(crate) fn begin(
         _path: &str,
         _node: &str,

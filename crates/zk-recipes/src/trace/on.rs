@@ -18,13 +18,13 @@ pub(crate) fn node_deleted(node: &str) {
 
 /// The span of an acquisition: from the first request to the lock, or until the caller gives up.
 #[derive(Debug)]
-pub(crate) struct Acquire {
+pub(crate) struct AcquireSpan {
     /// `None` once the lock is granted.
     span: Option<Span>,
     begun: Instant,
 }
 
-impl Acquire {
+impl AcquireSpan {
     pub(crate) fn begin(path: &str) -> Self {
         let empty = field::Empty;
         let span = info_span!("zk.acquire", path, node = empty, token = empty);
@@ -38,7 +38,7 @@ impl Acquire {
     }
 }
 
-impl Drop for Acquire {
+impl Drop for AcquireSpan {
     fn drop(&mut self) {
         if let Some(span) = &self.span {
             let waited_ms = ms(now() - self.begun);
@@ -49,9 +49,9 @@ impl Drop for Acquire {
 
 /// The span of a hold: from the grant until the lock is released or passed on.
 #[derive(Debug)]
-pub(crate) struct Hold(Span);
+pub(crate) struct HoldSpan(Span);
 
-impl Hold {
+impl HoldSpan {
     pub(crate) fn begin(
         path: &str,
         node: &str,

@@ -53,7 +53,7 @@ fn blocking_threads_pass_the_lock_in_a_local_queue() {
     let server = server_on_a_thread();
     let client = Client::connect_with(config_of(&server)).unwrap();
     let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
-    let limits = LocalQueueLimits::default().passes(u32::MAX).time(LONG);
+    let limits = LocalQueueLimits::default().max_passes(u32::MAX).max_time(LONG);
     let lock = Mutex::of(&client, lock.with_local_queue(limits));
     let first = lock.acquire().unwrap();
     let threads: Vec<_> = (0..4)
@@ -98,6 +98,7 @@ fn blocking_locks_of_every_kind_exclude_others() {
 
     let semaphore = Semaphore::new(&client, "/semaphore", 3).unwrap();
     let lease = semaphore.acquire_many(2).unwrap();
+    assert!(semaphore.try_acquire_many(2).unwrap().is_none());
     assert!(semaphore.acquire_many_timeout(2, Duration::from_millis(50)).unwrap().is_none());
     semaphore.acquire().unwrap().release().unwrap();
     lease.release().unwrap();

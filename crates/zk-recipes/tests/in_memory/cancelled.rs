@@ -185,7 +185,7 @@ dropped_at_every_step! {
     }
 
     a_mutex_with_a_local_queue: |client| {
-        let lock = mutex(&client).with_local_queue(LocalQueueLimits::default().passes(1));
+        let lock = mutex(&client).with_local_queue(LocalQueueLimits::default().max_passes(1));
         let turn = async || drop(lock.acquire().await.unwrap().release().await);
         tokio::join!(turn(), turn(), turn());
     }

@@ -53,7 +53,7 @@ async fn candidates_lead_in_order_and_are_listed() {
     }
     assert_eq!(ids(&observer).await, ["c1", "c2", "c3"]);
     let listed = observer.candidates().await.unwrap();
-    assert_eq!(listed.iter().map(|it| it.leads).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(listed.iter().map(|it| it.is_leader).collect::<Vec<_>>(), [true, false, false]);
     for (number, name) in children(&server, "/e").iter().enumerate() {
         assert!(name.starts_with("_c_"), "{name}");
         assert!(name.ends_with(&format!("-latch-000000000{number}")), "{name}");
@@ -63,7 +63,7 @@ async fn candidates_lead_in_order_and_are_listed() {
     for (number, candidacy) in (1..).zip(candidacies) {
         let held = leads_within(Duration::ZERO, &candidacy).await;
         let leader = observer.leader().await.unwrap().unwrap();
-        assert_eq!((leader.id, leader.leads), (format!("c{number}"), true));
+        assert_eq!((leader.id, leader.is_leader), (format!("c{number}"), true));
         assert_eq!(held.nodes(), [leader.participant.path]);
         assert_eq!(Zxid(held.token().unwrap().get()), leader.participant.czxid);
         assert!(last.replace(leader.participant.czxid) < Some(leader.participant.czxid));

@@ -424,7 +424,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
     let server = TestServer::in_memory();
     let holder = client(&server, 1).await;
     let _held = Mutex::new(&holder, "/l").unwrap().acquire().await.unwrap();
-    let full = config(2).watches_max(0).connector(server.clone()).connect().await.unwrap();
+    let full = config(2).max_watches(0).connector(server.clone()).connect().await.unwrap();
     let began = now();
     let error = Mutex::new(&full, "/l").unwrap().acquire().await.unwrap_err();
     let LockError::Client(error) = error else { panic!("{error}") };
@@ -439,7 +439,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 async fn holder_without_watches_sees_deletion_and_lease_end() {
     let server = TestServer::in_memory();
     let other = client(&server, 1).await;
-    let (full, record) = recorded(config(2).watches_max(0), &server).await;
+    let (full, record) = recorded(config(2).max_watches(0), &server).await;
     let lock = Mutex::new(&full, "/l").unwrap();
 
     let guard = lock.acquire().await.unwrap();

@@ -22,7 +22,7 @@ const NOTHING: [[i32; 0]; 0] = [];
 
 /// Limits that no test reaches.
 fn unlimited() -> LocalQueueLimits {
-    LocalQueueLimits::default().passes(u32::MAX).time(Duration::MAX)
+    LocalQueueLimits::default().max_passes(u32::MAX).max_time(Duration::MAX)
 }
 
 fn shared(client: &Client) -> Mutex {
@@ -133,7 +133,7 @@ async fn local_waiters_acquire_in_order_without_a_request() {
 async fn lock_goes_to_the_ensemble_after_the_last_pass() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
-    let lock = limited(&client, unlimited().passes(3));
+    let lock = limited(&client, unlimited().max_passes(3));
     let holders = Holders::default();
     finished(holders.start("", &lock, 10, Duration::from_millis(1)).await).await;
     assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
@@ -144,7 +144,7 @@ async fn lock_goes_to_the_ensemble_after_the_last_pass() {
 async fn lock_goes_to_the_ensemble_after_the_time() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
-    let limits = unlimited().time(Duration::from_millis(100));
+    let limits = unlimited().max_time(Duration::from_millis(100));
     let holders = Holders::default();
     let hold = Duration::from_millis(30);
     finished(holders.start("", &limited(&client, limits), 10, hold).await).await;
@@ -156,9 +156,11 @@ async fn lock_goes_to_the_ensemble_after_the_time() {
 async fn lock_never_passes_with_a_limit_of_zero() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
-    for (limits, passes) in
-        [(unlimited(), 1), (unlimited().time(Duration::ZERO), 0), (unlimited().passes(0), 0)]
-    {
+    for (limits, passes) in [
+        (unlimited(), 1),
+        (unlimited().max_time(Duration::ZERO), 0),
+        (unlimited().max_passes(0), 0),
+    ] {
         let lock = limited(&client, limits);
         let held = lock.acquire().await.unwrap();
         let mut next = pin!(lock.acquire());
@@ -172,7 +174,7 @@ async fn lock_never_passes_with_a_limit_of_zero() {
 async fn two_processes_alternate_within_their_limits() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let limits = unlimited().passes(2);
+    let limits = unlimited().max_passes(2);
     let (one, other) = (limited(&one, limits), limited(&other, limits));
     let holders = Holders::default();
     let hold = Duration::from_millis(1);
@@ -360,7 +362,7 @@ async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
 /// node is left.
 #[tokio::test(start_paused = true)]
 async fn waiter_cancelled_at_any_poll_forgets_no_other() {
-    for limits in [unlimited(), unlimited().passes(0)] {
+    for limits in [unlimited(), unlimited().max_passes(0)] {
         for place in 0..3 {
             for polls in 0..12 {
                 let case = format!("{limits:?}, place {place}, {polls} polls");

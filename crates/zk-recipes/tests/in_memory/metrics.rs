@@ -201,7 +201,7 @@ async fn every_recipe_counts_what_it_grants() {
     drop(three);
 
     let local = Mutex::new(&client, "/q").unwrap().with_metrics(&metrics);
-    let limits = LocalQueueLimits::default().time(Duration::from_secs(1));
+    let limits = LocalQueueLimits::default().max_time(Duration::from_secs(1));
     let local = local.with_local_queue(limits);
     let held = local.acquire().await.unwrap();
     let next = tokio::spawn({

@@ -89,7 +89,7 @@ async fn permits_out_of_range_are_rejected_without_a_request() {
     let client = client(&server, 1).await;
     let semaphore = semaphore(&client, 3);
     for permits in [0, 4, u32::MAX] {
-        let refused = LockError::PermitsOutOfRange { path: PATH.to_owned(), permits, most: 3 };
+        let refused = LockError::PermitsOutOfRange { path: PATH.to_owned(), permits, max: 3 };
         assert!(refused.retry_on() != RetryOn::SameSession);
         assert_eq!(semaphore.acquire_many(permits).await.unwrap_err(), refused);
         assert_eq!(semaphore.try_acquire_many(permits).await.unwrap_err(), refused);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, ErrorKind};
 use zk_recipes::{
-    LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation, revoke,
+    LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation_requested, revoke,
 };
 use zk_testing::{Cut, TestServer};
 
@@ -121,7 +121,7 @@ bounded! {
         Box::pin(async move { guard.revocation_requested().await })
     }
     revocation_of_a_node_fails_after_bounded_tries: |client| {
-        Box::pin(async move { revocation(&client, "/m").await })
+        Box::pin(async move { revocation_requested(&client, "/m").await })
     }
     revoke_fails_after_bounded_tries: |client| {
         Box::pin(async move { revoke(&client, "/m").await.map(drop) })

@@ -189,7 +189,7 @@ impl<H: Handles> CleanUp<H> {
 
     /// Checks the limits.
     pub(crate) fn check(&self) {
-        assert!(self.len() <= crate::limits::CLEANUPS_MAX);
+        assert!(self.len() <= crate::limits::CLEAN_UPS_MAX);
         let is_busy = self.len() > 0;
         assert!(self.backlog() == 0 || is_busy, "nothing waits in line for nothing");
     }

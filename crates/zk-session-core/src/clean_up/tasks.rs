@@ -10,7 +10,7 @@ use std::time::Instant;
 use proto::{Delete, Multi, MultiOp, SetData};
 
 use super::Overflow;
-use crate::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
+use crate::limits::{BACKLOG_BYTES_MAX, CLEAN_UPS_MAX, QUEUED_BYTES_MAX};
 use crate::output::Outputs;
 use crate::requests::Due;
 use crate::{ErrorKind, Handles, Limit, Outcome, RequestId, SessionEvent};
@@ -175,7 +175,7 @@ impl<H: Handles> CleanUp<H> {
 
     /// Fails with the limit that leaves no room for another task.
     pub(super) fn has_room_for(&self, task: &CleanUpTask) -> Result<(), Limit> {
-        if self.tasks.len() >= CLEANUPS_MAX {
+        if self.tasks.len() >= CLEAN_UPS_MAX {
             Err(Limit::CleanUps)
         } else if self.bytes + task.path().len() > QUEUED_BYTES_MAX {
             Err(Limit::CleanUpBytes)

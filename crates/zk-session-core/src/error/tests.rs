@@ -9,7 +9,7 @@ fn retry_on_depends_on_error_kind_and_outcome() {
     assert!(TRANSIENT_CODES.into_iter().all(|code| passes(ErrorKind::Server(code))));
     assert!(passes(ErrorKind::NotReadOnly) && passes(ErrorKind::LimitReached(Limit::Requests)));
     assert!(!passes(ErrorKind::LimitReached(Limit::Credentials)));
-    assert!(!passes(ErrorKind::AnswerTooLarge { len: 2, max: 1 }));
+    assert!(!passes(ErrorKind::ReplyTooLarge { len: 2, max: 1 }));
     assert!(!passes(ErrorKind::Server(ErrorCode::NO_NODE)));
     let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
     let unknown = Error::new(moved, Outcome::Unknown);
@@ -60,15 +60,15 @@ fn limit_errors_describe_the_limit() {
     assert!(told(Limit::Credentials).starts_with("too many credentials"));
     assert!(told(Limit::Requests).ends_with("(REQUESTS_MAX); slow down"));
     assert!(told(Limit::QueuedBytes).ends_with("(QUEUED_BYTES_MAX); slow down"));
-    let large = Error::not_applied(ErrorKind::AnswerTooLarge { len: 12, max: 10 });
-    let text = "an answer of 12 bytes; this client takes at most 10 (frame_len_max)";
+    let large = Error::not_applied(ErrorKind::ReplyTooLarge { len: 12, max: 10 });
+    let text = "an answer of 12 bytes; this client takes at most 10 (max_frame_len)";
     assert_eq!(large.to_string(), text);
 }
 
 #[test]
 fn deferred_delete_error_promises_the_deletion() {
     for (limit, name) in
-        [(Limit::CleanUps, "CLEANUPS_MAX"), (Limit::CleanUpBytes, "QUEUED_BYTES_MAX")]
+        [(Limit::CleanUps, "CLEAN_UPS_MAX"), (Limit::CleanUpBytes, "QUEUED_BYTES_MAX")]
     {
         let deferred = Error::new(ErrorKind::LimitReached(limit), Outcome::Unknown);
         let text =

@@ -53,7 +53,7 @@ impl fmt::Debug for SaslStep {
 
 /// Exchange of the current connection, if it has one.
 #[derive(Default)]
-pub(crate) struct Sasl {
+pub(crate) struct SaslExchange {
     mechanism: Option<Box<dyn SaslMechanism>>,
     /// Xid of the token that was sent last.
     awaited: Option<i32>,
@@ -63,13 +63,13 @@ pub(crate) struct Sasl {
 }
 
 /// Prints no token.
-impl fmt::Debug for Sasl {
+impl fmt::Debug for SaslExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sasl").field("has_proven", &self.has_proven).finish_non_exhaustive()
+        f.debug_struct("SaslExchange").field("has_proven", &self.has_proven).finish_non_exhaustive()
     }
 }
 
-impl Sasl {
+impl SaslExchange {
     /// Prepares the exchange of a new connection.
     pub(crate) fn prepare(&mut self, mechanism: Option<Box<dyn SaslMechanism>>) {
         *self = Self { mechanism, ..Self::default() };
@@ -157,7 +157,10 @@ mod tests {
         ] {
             assert_eq!(format!("{step:?}"), text);
         }
-        assert_eq!(format!("{:?}", Sasl::default()), "Sasl { has_proven: false, .. }");
+        assert_eq!(
+            format!("{:?}", SaslExchange::default()),
+            "SaslExchange { has_proven: false, .. }"
+        );
     }
 
     struct Single(usize);
@@ -170,7 +173,7 @@ mod tests {
 
     #[test]
     fn mechanism_is_kept_until_the_exchange_ends() {
-        let mut sasl = Sasl::default();
+        let mut sasl = SaslExchange::default();
         assert!(!sasl.is_prepared());
         sasl.prepare(Some(Box::new(Single(1))));
         assert!(sasl.is_prepared());
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn token_can_reach_its_length_limit() {
         for (len, fits) in [(SASL_TOKEN_LEN_MAX, true), (SASL_TOKEN_LEN_MAX + 1, false)] {
-            let mut sasl = Sasl::default();
+            let mut sasl = SaslExchange::default();
             sasl.prepare(Some(Box::new(Single(len))));
             assert_eq!(sasl.first().is_ok(), fits, "{len} bytes");
         }

@@ -18,7 +18,7 @@ impl<H: Handles> Session<H> {
     /// is sent as [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed) if there is
     /// no handle, or if it is abandoned. A deadline ends the waiting only.
     ///
-    /// Beyond [`CLEANUPS_MAX`](crate::limits::CLEANUPS_MAX), or
+    /// Beyond [`CLEAN_UPS_MAX`](crate::limits::CLEAN_UPS_MAX), or
     /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX) bytes of paths, the node is deleted
     /// later, and no caller receives the reply. With a handle the call fails with
     /// [`ErrorKind::LimitReached`] and [`Outcome::Unknown`]. Beyond

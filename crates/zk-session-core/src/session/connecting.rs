@@ -7,6 +7,7 @@ use proto::{ConnectReply, ErrorCode};
 
 use super::Session;
 use crate::connection::Granted;
+use crate::lease::LeaseRequest;
 use crate::requests::Recipient;
 use crate::{
     DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
@@ -86,6 +87,30 @@ impl<H: Handles> Session<H> {
         self.clean_up.connection_changed();
         self.clean_up.report_backlog(&mut self.outputs);
         self.begin_connection(now);
+    }
+
+    /// Sends everything that a new connection starts with, in this order:
+    ///
+    /// 1. Credentials, so that nothing is evaluated without them.
+    /// 2. Watches, so that no request reads the state behind an event that is still pending (kazoo
+    ///    #218, go #83).
+    /// 3. A lease request.
+    /// 4. Clean-up tasks and queued requests, in the order of submission. A clean-up task is meant
+    ///    for nodes that were created before it.
+    /// 5. closeSession.
+    fn begin_connection(&mut self, now: Instant) {
+        self.credentials.send_all(now, &mut self.requests);
+        self.clean_up.retry();
+        self.rearm_watches(now);
+        self.requests.has_begun();
+        if self.lease.is_claimed() && !self.is_read_only() {
+            self.send_lease_request(now, None, LeaseRequest::Quorum);
+        }
+        while let Some(queued) = self.requests.next_queued() {
+            self.send_queued(now, queued);
+        }
+        self.send_clean_up(now);
+        self.send_close(now);
     }
 
     /// Reports that the connection ended, or could not be opened.

@@ -39,7 +39,7 @@ use crate::output::Outputs;
 use crate::pauses::Pauses;
 use crate::requests::Requests;
 use crate::rng::Rng;
-use crate::sasl::Sasl;
+use crate::sasl::SaslExchange;
 use crate::stats::Counters;
 use crate::watches::Watches;
 use crate::{DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings};
@@ -52,7 +52,7 @@ pub struct Session<H: Handles> {
     identity: Identity,
     connection: Connection,
     requests: Requests<H>,
-    sasl: Sasl,
+    sasl: SaslExchange,
     credentials: Credentials<H>,
     watches: Watches<H::Watch, H::Stream>,
     clean_up: CleanUp<H>,
@@ -74,7 +74,7 @@ impl<H: Handles> Session<H> {
             connection: Connection::new(std::mem::take(&mut settings.hosts), now, &mut rng),
             rng,
             requests: Requests::new(settings.request_timeout.take(), now),
-            sasl: Sasl::default(),
+            sasl: SaslExchange::default(),
             credentials: Credentials::new(),
             watches: Watches::new(),
             clean_up: CleanUp::new(),

@@ -19,8 +19,8 @@ impl<H: Handles> Session<H> {
         self.requests.received(now);
         loop {
             let max = match (self.is_connected(), self.connection.is_handshaking()) {
-                (true, _) => self.settings.frame_len_max,
-                (_, true) => self.settings.frame_len_max.min(HANDSHAKE_LEN_MAX),
+                (true, _) => self.settings.max_frame_len,
+                (_, true) => self.settings.max_frame_len.min(HANDSHAKE_LEN_MAX),
                 _ if self.connection.authenticating().is_some() => SASL_FRAME_LEN_MAX,
                 _ => {
                     buffer.clear();
@@ -52,7 +52,7 @@ impl<H: Handles> Session<H> {
     /// Notes the zxids of replies that arrived behind an out-of-order reply and are dropped with
     /// it, so that the next server is not behind them.
     fn see_rest(&mut self, buffer: &mut BytesMut) {
-        while let Ok(Some(frame)) = proto::split_frame(buffer, self.settings.frame_len_max) {
+        while let Ok(Some(frame)) = proto::split_frame(buffer, self.settings.max_frame_len) {
             if let Ok((header, _)) = ReplyHeader::split(&frame) {
                 if header.xid > 0 {
                     self.identity.has_seen(header.zxid);
@@ -81,7 +81,7 @@ impl<H: Handles> Session<H> {
                     true => Outcome::Unknown,
                     false => Outcome::NotApplied,
                 };
-                self.outputs.fail(to, ErrorKind::AnswerTooLarge { len, max }, outcome);
+                self.outputs.fail(to, ErrorKind::ReplyTooLarge { len, max }, outcome);
             }
             Recipient::CleanUpTask(id) => {
                 self.clean_up.give_up(id, &mut self.requests, &mut self.outputs);

@@ -6,7 +6,6 @@ use bytes::{Bytes, BytesMut};
 use proto::{OpCode, Request};
 
 use super::Session;
-use crate::lease::LeaseRequest;
 use crate::requests::{Late, Queued, Recipient, WatchOf};
 use crate::watches::{PendingWatch, Watcher, rearm_len};
 use crate::{
@@ -89,7 +88,7 @@ impl<H: Handles> Session<H> {
     /// As [`admit`](Self::admit), for a request that sets a watch.
     pub(super) fn admit_watch(&self, frame_len: usize) -> Result<(), Failure> {
         self.admit(frame_len)?;
-        match self.watches.len() >= self.settings.watches_max {
+        match self.watches.len() >= self.settings.max_watches {
             true => Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied)),
             false => Ok(()),
         }
@@ -160,31 +159,8 @@ impl<H: Handles> Session<H> {
         self.requests.wrote(len);
     }
 
-    /// Sends everything that a new connection starts with, in this order:
-    ///
-    /// 1. Credentials, so that nothing is evaluated without them.
-    /// 2. Watches, so that no request reads the state behind an event that is still pending (kazoo
-    ///    #218, go #83).
-    /// 3. A lease request.
-    /// 4. Clean-up tasks and queued requests, in the order of submission. A clean-up task is meant
-    ///    for nodes that were created before it.
-    /// 5. closeSession.
-    pub(super) fn begin_connection(&mut self, now: Instant) {
-        self.credentials.send_all(now, &mut self.requests);
-        self.clean_up.retry();
-        self.rearm_watches(now);
-        self.requests.has_begun();
-        if self.lease.is_claimed() && !self.is_read_only() {
-            self.send_lease_request(now, None, LeaseRequest::Quorum);
-        }
-        while let Some(queued) = self.requests.next_queued() {
-            self.send_queued(now, queued);
-        }
-        self.send_clean_up(now);
-        self.send_close(now);
-    }
-
-    fn send_queued(&mut self, now: Instant, mut queued: Queued<H>) {
+    /// Sends a request that has waited for a connection.
+    pub(super) fn send_queued(&mut self, now: Instant, mut queued: Queued<H>) {
         if self.is_read_only() && needs_quorum(queued.op) {
             return self.outputs.fail(queued.to, ErrorKind::NotReadOnly, Outcome::NotApplied);
         }

@@ -64,7 +64,7 @@ impl<H: Handles> Session<H> {
             list.push((*path).into());
         }
         self.admit_watch(proto::request_frame_len(&request))?;
-        if self.watches.len() + watches.len() > self.settings.watches_max {
+        if self.watches.len() + watches.len() > self.settings.max_watches {
             return Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied));
         }
         let paths: Vec<&str> = watches.iter().map(|(path, ..)| *path).collect();

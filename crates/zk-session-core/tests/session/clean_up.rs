@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat, Zxid};
-use zk_session_core::limits::{BACKLOG_BYTES_MAX, CLEANUPS_MAX, QUEUED_BYTES_MAX};
+use zk_session_core::limits::{BACKLOG_BYTES_MAX, CLEAN_UPS_MAX, QUEUED_BYTES_MAX};
 use zk_session_core::{DisconnectReason, ErrorKind, Limit, Outcome, SessionEnd, SessionEvent};
 
 use crate::harness::{Servers, T, World, ended, ms};
@@ -125,7 +125,7 @@ fn retries_of_throttled_deletes_are_spread_at_random() {
 
 #[test]
 fn sweep_with_an_oversized_list_is_not_repeated() {
-    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    let mut world = World::with(|settings| settings.max_frame_len = 1000);
     world.bring_up();
     world.sweep("/p", "_c_1");
     let patient = world.delete_guaranteed("/a");
@@ -255,12 +255,12 @@ fn sweep_backlog_takes_long_lists_and_skips_oversized_names() {
     world.answer(&sync, Zxid(9), ErrorCode::OK, &());
     let list = world.take(OpCode::GetChildren2);
     let too_long = format!("_c_1{}", "x".repeat(2 << 20));
-    let many = (0..CLEANUPS_MAX + 10).map(|n| format!("_c_1{n}"));
+    let many = (0..CLEAN_UPS_MAX + 10).map(|n| format!("_c_1{n}"));
     let names: Vec<String> = many.chain([too_long]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     world.answer(&list, Zxid(9), ErrorCode::OK, &children(&names));
     let stats = world.session.stats(world.instant());
-    assert_eq!(stats.clean_up_pending, CLEANUPS_MAX + 10);
+    assert_eq!(stats.clean_up_pending, CLEAN_UPS_MAX + 10);
     assert!(world.frames.iter().all(|frame| frame.path().len() < 64));
 }
 

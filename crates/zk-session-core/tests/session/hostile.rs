@@ -199,7 +199,7 @@ proptest! {
         acts in prop::collection::vec(act(), 1..80),
         claimed in any::<bool>(),
     ) {
-        let mut world = World::with(|settings| settings.frame_len_max = FRAME_LEN_MAX);
+        let mut world = World::with(|settings| settings.max_frame_len = FRAME_LEN_MAX);
         world.server.missing.insert("/b".to_owned());
         world.server.names = vec!["n1".to_owned(), "o2".to_owned()];
         if claimed {

@@ -104,7 +104,7 @@ fn credentials_longer_than_the_server_limit_are_rejected() {
 
 #[test]
 fn frame_longer_than_the_client_limit_closes_the_connection() {
-    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    let mut world = World::with(|settings| settings.max_frame_len = 1000);
     world.bring_up();
     let read = world.get("/a");
     world.deliver(&1001_i32.to_be_bytes());
@@ -114,17 +114,17 @@ fn frame_longer_than_the_client_limit_closes_the_connection() {
     world.finish();
 }
 
-/// Only the caller of the oversized reply gets `AnswerTooLarge`. The other callers get
+/// Only the caller of the oversized reply gets `ReplyTooLarge`. The other callers get
 /// `ConnectionLost`, because their requests may succeed on a retry.
 #[test]
 fn oversized_reply_fails_only_its_own_request_as_too_large() {
-    let mut world = World::with(|settings| settings.frame_len_max = 1000);
+    let mut world = World::with(|settings| settings.max_frame_len = 1000);
     world.bring_up();
     let (read, large, write) = (world.get("/a"), world.get("/b"), world.create("/c"));
     world.take(OpCode::GetData);
     let frame = world.take(OpCode::GetData);
     world.deliver(&[&1001_i32.to_be_bytes()[..], &frame.xid.to_be_bytes()].concat());
-    let too_large = ErrorKind::AnswerTooLarge { len: 1001, max: 1000 };
+    let too_large = ErrorKind::ReplyTooLarge { len: 1001, max: 1000 };
     assert_eq!(*world.failure(large), (too_large.clone(), Outcome::NotApplied));
     let lost = ErrorKind::ConnectionLost(DisconnectReason::FrameTooLarge);
     assert_eq!(*world.failure(read), (lost.clone(), Outcome::NotApplied));

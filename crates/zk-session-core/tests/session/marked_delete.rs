@@ -148,7 +148,7 @@ fn watches_on_several_nodes_survive_a_lost_connection() {
 
 #[test]
 fn watches_beyond_the_limit_are_rejected_together() {
-    let mut world = World::with(|settings| settings.watches_max = 2);
+    let mut world = World::with(|settings| settings.max_watches = 2);
     world.bring_up();
     let three = [("/a", WatchKind::Data), ("/b", WatchKind::Data), ("/c", WatchKind::Data)];
     let limit = (ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied);

@@ -11,6 +11,7 @@ use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
 use super::Client;
 
+/// # Chroot
 impl Client {
     /// Returns a handle to the same session for which `path` is the root.
     ///
@@ -41,13 +42,6 @@ impl Client {
             path => self.full(path).into(),
         };
         Ok(Self { chroot, ..self.clone() })
-    }
-
-    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
-    /// `path`.
-    #[must_use]
-    pub fn full_path(&self, path: &str) -> String {
-        self.full(path).into_owned()
     }
 }
 

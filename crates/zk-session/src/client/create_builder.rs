@@ -9,10 +9,10 @@ use proto::{
 };
 use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
+use super::lost_create::{Failures, LostCreate, is_lost};
 use super::operations::{NodeName, finish_create};
 use super::pending::Finish;
 use super::{Client, Created, Pending};
-use crate::limits::CREATE_ATTEMPTS_MAX;
 
 /// Builder for a node; see [`Client::create_builder`].
 ///
@@ -123,7 +123,7 @@ impl Client {
         acl: &[Acl],
     ) -> Result<(), Error> {
         let mut missing = vec![path];
-        let mut failures = Failures(0);
+        let mut failures = Failures::default();
         while path == "/" && !self.chroot.is_empty() {
             match self.exists(path).await {
                 Ok(stat) => return stat.map(drop).ok_or_else(|| no_chroot(path)),
@@ -224,7 +224,7 @@ impl<'a> CreateBuilder<'a> {
     /// If the reply to the creation of a protected node is lost, the client searches for the node,
     /// and creates it again if it does not exist. The outcome of an error is unknown only in these
     /// cases: the request timed out, the session ended, the search failed, or
-    /// [`CREATE_ATTEMPTS_MAX`] attempts were used up.
+    /// [`CREATE_ATTEMPTS_MAX`](crate::limits::CREATE_ATTEMPTS_MAX) attempts were used up.
     ///
     /// # Cancel safety
     /// If the future is dropped or fails, a protected node that may have been created is deleted,
@@ -238,7 +238,7 @@ impl<'a> CreateBuilder<'a> {
     }
 
     async fn create_plain(&self) -> Result<Created, Error> {
-        let mut failures = Failures(0);
+        let mut failures = Failures::default();
         loop {
             match self.request(self.path).await {
                 Ok(created) => return Ok(created),
@@ -254,14 +254,8 @@ impl<'a> CreateBuilder<'a> {
         let above = parent(self.path);
         let prefix = protection_prefix(&self.client.random_uuid());
         let path = child(above, &[&prefix, file_name(self.path)].concat());
-        let mut lost = LostCreate {
-            client: &self.client,
-            parent: above,
-            prefix,
-            pending: None,
-            is_settled: true,
-        };
-        let mut failures = Failures(0);
+        let mut lost = LostCreate::new(&self.client, above, prefix);
+        let mut failures = Failures::default();
         loop {
             lost.is_settled = false;
             let error = match lost.pending.insert(self.request(&path)).await {
@@ -369,69 +363,9 @@ pub(super) fn ttl_ms(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A create whose node may be left behind. Dropping this value deletes the node, unless `is_settled`.
-struct LostCreate<'a> {
-    client: &'a Client,
-    parent: &'a str,
-    prefix: String,
-    /// The last attempt.
-    pending: Option<Pending<Created>>,
-    /// No node can be left behind, or it has been found.
-    is_settled: bool,
-}
-
-impl LostCreate<'_> {
-    /// Searches for the node of a create after its reply was lost.
-    async fn find(&self) -> Result<Option<Created>, Error> {
-        let mut failures = Failures(0);
-        loop {
-            let error = match self.client.find_protected(self.parent, &self.prefix).await {
-                Ok(found) => return Ok(found),
-                Err(error) => error,
-            };
-            // The outcome is that of the create.
-            failures.repeat_if_lost(error.with_outcome(Outcome::Unknown))?;
-        }
-    }
-}
-
-impl Drop for LostCreate<'_> {
-    fn drop(&mut self) {
-        let never_left = self.pending.as_mut().is_some_and(Pending::cancel);
-        if !self.is_settled && !never_left {
-            self.client.delete_protected_guaranteed(self.parent, &self.prefix);
-        }
-    }
-}
-
 fn no_chroot(path: &str) -> Error {
     let kind = ErrorKind::Server(ErrorCode::NO_NODE);
     Error::not_applied(kind).on(Operation::Other("make the path to"), path)
-}
-
-/// Number of failed attempts.
-struct Failures(u32);
-
-impl Failures {
-    /// Counts a failure. Returns an error unless the connection was lost, so that the next attempt
-    /// waits for another one, and unless this was the last attempt.
-    fn repeat_if_lost(&mut self, error: Error) -> Result<(), Error> {
-        match self.may_repeat() && is_lost(&error) {
-            true => Ok(()),
-            false => Err(error),
-        }
-    }
-
-    /// Counts a failure. Returns false if this was the last attempt.
-    fn may_repeat(&mut self) -> bool {
-        self.0 += 1;
-        self.0 < CREATE_ATTEMPTS_MAX
-    }
-}
-
-/// Returns true if the connection was lost. A retry waits for the next connection.
-fn is_lost(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::ConnectionLost(_))
 }
 
 /// Returns the parent path. For the root and for an invalid path, that is the root.

@@ -14,6 +14,7 @@ pub struct SessionEvents {
     over: bool,
 }
 
+/// # Session events
 impl Client {
     /// Subscribes to the events of the session. Earlier events are not delivered.
     #[must_use]

@@ -59,19 +59,13 @@ pub struct SessionLease {
     client: Client,
 }
 
-impl Client {
-    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
-    ///
-    /// Recipes claim the lease while one of their nodes stands for something, for example a held
-    /// lock.
-    pub fn claim_lease(&self) -> SessionLease {
-        self.shared.lock().claim_lease();
-        self.shared.wake();
-        SessionLease { client: self.clone() }
-    }
-}
-
 impl SessionLease {
+    pub(super) fn claim(client: &Client) -> Self {
+        client.shared.lock().claim_lease();
+        client.shared.wake();
+        Self { client: client.clone() }
+    }
+
     /// Returns the current term of the lease, as a [`LeaseTerm`] for a lock to depend on.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:

@@ -62,7 +62,7 @@ pub struct Pending<T> {
     ask: Ask<T>,
     shared: Arc<Shared>,
     state: State,
-    trace: trace::Request,
+    trace: trace::RequestSpan,
 }
 
 pub(crate) enum State {
@@ -74,7 +74,7 @@ pub(crate) enum State {
 
 impl<T> Pending<T> {
     pub(crate) fn new(ask: Ask<T>, shared: &Arc<Shared>, state: State) -> Self {
-        let trace = trace::Request::begin(ask.operation, &ask.path);
+        let trace = trace::RequestSpan::begin(ask.operation, &ask.path);
         Self { ask, shared: shared.clone(), state, trace }
     }
 

@@ -44,7 +44,7 @@ impl Client {
     /// use zk_session::RetryPolicy;
     ///
     /// let (first, cap) = (Duration::from_millis(20), Duration::from_secs(1));
-    /// let retry = client.retry(RetryPolicy::exponential(first, cap).with_timeout(10 * cap));
+    /// let retry = client.retry(RetryPolicy::exponential(first, cap).timeout(10 * cap));
     /// let node = retry.get_data("/config").await?;
     /// retry.set_data("/config", b"new", Some(node.stat.version)).await?;
     /// // Anything else, as long as the closure makes one request.

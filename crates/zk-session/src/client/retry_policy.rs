@@ -24,8 +24,8 @@ use crate::limits::{
 ///
 /// let second = Duration::from_secs(1);
 /// let patient = RetryPolicy::exponential(second / 50, second); // and never gives up
-/// let bounded = patient.attempts(10).with_timeout(60 * second);
-/// let steady = RetryPolicy::fixed(second).with_timeout(10 * second);
+/// let bounded = patient.max_attempts(10).timeout(60 * second);
+/// let steady = RetryPolicy::fixed(second).timeout(10 * second);
 /// # let _ = (bounded, steady, RetryPolicy::none());
 /// ```
 #[must_use = "a policy is only a value"]
@@ -50,7 +50,7 @@ enum Pauses {
 impl RetryPolicy {
     /// Returns a policy without retries.
     pub const fn none() -> Self {
-        Self::fixed(RETRY_PAUSE_MIN).attempts(1)
+        Self::fixed(RETRY_PAUSE_MIN).max_attempts(1)
     }
 
     /// Returns a policy that retries without end, after pauses of one length. A pause lasts at
@@ -84,7 +84,7 @@ impl RetryPolicy {
     }
 
     /// Limits the number of attempts, including the first one; 0 counts as 1.
-    pub const fn attempts(self, max: u32) -> Self {
+    pub const fn max_attempts(self, max: u32) -> Self {
         Self { attempts: Some(max), ..self }
     }
 
@@ -92,7 +92,7 @@ impl RetryPolicy {
     ///
     /// The limit also bounds the attempts: each attempt waits no longer than the remaining time
     /// ([`Client::with_timeout`](crate::Client::with_timeout)).
-    pub const fn with_timeout(self, timeout: Duration) -> Self {
+    pub const fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
@@ -321,23 +321,23 @@ mod tests {
     #[test]
     fn attempts_limit_includes_first_attempt() {
         let policy = RetryPolicy::fixed(10 * MS);
-        assert_eq!(pauses(policy.attempts(3), 9, |_| 0), [10, 10]);
+        assert_eq!(pauses(policy.max_attempts(3), 9, |_| 0), [10, 10]);
         assert_eq!(pauses(policy, 3, |_| 0), [10, 10, 10]);
-        for none in [RetryPolicy::none(), policy.attempts(0), policy.attempts(1)] {
+        for none in [RetryPolicy::none(), policy.max_attempts(0), policy.max_attempts(1)] {
             assert_eq!(pauses(none, 9, |_| 0), [0; 0]);
         }
     }
 
     #[test]
-    fn with_timeout_rejects_pause_that_would_end_too_late() {
-        let policy = RetryPolicy::fixed(10 * MS).with_timeout(35 * MS);
+    fn timeout_rejects_pause_that_would_end_too_late() {
+        let policy = RetryPolicy::fixed(10 * MS).timeout(35 * MS);
         assert_eq!(pauses(policy, 9, |_| 0), [10, 10, 10]);
-        assert_eq!(pauses(policy.with_timeout(Duration::ZERO), 9, |_| 0), [0; 0]);
+        assert_eq!(pauses(policy.timeout(Duration::ZERO), 9, |_| 0), [0; 0]);
     }
 
     #[test]
     fn next_session_policy_has_growing_random_pauses() {
-        let policy = RetryPolicy::until_session_end().attempts(9).for_next_session();
+        let policy = RetryPolicy::until_session_end().max_attempts(9).for_next_session();
         assert_eq!(pauses(policy, 3, |_| 0), [100, 200, 400]);
         assert_eq!(pauses(policy, 3, |bound| bound - 1), [50, 100, 200]);
         assert_eq!(pauses(policy, 20, |_| 0).len(), 8, "the limit remains");

@@ -5,13 +5,12 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use proto::SessionId;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 use zk_session_core::{Error, ErrorKind, SessionEnd, TIMEOUT_MAX};
 
 use super::reservation::Reservations;
+use super::session_changes::{SessionChange, SessionChanges};
 use super::{Client, Config, Reservation, RetryPolicy, SessionTotals};
 use crate::driver::{Connector, DedicatedThread, DriverThread, now};
 use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
@@ -85,96 +84,6 @@ impl Current {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.abort();
-    }
-}
-
-/// Change in the sessions of a [`SessionManager`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SessionChange {
-    /// The current session has ended, and everything that was tied to it.
-    Ended {
-        /// The id of the session that has ended.
-        session_id: SessionId,
-        /// How it ended.
-        cause: SessionEnd,
-    },
-    /// The next session could not be opened.
-    AttemptFailed {
-        /// The error of the attempt.
-        error: Error,
-        /// Number of failed attempts since the last session ended.
-        attempts: u32,
-        /// The pause before the next attempt.
-        pause: Duration,
-    },
-    /// The next session is open.
-    Opened {
-        /// The id of the session that has ended.
-        previous_id: SessionId,
-        /// The id of the new session. With a read-only server it is [`SessionId::NONE`],
-        /// because there is no session yet ([`Config::allow_read_only`]).
-        session_id: SessionId,
-    },
-    /// The manager opens no further session, for this reason. It is the last change.
-    Stopped(Error),
-    /// The subscriber read too slowly, and this many changes were dropped.
-    Missed(u64),
-}
-
-impl fmt::Display for SessionChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended { session_id, cause } => write!(f, "session {session_id}: {cause}"),
-            Self::AttemptFailed { error, attempts, pause } => {
-                write!(f, "attempt {attempts} failed: {error}; the next one in {pause:.1?}")
-            }
-            Self::Opened { previous_id, session_id } => {
-                write!(f, "session {session_id} takes the place of {previous_id}")
-            }
-            Self::Stopped(error) => match error.kind() {
-                ErrorKind::SessionEnded(SessionEnd::Closed) => {
-                    f.write_str("the session manager is closed")
-                }
-                _ => write!(f, "no next session: {error}"),
-            },
-            Self::Missed(missed) => write!(f, "{missed} changes were missed"),
-        }
-    }
-}
-
-/// Subscription to the [changes](SessionManager::changes) of a manager.
-#[derive(Debug)]
-pub struct SessionChanges {
-    receiver: broadcast::Receiver<SessionChange>,
-    /// The reason, if the manager had stopped before the subscription.
-    stopped: Option<Error>,
-    /// The subscriber has read the last change.
-    is_over: bool,
-}
-
-impl SessionChanges {
-    /// Waits for the next change.
-    ///
-    /// Returns `None` when the manager has stopped, or its last handle is dropped. A subscriber
-    /// that reads too slowly gets a [`SessionChange::Missed`].
-    ///
-    /// # Cancel safety
-    /// This method is cancel safe. No change is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<SessionChange> {
-        if self.is_over {
-            return None;
-        }
-        let change = match self.stopped.take() {
-            Some(error) => SessionChange::Stopped(error),
-            None => match self.receiver.recv().await {
-                Ok(change) => change,
-                Err(RecvError::Lagged(missed)) => SessionChange::Missed(missed),
-                Err(RecvError::Closed) => return None,
-            },
-        };
-        self.is_over = matches!(change, SessionChange::Stopped(_));
-        Some(change)
     }
 }
 

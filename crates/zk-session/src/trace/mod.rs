@@ -9,6 +9,6 @@ mod off;
 mod on;
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use self::off::{Request, announce, connect, lease_ended};
+pub(crate) use self::off::{RequestSpan, announce, connect, lease_ended};
 #[cfg(feature = "tracing")]
-pub(crate) use self::on::{Request, announce, connect, lease_ended};
+pub(crate) use self::on::{RequestSpan, announce, connect, lease_ended};

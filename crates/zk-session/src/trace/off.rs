@@ -14,9 +14,9 @@ pub(crate) fn connect<F: Future>(_servers: &str, attempt: F) -> F {
 }
 
 #[derive(Debug)]
-pub(crate) struct Request;
+pub(crate) struct RequestSpan;
 
-impl Request {
+impl RequestSpan {
     pub(crate) fn begin(_operation: Operation, _path: &str) -> Self {
         Self
     }

@@ -64,12 +64,12 @@ pub(crate) fn connect<F: Future>(servers: &str, attempt: F) -> Instrumented<F> {
 
 /// The span of a request, which ends when its caller has the reply, or does not wait any more.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct RequestSpan {
     span: Span,
     begun: Instant,
 }
 
-impl Request {
+impl RequestSpan {
     pub(crate) fn begin(operation: Operation, path: &str) -> Self {
         let (operation, error) = (operation.name(), tracing::field::Empty);
         let span = debug_span!("zk.request", operation, path = %Abbreviated(path), error);

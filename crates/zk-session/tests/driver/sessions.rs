@@ -169,7 +169,7 @@ async fn manager_pauses_when_sessions_end_early() {
 #[tokio::test(start_paused = true)]
 async fn manager_stops_when_its_attempts_are_used_up() {
     let ensemble = Ensemble::new();
-    let policy = RetryPolicy::fixed(T / 100).attempts(3);
+    let policy = RetryPolicy::fixed(T / 100).max_attempts(3);
     let config = ensemble.config("a").next_session_policy(policy);
     let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
     ensemble.state().script.expired = true;

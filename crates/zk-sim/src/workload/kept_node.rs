@@ -73,7 +73,7 @@ impl Keeper {
     /// Checks the node that the handle reports.
     fn check_state(&self) {
         let Some(node) = &self.node else { return };
-        if let NodeState::Present { path, stat } = &*node.state().borrow() {
+        if let NodeState::Present { path, stat } = &node.state() {
             self.managed.world.oracle().kept_node_reported(path, stat.czxid);
         }
     }
@@ -132,7 +132,7 @@ impl Keeper {
         drop(self.start()?.set_data(data.clone()));
         let until = now() + world.plan.patience();
         loop {
-            let state = self.node.as_ref()?.state().borrow().clone();
+            let state = self.node.as_ref()?.state();
             if let NodeState::Present { path, .. } = &state
                 && self.is_kept(path, &data)
             {

@@ -111,7 +111,7 @@ impl Keeper {
     /// Checks that at most one of two handles of the process claims the node.
     fn check_twin(&self) {
         let (Some(node), Some(twin)) = (&self.node, &self.twin) else { return };
-        if node.state().borrow().is_present() && twin.state().borrow().is_present() {
+        if node.state().is_present() && twin.state().is_present() {
             let text = format!("two handles of one process are present: {node:?}, {twin:?}");
             self.managed.world.oracle().violated("I19", text);
         }
@@ -181,7 +181,7 @@ impl Keeper {
         let is_settled = |sessions: &SessionManager| {
             let session = sessions.client().session_id();
             let is_there = world.oracle().is_registered(&self.path, session, &self.data);
-            let state = node.state().borrow().clone();
+            let state = node.state();
             is_there
                 && matches!(state, NodeState::Present { stat, .. } if stat.ephemeral_owner == session)
         };

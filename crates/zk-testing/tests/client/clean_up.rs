@@ -1,6 +1,6 @@
 //! Tests of nodes whose removal is pending while there is no connection.
 
-use zk_session::limits::CLEANUPS_MAX;
+use zk_session::limits::CLEAN_UPS_MAX;
 use zk_session::{CreateMode, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_testing::{Cut, TestServer};
 
@@ -40,7 +40,7 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
 
     server.accept_connects(0);
     assert!(matches!(events.next().await, Some(SessionEvent::Reconnected { .. })));
-    let waiting = 66_000 - CLEANUPS_MAX;
+    let waiting = 66_000 - CLEAN_UPS_MAX;
     assert_eq!(events.next().await, Some(SessionEvent::CleanUpBacklog { nodes: waiting }));
     while client.stats().clean_up_pending > 0 {
         tokio::task::yield_now().await;

@@ -106,11 +106,11 @@ async fn large_reply_is_read_completely() {
 #[tokio::test(start_paused = true)]
 async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     let server = TestServer::in_memory();
-    let config = Config::new("server-0:1").unwrap().seed(1).frame_len_max(10_000);
+    let config = Config::new("server-0:1").unwrap().seed(1).max_frame_len(10_000);
     let client = config.connector(server.clone()).connect().await.unwrap();
     client.create("/n", &[7; 20_000], CreateMode::Persistent).await.unwrap();
     let error = client.get_data("/n").await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { len: 20_000.., max: 10_000 }));
+    assert!(matches!(error.kind(), ErrorKind::ReplyTooLarge { len: 20_000.., max: 10_000 }));
     assert_eq!((error.origin(), error.outcome()), (ErrorOrigin::Caller, Outcome::NotApplied));
     assert!(error.retry_on() != RetryOn::SameSession, "{error}");
     assert_eq!(client.connections_lost(), 1);

@@ -155,11 +155,11 @@ async fn retry_policy_limits_attempts_and_time() {
         (busy.count() - before, began.elapsed())
     };
     assert_eq!(times(RetryPolicy::none()).await.0, 1);
-    let (count, took) = times(RetryPolicy::fixed(10 * MS).attempts(4)).await;
+    let (count, took) = times(RetryPolicy::fixed(10 * MS).max_attempts(4)).await;
     assert!(count == 4 && took >= 30 * MS && took < 40 * MS, "{count} in {took:?}");
-    let (count, took) = times(RetryPolicy::fixed(10 * MS).with_timeout(55 * MS)).await;
+    let (count, took) = times(RetryPolicy::fixed(10 * MS).timeout(55 * MS)).await;
     assert!((5..=6).contains(&count) && took < 55 * MS, "{count} in {took:?}");
-    let (count, took) = times(RetryPolicy::exponential(10 * MS, 40 * MS).attempts(5)).await;
+    let (count, took) = times(RetryPolicy::exponential(10 * MS, 40 * MS).max_attempts(5)).await;
     assert!(count == 5 && took >= 55 * MS && took < 115 * MS, "{count} in {took:?}");
 }
 
@@ -194,7 +194,7 @@ async fn retry_time_limit_ends_attempt_in_progress() {
     let (client, _) = retrying(&server).await;
     server.on(Op::Exists).always().never_answer();
     let began = now();
-    let policy = RetryPolicy::fixed(10 * MS).with_timeout(300 * MS);
+    let policy = RetryPolicy::fixed(10 * MS).timeout(300 * MS);
     let error = client.retry(policy).exists("/n").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TimedOut);
     assert!(began.elapsed() >= 300 * MS && began.elapsed() < 310 * MS, "{:?}", began.elapsed());
@@ -207,7 +207,7 @@ async fn handle_timeout_ends_each_attempt_of_a_retry() {
     let (client, _) = retrying(&server).await;
     let unanswered = server.on(Op::Exists).always().never_answer();
     let began = now();
-    let policy = RetryPolicy::fixed(10 * MS).with_timeout(300 * MS);
+    let policy = RetryPolicy::fixed(10 * MS).timeout(300 * MS);
     let error = client.with_timeout(50 * MS).retry(policy).exists("/n").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TimedOut);
     assert!(began.elapsed() < 310 * MS, "{:?}", began.elapsed());

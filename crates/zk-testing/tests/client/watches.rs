@@ -105,7 +105,7 @@ async fn cut(server: &TestServer, client: &Client) {
 #[tokio::test(start_paused = true)]
 async fn watches_beyond_limit_are_refused_at_once() {
     let server = TestServer::in_memory();
-    let config = Config::new("server-0:1").unwrap().watches_max(2);
+    let config = Config::new("server-0:1").unwrap().max_watches(2);
     let client = config.connector(server.clone()).connect().await.unwrap();
     let refused = |error: Option<Error>| {
         let error = error.expect("it is refused");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proto::ErrorCode;
-use zk_session_core::limits::CLEANUPS_MAX;
+use zk_session_core::limits::CLEAN_UPS_MAX;
 use zk_session_core::{ErrorKind, SessionEvent};
 
 use crate::harness::{Servers, T, ms};
@@ -39,7 +39,7 @@ fn sweep_queued_while_disconnected_deletes_matching_nodes() {
 #[test]
 fn deletes_beyond_the_task_limit_run_from_the_backlog() {
     let extra = 500;
-    let nodes: Vec<String> = (0..CLEANUPS_MAX + extra).map(|n| format!("/n{n}")).collect();
+    let nodes: Vec<String> = (0..CLEAN_UPS_MAX + extra).map(|n| format!("/n{n}")).collect();
     let paths: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let mut world = served(&paths);
     world.servers = Servers::Refuse;
@@ -48,7 +48,7 @@ fn deletes_beyond_the_task_limit_run_from_the_backlog() {
         world.session.delete_guaranteed(world.instant(), path, None).unwrap();
     }
     world.settle();
-    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CLEANUPS_MAX + extra);
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, CLEAN_UPS_MAX + extra);
     world.servers = Servers::Serve;
     world.advance(T / 3);
     assert_eq!(world.server.nodes(), BTreeSet::from(["/"]));

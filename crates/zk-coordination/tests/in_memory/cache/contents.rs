@@ -288,7 +288,7 @@ async fn nodes_too_large_for_one_reply_are_read_one_by_one() {
     for path in ["/app/a", "/app/b", "/app/a/x"] {
         writer.set_data(path, &[7; 30_000], None).await.unwrap();
     }
-    let config = config(3).frame_len_max(40_000);
+    let config = config(3).max_frame_len(40_000);
     let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     assert_is_tree(&cache.snapshot(), &server);
@@ -299,7 +299,7 @@ async fn nodes_too_large_for_one_reply_are_read_one_by_one() {
     let CacheStatus::Stopped(CacheError::Client(error)) = cache.status() else {
         panic!("{:?}", cache.status());
     };
-    assert!(matches!(error.kind(), ErrorKind::AnswerTooLarge { .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::ReplyTooLarge { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

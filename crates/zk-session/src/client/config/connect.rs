@@ -158,6 +158,7 @@ impl<C: Connector> Config<C> {
     }
 }
 
+/// # Connecting
 impl Client {
     /// Opens a session with the default settings; see [`Config`] for all settings.
     ///

@@ -156,8 +156,8 @@ impl<C> Config<C> {
     ///
     /// Requests that would set more watches fail with
     /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
-    pub fn watches_max(mut self, watches: usize) -> Self {
-        self.settings.watches_max = watches;
+    pub fn max_watches(mut self, watches: usize) -> Self {
+        self.settings.max_watches = watches;
         self
     }
 
@@ -212,8 +212,8 @@ impl<C> Config<C> {
     }
 
     /// Sets the longest frame accepted from a server, in bytes; 16 MiB by default.
-    pub fn frame_len_max(mut self, len: usize) -> Self {
-        self.settings.frame_len_max = len;
+    pub fn max_frame_len(mut self, len: usize) -> Self {
+        self.settings.max_frame_len = len;
         self
     }
 

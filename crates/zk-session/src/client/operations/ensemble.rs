@@ -22,13 +22,13 @@ pub struct EnsembleConfig {
     pub zxid: Zxid,
     /// The servers. The list is empty for a standalone server. It leaves out lines that cannot be
     /// parsed, which are still in the text.
-    pub members: Vec<Member>,
+    pub members: Vec<EnsembleMember>,
 }
 
 /// A server of an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Member {
+pub struct EnsembleMember {
     /// The id, as in the server's `myid`.
     pub id: u64,
     /// Address for the other servers: `host:port:port`. Several addresses are separated by `|`.
@@ -53,12 +53,12 @@ impl EnsembleConfig {
     fn parse(text: String, stat: Stat) -> Self {
         let version = text.lines().find_map(|line| line.strip_prefix("version="));
         let zxid = version.and_then(|hex| hex.trim().parse().ok());
-        let members = text.lines().filter_map(Member::parse).collect();
+        let members = text.lines().filter_map(EnsembleMember::parse).collect();
         Self { zxid: zxid.unwrap_or_default(), members, text, stat }
     }
 }
 
-impl Member {
+impl EnsembleMember {
     /// Parses `server.<id>=<host>:<port>:<port>[:<role>][;[<host>:]<port>]`.
     fn parse(line: &str) -> Option<Self> {
         let (id, spec) = line.trim().strip_prefix("server.")?.split_once('=')?;

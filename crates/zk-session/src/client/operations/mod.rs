@@ -5,18 +5,19 @@
 //! * [`nodes`]: basic operations on one node.
 //! * [`acl`]: access control lists and identities.
 //! * [`quorum`]: requests that involve more than one server.
-//! * [`cleanup`]: guaranteed deletes, and the search for a protected node.
+//! * [`guaranteed_delete`]: guaranteed deletes.
 //! * [`subtree`]: requests about many nodes.
 //! * [`ensemble`]: the configuration of the ensemble.
-//! * [`server_features`]: what the servers support.
+
+// The page of `Client` shows its methods in this order.
+mod nodes;
+
+mod guaranteed_delete;
+mod quorum;
+mod subtree;
 
 mod acl;
-mod cleanup;
 mod ensemble;
-mod nodes;
-mod quorum;
-mod server_features;
-mod subtree;
 
 use std::borrow::Cow;
 
@@ -24,7 +25,8 @@ use proto::Request;
 use zk_session_core::{Failure, Operation, Reply, ReplyTo, RequestId, Session, WatchKind};
 
 pub use self::acl::NodeAcl;
-pub use self::ensemble::{EnsembleConfig, Member};
+pub use self::ensemble::{EnsembleConfig, EnsembleMember};
+pub(super) use self::guaranteed_delete::finish_delete_guaranteed;
 pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_of};
 pub use self::nodes::{Children, Created, NodeData};
 

@@ -9,8 +9,7 @@ use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::chroot::strip;
-use crate::client::pending::{Finish, Pending, PendingWatch, WATCH, Watch, decode, decode_read};
-use crate::driver::{OneShot, now};
+use crate::client::pending::{Finish, Pending, PendingWatch, decode, decode_read};
 use crate::limits::DATA_COPIED_MAX;
 
 /// Result of a create.
@@ -181,38 +180,6 @@ impl Client {
             path,
             watch: true,
         })
-    }
-
-    /// Sets watches on several nodes that should exist, in one request, and returns them in the same
-    /// order. They are set when the reply has arrived.
-    ///
-    /// A watch fires with `NODE_DELETED` if its node does not exist when the server executes the
-    /// request. It fires too if the node was changed since the latest reply that the session has
-    /// received. These events have no [`zxid`](crate::WatchEvent::zxid), and precede the reply.
-    ///
-    /// The server does not check the permission to read the nodes. A watch on a node that the client
-    /// may not read never fires.
-    ///
-    /// # Errors
-    /// As all operations. The watches must not be used then.
-    pub fn watch_nodes(&self, nodes: &[(&str, WatchKind)]) -> (Vec<Watch>, Pending<()>) {
-        let checked = nodes.iter().map(|(path, kind)| Ok((self.checked(path)?, *kind)));
-        let checked = checked.collect::<Result<Vec<_>, Failure>>();
-        let (mut asked, mut watches) = (Vec::new(), Vec::new());
-        for (path, kind) in checked.iter().flatten() {
-            let (fire, receiver) = OneShot::channel();
-            asked.push((&**path, *kind, fire));
-            let (shared, chroot_len) = (self.shared.clone(), self.chroot.len());
-            watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
-        }
-        let first = nodes.first().map_or("/", |(path, _)| path);
-        let ask = self.ask(WATCH, first, Finish::Plain(decode));
-        let refused = checked.as_ref().err().cloned();
-        let set = self.submit(ask, |session, to| match refused {
-            Some(failure) => Err(failure),
-            None => session.watch_nodes(now(), asked, to).map(Some),
-        });
-        (watches, set)
     }
 }
 

@@ -8,6 +8,9 @@ use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode_multi, decode_read};
 use crate::driver::now;
 
+/// # Consistency
+///
+/// A server answers reads from its own state, which may lag behind that of the leader.
 impl Client {
     /// Makes the server catch up with the leader before it answers later reads of this client.
     ///

@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::client::chroot::strip;
 use crate::client::pending::{Finish, Pending, decode_read};
 
+/// # Many nodes at once
 impl Client {
     /// Lists the ephemeral nodes of this session whose paths start with `prefix`, unsorted.
     ///

@@ -37,24 +37,7 @@ pub(crate) enum CreateKind {
 
 impl Preparation<'_> {
     pub(crate) fn create(&mut self, args: &CreateArgs<'_>) -> Result<TxnOp, ErrorCode> {
-        let (is_ephemeral, is_sequential) = match args.flags {
-            0 | 4 | 5 => (false, false),
-            1 => (true, false),
-            2 | 6 => (false, true),
-            3 => (true, true),
-            _ => return Err(ErrorCode::BAD_ARGUMENTS),
-        };
-        let has_ttl_flags = matches!(args.flags, 5 | 6);
-        if has_ttl_flags && !self.settings.extended_types {
-            return Err(ErrorCode::UNIMPLEMENTED);
-        }
-        match args.kind {
-            CreateKind::Ttl(ttl_ms) if has_ttl_flags && (1..=TTL_MAX_MS).contains(&ttl_ms) => {}
-            // A real server accepts a negative time to live and crashes on it.
-            CreateKind::Ttl(_) => return Err(ErrorCode::BAD_ARGUMENTS),
-            _ if has_ttl_flags => return Err(ErrorCode::BAD_ARGUMENTS),
-            _ => {}
-        }
+        let (is_ephemeral, is_sequential) = self.node_flags(args)?;
         let asked_path = args.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         if !asked_path.contains('/') || asked_path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
@@ -99,5 +82,29 @@ impl Preparation<'_> {
         let data = args.data.map(Bytes::copy_from_slice);
         let wants_stat = args.wants_stat;
         Ok(TxnOp::Create(CreateTxn { path, data, acl, kind, parent_creates, wants_stat }))
+    }
+
+    /// Checks the flags and the time to live. Returns whether the node is ephemeral, and whether it is
+    /// sequential.
+    fn node_flags(&self, args: &CreateArgs<'_>) -> Result<(bool, bool), ErrorCode> {
+        let node_flags = match args.flags {
+            0 | 4 | 5 => (false, false),
+            1 => (true, false),
+            2 | 6 => (false, true),
+            3 => (true, true),
+            _ => return Err(ErrorCode::BAD_ARGUMENTS),
+        };
+        let has_ttl_flags = matches!(args.flags, 5 | 6);
+        if has_ttl_flags && !self.settings.extended_types {
+            return Err(ErrorCode::UNIMPLEMENTED);
+        }
+        match args.kind {
+            CreateKind::Ttl(ttl_ms) if has_ttl_flags && (1..=TTL_MAX_MS).contains(&ttl_ms) => {}
+            // A real server accepts a negative time to live and crashes on it.
+            CreateKind::Ttl(_) => return Err(ErrorCode::BAD_ARGUMENTS),
+            _ if has_ttl_flags => return Err(ErrorCode::BAD_ARGUMENTS),
+            _ => {}
+        }
+        Ok(node_flags)
     }
 }

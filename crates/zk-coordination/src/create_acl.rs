@@ -7,9 +7,9 @@ use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE};
 /// Access control list of the nodes that a handle creates; open to everyone by default, as with
 /// Curator.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NodeAcl(Option<Arc<[Acl]>>);
+pub(crate) struct CreateAcl(Option<Arc<[Acl]>>);
 
-impl NodeAcl {
+impl CreateAcl {
     pub(crate) fn new(acl: impl Into<Vec<Acl>>) -> Self {
         Self(Some(acl.into().into()))
     }

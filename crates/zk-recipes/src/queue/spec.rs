@@ -1,4 +1,4 @@
-//! Properties of a lock's nodes.
+//! Specification of one queue of a lock: its path, and the properties of its nodes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::recipe::{LATCH, LEASE, LOCK, READ, Recipe, WRITE};
 const READ_WRITE: SequenceOrder<'static> = SequenceOrder::new(&[READ, WRITE]);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct QueueSpec {
     /// Parent of the lock's nodes.
     pub(crate) path: String,
     /// Text before the sequence number in the names of these nodes.
@@ -33,7 +33,7 @@ pub(crate) struct Kind {
     pub(crate) metrics: Option<LockMetrics>,
 }
 
-impl Kind {
+impl QueueSpec {
     /// Nodes of a mutex at `path`.
     pub(crate) fn mutex(path: String) -> Self {
         Self::new(path, LOCK, Admission::FirstForGood, Recipe::Mutex)
@@ -46,14 +46,14 @@ impl Kind {
 
     /// Nodes of the readers of a read-write lock.
     pub(crate) fn reader(path: String) -> Self {
-        let kind = Self::new(path, READ, Admission::Behind(WRITE), Recipe::ReadWriteLock);
-        Self { rule: Some(READ_WRITE), ..kind }
+        let spec = Self::new(path, READ, Admission::Behind(WRITE), Recipe::ReadWriteLock);
+        Self { rule: Some(READ_WRITE), ..spec }
     }
 
     /// Nodes of the writers of a read-write lock.
     pub(crate) fn writer(path: String) -> Self {
-        let kind = Self::new(path, WRITE, Admission::First, Recipe::ReadWriteLock);
-        Self { rule: Some(READ_WRITE), ..kind }
+        let spec = Self::new(path, WRITE, Admission::First, Recipe::ReadWriteLock);
+        Self { rule: Some(READ_WRITE), ..spec }
     }
 
     /// Leases of a semaphore; `path` is their parent.
@@ -67,7 +67,7 @@ impl Kind {
         Self { path, lock_name, rule, admission, data, acl, exclusive, metrics }
     }
 
-    /// Returns the kind of the reader that a writer becomes.
+    /// Returns the specification of the reader that a writer becomes.
     pub(crate) fn downgraded(&self) -> Self {
         let reader = Self::reader(self.path.clone());
         Self { lock_name: reader.lock_name, admission: reader.admission, ..self.clone() }

@@ -6,13 +6,13 @@ use crate::requests::is_transient;
 
 /// An ephemeral node with a name that is never used again. Dropping it deletes the node.
 #[derive(Debug)]
-pub(super) struct OwnNode {
+pub(super) struct MemberNode {
     client: Client,
     path: String,
     is_deleted: bool,
 }
 
-impl OwnNode {
+impl MemberNode {
     /// Prepares a node, which the caller creates.
     pub(super) fn new(client: &Client, path: String) -> Self {
         Self { client: client.clone(), path, is_deleted: false }
@@ -44,7 +44,7 @@ impl OwnNode {
     }
 }
 
-impl Drop for OwnNode {
+impl Drop for MemberNode {
     fn drop(&mut self) {
         if !self.is_deleted {
             drop(self.client.delete_guaranteed(&self.path));

@@ -1,0 +1,231 @@
+//! Building blocks of recipes: the methods of a client that locks need beside ZooKeeper's operations.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::path::child;
+use proto::{CheckWatches, ErrorCode, OpCode, WatcherType};
+use tokio::task::AbortHandle;
+use zk_session_core::{Error, Failure, Operation, TIMEOUT_MAX, WatchKind};
+
+use super::Client;
+use super::lease::SessionLease;
+use super::operations::{Created, finish_delete_guaranteed};
+use super::pending::{Finish, Pending, WATCH, Watch, decode};
+use crate::driver::{OneShot, now, timer};
+
+/// # Building blocks of recipes
+///
+/// The locks of `zk-recipes` are built on these methods. Applications do not need them, unless they
+/// write a recipe of their own.
+impl Client {
+    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
+    ///
+    /// Recipes claim the lease while one of their nodes stands for something, for example a held
+    /// lock.
+    pub fn claim_lease(&self) -> SessionLease {
+        SessionLease::claim(self)
+    }
+
+    /// As [`delete_guaranteed`](Self::delete_guaranteed), in one transaction with a change of the
+    /// node's data, which makes this delete distinguishable from others.
+    ///
+    /// A client with a data watch and a child watch on the node receives `NODE_DATA_CHANGED` and
+    /// `NODE_DELETED` with the same [`zxid`](crate::WatchEvent::zxid), if its server is of 3.9.0 or
+    /// newer. After any other delete it receives `NODE_DELETED` alone, or a change with another zxid
+    /// before it.
+    ///
+    /// If a server rejects the transaction, the node is deleted without the change. For example,
+    /// its access control list may permit no change of the data.
+    ///
+    /// # Errors
+    /// As [`delete_guaranteed`](Self::delete_guaranteed).
+    pub fn delete_marked_guaranteed(&self, path: &str) -> Pending<bool> {
+        let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
+        let full = self.checked_doomed(path);
+        self.submit(ask, |session, to| {
+            session.delete_marked_guaranteed(now(), &full?, Some(to)).map(|()| None)
+        })
+    }
+
+    /// Searches for the node of a protected create whose reply was lost: the child of `parent` whose
+    /// name starts with `prefix`; see [`protection_prefix`](crate::path::protection_prefix). Returns
+    /// `None` if it does not exist. The caller decides whether its session owns the node.
+    ///
+    /// This server may lag behind the server that applied the create. So the search begins with a
+    /// `sync`. It also orders the list after all requests of the old connection that were still in
+    /// flight: the leader rejects requests from a connection that the session has left.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sync`](Self::sync) and of reads. The search changes nothing, so it
+    /// can be repeated.
+    pub async fn find_protected(
+        &self,
+        parent: &str,
+        prefix: &str,
+    ) -> Result<Option<Created>, Error> {
+        let (synced, listed) = {
+            let _one_write = self.batch();
+            (self.sync(parent), self.get_children(parent))
+        };
+        let children = match (synced.await, listed.await) {
+            (Ok(()), Ok(children)) => children,
+            (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        let name = children.names.names().find(|name| name.starts_with(prefix));
+        let Some(name) = name else { return Ok(None) };
+        let path = child(parent, &name);
+        Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
+    }
+
+    /// Deletes every child of `parent` whose name starts with `prefix`, guaranteed and without a
+    /// reply.
+    ///
+    /// It deletes the node that a protected create may have left, when no caller will get the reply
+    /// to that create. The session reports a rejected delete as
+    /// [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed). See
+    /// [`delete_guaranteed`](Self::delete_guaranteed).
+    pub fn delete_protected_guaranteed(&self, parent: &str, prefix: &str) {
+        let full = self.full(parent);
+        // An error means that the session is over, and its ephemeral nodes with it, or that the
+        // path is longer than that of any create.
+        drop(self.shared.lock().delete_protected_guaranteed(now(), &full, prefix));
+        self.shared.wake();
+    }
+
+    /// Sets watches on several nodes that should exist, in one request, and returns them in the same
+    /// order. They are set when the reply has arrived.
+    ///
+    /// A watch fires with `NODE_DELETED` if its node does not exist when the server executes the
+    /// request. It fires too if the node was changed since the latest reply that the session has
+    /// received. These events have no [`zxid`](crate::WatchEvent::zxid), and precede the reply.
+    ///
+    /// The server does not check the permission to read the nodes. A watch on a node that the client
+    /// may not read never fires.
+    ///
+    /// # Errors
+    /// As all operations. The watches must not be used then.
+    pub fn watch_nodes(&self, nodes: &[(&str, WatchKind)]) -> (Vec<Watch>, Pending<()>) {
+        let checked = nodes.iter().map(|(path, kind)| Ok((self.checked(path)?, *kind)));
+        let checked = checked.collect::<Result<Vec<_>, Failure>>();
+        let (mut asked, mut watches) = (Vec::new(), Vec::new());
+        for (path, kind) in checked.iter().flatten() {
+            let (fire, receiver) = OneShot::channel();
+            asked.push((&**path, *kind, fire));
+            let (shared, chroot_len) = (self.shared.clone(), self.chroot.len());
+            watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
+        }
+        let first = nodes.first().map_or("/", |(path, _)| path);
+        let ask = self.ask(WATCH, first, Finish::Plain(decode));
+        let refused = checked.as_ref().err().cloned();
+        let set = self.submit(ask, |session, to| match refused {
+            Some(failure) => Err(failure),
+            None => session.watch_nodes(now(), asked, to).map(Some),
+        });
+        (watches, set)
+    }
+
+    /// Returns true if events of watches have a [`zxid`](crate::WatchEvent::zxid), as from servers
+    /// since 3.9.0.
+    ///
+    /// The first call sends one request, and the server's answer is kept for the session. It may be
+    /// wrong for a server that the session reaches later, while an ensemble is being upgraded.
+    /// Without an answer the result is false, and the next call asks again.
+    ///
+    /// # Cancel safety
+    /// The next call repeats a request without a reply.
+    pub async fn events_have_zxids(&self) -> bool {
+        let cell = &self.shared.event_zxids;
+        match cell.get() {
+            Some(known) => *known,
+            // On the heap: it happens once in a session.
+            None => Box::pin(cell.get_or_try_init(|| self.probe_zxids())).await.is_ok_and(|it| *it),
+        }
+    }
+
+    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
+    /// `path`.
+    #[must_use]
+    pub fn full_path(&self, path: &str) -> String {
+        self.full(path).into_owned()
+    }
+
+    /// Returns true if both handles belong to the same session. Their chroots may differ.
+    #[must_use]
+    pub fn is_same_session(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Returns how many established connections were lost. The number is also in
+    /// [`Stats`](crate::Stats); this method is cheaper.
+    #[must_use]
+    pub fn connections_lost(&self) -> u64 {
+        self.shared.lock().connections_lost()
+    }
+
+    /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
+    ///
+    /// Returns `None` before the driver has run. Recipes use it to watch a node on behalf of a
+    /// handle that no task polls.
+    ///
+    /// Pass a [weak](Self::weak) handle to the future, so that the future does not keep the session
+    /// open.
+    #[must_use]
+    pub fn spawn_beside<F>(&self, future: F) -> Option<AbortHandle>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Some(self.shared.runtime.get()?.spawn(future).abort_handle())
+    }
+
+    /// Waits for `duration` on the runtime of the caller.
+    ///
+    /// A caller without a runtime waits on the runtime of the session's driver, and only until the
+    /// session ends. Recipes use this method because their futures may be polled on any thread.
+    ///
+    /// # Panics
+    /// If the caller's runtime has no timers. If the caller has no runtime and the driver of the
+    /// session has never run.
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
+        self.shared.sleep_until(timer(now() + duration.min(TIMEOUT_MAX)))
+    }
+
+    /// Returns a random UUID (version 4).
+    ///
+    /// Recipes put it into the name of a node, to find the node again when the reply to its
+    /// creation is lost.
+    #[must_use]
+    pub fn random_uuid(&self) -> String {
+        self.shared.lock().random_uuid()
+    }
+}
+
+/// Probe of the servers, for [`events_have_zxids`](Client::events_have_zxids).
+impl Client {
+    async fn probe_zxids(&self) -> Result<bool, Error> {
+        match self.check_recursive_watch().await {
+            Ok(()) => Ok(true),
+            Err(error) => match error.code() {
+                Some(ErrorCode::NO_WATCHER) => Ok(true),
+                Some(ErrorCode::MARSHALLING_ERROR | ErrorCode::UNIMPLEMENTED) => Ok(false),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Asks whether the session has a recursive watch on the root.
+    ///
+    /// 3.9.0 is the first release that knows this type of watch in the request (ZOOKEEPER-4471), and
+    /// the first with a zxid in events (ZOOKEEPER-4655). It answers `NoWatcher`, and an older server
+    /// `MarshallingError`.
+    fn check_recursive_watch(&self) -> Pending<()> {
+        let watcher_type = WatcherType::PersistentRecursive;
+        let request = CheckWatches { path: "/".into(), watcher_type };
+        self.request(
+            self.ask(Operation::Other("checkWatches on"), "/", Finish::Plain(decode)),
+            Ok(request),
+        )
+    }
+}
