@@ -68,8 +68,8 @@ and ends loops and scripts.
 A command goes on after a lost connection. It repeats a request, if need be in another session, if the \
 server has certainly not applied it, and no other request. The ensemble cannot be reached if it opens \
 no session in 10 s (see --retry), or answers no request for twice the session timeout (at least 10 s, \
-at most 2 minutes). A command waits without a limit for a lock that others hold, and with --read-only for a majority, unless \
---timeout sets one."
+at most 2 minutes). A command waits without a limit for a lock that others hold, and with --read-only for \
+a majority, unless --timeout sets one."
 )]
 pub(crate) struct Args {
     /// The servers of the ensemble, and the path under which all paths lie.
