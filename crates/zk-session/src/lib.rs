@@ -44,11 +44,11 @@ mod entropy;
 mod trace;
 
 pub use client::{
-    Attempts, Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig, LeaseLoss,
-    LeaseTerm, Member, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData, ParentMode, Pending,
-    PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation, Retry, RetryPolicy,
-    SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager, SessionTotals,
-    Watch, WatchStream,
+    Attempts, Batch, Children, Client, Config, CreateBuilder, Created, DelayedStart,
+    EnsembleConfig, LeaseLoss, LeaseTerm, Member, Multi, MultiOutcome, MultiRead, NodeAcl,
+    NodeData, ParentMode, Pending, PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation,
+    Retry, RetryPolicy, SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager,
+    SessionTotals, Watch, WatchStream,
 };
 pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]

@@ -3,6 +3,7 @@
 mod chroot;
 mod config;
 mod create_builder;
+mod delayed;
 mod events;
 mod lease;
 mod multi;
@@ -21,11 +22,13 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use self::config::Config;
 pub use self::create_builder::{CreateBuilder, ParentMode};
+pub use self::delayed::DelayedStart;
+pub(crate) use self::delayed::DelayedStarts;
 pub use self::events::SessionEvents;
 pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};
@@ -285,6 +288,17 @@ impl Client {
         F: Future<Output = ()> + Send + 'static,
     {
         Some(self.shared.runtime.get()?.spawn(future).abort_handle())
+    }
+
+    /// [Starts](DelayedStart::start) the work of an object after a delay, unless the object is
+    /// dropped before.
+    ///
+    /// This costs much less than a task that sleeps, so recipes use it for work that is seldom
+    /// needed. Does nothing before the driver has run.
+    pub fn start_after(&self, delay: Duration, object: Weak<dyn DelayedStart>) {
+        if let Some(runtime) = self.shared.runtime.get() {
+            self.shared.delayed.push(runtime, delay, object);
+        }
     }
 
     /// Waits for `duration` on the runtime of the caller.
