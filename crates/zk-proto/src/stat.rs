@@ -68,6 +68,15 @@ impl Encode for Stat {
     }
 
     fn encode(&self, out: &mut BytesMut) {
+        // One write into `out` checks its room once.
+        let mut record = [0; Self::LEN];
+        self.put(&mut record[..]);
+        out.put_slice(&record);
+    }
+}
+
+impl Stat {
+    fn put(&self, mut out: impl BufMut) {
         out.put_i64(self.czxid.0);
         out.put_i64(self.mzxid.0);
         out.put_i64(self.ctime_ms);

@@ -289,7 +289,7 @@ impl Guard {
     pub async fn release(self) -> Result<(), LockError> {
         let held = self.token();
         match self.hold.into_last() {
-            Some(hold) => hold.give_up().await,
+            Some(hold) => hold.give_up(held).await,
             None => held.map(drop), // the other guards still hold it
         }
     }

@@ -6,13 +6,13 @@
 
 use std::future::Future;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::{join, pending};
 use tokio::task::AbortHandle;
 use zk_session::{
-    Client, Error, ErrorCode, ErrorKind, LeaseTerm, Multi, SessionLease, Stat, Watch,
+    Client, DelayedStart, Error, ErrorCode, ErrorKind, LeaseTerm, Multi, SessionLease, Stat, Watch,
 };
 
 use crate::end_state::EndState;
@@ -33,8 +33,6 @@ pub(crate) struct Holding {
     held: Arc<HeldNode>,
     /// `None` once the node belongs to the next holder, or is being deleted.
     contender: Option<Contender>,
-    /// Sets `end` when the node is deleted.
-    node_watch: NodeWatch,
     token: FencingToken,
     /// Set if the lock has a local queue. Declared after `contender`: the node is deleted before
     /// the next local waiter creates its own.
@@ -55,12 +53,45 @@ pub(crate) struct HeldNode {
     /// The end of the hold, for causes other than the lease. Futures that wait for the loss share
     /// it.
     pub(crate) end: Arc<EndState>,
+    /// Sets `end` when the node is deleted.
+    node_watch: NodeWatch,
 }
 
 impl HeldNode {
     fn observe(&self, token: FencingToken) -> Option<Box<observe::Hold>> {
         let session_id = || self.client.session_id();
         observe::Hold::begin(&self.spec, &self.node.path, token, session_id)
+    }
+
+    /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
+    /// after a delay: most locks are released before that, and then it costs no request.
+    fn watch_node(self: &Arc<Self>, armed: Option<Watch>) {
+        if armed.is_some() {
+            return self.spawn_watch(armed);
+        }
+        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(self.client.session_timeout()));
+        let weak = Arc::downgrade(self);
+        self.client.start_after(delay, weak);
+    }
+
+    /// Spawns the task that ends the hold when the node is deleted.
+    fn spawn_watch(&self, armed: Option<Watch>) {
+        let (client, node, end) = (self.client.weak(), self.node.clone(), self.end.clone());
+        let task = self.client.spawn_beside(async move {
+            deleted(client, &node, armed).await;
+            if end.set(LossReason::NodeDeleted) {
+                trace::node_deleted(&node.path);
+            }
+        });
+        if let Some(task) = task {
+            self.node_watch.0.get_or_init(|| task);
+        }
+    }
+}
+
+impl DelayedStart for HeldNode {
+    fn start(&self) {
+        self.spawn_watch(None);
     }
 }
 
@@ -73,12 +104,12 @@ impl Holding {
         };
         let (client, spec) = (contender.client.clone(), contender.spec.clone());
         let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
-        let end = Arc::default();
         contender.observed.granted(&node.path, token);
-        let node_watch = NodeWatch::start(&mut contender, &node, &end);
-        let held = Arc::new(HeldNode { client, spec, node, claim, term, end });
+        let (end, node_watch) = (Arc::default(), NodeWatch::default());
+        let held = Arc::new(HeldNode { client, spec, node, claim, term, end, node_watch });
+        held.watch_node(contender.take_watch());
         let observed = held.observe(token);
-        Ok(Self { held, contender: Some(contender), node_watch, token, turn: None, observed })
+        Ok(Self { held, contender: Some(contender), token, turn: None, observed })
     }
 
     /// Sets the token of the hold that this one replaces.
@@ -94,9 +125,11 @@ impl Holding {
     }
 
     /// Passes the lock to the next local waiter, or deletes the node and waits until the server has
-    /// confirmed it.
-    pub(crate) async fn give_up(mut self) -> Result<(), LockError> {
-        let held = self.token();
+    /// confirmed it. `held` is the [`token`](Self::token) at the time of the release.
+    pub(crate) async fn give_up(
+        mut self,
+        held: Result<FencingToken, LockError>,
+    ) -> Result<(), LockError> {
         let ended = self.observed.as_ref().map(|_| self.loss_and_time_left());
         if self.pass() {
             self.report(ended);
@@ -145,7 +178,6 @@ impl Holding {
             observed: None,
             held: self.held.clone(),
             contender: self.contender.take(),
-            node_watch: self.node_watch.take(),
             token,
             turn: None,
         }
@@ -248,39 +280,14 @@ impl Drop for Holding {
     }
 }
 
-/// A task that sets the [`EndState`] of a hold when its node is deleted. Dropping this value stops
-/// the task.
-#[derive(Debug)]
-struct NodeWatch(Option<AbortHandle>);
-
-impl NodeWatch {
-    fn take(&mut self) -> Self {
-        Self(self.0.take())
-    }
-
-    /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
-    /// after a delay: most locks are released before that, and then it costs no request.
-    fn start(contender: &mut Contender, node: &Node, end: &Arc<EndState>) -> Self {
-        let (client, armed) = (contender.client.weak(), contender.take_watch());
-        let (node, end) = (node.clone(), Arc::clone(end));
-        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(client.session_timeout()));
-        let task = contender.client.spawn_beside(async move {
-            if armed.is_none() {
-                // This task runs on the runtime of the session's driver.
-                tokio::time::sleep(delay).await;
-            }
-            deleted(client, &node, armed).await;
-            if end.set(LossReason::NodeDeleted) {
-                trace::node_deleted(&node.path);
-            }
-        });
-        Self(task)
-    }
-}
+/// The task that waits for the deletion of a held node, once it has started. Dropping this value
+/// stops the task.
+#[derive(Debug, Default)]
+struct NodeWatch(OnceLock<AbortHandle>);
 
 impl Drop for NodeWatch {
     fn drop(&mut self) {
-        if let Some(task) = &self.0 {
+        if let Some(task) = self.0.get() {
             task.abort();
         }
     }

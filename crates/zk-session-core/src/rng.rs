@@ -52,14 +52,17 @@ impl Rng {
     pub(crate) fn uuid(&mut self) -> String {
         let high = (self.next() & !0xf000) | 0x4000;
         let low = (self.next() & (u64::MAX >> 2)) | (1 << 63);
-        let mut text = String::with_capacity(36);
+        let mut text = [b'-'; 36];
+        let mut at = 0;
         for byte in high.to_be_bytes().into_iter().chain(low.to_be_bytes()) {
-            if matches!(text.len(), 8 | 13 | 18 | 23) {
-                text.push('-');
+            if matches!(at, 8 | 13 | 18 | 23) {
+                at += 1;
             }
-            text.extend([byte >> 4, byte & 0xf].map(|digit| char::from(HEX[usize::from(digit)])));
+            text[at] = HEX[usize::from(byte >> 4)];
+            text[at + 1] = HEX[usize::from(byte & 0xf)];
+            at += 2;
         }
-        text
+        String::from_utf8_lossy(&text).into_owned()
     }
 }
 

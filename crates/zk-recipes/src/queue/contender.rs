@@ -236,16 +236,15 @@ impl Contender {
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
     /// (CURATOR-604).
     pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
-        self.state = NodeStage::Exists(Node { path: path.clone(), czxid: stat.czxid });
         if stat.ephemeral_owner != self.client.session_id() {
             self.state = NodeStage::Absent; // this session must not delete it
             return Err(LockError::NodeDeleted { path });
         }
-        match number {
-            Some(number) if number < SEQUENCE_END => Ok(()),
-            _ => Err(LockError::SequenceExhausted { node: path }),
-        }
+        let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
+        let is_last = number.is_none_or(|number| number >= SEQUENCE_END);
+        let exhausted = is_last.then(|| LockError::SequenceExhausted { node: path.clone() });
+        self.state = NodeStage::Exists(Node { path, czxid: stat.czxid });
+        exhausted.map_or(Ok(()), Err)
     }
 
     /// Deletes the node, if there is one, and prepares a new attempt under a new name. The clean-up

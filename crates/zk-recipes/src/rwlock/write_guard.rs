@@ -63,7 +63,8 @@ impl WriteGuard {
         if let Some(reads) = reads {
             // Of several downgrades at the same time, exactly one gets the last writer.
             if let Some(writer) = writer.into_last() {
-                writer.give_up().await?;
+                let held = writer.token();
+                writer.give_up(held).await?;
             }
             return Ok(reads);
         }

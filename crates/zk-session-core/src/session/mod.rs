@@ -136,6 +136,12 @@ impl<H: Handles> Session<H> {
         self.connection.is_up()
     }
 
+    /// Returns true if the server has something to answer.
+    #[must_use]
+    pub fn awaits_reply(&self) -> bool {
+        self.requests.liveness().has_unanswered()
+    }
+
     /// Returns true while the connection is to a read-only server.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

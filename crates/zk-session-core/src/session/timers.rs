@@ -212,6 +212,7 @@ impl<H: Handles> Session<H> {
     }
 }
 
+#[inline(always)]
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -92,12 +92,13 @@ fn invalid(error: PathError) -> Failure {
 
 /// Removes the chroot from a path that the server sent. Such paths come from requests that carried
 /// the chroot. Any other path comes from a hostile server and is returned as it is.
-pub(super) fn strip(path: String, chroot_len: usize) -> String {
+pub(super) fn strip(mut path: String, chroot_len: usize) -> String {
     match path.get(chroot_len..) {
-        Some("") => "/".to_owned(),
-        Some(rest) if rest.starts_with('/') => rest.to_owned(),
-        _ => path,
+        Some("") => path.replace_range(.., "/"),
+        Some(rest) if rest.starts_with('/') => path.replace_range(..chroot_len, ""),
+        _ => {}
     }
+    path
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod events;
 mod recipe_support;
 
 // Modules without methods of `Client`.
+mod delayed;
 mod lease;
 mod lost_create;
 mod operation_list;
@@ -40,6 +41,8 @@ use std::time::Duration;
 
 pub use self::config::Config;
 pub use self::create_builder::{CreateBuilder, ParentMode};
+pub use self::delayed::DelayedStart;
+pub(crate) use self::delayed::DelayedStarts;
 pub use self::events::SessionEvents;
 pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};

@@ -1,7 +1,7 @@
 //! Building blocks of recipes: the methods of a client that locks need beside ZooKeeper's operations.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use proto::path::child;
@@ -9,10 +9,10 @@ use proto::{CheckWatches, ErrorCode, OpCode, WatcherType};
 use tokio::task::AbortHandle;
 use zk_session_core::{Error, Failure, Operation, TIMEOUT_MAX, WatchKind};
 
-use super::Client;
 use super::lease::SessionLease;
 use super::operations::{Created, finish_delete_guaranteed};
 use super::pending::{Finish, Pending, WATCH, Watch, decode};
+use super::{Client, DelayedStart};
 use crate::driver::{OneShot, now, timer};
 
 /// # Building blocks of recipes
@@ -178,6 +178,17 @@ impl Client {
         F: Future<Output = ()> + Send + 'static,
     {
         Some(self.shared.runtime.get()?.spawn(future).abort_handle())
+    }
+
+    /// [Starts](DelayedStart::start) the work of an object after a delay, unless the object is
+    /// dropped before.
+    ///
+    /// This costs much less than a task that sleeps, so recipes use it for work that is seldom
+    /// needed. Does nothing before the driver has run.
+    pub fn start_after(&self, delay: Duration, object: Weak<dyn DelayedStart>) {
+        if let Some(runtime) = self.shared.runtime.get() {
+            self.shared.delayed.push(runtime, delay, object);
+        }
     }
 
     /// Waits for `duration` on the runtime of the caller.

@@ -191,7 +191,7 @@ impl<C: Connector> Connection<C> {
                 session.handle_disconnected(now, cause);
             }
         }
-        if self.buffers.incoming.is_empty() {
+        if self.buffers.incoming.is_empty() && !session.awaits_reply() {
             self.buffers.incoming = BytesMut::new(); // an idle session keeps no buffer
         }
     }

@@ -18,6 +18,7 @@ use zk_session_core::{
 
 use super::clock::now;
 use super::stream_queue::StreamSender;
+use crate::client::DelayedStarts;
 use crate::limits::EVENTS_KEPT;
 use crate::trace;
 
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) runtime: OnceLock<runtime::Handle>,
     /// Whether events of watches have a zxid, once a caller has asked.
     pub(crate) event_zxids: OnceCell<bool>,
+    pub(crate) delayed: Arc<DelayedStarts>,
 }
 
 impl Shared {
@@ -103,6 +105,7 @@ impl Shared {
             local_address: Mutex::new(None),
             runtime: OnceLock::new(),
             event_zxids: OnceCell::new(),
+            delayed: Arc::default(),
         })
     }
 

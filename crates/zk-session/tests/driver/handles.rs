@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use zk_session::DelayedStart;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -85,6 +87,48 @@ async fn spawn_beside_runs_the_future_until_it_is_aborted() {
     });
     spawned.unwrap().abort();
     assert!(told.await.is_err(), "the future is dropped");
+}
+
+/// An object whose work is to send its number.
+struct Work(u32, tokio::sync::mpsc::UnboundedSender<u32>);
+
+impl DelayedStart for Work {
+    fn start(&self) {
+        self.1.send(self.0).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_after_skips_objects_that_are_dropped_before() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let mut started = async |wait| {
+        // reason: virtual time, up to the end of a delay or to shortly before it
+        tokio::time::sleep(wait).await;
+        std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>()
+    };
+    let (delay, margin) = (Duration::from_millis(100), Duration::from_millis(2));
+    // The second time, the task that waited for the first objects has ended.
+    for time in ["first", "second"] {
+        let mut works = [1, 2, 3, 4].map(|number| Some(Arc::new(Work(number, tell.clone()))));
+        let start_after = |delay, work: &Option<Arc<Work>>| {
+            let weak = Arc::downgrade(work.as_ref().unwrap());
+            client.start_after(delay, weak);
+        };
+        let late = Some(Arc::new(Work(5, tell.clone())));
+        start_after(delay * 3, &late);
+        works[..3].iter().for_each(|work| start_after(delay, work));
+        works[0] = None;
+        assert_eq!(started(delay / 2).await, [], "{time}");
+        start_after(delay, &works[3]);
+        assert_eq!(started(delay / 2 - margin).await, [], "{time}");
+        works[2] = None;
+        assert_eq!(started(margin * 2).await, [2], "{time}");
+        assert_eq!(started(delay / 2 - margin * 2).await, [], "{time}: the last one waits longer");
+        assert_eq!(started(margin * 2).await, [4], "{time}");
+        assert_eq!(started(delay * 3).await, [5], "{time}: each starts once");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,8 +40,7 @@ pub(crate) fn check(tree: &Tree, path: &str, count: i64, bytes: i64) -> Result<(
 pub(crate) fn created(tree: &mut Tree, path: &str, bytes: i64) {
     if let Some(prefix) = quota_of(path, LIMITS) {
         tree.quotas.insert(prefix.into());
-    }
-    if let Some(prefix) = quota_of(path, STATS) {
+    } else if let Some(prefix) = quota_of(path, STATS) {
         recount(tree, prefix, path);
     }
     add(tree, path, 1, bytes);
@@ -69,10 +68,8 @@ pub(crate) fn add(tree: &mut Tree, path: &str, count: i64, bytes: i64) {
 
 /// Returns the path whose quota node with this name is at `path`.
 fn quota_of<'a>(path: &'a str, name: &str) -> Option<&'a str> {
-    if proto::path::file_name(path) != name {
-        return None;
-    }
-    parent_of(path).strip_prefix(ROOT).filter(|prefix| !prefix.is_empty())
+    let prefix = path.strip_prefix(ROOT)?.strip_suffix(name)?.strip_suffix('/')?;
+    (!prefix.is_empty()).then_some(prefix)
 }
 
 /// Returns the longest path with a quota that contains `path`.
