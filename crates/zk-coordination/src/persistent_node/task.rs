@@ -74,7 +74,7 @@ impl NodeTask {
         let (published, states, progresses) = Published::new();
         let renewal = Renewal::new(options.mode);
         let task = Self {
-            node: OwnNode::new(path, options),
+            node: OwnNode::new(&client, path, options),
             client,
             reservation: None,
             wanted,
@@ -333,9 +333,6 @@ impl NodeTask {
     async fn remove(&mut self, sessions: Option<&SessionManager>) -> Result<(), Error> {
         if !self.may_use_path() {
             return Ok(()); // nothing was created
-        }
-        if let Some(error) = self.node.unnamed(&self.client) {
-            return Err(error.clone());
         }
         let (mut attempts, mut rounds) = (TASK_POLICY.begin(), 0);
         loop {
