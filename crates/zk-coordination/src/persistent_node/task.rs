@@ -149,7 +149,7 @@ impl NodeTask {
             }
             self.tried = self.wanted.borrow_and_update().data.number;
             match self.look(&client).await {
-                Ok(Some(stat)) => self.published.set(NodeState::Conflict { stat }, self.tried),
+                Ok(Some(stat)) => self.published.set(conflict(&client, stat), self.tried),
                 Ok(None) => self.published.set_state(NodeState::Pending),
                 Err(error) if is_session_end(&error) => return false,
                 Err(error) => {
@@ -227,7 +227,7 @@ impl NodeTask {
         match self.node.owner(client, &stat) {
             Owner::Other => {
                 self.restoration.stop();
-                Ok(Some(NodeState::Conflict { stat }))
+                Ok(Some(conflict(client, stat)))
             }
             Owner::Earlier => {
                 unless_raced(self.node.replace(client, &data).await)?;
@@ -355,6 +355,11 @@ impl NodeTask {
             }
         }
     }
+}
+
+fn conflict(client: &Client, stat: Stat) -> NodeState {
+    let is_own_session = stat.is_ephemeral() && stat.ephemeral_owner == client.session_id();
+    NodeState::Conflict { stat, is_own_session }
 }
 
 /// Ignores the rejection of a conditional write: another client has changed the node.
