@@ -122,11 +122,11 @@ async fn with_subscriber(sessions: SessionManager, nodes: usize) -> Outcome<Load
     let (start, before) = (now(), sessions.client().stats());
     let cache = Cache::tree(&sessions, ROOT).changes_kept(8 * 1024).start()?;
     let mut changes = cache.changes();
-    let mut known = changes.snapshot().len();
+    let mut known = changes.snapshot().map_or(0, |nodes| nodes.len());
     while known <= nodes {
         match changes.next().await.ok_or("the cache has ended")? {
             Change::Created { .. } => known += 1,
-            Change::Missed(_) => known = changes.snapshot().len(),
+            Change::Missed(_) => known = changes.snapshot().map_or(0, |nodes| nodes.len()),
             _ => {}
         }
     }

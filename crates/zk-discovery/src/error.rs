@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zk_coordination::session::{Abbreviated, Error, PathError};
+use zk_coordination::session::{Abbreviated, Error, Outcome, PathError, RetryOn};
 use zk_coordination::{CacheError, NodeState};
 
 /// Error of a [`Discovery`](crate::Discovery), a [`Registration`](crate::Registration) or a
@@ -49,6 +49,26 @@ pub enum DiscoveryError {
     Cache(CacheError),
     /// The session layer failed. [`Error::outcome`] and [`Error::retry_on`] say what to do.
     Client(Error),
+}
+
+impl DiscoveryError {
+    /// Returns on which session the call may succeed, or a new registration or cache if this one has
+    /// ended.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match self {
+            Self::InvalidName { .. } | Self::InvalidId { .. } | Self::OtherInstance { .. } => {
+                RetryOn::Never
+            }
+            Self::NotRegistered { state, .. } => state.retry_on(),
+            // The node belongs to the registration, so every outcome permits a repetition.
+            Self::NotUnregistered { error, .. } => {
+                error.clone().with_outcome(Outcome::NotApplied).retry_on()
+            }
+            Self::Cache(error) => error.retry_on(),
+            Self::Client(error) => error.retry_on(),
+        }
+    }
 }
 
 impl From<CacheError> for DiscoveryError {

@@ -50,7 +50,7 @@ use tokio::time::Instant;
 use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
-pub(crate) use self::barriers::BARRIER_PATH;
+pub(crate) use self::barriers::{BARRIER_PATH, Call};
 pub(crate) use self::caches::{HIDDEN, LEFT_OUT, Part, Replay, TREE_ROOT};
 pub(crate) use self::claims::{Claim, Share, Token};
 pub(crate) use self::counters::{Added, Addition, COUNTER_PATH};

@@ -35,8 +35,8 @@ impl Entered {
 
     /// Deletes the member's node, and waits until all members of the generation have left or died.
     ///
-    /// The call can be repeated, for example after a timeout. The member has left since the first
-    /// call.
+    /// The call can be repeated, for example after a timeout. From the first call on, the session deletes
+    /// the node, over reconnects. The call returns when the node is gone, too.
     ///
     /// # Errors
     /// Fails if the session ends, or if the server rejects a request.
@@ -48,8 +48,8 @@ impl Entered {
         Ok(wait_for_end(&self.barrier, self.ready).await?)
     }
 
-    /// As [`leave`](Self::leave), for at most `timeout`. Returns false after that time: this member
-    /// has left, and others have not.
+    /// As [`leave`](Self::leave), for at most `timeout`. Returns false after that time: others have
+    /// not left, or no server has confirmed yet that this member has.
     ///
     /// # Errors
     /// As [`leave`](Self::leave).

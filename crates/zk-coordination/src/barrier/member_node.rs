@@ -28,7 +28,8 @@ impl MemberNode {
     }
 
     /// Deletes the node, guaranteed. If the reply does not arrive in time, or if too many deletes are
-    /// pending, the session deletes the node later. A rejected delete can be repeated.
+    /// pending, the session deletes the node later, and a list of the members shows it until then. A
+    /// rejected delete can be repeated.
     pub(super) async fn delete(&mut self) -> Result<(), Error> {
         if self.is_deleted {
             return Ok(());

@@ -15,44 +15,43 @@ use super::subscribers::{Received, Receiver};
 pub struct Changes {
     shared: Weak<Shared>,
     receiver: Receiver,
-    snapshot: Arc<Snapshot>,
-    is_over: bool,
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Changes {
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        let (snapshot, receiver, is_over) = shared.subscribe();
-        Self { shared: Arc::downgrade(shared), receiver, snapshot, is_over }
+        let (snapshot, receiver) = shared.subscribe();
+        Self { shared: Arc::downgrade(shared), receiver, snapshot: Some(snapshot) }
     }
 
     /// Returns the snapshot from which the changes continue: that of the subscription, or that of
-    /// the last [`Change::Missed`].
+    /// a [`Change::Missed`] that was just returned. Returns `None` after any other change, so that the
+    /// subscription keeps no old nodes in memory.
     #[must_use]
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.snapshot.as_ref()
     }
 
     /// Waits for the next change.
     ///
-    /// Returns `None` when the cache has stopped or its last handle is dropped.
+    /// The last change of a cache that has stopped is [`Change::Stopped`], also for a later
+    /// subscription. Returns `None` after it, and when the last handle of the cache is dropped.
     ///
     /// # Cancel safety
     /// This method is cancel safe. No change is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Change> {
-        if self.is_over {
-            return None;
-        }
-        let change = match self.receiver.receive().await {
-            Received::Change(change) => change,
-            Received::Closed => return None,
-            Received::Missed(missed) => {
-                let shared = self.shared.upgrade()?;
-                (self.snapshot, self.receiver, self.is_over) = shared.subscribe();
-                Change::Missed(missed)
+        match self.receiver.receive().await {
+            Received::Change(change) => {
+                self.snapshot = None;
+                Some(change)
             }
-        };
-        self.is_over |= matches!(change, Change::Stopped(_));
-        Some(change)
+            Received::Closed => None,
+            Received::Missed(missed) => {
+                let (snapshot, receiver) = self.shared.upgrade()?.subscribe();
+                (self.snapshot, self.receiver) = (Some(snapshot), receiver);
+                Some(Change::Missed(missed))
+            }
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use zk_recipes::session::{Error, Outcome, PathError, RetryOn};
 
+use crate::background::task_ended;
+
 /// Reason for which a cache stopped, or could not start.
 ///
 /// A lost connection or an expired session is no error: the cache waits, and reports that it is
@@ -54,10 +56,10 @@ impl CacheError {
     pub fn retry_on(&self) -> RetryOn {
         match self {
             Self::Client(error) => error.clone().with_outcome(Outcome::NotApplied).retry_on(),
-            Self::Unsupported { .. }
-            | Self::TooManyNodes { .. }
-            | Self::TooManyBytes { .. }
-            | Self::TaskEnded => RetryOn::Never,
+            Self::TaskEnded => task_ended().retry_on(),
+            Self::Unsupported { .. } | Self::TooManyNodes { .. } | Self::TooManyBytes { .. } => {
+                RetryOn::Never
+            }
         }
     }
 }

@@ -104,7 +104,7 @@ pub use self::watched_value::watch_value;
 ///     match change {
 ///         Change::Created { new } => println!("{} is new", new.path()),
 ///         Change::Deleted { path, .. } => println!("{path} is gone"),
-///         Change::Missed(_) => println!("start again with {} nodes", changes.snapshot().len()),
+///         Change::Missed(_) => println!("start again from {:?}", changes.snapshot()),
 ///         other => println!("{other:?}"),
 ///     }
 /// }

@@ -51,11 +51,14 @@ impl Shared {
         Arc::clone(&self.lock().snapshot)
     }
 
-    /// Returns a snapshot, the changes after it, and whether there will be none.
-    pub(super) fn subscribe(&self) -> (Arc<Snapshot>, Receiver, bool) {
+    /// Returns a snapshot, and the changes after it.
+    pub(super) fn subscribe(&self) -> (Arc<Snapshot>, Receiver) {
         let mut current = self.lock();
-        let is_over = matches!(*self.status.borrow(), CacheStatus::Stopped(_));
-        (Arc::clone(&current.snapshot), current.subscribers.subscribe(), is_over)
+        let receiver = match &*self.status.borrow() {
+            CacheStatus::Stopped(error) => Receiver::ended(Change::Stopped(error.clone())),
+            _ => current.subscribers.subscribe(),
+        };
+        (Arc::clone(&current.snapshot), receiver)
     }
 
     pub(super) fn status(&self) -> CacheStatus {
@@ -108,6 +111,7 @@ impl Shared {
         });
         if is_first {
             current.subscribers.send(|| Change::Stopped(error));
+            current.subscribers.close();
         }
     }
 

@@ -98,6 +98,12 @@ impl Drop for Subscribers {
 }
 
 impl Receiver {
+    /// Returns a receiver to which no change comes after this one.
+    pub(super) fn ended(last: Change) -> Self {
+        let queue = Queue { changes: [last].into(), is_closed: true, ..Queue::default() };
+        Self(Arc::new(Subscriber { queue: Mutex::new(queue), arrived: Notify::new() }))
+    }
+
     /// Waits for the next change. After [`Received::Missed`], changes are missing.
     ///
     /// Dropping the future loses nothing.

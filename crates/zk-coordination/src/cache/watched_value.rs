@@ -64,7 +64,7 @@ where
 {
     let cache = Cache::node(sessions, path).changes_kept(VALUE_CHANGES_KEPT).open().await?;
     let mut changes = cache.changes();
-    let mut seen = changes.snapshot().get(path).cloned();
+    let mut seen = changes.snapshot().and_then(|snapshot| snapshot.get(path).cloned());
     let (sender, receiver) = watch::channel(seen.as_ref().and_then(|node| parse(node.data())));
     let follow = async move {
         let path = cache.snapshot().root().to_owned();

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use zk_recipes::session::{Error, SessionManager, validate_path};
 
 use self::watcher::Watcher;
+use crate::background::task_ended;
 
 pub use self::error::GroupError;
 pub use self::member::GroupMember;
@@ -94,7 +95,7 @@ impl Group {
         let failed = match first.as_deref() {
             Ok(members) if members.is_read() => None,
             Ok(members) => members.error().cloned(),
-            Err(_) => Some(watcher::stopped()),
+            Err(_) => Some(task_ended()),
         };
         drop(first);
         group.members.mark_unchanged();
@@ -126,7 +127,7 @@ impl Group {
             Ok(()) => Ok(self.members.borrow_and_update().clone()),
             Err(_) => {
                 let error = self.members.borrow().error().cloned();
-                Err(error.unwrap_or_else(watcher::stopped).into())
+                Err(error.unwrap_or_else(task_ended).into())
             }
         }
     }

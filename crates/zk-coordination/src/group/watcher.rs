@@ -8,9 +8,7 @@ use futures::future::{Either, FutureExt, select};
 use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
-use zk_recipes::session::{
-    Attempts, Client, Error, ErrorCode, NodeData, SessionEnd, SessionManager, Watch,
-};
+use zk_recipes::session::{Attempts, Client, Error, ErrorCode, NodeData, SessionManager, Watch};
 
 use super::members::{Member, Members};
 use crate::background::{TASK_POLICY, open_client};
@@ -71,11 +69,6 @@ impl Watcher {
     fn fail(&self, error: Error) {
         self.published.send_if_modified(|members| members.fail(error));
     }
-}
-
-/// Returns the error of a group whose task was dropped.
-pub(super) fn stopped() -> Error {
-    SessionEnd::Closed.into()
 }
 
 /// Watch of a child, with its name.

@@ -19,8 +19,9 @@ pub enum NodeMode {
     /// An ephemeral sequential node: the server appends a number to its path. The node keeps its
     /// name when it is created again, as in Curator.
     ///
-    /// The first creation is [protected](zk_recipes::session::CreateBuilder::protected), so the
-    /// name has the prefix `_c_<uuid>-`. A lost reply then leaves no second node.
+    /// The name has the prefix `_c_<uuid>-`, as that of a
+    /// [protected](zk_recipes::session::CreateBuilder::protected) node. After a lost reply, the handle
+    /// finds its node by the prefix, also on the next session, and creates no second one.
     EphemeralSequential,
     /// A persistent node. It has no owner: a node that exists already is adopted, and two handles
     /// with one path share the node.

@@ -1,6 +1,7 @@
 //! The node of one handle: how it is recognised, created, replaced, written and deleted.
 
 use bytes::Bytes;
+use zk_recipes::session::path::{child, file_name, parent, protection_prefix};
 use zk_recipes::session::{
     Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode,
     SessionId, Stat, Zxid,
@@ -14,15 +15,15 @@ use crate::limits::EARLIER_SESSIONS_MAX;
 ///
 /// A node is recognised by its `czxid`, which no other node has. The reply to its create has it. If that
 /// reply was lost, the node is recognised by its owner, the session of the create. No other handle of the
-/// process can have created it on that session, because the handle has reserved the path.
+/// process can have created it on that session, because the handle has reserved the path. A sequential
+/// node whose reply was lost is searched for by its protection, which the handle keeps for its whole life.
 #[derive(Debug)]
 pub(super) struct OwnNode {
+    /// The path of the node. That of a sequential node has the protection, and no number.
     given_path: String,
     options: Options,
     /// Path that the server has given to a sequential node.
     numbered_path: Option<String>,
-    /// Error of a create of a sequential node that may have been applied, while no number is known.
-    lost_create: Option<(SessionId, Error)>,
     /// The node that this handle has created.
     czxid: Option<Zxid>,
     /// Sessions on which this handle may have created a node besides.
@@ -61,13 +62,16 @@ pub(super) enum Lack {
 }
 
 impl OwnNode {
-    pub(super) fn new(path: &str, options: Options) -> Self {
+    pub(super) fn new(client: &Client, path: &str, options: Options) -> Self {
         let doubtful = options.previous_session.into_iter().collect();
+        let given_path = match options.mode {
+            NodeMode::EphemeralSequential => protected(path, &client.random_uuid()),
+            _ => path.to_owned(),
+        };
         Self {
-            given_path: path.to_owned(),
+            given_path,
             options,
             numbered_path: None,
-            lost_create: None,
             czxid: None,
             doubtful,
             written: 0,
@@ -80,7 +84,7 @@ impl OwnNode {
         self.options.mode == NodeMode::Ephemeral
     }
 
-    /// Creates the node, and its missing parents.
+    /// Creates the node, and its missing parents, unless an earlier create is found to have been applied.
     pub(super) async fn create(
         &mut self,
         client: &Client,
@@ -91,11 +95,14 @@ impl OwnNode {
             // No session yet, only a read-only server: the node would have no owner to recognise.
             return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
+        if self.may_have_lost_number() && self.find(client).await? {
+            return Ok(());
+        }
         let is_first = self.doubt(session_id);
         let node = client.create_builder(self.path()).data(&data.data).acl(&self.options.acl);
         let node = match self.options.mode {
             NodeMode::EphemeralSequential if self.numbered_path.is_none() => {
-                node.ephemeral().sequential().protected()
+                node.ephemeral().sequential()
             }
             NodeMode::EphemeralSequential | NodeMode::Ephemeral => node.ephemeral(),
             NodeMode::Persistent => node,
@@ -114,12 +121,24 @@ impl OwnNode {
                 if is_first && error.outcome() == Outcome::NotApplied {
                     self.forget_doubt(session_id);
                 }
-                if error.outcome() == Outcome::Unknown {
-                    self.lost_create = Some((session_id, error.clone()));
-                }
                 Err(error)
             }
         }
+    }
+
+    /// Returns true if a sequential node may exist whose number is not known: the reply to its create was
+    /// lost.
+    fn may_have_lost_number(&self) -> bool {
+        let is_sequential = self.options.mode == NodeMode::EphemeralSequential;
+        is_sequential && self.numbered_path.is_none() && !self.doubtful.is_empty()
+    }
+
+    /// Searches for a sequential node by its protection. Returns false if it does not exist.
+    async fn find(&mut self, client: &Client) -> Result<bool, Error> {
+        let (parent, prefix) = (parent(&self.given_path), file_name(&self.given_path));
+        let found = client.find_protected(parent.unwrap_or("/"), prefix).await?;
+        self.numbered_path = found.map(|node| node.path);
+        Ok(self.numbered_path.is_some())
     }
 
     /// Returns the Stat of the node at the path, and a watch on the path.
@@ -268,9 +287,12 @@ impl OwnNode {
     /// its requests. Other sessions might delete the next node of the path, which has the same version.
     /// To close the earlier session would be safe, too. But it would also delete the nodes that other
     /// handles are about to replace without a gap.
-    pub(super) async fn delete(&self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn delete(&mut self, client: &Client) -> Result<(), Error> {
         if self.czxid.is_none() && self.doubtful.is_empty() {
             return Ok(()); // no create was sent, and no node was adopted
+        }
+        if self.may_have_lost_number() && !self.find(client).await? {
+            return Ok(());
         }
         loop {
             let Some(stat) = self.look_synced(client).await? else { return Ok(()) };
@@ -285,16 +307,6 @@ impl OwnNode {
                 }
             }
         }
-    }
-
-    /// Returns the error of the create whose node has an unknown name, and cannot be looked for.
-    pub(super) fn unnamed(&self, client: &Client) -> Option<&Error> {
-        let is_unnamed =
-            self.options.mode == NodeMode::EphemeralSequential && self.numbered_path.is_none();
-        let (session, error) = self.lost_create.as_ref().filter(|_| is_unnamed)?;
-        // The server deletes the node with its session.
-        let is_lost = client.end_reason().is_some_and(|end| end.is_loss());
-        (*session == client.session_id() && !is_lost).then_some(error)
     }
 
     /// Waits for an event of the node with this Stat.
@@ -336,4 +348,9 @@ impl OwnNode {
     fn forget_doubt(&mut self, session_id: SessionId) {
         self.doubtful.retain(|id| *id != session_id);
     }
+}
+
+/// Returns the path of a sequential node with the protection of Curator in front of its name.
+fn protected(path: &str, uuid: &str) -> String {
+    child(parent(path).unwrap_or("/"), &[&protection_prefix(uuid), file_name(path)].concat())
 }

@@ -1,9 +1,9 @@
 //! The state and the progress of a persistent node, as the handle sees them.
 
 use tokio::sync::watch;
-use zk_recipes::session::SessionEnd;
 
 use super::state::NodeState;
+use crate::background::task_ended;
 
 /// The channels to the handle.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Drop for Published {
     /// The runtime may drop the task before it has run.
     fn drop(&mut self) {
         if !self.state.borrow().is_closed() {
-            self.set_state(NodeState::Closed { error: Some(SessionEnd::Closed.into()) });
+            self.set_state(NodeState::Closed { error: Some(task_ended()) });
         }
     }
 }

@@ -40,6 +40,9 @@ pub enum NodeState {
         /// Stat of that node. Its `ephemeral_owner` is
         /// [`SessionId::NONE`](zk_recipes::session::SessionId::NONE) if it is not ephemeral.
         stat: Stat,
+        /// Whether the node belongs to the session of the handle: another handle or another part of
+        /// this program has created it.
+        is_own_session: bool,
     },
     /// The session manager opens no further session, for example because the server rejects the
     /// credentials. An ephemeral node goes with its session. It is the last state.
@@ -76,6 +79,21 @@ impl NodeState {
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::Stopped { .. })
     }
+
+    /// Returns on which session a call may succeed that failed in this state, or a new handle if this
+    /// one is closed. The node belongs to its handle, so every outcome permits a repetition.
+    #[must_use]
+    pub fn retry_on(&self) -> RetryOn {
+        match self {
+            Self::Pending | Self::Present { .. } | Self::Conflict { .. } => RetryOn::SameSession,
+            Self::Refused { error }
+            | Self::Stopped { error }
+            | Self::Closed { error: Some(error) } => {
+                error.clone().with_outcome(Outcome::NotApplied).retry_on()
+            }
+            Self::Closed { error: None } => RetryOn::Never,
+        }
+    }
 }
 
 impl fmt::Display for NodeState {
@@ -88,7 +106,13 @@ impl fmt::Display for NodeState {
             Self::Refused { error } => {
                 write!(f, "{error}; {}; the attempt is repeated", advice(error))
             }
-            Self::Conflict { stat } if stat.is_ephemeral() => write!(
+            Self::Conflict { stat, is_own_session: true } => write!(
+                f,
+                "the node belongs to this program's own session {}; close the other handle, or use \
+                 another path",
+                stat.ephemeral_owner
+            ),
+            Self::Conflict { stat, .. } if stat.is_ephemeral() => write!(
                 f,
                 "the node belongs to session {}; give each process its own path, or wait until \
                  that session ends",
@@ -145,21 +169,10 @@ impl PersistentNodeError {
         &self.state
     }
 
-    /// Returns on which session the call may succeed, or a new handle if this one is closed. The
-    /// node belongs to its handle, so every outcome permits a repetition.
+    /// Returns on which session the call may succeed; see [`NodeState::retry_on`].
     #[must_use]
     pub fn retry_on(&self) -> RetryOn {
-        match &self.state {
-            NodeState::Pending | NodeState::Present { .. } | NodeState::Conflict { .. } => {
-                RetryOn::SameSession
-            }
-            NodeState::Refused { error }
-            | NodeState::Stopped { error }
-            | NodeState::Closed { error: Some(error) } => {
-                error.clone().with_outcome(Outcome::NotApplied).retry_on()
-            }
-            NodeState::Closed { error: None } => RetryOn::Never,
-        }
+        self.state.retry_on()
     }
 }
 

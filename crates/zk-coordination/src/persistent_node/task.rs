@@ -74,7 +74,7 @@ impl NodeTask {
         let (published, states, progresses) = Published::new();
         let renewal = Renewal::new(options.mode);
         let task = Self {
-            node: OwnNode::new(path, options),
+            node: OwnNode::new(&client, path, options),
             client,
             reservation: None,
             wanted,
@@ -149,7 +149,7 @@ impl NodeTask {
             }
             self.tried = self.wanted.borrow_and_update().data.number;
             match self.look(&client).await {
-                Ok(Some(stat)) => self.published.set(NodeState::Conflict { stat }, self.tried),
+                Ok(Some(stat)) => self.published.set(conflict(&client, stat), self.tried),
                 Ok(None) => self.published.set_state(NodeState::Pending),
                 Err(error) if is_session_end(&error) => return false,
                 Err(error) => {
@@ -227,7 +227,7 @@ impl NodeTask {
         match self.node.owner(client, &stat) {
             Owner::Other => {
                 self.restoration.stop();
-                Ok(Some(NodeState::Conflict { stat }))
+                Ok(Some(conflict(client, stat)))
             }
             Owner::Earlier => {
                 unless_raced(self.node.replace(client, &data).await)?;
@@ -291,8 +291,13 @@ impl NodeTask {
                 Either::Right((stat, _)) => stat,
             }
         };
+        self.renew(client, &stat).await
+    }
+
+    /// Renews the time to live of the node with this Stat.
+    async fn renew(&mut self, client: &Client, stat: &Stat) -> Result<(), Error> {
         let data = self.wanted.borrow().data.clone();
-        let renewed = unless_raced(self.node.renew(client, &stat, &data).await);
+        let renewed = unless_raced(self.node.renew(client, stat, &data).await);
         match renewed {
             Ok(()) => self.renewal.restart(),
             Err(_) => self.renewal.restart_soon(),
@@ -304,27 +309,35 @@ impl NodeTask {
         self.published.set(NodeState::Refused { error }, self.tried);
     }
 
-    /// Waits for the pause, the deletion of the node, the end of the session, or newer data.
+    /// Waits for the pause, the deletion of the node, the end of the session, or newer data. Renews the
+    /// time to live meanwhile: the node must outlive a restoration that is refused.
     async fn back_off(&mut self, client: &Client, attempts: &mut Attempts<'_>) {
         let mut pause = pin!(attempts.pause(client));
         loop {
             let event = {
                 let changed = pin!(self.watch.event(client));
                 let replaced = pin!(self.wanted.changed());
-                match select(changed, select(pause.as_mut(), replaced)).await {
+                let over = select(pause.as_mut(), replaced);
+                let renewal = pin!(self.renewal.due());
+                match select(changed, select(over, renewal)).await {
                     Either::Left((event, _)) => event,
-                    Either::Right(_) => return,
+                    Either::Right((Either::Left(_), _)) => return,
+                    Either::Right((Either::Right(_), _)) => Ok(Event::Changed),
                 }
             };
             match event {
                 Ok(Event::Deleted) => return self.is_missing = true,
                 Err(_) => return, // with the session
                 // Another look sets the watch again. If it fails, the pause goes on without a watch.
-                Ok(Event::Changed) => {
-                    if let Ok(None) = self.look(client).await {
-                        return;
+                Ok(Event::Changed) => match self.look(client).await {
+                    Ok(None) => return,
+                    Ok(Some(stat)) if self.renewal.is_over() => {
+                        drop(self.renew(client, &stat).await);
                     }
-                }
+                    Ok(Some(_)) => {}
+                    Err(_) if self.renewal.is_over() => self.renewal.restart_soon(),
+                    Err(_) => {}
+                },
             }
         }
     }
@@ -333,9 +346,6 @@ impl NodeTask {
     async fn remove(&mut self, sessions: Option<&SessionManager>) -> Result<(), Error> {
         if !self.may_use_path() {
             return Ok(()); // nothing was created
-        }
-        if let Some(error) = self.node.unnamed(&self.client) {
-            return Err(error.clone());
         }
         let (mut attempts, mut rounds) = (TASK_POLICY.begin(), 0);
         loop {
@@ -358,6 +368,11 @@ impl NodeTask {
             }
         }
     }
+}
+
+fn conflict(client: &Client, stat: Stat) -> NodeState {
+    let is_own_session = stat.is_ephemeral() && stat.ephemeral_owner == client.session_id();
+    NodeState::Conflict { stat, is_own_session }
 }
 
 /// Ignores the rejection of a conditional write: another client has changed the node.

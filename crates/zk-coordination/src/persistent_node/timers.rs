@@ -70,6 +70,11 @@ impl Renewal {
         }
     }
 
+    /// Returns true if a renewal was due, and none was tried since.
+    pub(super) fn is_over(&self) -> bool {
+        self.timer.is_over()
+    }
+
     pub(super) async fn due(&mut self) {
         self.timer.due().await;
     }

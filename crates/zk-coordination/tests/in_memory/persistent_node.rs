@@ -245,7 +245,7 @@ async fn node_of_another_process_is_a_conflict_until_it_is_gone() {
     expect_present(&server, &first, &node).await;
     let other = PersistentNode::start(&second, PATH, "second").unwrap();
     let error = other.wait_until_present(T).await.unwrap_err();
-    let NodeState::Conflict { stat } = error.state() else { panic!("{error}") };
+    let NodeState::Conflict { stat, .. } = error.state() else { panic!("{error}") };
     assert_eq!(stat.ephemeral_owner, first.client().session_id());
     assert!(error.to_string().contains("belongs to session"), "{error}");
     let error = other.set_data("overwritten").await.unwrap_err();

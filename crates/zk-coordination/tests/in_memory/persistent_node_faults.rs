@@ -11,7 +11,7 @@ use zk_coordination::session::limits::REQUESTS_MAX;
 use zk_coordination::session::{CreateMode, ErrorKind, SessionManager};
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_testing::server::Effect;
-use zk_testing::{Cut, ErrorCode, Op, TestServer};
+use zk_testing::{Cut, ErrorCode, Fault, Op, TestServer};
 
 use crate::persistent_node::{PATH, expect_present, found, sessions_of_all};
 use crate::{T, client, sessions, settle};
@@ -383,4 +383,32 @@ async fn close_does_not_confirm_deletion_of_unfound_sequential_node() {
     server.expire(id);
     state.wait_for(|state| matches!(state, NodeState::Present { .. })).await.unwrap();
     node.close().await.unwrap();
+}
+
+/// The list of the children is refused after the reply to the create was lost. Once it is permitted, the
+/// handle finds its node, and creates no other one.
+#[tokio::test(start_paused = true)]
+async fn sequential_node_is_found_after_a_refused_search() {
+    for is_closed_first in [false, true] {
+        let server = TestServer::in_memory();
+        let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+        let id = sessions.client().session_id();
+        operator.create("/g", b"", CreateMode::Persistent).await.unwrap();
+        server.on(Op::Create2).session(id).apply_then_drop_reply();
+        let refused = [Op::GetChildren, Op::GetChildren2]
+            .map(|op| server.on(op).session(id).always().answer(ErrorCode::NO_AUTH));
+        let builder = PersistentNode::builder(&sessions, "/g/a-").data("a");
+        let node = builder.mode(NodeMode::EphemeralSequential).start().unwrap();
+        let mut state = node.subscribe();
+        state.wait_for(|state| matches!(state, NodeState::Refused { .. })).await.unwrap();
+        refused.into_iter().for_each(Fault::cancel);
+        if !is_closed_first {
+            state.wait_for(NodeState::is_present).await.unwrap();
+            let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
+            assert_eq!(left, 1);
+        }
+        node.close().await.unwrap();
+        let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
+        assert_eq!(left, 0, "{is_closed_first}");
+    }
 }

@@ -150,6 +150,8 @@ async fn node_of_the_application_on_the_same_session_is_a_conflict() {
     created.await.unwrap();
     pass(T).await;
     assert!(is_conflict(&node));
+    let text = node.state().to_string();
+    assert!(text.contains("own session") && text.contains("close the other handle"), "{text}");
     assert_eq!(found(&server, PATH).unwrap().data, b"other");
     node.close().await.unwrap();
     assert!(found(&server, PATH).is_some());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_coordination::session::CreateMode;
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_testing::server::NodeKind;
-use zk_testing::{Cut, ErrorCode, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
 
 use crate::persistent_node::found;
 use crate::{T, client, sessions, settle};
@@ -69,6 +69,24 @@ async fn renewal_keeps_data_of_another_client() {
     pass(&server, 5 * TTL).await;
     assert_eq!(found(&server, "/n").unwrap().data, b"other");
     assert!(node.state().is_present());
+}
+
+/// The pauses between the attempts become longer than half of the time to live.
+#[tokio::test(start_paused = true)]
+async fn ttl_node_outlives_a_refused_restoration() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let builder = PersistentNode::builder(&sessions, "/n").mode(NodeMode::Ttl(8 * TTL)).data("a");
+    let node = builder.keep_data().start().unwrap();
+    let stat = node.wait_until_present(T).await.unwrap();
+    let refused = server.on(Op::SetData).session(sessions.client().session_id());
+    let refused = refused.always().answer(ErrorCode::NO_AUTH);
+    operator.set_data("/n", b"other", None).await.unwrap();
+    pass(&server, 27 * TTL / 4).await;
+    assert!(matches!(node.state(), NodeState::Refused { .. }));
+    refused.cancel();
+    pass(&server, 3 * TTL).await;
+    assert_eq!(node.wait_until_present(T).await.unwrap().czxid, stat.czxid);
 }
 
 /// Curator's `PersistentTtlNode` has a container with a child `touch`.

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use zk_coordination::session::{Config, SessionManager};
-use zk_coordination::{NodeState, PersistentNode};
+use zk_coordination::session::{Config, RetryOn, SessionManager};
+use zk_coordination::{Cache, Group, NodeState, PersistentNode};
 use zk_testing::TestServer;
 
 /// Session timeout, far longer than a test waits.
@@ -75,6 +75,27 @@ fn runtime_that_ends_first_closes_the_node() {
     drop(runtime);
     assert!(matches!(&node.state(), NodeState::Closed { error: Some(_) }));
     wait_until_no_session(&server);
+}
+
+#[test]
+fn call_after_the_end_of_the_runtime_is_never_repeated() {
+    let server = server_on_a_thread();
+    let runtime = current_thread();
+    let (_sessions, node, mut group, cache) = runtime.block_on(async {
+        let (sessions, node) = kept(&server).await;
+        let group = Group::open(&sessions, "/g").await.unwrap();
+        let cache = Cache::node(&sessions, "/n").open().await.unwrap();
+        (sessions, node, group, cache)
+    });
+    drop(runtime);
+    current_thread().block_on(async {
+        let error = node.wait_until_present(SOON).await.unwrap_err();
+        assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
+        let error = group.changed().await.unwrap_err();
+        assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
+        let error = cache.wait_until_synced().await.unwrap_err();
+        assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
+    });
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn check_truth(server: &TestServer, processes: &[Process], what: &str) {
                 let text = String::from_utf8(data).unwrap();
                 assert_eq!(text, process.payload, "{what}");
             }
-            NodeState::Conflict { stat } => {
+            NodeState::Conflict { stat, .. } => {
                 assert_eq!(stat.ephemeral_owner, owner, "{what}: {shown}");
                 assert_ne!(owner, process.session_id(), "{what}: a conflict with itself");
             }

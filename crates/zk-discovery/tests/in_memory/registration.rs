@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zk_discovery::session::{Acl, CreateMode, ErrorCode, ErrorKind, OPEN_ACL_UNSAFE, Perms};
+use zk_discovery::session::{
+    Acl, CreateMode, ErrorCode, ErrorKind, OPEN_ACL_UNSAFE, Perms, RetryOn,
+};
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
 use zk_testing::{Cut, Op, SessionId, TestServer};
 
@@ -119,6 +121,7 @@ async fn invalid_names_and_ids_are_rejected() {
     for name in ["", "/", "/web", "web/", "a//b", ".", "..", "a\0"] {
         let error = discovery.register(ServiceInstance::new(name)).unwrap_err();
         assert!(matches!(error, DiscoveryError::InvalidName { .. }), "{name:?}: {error}");
+        assert_eq!(error.retry_on(), RetryOn::Never);
         assert!(discovery.cache(name).await.is_err(), "{name:?}");
     }
     for id in ["", "/", "a/b", ".", "..", "a\0"] {
@@ -146,6 +149,7 @@ async fn instance_of_another_process_is_a_conflict() {
     let first = register(&theirs, web("a").with_port(1)).await;
     let second = ours.register(web("a").with_port(2)).unwrap();
     let error = second.wait_until_registered(T).await.unwrap_err();
+    assert_eq!(error.retry_on(), RetryOn::SameSession);
     let DiscoveryError::NotRegistered { state: NodeState::Conflict { .. }, .. } = error else {
         panic!("{error}")
     };

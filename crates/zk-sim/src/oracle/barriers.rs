@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_coordination::session::{SessionId, Zxid};
+use zk_coordination::session::{Acl, Perms, SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
@@ -29,16 +29,35 @@ pub(crate) struct Barriers {
     is_open: bool,
     /// Members that an operator has deleted. If the barrier had opened before, they missed it.
     operated: BTreeSet<String>,
-    /// All members that a session has created.
-    created: BTreeMap<SessionId, Vec<String>>,
+    /// The sessions that have created members. The others are operators.
+    sessions: BTreeSet<SessionId>,
+    /// Calls that enter the barrier.
+    calls: u64,
+    /// The members of each call.
+    created: BTreeMap<u64, Vec<String>>,
 }
 
-/// Point in time at which a session begins to enter: the number of members that it had created.
+/// A call that enters the barrier. Its nodes have its number in their access control list, because the
+/// create of a call that was dropped may be applied during a later call of the session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
-    session: SessionId,
-    count: usize,
+pub(crate) struct Call(u64);
+
+impl Call {
+    /// Returns the access control list of the nodes that the call creates. It is open to everyone.
+    pub(crate) fn acl(self) -> Vec<Acl> {
+        let mark = format!("{MARK}{}", self.0);
+        vec![Acl::open(), Acl::digest(Perms::READ, &mark, "")]
+    }
+
+    /// Returns the call that has created the node with this list.
+    fn of(acl: &[Acl]) -> Option<Self> {
+        let mark = acl.iter().find_map(|entry| entry.id.strip_prefix(MARK))?;
+        Some(Self(mark.split_once(':')?.0.parse().ok()?))
+    }
 }
+
+/// Beginning of the user that names the call in an access control list.
+const MARK: &str = "call-";
 
 impl Barriers {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) -> Result<(), String> {
@@ -56,10 +75,13 @@ impl Barriers {
                     self.closers.insert(path.to_owned(), owner);
                 }
                 Some(_) => {
-                    let owner =
-                        tree.node(path).map_or(SessionId::NONE, |node| node.stat().ephemeral_owner);
+                    let Some(node) = tree.node(path) else { return Ok(()) };
+                    let owner = node.stat().ephemeral_owner;
                     self.members.insert(path.to_owned(), (zxid, owner));
-                    self.created.entry(owner).or_default().push(path.to_owned());
+                    self.sessions.insert(owner);
+                    if let Some(call) = Call::of(node.acl()) {
+                        self.created.entry(call.0).or_default().push(path.to_owned());
+                    }
                 }
                 None => {}
             },
@@ -75,7 +97,7 @@ impl Barriers {
                 Some(_) => {
                     let owner = self.members.remove(path).map(|(_, owner)| owner);
                     if owner.is_some_and(|owner| owner != session) {
-                        if self.created.contains_key(&session) {
+                        if self.sessions.contains(&session) {
                             return Err(format!("{session} deleted {path}, another member"));
                         }
                         self.operated.insert(path.to_owned());
@@ -136,14 +158,14 @@ impl Barriers {
         }
     }
 
-    fn begin(&self, session: SessionId) -> Begun {
-        Begun { session, count: self.created.get(&session).map_or(0, Vec::len) }
+    fn begin(&mut self) -> Call {
+        self.calls += 1;
+        Call(self.calls)
     }
 
-    /// Checks a timeout: no node of the member is left, and the barrier did not open with it.
-    fn timed_out(&self, begun: Begun) -> Result<(), String> {
-        let created = self.created.get(&begun.session).and_then(|all| all.get(begun.count..));
-        for node in created.unwrap_or_default() {
+    /// Checks a timeout: no node of the call is left, and the barrier did not open with it.
+    fn timed_out(&self, call: Call) -> Result<(), String> {
+        for node in self.created.get(&call.0).into_iter().flatten() {
             if self.members.contains_key(node) {
                 return Err(format!("{node} is there after the timeout"));
             }
@@ -165,8 +187,8 @@ impl Oracle {
         self.barriers.size = size;
     }
 
-    pub(crate) fn member_begins(&self, session: SessionId) -> Begun {
-        self.barriers.begin(session)
+    pub(crate) fn member_begins(&mut self) -> Call {
+        self.barriers.begin()
     }
 
     pub(crate) fn member_entered(&mut self, node: &str) {
@@ -181,9 +203,9 @@ impl Oracle {
         self.must("I21", left);
     }
 
-    pub(crate) fn member_timed_out(&mut self, begun: Begun) {
-        self.log(format_args!("a member of {} timed out", begun.session));
-        let timed_out = self.barriers.timed_out(begun);
+    pub(crate) fn member_timed_out(&mut self, call: Call) {
+        self.log(format_args!("call {} timed out", call.0));
+        let timed_out = self.barriers.timed_out(call);
         self.must("I21", timed_out);
     }
 }
@@ -196,7 +218,7 @@ mod tests {
         let mut barriers = Barriers { size, ..Barriers::default() };
         for (name, czxid) in members {
             barriers.members.insert((*name).to_owned(), (*czxid, SessionId(7)));
-            barriers.created.entry(SessionId(7)).or_default().push((*name).to_owned());
+            barriers.created.entry(1).or_default().push((*name).to_owned());
         }
         barriers
     }
@@ -216,11 +238,16 @@ mod tests {
     #[test]
     fn timed_out_member_must_leave_nothing() {
         let mut barriers = barriers(1, &[("a", Zxid(1))]);
-        let begun = barriers.begin(SessionId(7));
-        assert!(barriers.timed_out(begun).is_ok());
-        assert!(barriers.timed_out(Begun { session: SessionId(7), count: 0 }).is_err());
+        assert!(barriers.timed_out(Call(2)).is_ok());
+        assert!(barriers.timed_out(Call(1)).is_err());
         assert!(barriers.opened().is_ok());
         barriers.members.clear();
-        assert!(barriers.timed_out(Begun { session: SessionId(7), count: 0 }).is_err());
+        assert!(barriers.timed_out(Call(1)).is_err());
+    }
+
+    #[test]
+    fn call_is_read_back_from_its_list() {
+        assert_eq!(Call::of(&Call(42).acl()).map(|call| call.0), Some(42));
+        assert!(Call::of(&[Acl::open()]).is_none());
     }
 }

@@ -189,6 +189,15 @@ impl Counters {
         }
     }
 
+    /// Checks that a compare-and-set changed nothing because the counter had another number. The numbers
+    /// grow, so the last one still shows that. A lagging server may show no node, which is the number 0.
+    fn differed(&self, expected: i64) -> Result<(), String> {
+        match expected != 0 && self.numbers.last() == Some(&expected) {
+            true => Err(format!("{expected} was not replaced, and the counter has it")),
+            false => Ok(()),
+        }
+    }
+
     fn read(&self, number: i64) -> Result<(), String> {
         match number == 0 || self.numbers.contains(&number) {
             true => Ok(()),
@@ -232,6 +241,12 @@ impl Oracle {
         self.must("I18", read);
     }
 
+    /// Checks a compare-and-set that found another number than the expected one.
+    pub(crate) fn number_differed(&mut self, expected: i64) {
+        let differed = self.counters.differed(expected);
+        self.must("I18", differed);
+    }
+
     /// Takes an operation with an unknown outcome, to repeat it.
     pub(crate) fn unresolved_operation(&self) -> Option<(String, i64)> {
         let id = self.counters.unresolved.first()?.clone();
@@ -262,6 +277,13 @@ mod tests {
         assert!(counters.added(SessionId(9), 5, 7).is_ok());
         assert!(counters.end(&fourth, Added::NotApplied).is_err());
         assert!(counters.added(SessionId(9), 6, 13).is_err(), "nobody adds 6");
+    }
+
+    #[test]
+    fn unchanged_number_must_differ_from_the_expected_one() {
+        let counters = Counters { numbers: vec![0, 5, 7], ..Counters::default() };
+        assert!(counters.differed(5).is_ok());
+        assert!(counters.differed(7).is_err());
     }
 
     #[test]

@@ -88,6 +88,9 @@ async fn compare_and_set(
         Err(error) if error.outcome() == Outcome::NotApplied => Added::NotApplied,
         Err(_) => Added::Unknown,
     };
+    if let Ok(false) = set {
+        world.oracle().number_differed(read);
+    }
     set.map(drop)
 }
 

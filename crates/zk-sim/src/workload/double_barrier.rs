@@ -10,14 +10,15 @@ use zk_session::{Client, ErrorOrigin};
 
 use super::contender::rest;
 use super::{Impatient, Seat};
-use crate::oracle::BARRIER_PATH;
+use crate::oracle::{BARRIER_PATH, Call};
 use crate::world::World;
 
 /// Enters and leaves once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let members = seat.world.plan.coordination.members;
     let Ok(barrier) = barrier(&seat.client, members) else { return true };
-    let entered = match enter(seat, &barrier).await {
+    let call = seat.world.oracle().member_begins();
+    let entered = match enter(seat, &barrier.with_acl(call.acl()), call).await {
         Ok(entered) => entered,
         Err(error) => {
             let is_over = judge(&seat.world, &seat.name, &error);
@@ -39,10 +40,13 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
 }
 
 /// Enters in one of several ways. The faults may end at any time, so no member waits without a limit.
-async fn enter(seat: &mut Seat, barrier: &DoubleBarrier) -> Result<Option<Entered>, BarrierError> {
+async fn enter(
+    seat: &mut Seat,
+    barrier: &DoubleBarrier,
+    call: Call,
+) -> Result<Option<Entered>, BarrierError> {
     let (style, polls) = (seat.rng.below(8), seat.rng.below(60));
     let patience = seat.rng.millis(seat.world.plan.hold.longest);
-    let begun = seat.world.oracle().member_begins(seat.client.session_id());
     match style {
         0 => {
             let future = Some(Box::pin(barrier.enter()));
@@ -52,7 +56,7 @@ async fn enter(seat: &mut Seat, barrier: &DoubleBarrier) -> Result<Option<Entere
         1..=4 => {
             let entered = barrier.enter_timeout(patience).await;
             if let Ok(None) = &entered {
-                seat.world.oracle().member_timed_out(begun);
+                seat.world.oracle().member_timed_out(call);
             }
             entered
         }

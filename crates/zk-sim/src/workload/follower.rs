@@ -34,8 +34,7 @@ async fn follow(managed: Managed) {
     };
     let Ok(cache) = builder.start() else { return };
     let mut reader = Reader { changes: cache.changes(), replay: Replay::default() };
-    let first = Arc::clone(reader.changes.snapshot());
-    world.oracle().cache_restarts(&mut reader.replay, &first);
+    reader.restart(&world);
     while !world.is_draining() {
         reader.read_for_a_while(&world, &mut rng).await;
         reader.drain(&world);
@@ -44,8 +43,7 @@ async fn follow(managed: Managed) {
         if rng.chance(0.05) {
             // A second subscriber starts from the snapshot of that time.
             reader.changes = cache.changes();
-            let snapshot = Arc::clone(reader.changes.snapshot());
-            world.oracle().cache_restarts(&mut reader.replay, &snapshot);
+            reader.restart(&world);
         }
     }
     let until = now() + world.plan.patience();
@@ -87,12 +85,15 @@ impl Reader {
         }
     }
 
+    fn restart(&mut self, world: &World) {
+        if let Some(snapshot) = self.changes.snapshot() {
+            world.oracle().cache_restarts(&mut self.replay, snapshot);
+        }
+    }
+
     fn apply(&mut self, world: &World, change: &Change) {
         match change {
-            Change::Missed(_) => {
-                let snapshot = Arc::clone(self.changes.snapshot());
-                world.oracle().cache_restarts(&mut self.replay, &snapshot);
-            }
+            Change::Missed(_) => self.restart(world),
             change => {
                 if change.new_node().is_some() {
                     world.oracle().had();

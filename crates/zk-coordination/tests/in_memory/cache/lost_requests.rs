@@ -54,7 +54,7 @@ async fn lose(loss: Loss, op: Op, nth: u64) {
     };
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     let mut changes = cache.changes();
-    let mut replay = Replay::new(changes.snapshot());
+    let mut replay = Replay::new(changes.snapshot().unwrap());
     writer.create("/app/a/new", b"", CreateMode::Persistent).await.unwrap();
     server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
     writer.set_data("/app/c", b"", None).await.unwrap();

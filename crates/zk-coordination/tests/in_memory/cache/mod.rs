@@ -57,7 +57,7 @@ impl Replay {
                 let before = self.nodes.insert(path.to_string(), None);
                 assert_eq!(before.unwrap_or_default(), *old, "{change:?}");
             }
-            Change::Missed(_) => *self = Self::new(changes.snapshot()),
+            Change::Missed(_) => *self = Self::new(changes.snapshot().unwrap()),
             Change::Stale | Change::Synced { .. } | Change::Stopped(_) => {}
             other => panic!("unknown change {other:?}"),
         }

@@ -68,7 +68,7 @@ async fn run(seed: u64) {
 async fn follow(cache: Cache, graves: Graves, mut random: Random) -> Replay {
     let mut changes = cache.changes();
     drop(cache);
-    let mut replay = Replay::new(changes.snapshot());
+    let mut replay = Replay::new(changes.snapshot().unwrap());
     while let Some(change) = changes.next().await {
         if let Change::Deleted { path, old: Some(old) } = &change {
             let grave = (path.to_string(), old.stat().czxid);

@@ -205,7 +205,7 @@ async fn overflow_of_events_leads_to_another_walk() {
     let sessions = sessions(&server, 2).await;
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     let mut changes = cache.changes();
-    let mut replay = Replay::new(changes.snapshot());
+    let mut replay = Replay::new(changes.snapshot().unwrap());
     // The task waits for a reply to its first read, and then for its pause, while events arrive.
     server.on(Op::GetData).never_answer();
     let names: Vec<String> = (0..9_000).map(|number| format!("/app/{number}")).collect();

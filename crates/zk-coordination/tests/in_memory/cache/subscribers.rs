@@ -25,13 +25,13 @@ async fn slow_subscriber_starts_again_from_a_snapshot() {
     let sessions = sessions(&server, 2).await;
     let cache = Cache::tree(&sessions, "/app").changes_kept(4).open().await.unwrap();
     let mut changes = cache.changes();
-    let mut replay = Replay::new(changes.snapshot());
+    let mut replay = Replay::new(changes.snapshot().unwrap());
     for number in 0..10 {
         create(&writer, &[&format!("/app/{number}")]).await;
         settle().await;
     }
     let Some(missed @ Change::Missed(6)) = changes.next().await else { panic!() };
-    assert_eq!(changes.snapshot().len(), 11);
+    assert_eq!(changes.snapshot().unwrap().len(), 11);
     replay.apply(&changes, &missed);
     create(&writer, &["/app/next"]).await;
     let next = changes.next().await.unwrap();
@@ -62,11 +62,42 @@ async fn idle_subscriber_keeps_no_more_than_max_bytes() {
     let kept = seen.iter().filter_map(Weak::upgrade).map(|node| node.data().len()).sum::<usize>();
     assert!(kept <= MAX + MAX / 4, "{kept} bytes are kept, with the snapshot");
     let Some(Change::Missed(missed @ 90..)) = idle.next().await else { panic!() };
-    assert_eq!(idle.snapshot().len(), 1, "after {missed} changes");
+    assert_eq!(idle.snapshot().unwrap().len(), 1, "after {missed} changes");
     writer.set_data("/app", b"small", None).await.unwrap();
     assert_eq!(words(&mut idle).await, ["changed /app"]);
     let kept = seen.iter().filter_map(Weak::upgrade).count();
     assert_eq!(kept, 1, "only the snapshot of the subscriber");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_subscriber_of_a_stopped_cache_learns_the_reason() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").changes_kept(1).max_nodes(3).open().await.unwrap();
+    let mut changes = cache.changes();
+    create(&writer, &["/app/a", "/app/b", "/app/c"]).await;
+    settle().await;
+    assert!(matches!(changes.next().await, Some(Change::Missed(_))));
+    assert!(matches!(changes.next().await, Some(Change::Stopped(_))));
+    assert!(changes.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriber_keeps_its_snapshot_until_the_first_change() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    let mut changes = cache.changes();
+    let first = Arc::downgrade(changes.snapshot().unwrap());
+    create(&writer, &["/app/a"]).await;
+    settle().await;
+    assert!(first.upgrade().is_some());
+    changes.next().await.unwrap();
+    assert!(changes.snapshot().is_none() && first.upgrade().is_none());
 }
 
 #[tokio::test(start_paused = true)]
