@@ -49,6 +49,7 @@ fn unreachable_server_is_an_error_beside_the_others() {
     let found = findings(&zk, 69);
     assert_eq!(found[0]["server"], "127.0.0.2:1", "{found:#?}");
     assert!(has(&found, "error", "connection refused"), "{found:#?}");
+    assert!(!has(&found, "error", "connect to 127.0.0.2"), "named twice: {found:#?}");
     assert!(has(&found, "ok", "round trip"), "{found:#?}");
     assert_eq!(majority(&found), Some((true, "a majority serves (1 of 2 servers)".to_owned())));
 }
