@@ -271,6 +271,10 @@ impl Error {
             }
             // A session keeps its credentials until it ends, so this limit stays reached.
             ErrorKind::LimitReached(limit) if *limit != Limit::Credentials => RetryOn::SameSession,
+            // Another server may accept them: if all had rejected them, the session would have ended.
+            ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::Rejected)) => {
+                RetryOn::NewSession
+            }
             ErrorKind::NoSession(cause) if cause.is_lasting() => RetryOn::Never,
             ErrorKind::NoSession(_) => RetryOn::NewSession,
             ErrorKind::SessionEnded(end) => end.retry_on(),

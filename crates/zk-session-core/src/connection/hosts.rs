@@ -34,6 +34,8 @@ struct Entry {
     is_doubtful: bool,
     /// Why the last attempt failed, or the connection ended, since the session was last connected.
     cause: Option<DisconnectReason>,
+    /// True if the session was connected to the server: it accepts the credentials.
+    has_accepted: bool,
     /// Connections in a row that the server closed after the client's SASL proof, if there are any.
     sasl_closes: Option<SaslCloses>,
     /// Whether its port is for TLS only, as far as it was probed.
@@ -136,6 +138,7 @@ impl Hosts {
     pub(super) fn connected(&mut self, rng: &mut Rng) {
         self.hosts[self.current].skip_until = None;
         self.hosts[self.current].sasl_closes = None;
+        self.hosts[self.current].has_accepted = true;
         self.hosts.iter_mut().for_each(|entry| entry.cause = None);
         if std::mem::take(&mut self.moving) {
             self.hosts.swap(0, self.current);
@@ -178,7 +181,8 @@ impl Hosts {
 
     /// Returns true if each server has rejected the client's SASL proof: it has said so, or it has closed
     /// many connections after the proof over a long time. If a server has said so, the client does not
-    /// wait for those that are unreachable.
+    /// wait for those that do not answer, unless they have accepted the proof before: a server with an
+    /// old list of users must not end the session while the right one restarts.
     pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
         let said_so =
             |entry: &Entry| entry.cause == Some(DisconnectReason::Sasl(SaslFailure::Rejected));
@@ -188,7 +192,8 @@ impl Hosts {
         };
         let any_said_so = self.hosts.iter().any(said_so);
         let is_out = |entry: &Entry| {
-            any_said_so && matches!(entry.cause, Some(DisconnectReason::Unreachable(_)))
+            let is_dead = entry.cause.as_ref().is_some_and(|cause| cause.weight() == 0);
+            any_said_so && is_dead && !entry.has_accepted
         };
         self.hosts.iter().all(|entry| {
             said_so(entry) || is_out(entry) || entry.sasl_closes.is_some_and(is_rejection)
@@ -282,6 +287,9 @@ impl Hosts {
         let before = self.hosts.len();
         let mine = self.serving().clone();
         let mut hosts = entries(hosts);
+        let accepted =
+            |host: &Host| self.hosts.iter().any(|old| old.has_accepted && old.host == *host);
+        hosts.iter_mut().for_each(|entry| entry.has_accepted = accepted(&entry.host));
         shuffle(&mut hosts, rng);
         let was_there = |entry: &Entry| self.hosts.iter().any(|old| old.host == entry.host);
         let (old, new): (Vec<Entry>, Vec<Entry>) = hosts.into_iter().partition(was_there);
@@ -330,6 +338,7 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
                 skip_until: None,
                 is_doubtful: false,
                 cause: None,
+                has_accepted: false,
                 sasl_closes: None,
                 tls: Tls::NotAsked,
             });

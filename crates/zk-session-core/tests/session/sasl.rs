@@ -7,8 +7,8 @@ use bytes::Bytes;
 use proto::{ErrorCode, OpCode, Sasl, SaslReply, SessionId, Zxid};
 use zk_session_core::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME, SASL_TOKEN_LEN_MAX};
 use zk_session_core::{
-    DisconnectReason, Host, SaslFailure, SaslMechanism, SaslStep, SessionEnd, SessionEvent,
-    WatchKind,
+    DisconnectReason, Error, ErrorKind, Host, RetryOn, SaslFailure, SaslMechanism, SaslStep,
+    SessionEnd, SessionEvent, WatchKind,
 };
 
 use crate::harness::{Servers, T, World, ended, ms};
@@ -453,22 +453,52 @@ fn rejection_by_one_server_leaves_the_session_to_others() {
     world.finish();
 }
 
+/// An unreachable server refuses connections, or nothing answers at all.
 #[test]
 fn rejections_by_every_reachable_server_end_the_session() {
-    let mut world = world_of(3);
-    interrupted(&mut world);
-    let mut rejecting = HashSet::new();
-    while let Some(server) = next_attempt(&mut world) {
-        if server == Host::new("a", 1) {
-            let cause = std::io::ErrorKind::ConnectionRefused;
-            world.cut_for(DisconnectReason::Unreachable(cause));
-        } else {
-            rejecting.insert(server);
-            reject(&mut world);
+    for answers in [true, false] {
+        let mut world = world_of(3);
+        let right = interrupted(&mut world);
+        let dead = Host::new("a", (right.port() + 1) % 3);
+        let mut rejecting = HashSet::new();
+        while let Some(server) = next_attempt(&mut world) {
+            if server != dead {
+                rejecting.insert(server);
+                reject(&mut world);
+            } else if answers {
+                let cause = std::io::ErrorKind::ConnectionRefused;
+                world.cut_for(DisconnectReason::Unreachable(cause));
+            } else {
+                world.advance_to_deadline();
+            }
         }
+        assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed), "{answers}");
+        assert_eq!(rejecting.len(), 2);
+        world.finish();
     }
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-    assert_eq!(rejecting.len(), 2);
+}
+
+/// Another server with an old list of users is tried meanwhile.
+#[test]
+fn restart_of_the_server_that_accepts_does_not_end_the_session() {
+    let mut world = world_of(2);
+    let right = interrupted(&mut world);
+    let now = world.instant();
+    world.session.update_servers(now, [0, 1].map(|port| Host::new("a", port)).into());
+    let mut rejections = 0;
+    while rejections < 3 {
+        match next_attempt(&mut world).unwrap() == right {
+            true => {
+                let cause = std::io::ErrorKind::ConnectionRefused;
+                world.cut_for(DisconnectReason::Unreachable(cause));
+            }
+            false => {
+                rejections += 1;
+                reject(&mut world);
+            }
+        }
+        assert_eq!(world.session.end_reason(), None);
+    }
     world.finish();
 }
 
@@ -480,6 +510,8 @@ fn rejection_outweighs_later_failures_of_other_servers() {
     attempt(&mut world, |_| true);
     let cause = world.session.connect_failure();
     assert_eq!(cause, Some(DisconnectReason::Sasl(SaslFailure::Rejected)));
+    let error = Error::not_applied(ErrorKind::NoSession(cause.unwrap()));
+    assert_eq!(error.retry_on(), RetryOn::NewSession, "the other server may accept them");
     assert_eq!(world.session.end_reason(), None);
     world.finish();
 }
