@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::change::Change;
-use super::shared::Shared;
+use super::open_cache::OpenCache;
 use super::snapshot::Snapshot;
 use super::subscribers::{Received, Receiver};
 
@@ -13,15 +13,15 @@ use super::subscribers::{Received, Receiver};
 ///
 /// It does not keep the cache alive.
 pub struct Changes {
-    shared: Weak<Shared>,
+    cache: Weak<OpenCache>,
     receiver: Receiver,
     snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Changes {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        let (snapshot, receiver) = shared.subscribe();
-        Self { shared: Arc::downgrade(shared), receiver, snapshot: Some(snapshot) }
+    pub(super) fn new(cache: &Arc<OpenCache>) -> Self {
+        let (snapshot, receiver) = cache.shared.subscribe();
+        Self { cache: Arc::downgrade(cache), receiver, snapshot: Some(snapshot) }
     }
 
     /// Returns the snapshot from which the changes continue: that of the subscription, or that of
@@ -47,7 +47,7 @@ impl Changes {
             }
             Received::Closed => None,
             Received::Missed(missed) => {
-                let (snapshot, receiver) = self.shared.upgrade()?.subscribe();
+                let (snapshot, receiver) = self.cache.upgrade()?.shared.subscribe();
                 (self.snapshot, self.receiver) = (Some(snapshot), receiver);
                 Some(Change::Missed(missed))
             }

@@ -8,6 +8,7 @@ mod changes;
 mod edit;
 mod error;
 mod follower;
+mod open_cache;
 mod reads;
 mod request;
 mod scope;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 use zk_recipes::session::SessionManager;
 
+use self::open_cache::OpenCache;
 use self::shared::Shared;
 
 pub use self::builder::CacheBuilder;
@@ -113,21 +115,7 @@ pub use self::watched_value::watch_value;
 /// ```
 #[derive(Clone)]
 pub struct Cache {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    shared: Arc<Shared>,
-    task: Option<AbortHandle>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.shared.end();
-        if let Some(task) = &self.task {
-            task.abort();
-        }
-    }
+    open: Arc<OpenCache>,
 }
 
 impl Cache {
@@ -147,26 +135,26 @@ impl Cache {
     }
 
     fn new(shared: Arc<Shared>, task: Option<AbortHandle>) -> Self {
-        Self { inner: Arc::new(Inner { shared, task }) }
+        Self { open: Arc::new(OpenCache::new(shared, task)) }
     }
 
     /// Returns an immutable view of the nodes.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.inner.shared.snapshot()
+        self.open.shared.snapshot()
     }
 
     /// Subscribes to the changes after a new [snapshot](Changes::snapshot). Nothing is lost between
     /// the two.
     #[must_use]
     pub fn changes(&self) -> Changes {
-        Changes::new(&self.inner.shared)
+        Changes::new(&self.open)
     }
 
     /// Returns whether the cache is up to date.
     #[must_use]
     pub fn status(&self) -> CacheStatus {
-        self.inner.shared.status()
+        self.open.shared.status()
     }
 
     /// Waits until the cache is [synced](CacheStatus::Synced). Returns at once if it is.
@@ -177,7 +165,7 @@ impl Cache {
     /// # Cancel safety
     /// This method is cancel safe. Dropping the future has no effect.
     pub async fn wait_until_synced(&self) -> Result<(), CacheError> {
-        let mut status = self.inner.shared.watch_status();
+        let mut status = self.open.shared.watch_status();
         let is_decided =
             |status: &CacheStatus| matches!(status, CacheStatus::Synced | CacheStatus::Stopped(_));
         match status.wait_for(is_decided).await.as_deref() {

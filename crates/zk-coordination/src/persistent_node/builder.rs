@@ -21,7 +21,8 @@ pub enum NodeMode {
     ///
     /// The name has the prefix `_c_<uuid>-`, as that of a
     /// [protected](zk_recipes::session::CreateBuilder::protected) node. After a lost reply, the handle
-    /// finds its node by the prefix, also on the next session, and creates no second one.
+    /// finds its node by the prefix, also on the next session, and creates no second one. That needs
+    /// permission to read the parent; without it, such a node is created again on the next session.
     EphemeralSequential,
     /// A persistent node. It has no owner: a node that exists already is adopted, and two handles
     /// with one path share the node.

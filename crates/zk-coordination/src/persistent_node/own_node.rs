@@ -95,8 +95,16 @@ impl OwnNode {
             // No session yet, only a read-only server: the node would have no owner to recognise.
             return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
-        if self.may_have_lost_number() && self.find(client).await? {
-            return Ok(());
+        if self.may_have_lost_number() {
+            match self.find(client).await {
+                Ok(false) => {}
+                Ok(true) => return Ok(()),
+                // The lost node ends with its session.
+                Err(error)
+                    if error.code() == Some(ErrorCode::NO_AUTH)
+                        && !self.doubtful.contains(&session_id) => {}
+                Err(error) => return Err(error),
+            }
         }
         let is_first = self.doubt(session_id);
         let node = client.create_builder(self.path()).data(&data.data).acl(&self.options.acl);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use zk_coordination::limits::RESTORE_PAUSE;
 use zk_coordination::session::limits::REQUESTS_MAX;
-use zk_coordination::session::{CreateMode, ErrorKind, SessionManager};
+use zk_coordination::session::{Acl, CreateMode, ErrorKind, Perms, SessionManager};
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Fault, Op, TestServer};
@@ -411,4 +411,24 @@ async fn sequential_node_is_found_after_a_refused_search() {
         let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
         assert_eq!(left, 0, "{is_closed_first}");
     }
+}
+
+/// The node of the lost reply ends with its session.
+#[tokio::test(start_paused = true)]
+async fn sequential_node_below_an_unreadable_parent_returns_with_the_next_session() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let id = sessions.client().session_id();
+    let acl = [Acl::world(Perms::CREATE | Perms::DELETE)];
+    operator.create_with_acl("/g", b"", CreateMode::Persistent, &acl).await.unwrap();
+    server.on(Op::Create2).session(id).apply_then_drop_reply();
+    let builder = PersistentNode::builder(&sessions, "/g/a-").data("a");
+    let node = builder.mode(NodeMode::EphemeralSequential).start().unwrap();
+    let mut states = node.subscribe();
+    let refused = |state: &NodeState| matches!(state, NodeState::Refused { .. });
+    states.wait_for(refused).await.unwrap();
+    server.expire(id);
+    states.wait_for(NodeState::is_present).await.unwrap();
+    let children = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
+    assert_eq!(children, 1);
 }

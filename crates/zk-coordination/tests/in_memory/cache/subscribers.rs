@@ -179,3 +179,18 @@ async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
     }
     None
 }
+
+/// Nobody has the cache any more: that is no failure.
+#[tokio::test(start_paused = true)]
+async fn slow_subscriber_of_a_dropped_cache_is_told_of_no_failure() {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, &["/app"]).await;
+    let sessions = sessions(&server, 2).await;
+    let cache = Cache::tree(&sessions, "/app").changes_kept(1).open().await.unwrap();
+    let mut changes = cache.changes();
+    create(&writer, &["/app/a", "/app/b", "/app/c"]).await;
+    settle().await;
+    drop(cache);
+    assert!(changes.next().await.is_none());
+}
