@@ -114,6 +114,8 @@ impl Child {
         if self.is_signalled && status.signal().is_some() {
             self.all_gone().await;
         }
+        // Its process id may become that of another process.
+        RUNNING.store(0, Ordering::SeqCst);
         Ok(code(status))
     }
 

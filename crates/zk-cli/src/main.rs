@@ -66,7 +66,7 @@ use self::sessions::Sessions;
 use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
-    end_command_on_panic();
+    clean_up_on_panic();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -109,11 +109,13 @@ fn main() -> ExitCode {
     signals::end(ended.unwrap_or_else(|failure| output.report(&failure)))
 }
 
-/// Release builds abort on a panic, so that no destructor ends the command that runs under a lock.
-fn end_command_on_panic() {
+/// Release builds abort on a panic, so that no destructor ends the command that runs under a lock, or
+/// restores the terminal of `zk top`.
+fn clean_up_on_panic() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         child::kill_running();
+        top::restore_terminal();
         print(info);
     }));
 }

@@ -23,6 +23,7 @@ use zk_recipes::session::Client;
 use self::list::{LockList, Step, moved};
 use self::queues::QueueKind;
 use self::survey::{LockRow, Survey};
+pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
 use crate::failure::Failure;
 use crate::output::Output;

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write, stdin, stdout};
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use tokio::sync::mpsc;
@@ -25,9 +26,21 @@ pub(super) enum Key {
     Char(char),
 }
 
+/// The settings of the terminal before `zk top`, while it uses the terminal.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Restores the terminal, if `zk top` uses it. A panic aborts this program, so that nothing else does.
+pub(crate) fn restore_terminal() {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(before) = before {
+        write(LEAVE);
+        // Nothing can be done about a terminal that is gone.
+        let _ = termios::tcsetattr(stdin().as_fd(), SetArg::TCSANOW, &before);
+    }
+}
+
 /// The terminal while `zk top` uses it. Dropping it restores what was there.
 pub(super) struct Terminal {
-    before: Termios,
     pressed: mpsc::UnboundedReceiver<Key>,
 }
 
@@ -50,7 +63,8 @@ impl Terminal {
                 }
             }
         });
-        let terminal = Self { before, pressed };
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        let terminal = Self { pressed };
         write(ENTER);
         Ok(terminal)
     }
@@ -86,9 +100,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        write(LEAVE);
-        // Nothing can be done about a terminal that is gone.
-        let _ = termios::tcsetattr(stdin().as_fd(), SetArg::TCSANOW, &self.before);
+        restore_terminal();
     }
 }
 
