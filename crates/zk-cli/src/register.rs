@@ -31,7 +31,8 @@ Missing parents are created as containers.
 
 If another process has a node at the path, zk register waits until that node is gone, and does not change \
 it. A process that is killed leaves its node until its session expires. With --state-file, the next run \
-recognises that node, and replaces it at once. Each process needs a file of its own.
+recognises that node, and replaces it at once. Each process needs a file of its own. If the file cannot \
+be read or written, zk register says so, and goes on.
 
 If the servers reject the credentials meanwhile, the node goes with its session: zk register says so, and \
 its exit status is 1 even if the command succeeds.
@@ -72,7 +73,10 @@ pub(crate) async fn run(
     register: Register,
     output: Output,
 ) -> Result<u8, Failure> {
-    let mut state = register.state_file.as_deref().map(StateFile::open).transpose()?;
+    let mut state = match &register.state_file {
+        Some(path) => StateFile::open(path, output)?,
+        None => None,
+    };
     sessions.wait_for_servers();
     sessions.keep_trying();
     let mut signals = Signals::new()?;
@@ -93,11 +97,7 @@ pub(crate) async fn run(
     tokio::select! {
         // The server deletes the node after this time anyway.
         closed = timeout(session_timeout, node.close()) => match (closed, &state) {
-            (Ok(Ok(())), Some(state)) => {
-                if let Err(error) = state.clear() {
-                    output.note(&error.to_string()); // the status is that of the command
-                }
-            }
+            (Ok(Ok(())), Some(state)) => state.clear(),
             // It is reported already.
             (Ok(Err(error)), _) if matches!(error.state(), NodeState::Stopped { .. }) => {}
             (Ok(Err(error)), _) => output.note(&error.to_string()),
@@ -125,7 +125,7 @@ async fn keep(
         signal = signals.next() => return Err(Failure::interrupted(number(signal))),
     }
     let mut creation = creation(&states.borrow_and_update());
-    store_session(file, &states.borrow())?;
+    store_session(file, &states.borrow());
     let environment = [("ZK_NODE", register.path.as_str())];
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
     let mut stopped = None;
@@ -151,19 +151,16 @@ async fn keep(
                     tell_change(&register.path, &state, creation, output);
                 }
                 creation = self::creation(&state).or(creation);
-                if let Err(error) = store_session(file, &state) {
-                    output.note(&error.to_string()); // the command runs on
-                }
+                store_session(file, &state);
             }
         }
     }
 }
 
 /// Stores the session that owns the node.
-fn store_session(file: &mut Option<StateFile>, state: &NodeState) -> Result<(), Failure> {
-    match (file, state.stat()) {
-        (Some(file), Some(stat)) => file.store(stat.ephemeral_owner),
-        _ => Ok(()),
+fn store_session(file: &mut Option<StateFile>, state: &NodeState) {
+    if let (Some(file), Some(stat)) = (file, state.stat()) {
+        file.store(stat.ephemeral_owner);
     }
 }
 

@@ -1,7 +1,9 @@
 //! File that keeps the session of `zk register` from one run to the next.
+//!
+//! The node matters more than the file: after an error, the registration goes on without the file.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 use zk_recipes::session::SessionId;
 
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// The file, which this process has locked. Otherwise a program that is started twice would take the
 /// node of its other process for that of its last run.
@@ -17,34 +20,46 @@ pub(crate) struct StateFile {
     path: PathBuf,
     file: Flock<File>,
     stored: Option<SessionId>,
+    output: Output,
 }
 
 impl StateFile {
-    /// Opens the file, and creates it if it is missing.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    /// Opens the file, and creates it if it is missing. Returns `None` with a note if it cannot be used.
+    ///
+    /// Fails if the path is a folder, or if another process has locked the file.
+    pub(crate) fn open(path: &Path, output: Output) -> Result<Option<Self>, Failure> {
+        let unusable = |why: &str| {
+            note(path, why, output);
+            Ok(None)
+        };
         let opened =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(|error| failure(path, &error))?;
-        let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                return Err(Failure::other(format!("{}: {error}", path.display())));
+            }
+            Err(error) => return unusable(&error.to_string()),
+        };
+        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => file,
             Err((_, Errno::EWOULDBLOCK)) => {
                 let text = format!("{}: another zk register uses the file", path.display());
                 return Err(Failure::other(text));
             }
-            Err((_, error)) => return Err(failure(path, &error.into())),
+            Err((_, error)) => return unusable(&io::Error::from(error).to_string()),
         };
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|error| failure(path, &error))?;
-        let stored = match text.trim() {
-            "" => None,
-            session => Some(session.parse().map_err(|_| {
-                Failure::other(format!(
-                    "{}: the file has no session of zk register",
-                    path.display()
-                ))
-            })?),
+        let stored = match Content::read(&file) {
+            Ok(Content::Empty) => None,
+            Ok(Content::Session(session)) => Some(session),
+            Ok(Content::Damaged) => {
+                note(path, "no session of zk register", output);
+                None
+            }
+            Ok(Content::Foreign) => return unusable("not a file of zk register, and not changed"),
+            Err(error) => return unusable(&error.to_string()),
         };
-        Ok(Self { path: path.to_owned(), file, stored })
+        Ok(Some(Self { path: path.to_owned(), file, stored, output }))
     }
 
     /// Returns the session of the last run, if that has not deleted its node.
@@ -52,24 +67,69 @@ impl StateFile {
         self.stored
     }
 
-    /// Stores the session that owns the node.
-    pub(crate) fn store(&mut self, session: SessionId) -> Result<(), Failure> {
+    /// Stores the session that owns the node. Prints a note if the file cannot be written.
+    pub(crate) fn store(&mut self, session: SessionId) {
         if self.stored == Some(session) {
-            return Ok(());
+            return;
         }
-        // All sessions have the same length, so a program that is killed here leaves one of them.
-        let written = self.file.write_all_at(format!("{session:#018x}\n").as_bytes(), 0);
-        written.map_err(|error| failure(&self.path, &error))?;
-        self.stored = Some(session);
-        Ok(())
+        // One write of a record that lies in one sector: a crash leaves the old record or the new one.
+        // If the power fails, a file that was empty may have zeros, which are `Content::Damaged`.
+        match self.file.write_all_at(record(session).as_bytes(), 0) {
+            Ok(()) => self.stored = Some(session),
+            Err(error) => note(&self.path, &error.to_string(), self.output),
+        }
     }
 
-    /// Forgets the session, because its node is deleted.
-    pub(crate) fn clear(&self) -> Result<(), Failure> {
-        self.file.set_len(0).map_err(|error| failure(&self.path, &error))
+    /// Forgets the session, because its node is deleted. If the file cannot be written, the session
+    /// remains: the next run finds no node of it.
+    pub(crate) fn clear(&self) {
+        if let Err(error) = self.file.set_len(0) {
+            self.output.note(&format!("{}: {error}", self.path.display()));
+        }
     }
 }
 
-fn failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::other(format!("{}: {error}", path.display()))
+/// Prints why the file has no session, or gets none, and what follows.
+fn note(path: &Path, why: &str, output: Output) {
+    let path = path.display();
+    output.note(&format!(
+        "{path}: {why}; a restarted registration may wait for its old node until that session expires"
+    ));
 }
+
+enum Content {
+    Empty,
+    Session(SessionId),
+    /// What a crash may leave of a record. The next record replaces all of it.
+    Damaged,
+    /// Data of another program, which must not be lost.
+    Foreign,
+}
+
+impl Content {
+    fn read(file: &File) -> io::Result<Self> {
+        let mut bytes = [0; RECORD_LEN + 1];
+        let len = file.read_at(&mut bytes, 0)?;
+        Ok(Self::of(&bytes[..len]))
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        // Part of a record would parse, too, as the id of another session.
+        let session = std::str::from_utf8(bytes).ok().and_then(|text| text.trim_end().parse().ok());
+        let is_of_record = |byte: &u8| matches!(byte, 0 | b'x' | b'\n') || byte.is_ascii_hexdigit();
+        match session {
+            _ if bytes.is_empty() => Self::Empty,
+            Some(session) if record(session).as_bytes() == bytes => Self::Session(session),
+            _ if bytes.len() <= RECORD_LEN && bytes.iter().all(is_of_record) => Self::Damaged,
+            _ => Self::Foreign,
+        }
+    }
+}
+
+/// Returns the content of the file. All sessions have the same length.
+fn record(session: SessionId) -> String {
+    format!("{session:#018x}\n")
+}
+
+/// Bytes of a record: `0x`, 16 digits and a newline.
+const RECORD_LEN: usize = 19;

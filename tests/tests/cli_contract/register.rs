@@ -1,6 +1,6 @@
 //! Tests of `zk register`.
 
-use zk_tests::{Running, Scratch, poll};
+use zk_tests::{Ended, Running, Scratch, Zk, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -83,8 +83,83 @@ fn restarted_registration_replaces_the_node_of_the_last_run() {
     second.end_input();
     assert_eq!(second.wait(LIMIT).code(), Some(0));
     assert_eq!(std::fs::read_to_string(file).unwrap(), "", "the node is deleted");
-    std::fs::write(file, "other text").unwrap();
-    expect_failure(&zk.run(&run("third")), 1, "no session of zk register");
+}
+
+/// Expects that the command ran, and that the first note names the file and the consequence.
+fn expect_noted(ended: &Ended, file: &str, says: &str) {
+    assert_eq!((ended.code(), &*ended.stdout), (Some(0), "runs /a\n"), "{ended:?}");
+    let note = format!("zk: {file}: {says}");
+    let is_note = |line: &str| line.starts_with(&note) && line.contains("old node");
+    assert!(ended.stderr.lines().next().is_some_and(is_note), "{ended:?}");
+}
+
+#[test]
+fn registration_replaces_a_damaged_state_file() {
+    let Some(zk) = zk("register-damaged") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("session");
+    let name = file.to_str().unwrap();
+    let script = format!("echo runs $ZK_NODE; cat {name} >&2");
+    let damages: [&[u8]; 4] = [&[0; 19], b"0x1000\0\0\0\0", b"0x1000", b"0x1000000000000000\0"];
+    for damaged in damages {
+        std::fs::write(&file, damaged).unwrap();
+        let ended = zk.run(&["register", "/a", "--state-file", name, "--", "sh", "-c", &script]);
+        expect_noted(&ended, name, "no session of zk register");
+        let stored = ended.stderr.lines().last().unwrap();
+        assert!(stored.starts_with("0x") && stored.len() == 18, "{ended:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "", "the node is deleted");
+    }
+}
+
+#[test]
+fn registration_leaves_a_file_of_another_program_alone() {
+    let Some(zk) = zk("register-foreign") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("session");
+    let name = file.to_str().unwrap();
+    for text in ["other text", "0x1000000000000000\n1", "\u{7f}"] {
+        std::fs::write(&file, text).unwrap();
+        let ended = zk.run(&["register", "/a", "--state-file", name, "--", "sh", "-c", RUN]);
+        expect_noted(&ended, name, "not a file of zk register");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+}
+
+#[test]
+fn registration_goes_on_without_its_state_file() {
+    let Some(zk) = zk("register-no-file") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("missing/session");
+    let name = file.to_str().unwrap();
+    let ended = zk.run(&["register", "/a", "--state-file", name, "--", "sh", "-c", RUN]);
+    expect_noted(&ended, name, "No such file or directory");
+}
+
+/// The limit on the length of files stands for a full disk.
+#[test]
+fn registration_goes_on_if_its_session_cannot_be_stored() {
+    let Some(zk) = zk("register-full") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("session");
+    let name = file.to_str().unwrap();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 0; exec zk register /a --state-file {name} -- sh -c 'echo runs $ZK_NODE'"
+    );
+    let ended = zk.shell(&script).output().unwrap();
+    let [stdout, stderr] = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
+    let ended = Ended { status: ended.status, stdout, stderr };
+    expect_noted(&ended, name, "File too large");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
+}
+
+#[test]
+fn state_file_is_not_a_folder() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("");
+    let name = folder.to_str().unwrap();
+    let zk = Zk::new("127.0.0.2:1");
+    let ended = zk.run(&["register", "/a", "--state-file", name, "--", "true"]);
+    expect_failure(&ended, 1, "Is a directory");
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Oracle {
     pub(crate) fn operate(&mut self, choice: usize) -> Option<String> {
         let nodes =
             self.nodes.keys().chain(self.registrations.nodes()).chain(self.barriers.nodes());
-        let nodes: Vec<&String> = nodes.collect();
+        let nodes: Vec<&String> = nodes.chain(self.kept_nodes.nodes()).collect();
         let path = nodes.get(choice % nodes.len().max(1)).copied()?.clone();
         self.operate_on(&path);
         Some(path)

@@ -1,9 +1,9 @@
 //! Checks of nodes that a handle keeps and that have no owner, or a number in their name, and of
 //! instances of a service: each state that a handle or a cache reports has existed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use zk_session::Zxid;
+use zk_session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
@@ -16,6 +16,8 @@ pub(crate) const SERVICE_PATH: &str = "/discovery/web";
 /// All states that the nodes have had.
 #[derive(Debug, Default)]
 pub(crate) struct KeptNodes {
+    /// The owner of each node at the leader.
+    present: BTreeMap<String, SessionId>,
     /// Paths with each `czxid`.
     nodes: BTreeSet<(String, Zxid)>,
     data: BTreeSet<Vec<u8>>,
@@ -23,14 +25,36 @@ pub(crate) struct KeptNodes {
 
 impl KeptNodes {
     pub(super) fn committed(&mut self, tree: &Tree, commit: Commit<'_>) {
-        if let Effect::Created(path) | Effect::Changed(path) = commit.effect
-            && [KEPT_PATH, SERVICE_PATH].iter().any(|parent| path.starts_with(parent))
-            && let Some(node) = tree.node(path)
-        {
-            self.nodes.insert((path.to_owned(), node.stat().czxid));
-            self.data.insert(node.data().unwrap_or_default().to_vec());
+        match commit.effect {
+            Effect::SessionClosed => self.present.retain(|_, owner| *owner != commit.session_id),
+            Effect::Created(path) | Effect::Changed(path) | Effect::Deleted(path)
+                if is_below(path, KEPT_PATH) || is_below(path, SERVICE_PATH) =>
+            {
+                self.record(tree, path);
+            }
+            _ => {}
         }
     }
+
+    /// Records the state of a node after a transaction, which may have created it again.
+    fn record(&mut self, tree: &Tree, path: &str) {
+        let Some(node) = tree.node(path) else {
+            self.present.remove(path);
+            return;
+        };
+        self.present.insert(path.to_owned(), node.stat().ephemeral_owner);
+        self.nodes.insert((path.to_owned(), node.stat().czxid));
+        self.data.insert(node.data().unwrap_or_default().to_vec());
+    }
+
+    /// Returns the paths of the nodes at the leader.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.present.keys()
+    }
+}
+
+fn is_below(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent).is_some_and(|below| below.starts_with('/'))
 }
 
 impl Oracle {

@@ -86,6 +86,7 @@ impl Member {
     /// Checks without faults that the instance is registered, also after the end of its session, and
     /// that it is gone after it is unregistered.
     async fn examine(mut self) {
+        self.comes_back().await;
         if !self.settle().await {
             return;
         }
@@ -105,6 +106,20 @@ impl Member {
             return world.oracle().violated("I19", text);
         }
         world.oracle().log(format_args!("client {} is unregistered", self.managed.slot));
+    }
+
+    /// Checks that the instance is registered again without a call, if faults have left it unregistered.
+    async fn comes_back(&self) {
+        let (Some(registration), world) = (&self.registration, &self.managed.world) else { return };
+        let until = now() + world.plan.patience();
+        let id = self.managed.slot.to_string();
+        while !registered(world).contains_key(&id) {
+            if now() > until {
+                let text = format!("{registration:?} does not come back, all well");
+                return world.oracle().violated("I19", text);
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits until the current session has registered a new instance. Returns false if it does not.

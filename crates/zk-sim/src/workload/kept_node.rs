@@ -94,6 +94,7 @@ impl Keeper {
     /// Checks without faults that the node is there, also after the end of its session, and that
     /// nothing is left of it after it is closed.
     async fn examine(mut self) {
+        self.comes_back().await;
         let Some(first) = self.settle().await else { return };
         if self.managed.rng.chance(0.5) {
             let (world, client) = (&self.managed.world, self.managed.sessions.client());
@@ -124,6 +125,20 @@ impl Keeper {
             sleep(Duration::from_millis(50)).await;
         }
         world.oracle().log(format_args!("the node of client {slot} is closed"));
+    }
+
+    /// Checks that the handle creates its node again without a call, if faults have left it without one.
+    async fn comes_back(&self) {
+        let (Some(node), world) = (&self.node, &self.managed.world) else { return };
+        let until = now() + world.plan.patience();
+        let exists = |path: &str| world.server.with(|truth| truth.tree().contains(path));
+        while !matches!(&node.state(), NodeState::Present { path, .. } if exists(path)) {
+            if now() > until {
+                let text = format!("{node:?} does not come back, all well");
+                return world.oracle().violated("I19", text);
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits until the node has new data, and returns its path.
