@@ -415,7 +415,7 @@ async fn sequential_node_is_found_after_a_refused_search() {
 
 /// The node of the lost reply ends with its session.
 #[tokio::test(start_paused = true)]
-async fn sequential_node_below_an_unreadable_parent_returns_with_the_next_session() {
+async fn sequential_node_of_an_unreadable_parent_returns() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let id = sessions.client().session_id();
