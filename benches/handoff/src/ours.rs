@@ -96,7 +96,8 @@ impl Door {
             Variant::Plain | Variant::LocalQueue => Self::Plain,
             Variant::Tls => {
                 let authority = certificate("ca.pem");
-                Self::Tls(Tls::builder().ca_file(authority).server_name("localhost").build()?)
+                let tls = Tls::builder().ca_file(authority).server_name("localhost").build();
+                Self::Tls(tls.map_err(io::Error::other)?)
             }
         })
     }

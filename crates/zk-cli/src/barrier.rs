@@ -47,11 +47,19 @@ pub(crate) struct BarrierArgs {
     acl: NewNodeAcl,
 }
 
+impl BarrierArgs {
+    /// Returns when a wait that begins now ends. A single look has the usual limits.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| clock() + timeout)
+    }
+}
+
 /// Sets or removes the barrier, or waits until it is not set.
 pub(crate) async fn run(
     sessions: &mut Sessions,
     client: &Client,
     args: &BarrierArgs,
+    deadline: Option<Instant>,
     output: Output,
 ) -> Result<(), Failure> {
     let barrier = Barrier::new(client, &args.path)?.with_acl(args.acl.entries());
@@ -71,8 +79,7 @@ pub(crate) async fn run(
             }
             "waited"
         }
-        BarrierArgs { timeout, .. } => {
-            let deadline = timeout.map(|timeout| clock() + timeout);
+        BarrierArgs { .. } => {
             wait(sessions, client, &barrier, deadline, output).await?;
             "waited"
         }

@@ -24,12 +24,9 @@ impl ServerConnector {
     /// Returns the connector of this configuration; without one, connections are in the clear.
     pub(crate) fn new(tls: Option<TlsBuilder>) -> Result<Self, Failure> {
         let Some(tls) = tls else { return Ok(Self::Tcp(Tcp)) };
-        tls.build().map(Self::Tls).map_err(|error| {
-            let failure = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>());
-            match failure {
-                Some(TlsFailure::NoServerName(_)) => Failure::usage(error.to_string()),
-                _ => Failure::other(error.to_string()),
-            }
+        tls.build().map(Self::Tls).map_err(|failure| match failure {
+            TlsFailure::NoServerName(_) => Failure::usage(failure.to_string()),
+            _ => Failure::other(failure.to_string()),
         })
     }
 }

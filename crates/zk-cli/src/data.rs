@@ -77,7 +77,7 @@ pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> 
     match u64::try_from(data.len()) {
         Ok(len) if len <= INPUT_MAX => Ok(data),
         _ => {
-            Err(Failure::other(format!("{name}: more than {INPUT_MAX} bytes, too much for a node")))
+            Err(Failure::other(format!("{name}: more than {INPUT_MAX} bytes, too much to be used")))
         }
     }
 }
@@ -87,4 +87,4 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
 }
 
 /// Bytes that are read at most. Servers accept about a megabyte unless `jute.maxbuffer` says more.
-const INPUT_MAX: u64 = 64 * 1024 * 1024;
+pub(crate) const INPUT_MAX: u64 = 64 * 1024 * 1024;

@@ -5,7 +5,7 @@
 //! exist. An import that fails leaves these entries for its repetition. One with a wrong number of nodes
 //! leaves none: its repetition would fail at the same line.
 
-use std::io::{BufRead, stdin};
+use std::io::{self, BufRead, Read as _, stdin};
 use std::time::Duration;
 
 use serde_json::json;
@@ -14,6 +14,7 @@ use zk_recipes::session::{
 };
 
 use crate::acl;
+use crate::data::INPUT_MAX;
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
 use crate::own_entry::OwnEntry;
@@ -78,9 +79,9 @@ struct Import<'a> {
 impl Import<'_> {
     /// Reads the lines, and creates the nodes.
     async fn all(&mut self, root: &str) -> Result<(), Failure> {
-        let lines = stdin().lock().lines().enumerate().map(|(at, line)| (at + 1, line));
+        let lines = lines_of(stdin().lock()).enumerate().map(|(at, line)| (at + 1, line));
         let is_blank =
-            |line: &std::io::Result<String>| line.as_ref().is_ok_and(|line| line.trim().is_empty());
+            |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.trim().is_empty());
         let lines = lines.filter(|(_, line)| !is_blank(line));
         let mut lines = lines.map(|(at, line)| {
             let line = line.map_err(|error| error.to_string());
@@ -309,6 +310,21 @@ impl Import<'_> {
     }
 }
 
+/// Returns the lines of a source, which may be endless.
+fn lines_of(mut source: impl BufRead) -> impl Iterator<Item = io::Result<String>> {
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        match source.by_ref().take(LINE_MAX + 1).read_until(b'\n', &mut line) {
+            Ok(0) => None,
+            Ok(len) if u64::try_from(len).is_ok_and(|len| len <= LINE_MAX) => {
+                Some(String::from_utf8(line).map_err(io::Error::other))
+            }
+            Ok(_) => Some(Err(io::Error::other(format!("a line of more than {LINE_MAX} bytes")))),
+            Err(error) => Some(Err(error)),
+        }
+    })
+}
+
 /// Returns true for equal lists. The server may hide the hashes of digests from this client.
 fn is_same(wanted: &[Acl], present: &[Acl]) -> bool {
     let is_same = |(wanted, present): (&Acl, &Acl)| {
@@ -338,6 +354,9 @@ fn absolute(root: &str, below: &str) -> String {
 fn code<T>(done: &Result<T, Error>) -> Option<ErrorCode> {
     done.as_ref().err()?.code()
 }
+
+/// Bytes of a line at most. The data of a node are a third longer in it.
+const LINE_MAX: u64 = 2 * INPUT_MAX;
 
 /// Existing nodes that are named, of those with another list and of those that cannot be read.
 const NODES_TOLD: usize = 20;

@@ -55,6 +55,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use serde_json::json;
+use tokio::time::Instant;
 use zk_recipes::session::{Client, Config, Retry};
 
 use self::args::{Args, Command};
@@ -199,11 +200,15 @@ fn completions(shell: Shell) -> Vec<u8> {
 /// Runs a plain command, and repeats it in another session if its session has ended and nothing was
 /// applied.
 async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Result<u8, Failure> {
+    let deadline = match command {
+        Command::Barrier(args) => args.deadline(),
+        _ => None,
+    };
     loop {
-        let client = sessions.open(None).await?;
+        let client = sessions.open(deadline).await?;
         let result = {
             let retry = Sessions::retry(&client);
-            operate(&mut sessions, &client, &retry, command, output).await
+            operate(&mut sessions, &client, &retry, command, deadline, output).await
         };
         match &result {
             // The session is left to expire, and the ephemeral node with it.
@@ -229,6 +234,7 @@ fn operate<'a>(
     client: &'a Client,
     retry: &'a Retry,
     command: &'a Command,
+    deadline: Option<Instant>,
     output: Output,
 ) -> Work<'a, ()> {
     match command {
@@ -273,7 +279,7 @@ fn operate<'a>(
             Box::pin(subtree::count(client, retry, path, sessions.presented(), output))
         }
         Command::Counter(counter) => Box::pin(counter::run(client, retry, counter, output)),
-        Command::Barrier(args) => Box::pin(barrier::run(sessions, client, args, output)),
+        Command::Barrier(args) => Box::pin(barrier::run(sessions, client, args, deadline, output)),
         Command::Discover(args) => Box::pin(discover::list(client, retry, args, output)),
         Command::Export { path } => {
             let servers = sessions.servers();

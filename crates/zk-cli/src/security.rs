@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use zk_recipes::session::{Config, DigestMd5};
 use zk_tls::{Tls, TlsBuilder};
 
+use crate::data::all_of;
 use crate::failure::Failure;
 
 /// The options for secured ensembles.
@@ -200,7 +201,12 @@ impl Security {
     /// Returns all credentials. The file may be a pipe, which can be read only once.
     pub(crate) fn credentials(&self) -> Result<Vec<Credential>, Failure> {
         let lines = match &self.auth_file {
-            Some(file) => fs::read_to_string(file).map_err(|error| unreadable(file, &error))?,
+            Some(file) => {
+                let opened = fs::File::open(file).map_err(|error| unreadable(file, &error))?;
+                let read = all_of(opened, &file.display().to_string())?;
+                let not_text = |_| Failure::other(format!("{}: not UTF-8", file.display()));
+                String::from_utf8(read).map_err(not_text)?
+            }
             None => String::new(),
         };
         let lines = lines.lines().map(str::trim_start).enumerate();

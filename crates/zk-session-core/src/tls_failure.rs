@@ -12,7 +12,7 @@ use crate::IoFailure;
 ///
 /// A connector reports it as the inner error of its [`std::io::Error`], and the session reports it as
 /// [`DisconnectReason::Tls`](crate::DisconnectReason::Tls).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFailure {
     /// The connect string demands TLS, and the connector has none.
@@ -136,6 +136,13 @@ impl fmt::Display for TlsFailure {
             }
             Self::Other(reason) => return write!(f, "TLS failed: {reason}"),
         })
+    }
+}
+
+/// Prints the text: a program that returns the error from `main` prints it so.
+impl fmt::Debug for TlsFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -13,7 +13,7 @@ use zk_session::{Tcp, TlsFailure};
 
 use crate::certificates::{self, Source};
 use crate::connector::{Configuration, Tls};
-use crate::failure::refused;
+use crate::failure::{failure_in, refused};
 use crate::verifier::Lenient;
 
 /// Settings of a [`Tls`] connector.
@@ -120,8 +120,12 @@ impl TlsBuilder {
     ///
     /// # Errors
     /// A file cannot be read or has nothing that can be used, the name is invalid, or no authority
-    /// is trusted. The inner error is a [`TlsFailure`](zk_session::TlsFailure).
-    pub fn build(self) -> io::Result<Tls<Tcp>> {
+    /// is trusted.
+    pub fn build(self) -> Result<Tls<Tcp>, TlsFailure> {
+        self.checked().map_err(failure_in)
+    }
+
+    pub(crate) fn checked(self) -> io::Result<Tls<Tcp>> {
         let valid = |name: String| {
             let unfit = refused(TlsFailure::NoServerName(name.as_str().into()));
             ServerName::try_from(name).map_err(|_| unfit)

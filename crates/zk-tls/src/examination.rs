@@ -43,7 +43,7 @@ impl TlsBuilder {
     /// Dropping the future closes the connection.
     pub async fn examine(&self, host: &Host) -> io::Result<ServerCertificates> {
         let verifier = self.usual_verifier()?;
-        let stream = self.clone().dangerous_skip_all_checks().build()?.connect(host).await?;
+        let stream = self.clone().dangerous_skip_all_checks().checked()?.connect(host).await?;
         let (chain, version) = stream.handshake().unwrap_or_default();
         Ok(ServerCertificates {
             names: names(&verifier, chain),

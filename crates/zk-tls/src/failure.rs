@@ -32,6 +32,11 @@ fn cause(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
+/// Returns the failure in an error of this crate.
+pub(crate) fn failure_in(error: io::Error) -> TlsFailure {
+    error.downcast().unwrap_or_else(|other: io::Error| TlsFailure::Other(other.to_string().into()))
+}
+
 /// Returns the error of a failure before the connection.
 pub(crate) fn refused(failure: TlsFailure) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, failure)

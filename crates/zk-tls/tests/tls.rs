@@ -468,12 +468,11 @@ fn assert_missing(failure: &TlsFailure, file: &str) {
 
 #[test]
 fn unusable_files_are_reported_by_build() {
-    let inner = |built: io::Result<Tls>| {
-        let error = built.unwrap_err();
-        error.get_ref().unwrap().downcast_ref::<TlsFailure>().unwrap().clone()
-    };
+    let inner = |built: Result<Tls, TlsFailure>| built.unwrap_err();
     let missing = Tls::builder().ca_file("/nowhere/ca.pem").build();
-    assert_missing(&inner(missing), "/nowhere/ca.pem");
+    let missing = inner(missing);
+    assert_missing(&missing, "/nowhere/ca.pem");
+    assert_eq!(format!("{missing:?}"), missing.to_string(), "`main` prints it so");
     for unfit in [
         Tls::builder(),
         Tls::builder().ca_pem("nothing"),

@@ -25,7 +25,13 @@ fn counter_is_read_added_to_and_set() {
 fn counter_rejects_data_and_numbers_that_do_not_fit() {
     let Some(zk) = zk("short-counters") else { return };
     assert_eq!(zk.ok(&["counter", "/i", "--integer", "--add", "1"]), "1\n");
-    expect_failure(&zk.run(&["counter", "/i"]), 1, "/i: 4 bytes of data are too few");
+    expect_failure(&zk.run(&["counter", "/i"]), 1, "/i: 4 bytes of data are no number");
+    zk.ok(&["create", "/config", "{\"limit\": 100}"]);
+    for change in [&["--add", "1"][..], &["--add", "1", "--once", "a"], &["--integer"], &[]] {
+        let ended = zk.run(&[&["counter", "/config"][..], change].concat());
+        expect_failure(&ended, 1, "/config: 14 bytes of data are no number");
+    }
+    assert_eq!(zk.ok(&["get", "/config"]), "{\"limit\": 100}");
     let large = i64::from(i32::MAX) + 1;
     let large = zk.run(&["counter", "/i", "--integer", "--add", &large.to_string()]);
     expect_failure(&large, 64, "the number has 4 bytes");

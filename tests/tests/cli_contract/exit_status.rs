@@ -74,6 +74,14 @@ fn lock_fails_when_ensemble_is_unreachable() {
 }
 
 #[test]
+fn timeout_of_a_barrier_bounds_the_connection() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let zk = Zk::new(silent.local_addr().unwrap().to_string());
+    let ended = zk.run(&["barrier", "/b", "--timeout", "0.4"]);
+    expect_failure(&ended, 69, "no server answered in time");
+}
+
+#[test]
 fn command_fails_within_seconds_when_connection_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());

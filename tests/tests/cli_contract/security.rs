@@ -45,6 +45,8 @@ fn credentials_are_read_from_a_file() {
     let known = both.ok(&["whoami"]);
     assert!(known.contains("digest:alice\n") && known.contains("digest:bob\n"), "{known}");
     assert!(known.contains("ip:127.0.0.1\n"), "{known}");
+    let endless = zk.clone().option("--auth-file", "/dev/zero").run(&["whoami"]);
+    expect_failure(&endless, 1, "/dev/zero: more than");
     let missing = zk.option("--auth-file", "/none").run(&["whoami"]);
     expect_failure(&missing, 1, "cannot read /none");
 }

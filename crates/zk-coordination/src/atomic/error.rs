@@ -112,7 +112,7 @@ impl fmt::Display for AtomicError {
             Self::Client(error) => write!(f, "{error}"),
             Self::Corrupted { path, len, expected } => write!(
                 f,
-                "{path}: {len} bytes of data are too few for a number of {expected} bytes; \
+                "{path}: {len} bytes of data are no number, which has {expected} bytes; \
                  another program uses the node, or the number has another size"
             ),
             Self::Overflow { path } => {

@@ -35,7 +35,8 @@ pub type AtomicInteger = AtomicNumber<i32>;
 ///
 /// # On the wire
 /// The data of the node is the number, with 8 or 4 bytes, the highest first. A missing node, and one
-/// without data, is 0. Of more bytes the first ones count, as in Curator. The node is persistent, and
+/// without data, is 0. Data of another length is an error ([`AtomicError::Corrupted`]): Curator takes the
+/// first bytes of longer data, and overwrites the rest of it. The node is persistent, and
 /// its parents are containers. The path must not be used by a
 /// [`SharedCount`](zk_recipes::SharedCount).
 ///
@@ -272,8 +273,8 @@ pub trait Number: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
     #[must_use]
     fn encode(self) -> Bytes;
 
-    /// Returns the number that the data of a node begins with; 0 for a node without data. Returns
-    /// `None` if the data is too short.
+    /// Returns the number that the data of a node is; 0 for a node without data. Returns `None` if the
+    /// data has another length.
     #[must_use]
     fn decode(data: &[u8]) -> Option<Self>;
 }
@@ -308,7 +309,7 @@ macro_rules! number {
             fn decode(data: &[u8]) -> Option<Self> {
                 match data.is_empty() {
                     true => Some(0),
-                    false => data.first_chunk().map(|bytes| Self::from_be_bytes(*bytes)),
+                    false => data.try_into().ok().map(Self::from_be_bytes),
                 }
             }
         }

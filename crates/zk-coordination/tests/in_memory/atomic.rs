@@ -39,18 +39,22 @@ async fn counter_has_the_layout_of_curator() {
     });
 }
 
-/// Curator's `getLong` reads the first 8 bytes.
+/// Curator's `getLong` reads the first 8 bytes, and its additions overwrite the others.
 #[tokio::test(start_paused = true)]
-async fn counter_reads_empty_data_as_0_and_long_data_partly() {
+async fn data_of_another_program_is_no_number_and_stays() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     client.create("/empty", b"", CreateMode::Persistent).await.unwrap();
-    client.create("/long", &[0, 0, 0, 0, 0, 0, 0, 7, 9, 9], CreateMode::Persistent).await.unwrap();
+    client.create("/json", b"{\"limit\": 100}", CreateMode::Persistent).await.unwrap();
     assert_eq!(AtomicLong::new(&client, "/empty").unwrap().increment().await.unwrap(), 1);
-    let long = AtomicLong::new(&client, "/long").unwrap();
-    assert_eq!(long.get().await.unwrap(), 7);
-    assert_eq!(long.increment().await.unwrap(), 8);
-    assert_eq!(data(&server, "/long").unwrap(), [0, 0, 0, 0, 0, 0, 0, 8]);
+    let long = AtomicLong::new(&client, "/json").unwrap();
+    let error = AtomicError::Corrupted { path: "/json".into(), len: 14, expected: 8 };
+    assert_eq!(long.get().await, Err(error.clone()));
+    assert_eq!(long.increment().await, Err(error.clone()));
+    assert_eq!(long.add_once("a", 1).await, Err(error));
+    assert_eq!(data(&server, "/json").unwrap(), b"{\"limit\": 100}");
+    let wide = AtomicError::Corrupted { path: "/empty".into(), len: 8, expected: 4 };
+    assert_eq!(AtomicInteger::new(&client, "/empty").unwrap().increment().await, Err(wide));
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,8 +67,7 @@ async fn short_data_is_a_typed_error_until_it_is_set() {
     assert_eq!(counter.get().await, Err(error.clone()));
     assert_eq!(counter.increment().await, Err(error.clone()));
     assert_eq!((error.outcome(), error.retry_on()), (Outcome::NotApplied, RetryOn::Never));
-    assert!(error.to_string().starts_with("/c: 5 bytes of data are too few"), "{error}");
-    assert_eq!(AtomicInteger::new(&client, "/c").unwrap().get().await.unwrap(), 0x7365_7665);
+    assert!(error.to_string().starts_with("/c: 5 bytes of data are no number"), "{error}");
     counter.set(3).await.unwrap();
     assert_eq!(counter.get().await.unwrap(), 3);
 }
