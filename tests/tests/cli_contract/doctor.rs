@@ -119,7 +119,9 @@ fn removed_server_is_a_warning() {
 async fn server_in_memory_is_a_warning() {
     let server = TestServer::start().await.unwrap();
     let zk = Zk::new(server.connect_string());
-    assert!(has(&findings(&zk, 1), "warning", "in memory: it keeps no node when it ends"));
+    let found = findings(&zk, 1);
+    assert!(has(&found, "warning", "in memory: it keeps no node when it ends"), "{found:#?}");
+    assert!(has(&found, "ok", "the server knows all operations that zk uses"), "{found:#?}");
 }
 
 #[test]
