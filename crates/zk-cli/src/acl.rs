@@ -123,9 +123,8 @@ pub(crate) async fn set_recursive(
 ) -> Result<(), Failure> {
     let leaves_out = subtree::ensembles_own(root, connect)?;
     let (paths, hidden) = sorted_paths_without(client, retry, root, &leaves_out).await?;
-    if hidden > 0 {
-        let why = format!("no permission to list the children of {hidden} of the nodes");
-        return Err(Failure::other(format!("{root}: {why}: no list was changed")));
+    if !hidden.is_empty() {
+        return Err(Failure::other(format!("{root}: {hidden}: no list was changed")));
     }
     let mut progress = Progress::new("changed", Some(paths.len()));
     for chunk in paths.rchunks(READS_AT_ONCE) {

@@ -438,7 +438,8 @@ Example:
     /// warnings and errors, 1 if the worst finding is a warning, and 69 if it is an error.
     ///
     /// A server that is twice in the connect string is a warning. So are a voting member of the ensemble
-    /// that is not in it, a server in it that is no member, and a server in memory. The last line tells
+    /// that is not in it, a server in it that is no member, and a server in memory. A certificate that
+    /// expires in less than 30 days is a warning too. The last line tells
     /// whether a majority serves; its JSON has the field majority, true or false. If the servers are not
     /// of one ensemble, it tells that instead.
     /// A lost member and a lost majority both end with status 69.

@@ -126,6 +126,12 @@ async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
         Ok(node) => node,
     };
     let why = match node.data.as_deref() {
+        _ if node.stat.num_children > 0 => {
+            let path = data_text(path.as_bytes());
+            return Err(Failure::other(format!(
+                "{path}: not a barrier, for the node has children"
+            )));
+        }
         _ if node.stat.is_ephemeral() => "the node is ephemeral",
         None | Some([]) => return Ok(()),
         Some(data) if is_address(data) => return Ok(()),

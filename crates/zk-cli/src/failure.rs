@@ -142,12 +142,18 @@ impl Failure {
         self
     }
 
-    /// Adds to a rejection what was presented, and the advice if the identities are insufficient.
+    /// Adds to a rejection what was presented, and the advice if the identities are insufficient. All
+    /// commands pass here, so this also explains a rejected access control list.
     pub(crate) fn with_presented(mut self, presented: &str, advice: &str) -> Self {
         // Servers that reject the credentials answer nothing, `zk whoami` included.
         let advice = if self.rejection == Some(ErrorCode::NO_AUTH) { advice } else { "" };
         if self.is_denied {
             self.message.push_str(&format!(" ({presented}{advice})"));
+        }
+        if self.rejection == Some(ErrorCode::INVALID_ACL) {
+            let why =
+                "auth:: without credentials, or a scheme or an id that the server does not know";
+            self.message.push_str(&format!(" ({why}; {presented})"));
         }
         self
     }
@@ -257,12 +263,7 @@ impl From<Error> for Failure {
                 | ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::Rejected))
         );
         let is_denied = is_unknown || error.code() == Some(ErrorCode::NO_AUTH);
-        let mut message = for_users(&error.to_string());
-        if error.code() == Some(ErrorCode::INVALID_ACL) {
-            message.push_str(
-                " (auth:: without credentials, or a scheme or an id that the server does not know)",
-            );
-        }
+        let message = for_users(&error.to_string());
         let rejection = error.code();
         let may_be_applied = error.outcome() != Outcome::NotApplied;
         Self { code, message, starts_over, is_denied, rejection, may_be_applied }

@@ -34,6 +34,9 @@ it. A process that is killed leaves its node until its session expires. With --s
 recognises that node, and replaces it at once. Each process needs a file of its own. If the file cannot \
 be read or written, zk register says so, and goes on.
 
+A zk register that is killed (SIGKILL) cannot end its command, which runs on. A restart at once then runs \
+a second copy of the command beside it.
+
 If the servers reject the credentials meanwhile, the node goes with its session: zk register says so, and \
 its exit status is 1 even if the command succeeds.
 

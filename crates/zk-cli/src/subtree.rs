@@ -1,5 +1,7 @@
 //! Commands on a node and all below it: `zk ls --recursive` and `zk count`.
 
+use std::fmt;
+
 use serde_json::json;
 use zk_recipes::session::{
     Children, Client, ConnectString, Error, ErrorCode, Pending, Retry, RetryOn, path,
@@ -17,18 +19,46 @@ pub(crate) async fn ls(
     output: Output,
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, root).await?;
-    tell_hidden(hidden, presented, output);
+    tell_hidden(&hidden, presented, output);
     let lines = paths.iter().map(|path| data_text(path.as_bytes()));
     output.print(lines, || paths.iter().map(|path| json!(path)).collect())
 }
 
-/// Lists a node and all nodes below it, each before those below it. Returns also the number of nodes
-/// whose children this client may not list.
+/// The nodes whose children this client may not list.
+#[derive(Default)]
+pub(crate) struct Hidden {
+    nodes: usize,
+    first: String,
+}
+
+impl Hidden {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes == 0
+    }
+
+    fn add(&mut self, path: &str) {
+        if self.is_empty() {
+            path.clone_into(&mut self.first);
+        }
+        self.nodes += 1;
+    }
+}
+
+impl fmt::Display for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nodes, first } = self;
+        let first = data_text(first.as_bytes());
+        write!(f, "no permission to list the children of {nodes} of the nodes, such as {first}")
+    }
+}
+
+/// Lists a node and all nodes below it, each before those below it. Returns also the nodes whose
+/// children this client may not list.
 pub(crate) async fn sorted_paths(
     client: &Client,
     retry: &Retry,
     root: &str,
-) -> Result<(Vec<String>, usize), Error> {
+) -> Result<(Vec<String>, Hidden), Error> {
     sorted_paths_without(client, retry, root, &|_| false).await
 }
 
@@ -38,7 +68,7 @@ pub(crate) async fn sorted_paths_without(
     retry: &Retry,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, usize), Error> {
+) -> Result<(Vec<String>, Hidden), Error> {
     let (mut paths, hidden) = paths(client, retry, root, leaves_out).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
@@ -53,10 +83,9 @@ pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -
 }
 
 /// Prints how many nodes hide their children from this client, and its credentials in words.
-pub(crate) fn tell_hidden(nodes: usize, presented: &str, output: Output) {
-    if nodes > 0 {
-        let what = "no permission to list the children of";
-        output.note(&format!("{what} {nodes} of the nodes ({presented})"));
+pub(crate) fn tell_hidden(hidden: &Hidden, presented: &str, output: Output) {
+    if !hidden.is_empty() {
+        output.note(&format!("{hidden} ({presented})"));
     }
 }
 
@@ -73,7 +102,7 @@ pub(crate) async fn count(
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
             let (paths, hidden) = paths(client, retry, root, &|_| false).await?;
-            tell_hidden(hidden, presented, output);
+            tell_hidden(&hidden, presented, output);
             paths.len() - 1
         }
         Err(error) => return Err(error.into()),
@@ -87,7 +116,7 @@ async fn paths(
     retry: &Retry,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, usize), Error> {
+) -> Result<(Vec<String>, Hidden), Error> {
     let mut found = vec![root.to_owned()];
     let hidden = walk(client, retry, root, &mut |node, children| {
         let below = children.names.names().map(|name| path::child(node, &name));
@@ -100,16 +129,16 @@ async fn paths(
 }
 
 /// Lists the children of `root`, which must exist, and of all nodes that `visit` returns, level by
-/// level. Nodes that vanish meanwhile are left out. Returns the number of nodes whose children this
-/// client may not list.
+/// level. Nodes that vanish meanwhile are left out. Returns the nodes whose children this client
+/// may not list.
 pub(crate) async fn walk(
     client: &Client,
     retry: &Retry,
     root: &str,
     visit: &mut dyn FnMut(&str, Children) -> Vec<String>,
-) -> Result<usize, Error> {
+) -> Result<Hidden, Error> {
     let mut level = visit(root, retry.get_children(root).await?);
-    let mut hidden = 0;
+    let mut hidden = Hidden::default();
     while !level.is_empty() {
         let mut next = Vec::new();
         for chunk in level.chunks(READS_AT_ONCE) {
@@ -117,7 +146,7 @@ pub(crate) async fn walk(
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                    Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => hidden += 1,
+                    Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => hidden.add(node),
                     listed => next.extend(visit(node, listed?)),
                 }
             }

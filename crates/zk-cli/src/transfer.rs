@@ -28,9 +28,8 @@ pub(crate) async fn export(
     let leaves_out = subtree::ensembles_own(root, connect)?;
     let is_whole = leaves_out("/zookeeper");
     let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, &leaves_out).await?;
-    if hidden > 0 {
-        let why = format!("no permission to list the children of {hidden} of the nodes");
-        return Err(Failure::denied(format!("{why}: the export would not be complete")));
+    if !hidden.is_empty() {
+        return Err(Failure::denied(format!("{hidden}: the export would not be complete")));
     }
     let mut progress = match stdout().is_terminal() {
         true => Progress::silent(),

@@ -71,7 +71,7 @@ pub(crate) async fn run(
         paths
     })
     .await?;
-    tell_hidden(hidden, presented, output);
+    tell_hidden(&hidden, presented, output);
     let mut lines = vec![root.line(&tree.path)];
     root.draw("", &mut lines);
     output.print(lines, || root.to_json(&tree.path))

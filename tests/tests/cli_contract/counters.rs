@@ -81,6 +81,15 @@ fn unreadable_node_is_not_removed_as_a_barrier() {
 }
 
 #[test]
+fn node_with_children_is_not_removed_as_a_barrier() {
+    let Some(zk) = zk("barrier-parent") else { return };
+    zk.ok(&["create", "/mix/child", "--parents"]);
+    let ended = zk.run(&["barrier", "/mix", "--remove"]);
+    expect_failure(&ended, 1, "/mix: not a barrier, for the node has children");
+    assert!(!ended.stderr.contains("delete"), "{ended:?}");
+}
+
+#[test]
 fn barrier_stops_a_command_until_it_is_removed() {
     let Some(zk) = zk("barriers") else { return };
     assert_eq!(zk.ok(&["barrier", "/b/migration"]), "");

@@ -1,7 +1,7 @@
 //! `zk doctor` on healthy servers, on one that is missing, and on several that do not belong together.
 
 use serde_json::Value;
-use zk_testing::TestServer;
+use zk_testing::{TestServer, Version};
 use zk_tests::{Settings, Zk, ensemble, poll, shared_zookeeper, zookeeper, zookeeper_with};
 
 use crate::ensemble::reconfigurable_ensemble;
@@ -120,6 +120,14 @@ async fn server_in_memory_is_a_warning() {
     let server = TestServer::start().await.unwrap();
     let zk = Zk::new(server.connect_string());
     assert!(has(&findings(&zk, 1), "warning", "in memory: it keeps no node when it ends"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_server_knows_all_operations() {
+    let settings = zk_testing::Settings::new().version(Version::V3_9);
+    let server = TestServer::start_with(settings).await.unwrap();
+    let found = findings(&Zk::new(server.connect_string()), 1);
+    assert!(has(&found, "ok", "the server knows all operations that zk uses"), "{found:#?}");
 }
 
 #[test]

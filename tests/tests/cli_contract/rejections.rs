@@ -151,11 +151,35 @@ async fn hidden_nodes_are_reported_with_what_was_presented() {
     for command in [&["tree", "/a"][..], &["ls", "-R", "/a"], &["find", "/a"]] {
         let ended = bob.run(command);
         assert_eq!(ended.code(), Some(0), "{ended:?}");
-        let says =
-            "no permission to list the children of 1 of the nodes (presented: digest as bob)";
+        let says = "children of 1 of the nodes, such as /a/hers (presented: digest as bob)";
         assert!(ended.stderr.contains(says), "{ended:?}");
     }
+    expect_failure(&bob.run(&["export", "/a"]), 1, "such as /a/hers: the export would not be");
     expect_failure(&bob.run(&["export", "/a"]), 1, "presented: digest as bob");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_list_names_what_was_presented() {
+    let (_server, zk) = start(Settings::new()).await;
+    let kept = zk.env("ZK_SECRETS_REMOVED", "ZK_AUTH");
+    for command in [
+        &["create", "/n"][..],
+        &["lock", "/l"],
+        &["lock", "/r", "--read"],
+        &["elect", "/e"],
+        &["semaphore", "/s", "--permits", "1"],
+        &["multilock", "/m", "/n"],
+        &["register", "/s"],
+        &["barrier", "/b", "--set"],
+    ] {
+        let mut words = [command, &["--acl", "auth::cdrwa"]].concat();
+        if !matches!(command[0], "create" | "barrier") {
+            words.extend(["--", "true"]);
+        }
+        let ended = kept.run(&words);
+        expect_failure(&ended, 1, "(auth:: without credentials, or ");
+        expect_failure(&ended, 1, "; without credentials; zk keeps ZK_AUTH from the commands");
+    }
 }
 
 #[test]

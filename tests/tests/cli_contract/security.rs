@@ -255,7 +255,7 @@ fn list_is_set_on_all_nodes_from_the_leaves_up() {
     expect_failure(&zk.run(&["setacl", "/a", "world:anyone:r", "-R"]), 1, "NoAuth");
     zk.ok(&["setacl", "/a", "world:anyone:cdrwa"]);
     let partly = zk.run(&["setacl", "/a", "world:anyone:r", "--recursive"]);
-    let says = "no permission to list the children of 2 of the nodes: no list was changed";
+    let says = "children of 2 of the nodes, such as /a/b: no list was changed";
     expect_failure(&partly, 1, says);
     let both = ["setacl", "/a", "world:anyone:r", "--recursive", "--version", "1"];
     expect_refused(&both, "--version");

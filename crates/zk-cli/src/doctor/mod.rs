@@ -342,7 +342,9 @@ async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result
         lacking.push("events with a zxid (3.9), which speed up hand-offs");
     }
     match lacking.is_empty() {
-        true => report.tell(Level::Ok, host, "no operation is missing".to_owned()),
+        true => {
+            report.tell(Level::Ok, host, "the server knows all operations that zk uses".to_owned())
+        }
         false => report.tell(Level::Note, host, format!("it lacks {}", lacking.join(", "))),
     }
 }

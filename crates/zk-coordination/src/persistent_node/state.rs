@@ -118,9 +118,13 @@ impl fmt::Display for NodeState {
                  that session ends",
                 stat.ephemeral_owner
             ),
-            Self::Conflict { .. } => {
-                f.write_str("a node of another kind has the path; delete it, or use another path")
-            }
+            Self::Conflict { stat, .. } if stat.num_children > 0 => f.write_str(
+                "a node of another kind has the path, and has children; use another path",
+            ),
+            Self::Conflict { .. } => f.write_str(
+                "a node of another kind has the path; use another path, or delete the node if \
+                 nothing uses it",
+            ),
             Self::Stopped { error } => write!(f, "the node is not kept any longer: {error}"),
             Self::Closed { error: None } => f.write_str("closed, and the node is deleted"),
             Self::Closed { error: Some(error) } => {

@@ -295,6 +295,20 @@ async fn persistent_node_at_the_path_is_a_conflict() {
     assert_eq!(found(&server, "/n").unwrap().data, b"kept");
 }
 
+#[tokio::test(start_paused = true)]
+async fn parent_at_the_path_is_not_to_be_deleted() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    for path in ["/n", "/n/used"] {
+        operator.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    let error = node.wait_until_present(T).await.unwrap_err().to_string();
+    assert!(error.contains("has children; use another path"), "{error}");
+    assert!(!error.contains("delete"), "{error}");
+    node.close().await.unwrap();
+}
+
 /// CURATOR-53: the node was not created if the servers were down at the start.
 #[tokio::test(start_paused = true)]
 async fn curator_53_node_is_created_if_servers_were_down_at_start() {

@@ -160,6 +160,16 @@ impl Client {
 
     /// Lists the names of a node's children, unsorted.
     ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// let children = client.get_children("/workers").await?;
+    /// for name in children.names.names() {
+    ///     println!("/workers/{name}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
     pub fn get_children(&self, path: &str) -> Pending<Children> {
