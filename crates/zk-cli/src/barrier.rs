@@ -95,12 +95,8 @@ async fn wait(
     deadline: Option<Instant>,
     output: Output,
 ) -> Result<(), Failure> {
-    let servers = sessions.servers().to_owned();
-    tokio::select! {
-        served = majority::wait_for_session(client, &servers, output) => served?,
-        // Without a majority, nobody can tell whether the barrier is set.
-        () = until(deadline) => return Err(Failure::no_majority(&servers)),
-    }
+    // Without a majority, nobody can tell whether the barrier is set.
+    majority::wait_for_session(client, sessions.servers(), deadline, output).await?;
     tokio::select! {
         waited = sessions.attend(barrier.wait()) => Ok(waited??),
         () = until(deadline) => Err(Failure::still_set(barrier.path())),
@@ -126,19 +122,14 @@ async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
         Ok(node) => node,
     };
     let why = match node.data.as_deref() {
-        _ if node.stat.num_children > 0 => {
-            let path = data_text(path.as_bytes());
-            return Err(Failure::other(format!(
-                "{path}: not a barrier, for the node has children"
-            )));
-        }
-        _ if node.stat.is_ephemeral() => "the node is ephemeral",
+        _ if node.stat.num_children > 0 => "the node has children",
+        _ if node.stat.is_ephemeral() => "the node is ephemeral; zk delete removes it",
         None | Some([]) => return Ok(()),
         Some(data) if is_address(data) => return Ok(()),
-        Some(_) => "the node has other data",
+        Some(_) => "the node has other data; zk delete removes it",
     };
     let path = data_text(path.as_bytes());
-    Err(Failure::other(format!("{path}: not a barrier, for {why}; zk delete removes it")))
+    Err(Failure::other(format!("{path}: not a barrier, for {why}")))
 }
 
 /// Returns true for an address as Java prints it, which may have a zone.

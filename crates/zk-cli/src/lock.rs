@@ -152,10 +152,8 @@ async fn acquire(
             }
             Err(failure) => return Err(failure),
         };
-        let servers = sessions.servers().to_owned();
         tokio::select! {
-            served = majority::wait_for_session(&client, &servers, output) => served?,
-            () = until(deadline) => return Err(Failure::no_majority(&servers)),
+            served = majority::wait_for_session(&client, sessions.servers(), deadline, output) => served?,
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         tokio::select! {

@@ -2,22 +2,31 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zk_recipes::session::{Client, SessionId};
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::sessions::{clock, patience};
+use crate::sessions::{clock, patience, until};
 
 /// Waits until the client has a session, which only a server with a majority grants (`--read-only`).
 ///
 /// A command that waits for others, for a lock or at a barrier, has no time limit of its own for that: the
-/// limit of silence is one of the connection. It fails only when no server answers reads for so long.
+/// limit of silence is one of the connection. It fails when no server answers reads for so long, and after
+/// `deadline`.
 pub(crate) async fn wait_for_session(
     client: &Client,
     servers: &str,
+    deadline: Option<Instant>,
     output: Output,
 ) -> Result<(), Failure> {
+    tokio::select! {
+        served = wait(client, servers, output) => served,
+        () = until(deadline) => Err(Failure::no_majority(servers)),
+    }
+}
+
+async fn wait(client: &Client, servers: &str, output: Output) -> Result<(), Failure> {
     let mut events = client.events();
     if client.is_read_only() {
         let lost = "the server is read-only, for it has lost the majority";

@@ -89,7 +89,7 @@ impl StateFile {
     }
 }
 
-/// Prints why the file has no session, or gets none, and what follows.
+/// Prints the reason for which the file is of no use, and its consequence.
 fn note(path: &Path, why: &str, output: Output) {
     let path = path.display();
     output.note(&format!(
@@ -100,7 +100,7 @@ fn note(path: &Path, why: &str, output: Output) {
 enum Content {
     Empty,
     Session(SessionId),
-    /// What a crash may leave of a record. The next record replaces all of it.
+    /// A record after a crash, cut short or with zeros. The next record replaces all of it.
     Damaged,
     /// Data of another program, which must not be lost.
     Foreign,

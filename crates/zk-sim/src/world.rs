@@ -2,12 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use zk_session::{Client, SessionManager};
 use zk_testing::{Settings, TestServer};
 
+use crate::clock::now;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::process::Process;
@@ -76,6 +79,27 @@ impl World {
 
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Waits, once the faults have ended, until `found` returns something. Otherwise the invariant is
+    /// broken, with the text of `missing`.
+    pub(crate) async fn comes_true<T>(
+        &self,
+        invariant: &'static str,
+        mut found: impl FnMut() -> Option<T>,
+        missing: impl FnOnce() -> String,
+    ) -> Option<T> {
+        let until = now() + self.plan.patience();
+        loop {
+            if let Some(found) = found() {
+                return Some(found);
+            }
+            if now() > until {
+                self.oracle().violated(invariant, missing());
+                return None;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Returns true if no new work may begin.

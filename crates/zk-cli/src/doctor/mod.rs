@@ -166,7 +166,8 @@ async fn examine(
         Err(error) => {
             let text = match words::is_serving(door, host).await {
                 Some(false) => "it runs and serves nobody: the ensemble has no majority".to_owned(),
-                _ => for_users(&without_server(&error)),
+                // The line names the server already.
+                _ => for_users(&Error::not_applied(error.kind().clone()).to_string()),
             };
             report.tell(Level::Error, host, text)?;
             return Ok(Examined { rejects: is_rejection(&error), ..Examined::default() });
@@ -196,15 +197,6 @@ async fn examine(
     let serves = !client.is_read_only() && client.is_connected();
     client.close().await;
     Ok(Examined { serves, rejects: false, mode })
-}
-
-/// Returns the text of a failed connection without its server, which the line of the report names.
-fn without_server(error: &Error) -> String {
-    let text = error.to_string();
-    let subject = error.operation().zip(error.path());
-    let prefix = subject.map(|(operation, server)| format!("{operation} {server}: "));
-    let rest = prefix.and_then(|prefix| text.strip_prefix(&prefix).map(str::to_owned));
-    rest.unwrap_or(text)
 }
 
 /// Returns true if a server answers, and either side rejects the other.

@@ -1,4 +1,4 @@
-//! What the handles of a cache share.
+//! The state that all handles of a cache share.
 
 use std::sync::Arc;
 

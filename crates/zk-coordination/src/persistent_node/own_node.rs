@@ -95,16 +95,8 @@ impl OwnNode {
             // No session yet, only a read-only server: the node would have no owner to recognise.
             return Err(Error::not_applied(ErrorKind::NotReadOnly).on(OpCode::Create, self.path()));
         }
-        if self.may_have_lost_number() {
-            match self.find(client).await {
-                Ok(false) => {}
-                Ok(true) => return Ok(()),
-                // The lost node ends with its session.
-                Err(error)
-                    if error.code() == Some(ErrorCode::NO_AUTH)
-                        && !self.doubtful.contains(&session_id) => {}
-                Err(error) => return Err(error),
-            }
+        if self.has_applied_create(client).await? {
+            return Ok(());
         }
         let is_first = self.doubt(session_id);
         let node = client.create_builder(self.path()).data(&data.data).acl(&self.options.acl);
@@ -131,6 +123,21 @@ impl OwnNode {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Returns true if an earlier create of a sequential node has lost its reply, and its node is found.
+    async fn has_applied_create(&mut self, client: &Client) -> Result<bool, Error> {
+        if !self.may_have_lost_number() {
+            return Ok(false);
+        }
+        let is_of_other_session = !self.doubtful.contains(&client.session_id());
+        match self.find(client).await {
+            // The lost node ends with its session.
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) && is_of_other_session => {
+                Ok(false)
+            }
+            found => found,
         }
     }
 

@@ -207,8 +207,7 @@ async fn close_waits_for_the_create_of_a_sequential_node() {
             server.on(Op::Delete).session(id).answer(ErrorCode::NO_AUTH);
         }
         assert_eq!(node.close().await.is_err(), is_rejected);
-        let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
-        assert_eq!((left, late.count()), (usize::from(is_rejected), 1));
+        assert_eq!((members(&server), late.count()), (usize::from(is_rejected), 1));
     }
 }
 
@@ -404,12 +403,10 @@ async fn sequential_node_is_found_after_a_refused_search() {
         refused.into_iter().for_each(Fault::cancel);
         if !is_closed_first {
             state.wait_for(NodeState::is_present).await.unwrap();
-            let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
-            assert_eq!(left, 1);
+            assert_eq!(members(&server), 1);
         }
         node.close().await.unwrap();
-        let left = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
-        assert_eq!(left, 0, "{is_closed_first}");
+        assert_eq!(members(&server), 0, "{is_closed_first}");
     }
 }
 
@@ -429,6 +426,10 @@ async fn sequential_node_of_an_unreadable_parent_returns() {
     states.wait_for(refused).await.unwrap();
     server.expire(id);
     states.wait_for(NodeState::is_present).await.unwrap();
-    let children = server.with(|truth| truth.tree().node("/g").unwrap().children().count());
-    assert_eq!(children, 1);
+    assert_eq!(members(&server), 1);
+}
+
+/// Returns the number of nodes below `/g`.
+fn members(server: &TestServer) -> usize {
+    server.with(|truth| truth.tree().node("/g").unwrap().children().count())
 }

@@ -242,9 +242,12 @@ impl Contender {
         }
         let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
         let is_last = number.is_none_or(|number| number >= SEQUENCE_END);
-        let exhausted = is_last.then(|| LockError::SequenceExhausted { node: path.clone() });
+        let adopted = match is_last {
+            true => Err(LockError::SequenceExhausted { node: path.clone() }),
+            false => Ok(()),
+        };
         self.state = NodeStage::Exists(Node { path, czxid: stat.czxid });
-        exhausted.map_or(Ok(()), Err)
+        adopted
     }
 
     /// Deletes the node, if there is one, and prepares a new attempt under a new name. The clean-up

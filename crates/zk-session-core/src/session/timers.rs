@@ -212,6 +212,7 @@ impl<H: Handles> Session<H> {
     }
 }
 
+// Each turn of the driver compares all deadlines.
 #[inline(always)]
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {

@@ -9,7 +9,6 @@ use zk_discovery::{Discovery, Instances, Registration, ServiceInstance};
 use zk_session::SessionId;
 
 use super::managed::{self, Managed};
-use crate::clock::now;
 use crate::faults::expire;
 use crate::oracle::SERVICE_PATH;
 use crate::world::World;
@@ -111,15 +110,10 @@ impl Member {
     /// Checks that the instance is registered again without a call, if faults have left it unregistered.
     async fn comes_back(&self) {
         let (Some(registration), world) = (&self.registration, &self.managed.world) else { return };
-        let until = now() + world.plan.patience();
         let id = self.managed.slot.to_string();
-        while !registered(world).contains_key(&id) {
-            if now() > until {
-                let text = format!("{registration:?} does not come back, all well");
-                return world.oracle().violated("I19", text);
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+        let is_back = || registered(world).contains_key(&id).then_some(());
+        let missing = || format!("{registration:?} does not come back, all well");
+        world.comes_true("I19", is_back, missing).await;
     }
 
     /// Waits until the current session has registered a new instance. Returns false if it does not.
@@ -129,19 +123,12 @@ impl Member {
         let Some(registration) = self.register() else { return false };
         // An update that fails is kept, and written as soon as possible.
         drop(timeout(world.plan.patience(), registration.update(instance)).await);
-        let until = now() + world.plan.patience();
-        loop {
+        let is_registered = || {
             let session = self.managed.sessions.client().session_id();
-            if registered(&world).get(&id) == Some(&(session, json.clone())) {
-                return true;
-            }
-            if now() > until {
-                let text = format!("client {id} is not registered, all well");
-                world.oracle().violated("I19", text);
-                return false;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+            (registered(&world).get(&id) == Some(&(session, json.clone()))).then_some(())
+        };
+        let missing = || format!("client {id} is not registered, all well");
+        world.comes_true("I19", is_registered, missing).await.is_some()
     }
 }
 
@@ -165,13 +152,10 @@ async fn follow(managed: Managed) {
         }
     }
     // The members leave one after the other.
-    let until = now() + world.plan.patience();
-    while !is_current(&world, &cache.instances()) {
-        if now() > until {
-            let text = format!("client {slot} lists {:?}", cache.instances());
-            return world.oracle().violated("I20", text);
-        }
-        sleep(Duration::from_millis(50)).await;
+    let is_current = || is_current(&world, &cache.instances()).then_some(());
+    let listed = || format!("client {slot} lists {:?}", cache.instances());
+    if world.comes_true("I20", is_current, listed).await.is_none() {
+        return;
     }
     world.oracle().log(format_args!("the instances of client {slot} are current"));
 }

@@ -8,7 +8,6 @@ use zk_coordination::{NodeMode, NodeState, PersistentNode};
 
 use super::Impatient;
 use super::managed::{self, Managed};
-use crate::clock::now;
 use crate::faults::expire;
 use crate::oracle::KEPT_PATH;
 use crate::world::World;
@@ -116,13 +115,10 @@ impl Keeper {
             }
         }
         // The nodes of killed processes go with their sessions.
-        let until = now() + world.plan.patience();
-        while !paths(world, *slot).is_empty() {
-            if now() > until {
-                let text = format!("{:?} are left behind", paths(world, *slot));
-                return world.oracle().violated("I5", text);
-            }
-            sleep(Duration::from_millis(50)).await;
+        let are_gone = || paths(world, *slot).is_empty().then_some(());
+        let left = || format!("{:?} are left behind", paths(world, *slot));
+        if world.comes_true("I5", are_gone, left).await.is_none() {
+            return;
         }
         world.oracle().log(format_args!("the node of client {slot} is closed"));
     }
@@ -130,36 +126,26 @@ impl Keeper {
     /// Checks that the handle creates its node again without a call, if faults have left it without one.
     async fn comes_back(&self) {
         let (Some(node), world) = (&self.node, &self.managed.world) else { return };
-        let until = now() + world.plan.patience();
         let exists = |path: &str| world.server.with(|truth| truth.tree().contains(path));
-        while !matches!(&node.state(), NodeState::Present { path, .. } if exists(path)) {
-            if now() > until {
-                let text = format!("{node:?} does not come back, all well");
-                return world.oracle().violated("I19", text);
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+        let is_back = || {
+            let is_back = matches!(&node.state(), NodeState::Present { path, .. } if exists(path));
+            is_back.then_some(())
+        };
+        let missing = || format!("{node:?} does not come back, all well");
+        world.comes_true("I19", is_back, missing).await;
     }
 
     /// Waits until the node has new data, and returns its path.
     async fn settle(&mut self) -> Option<String> {
         let (data, world) = (self.fresh(), Arc::clone(&self.managed.world));
         drop(self.start()?.set_data(data.clone()));
-        let until = now() + world.plan.patience();
-        loop {
-            let state = self.node.as_ref()?.state();
-            if let NodeState::Present { path, .. } = &state
-                && self.is_kept(path, &data)
-            {
-                return Some(path.clone());
-            }
-            if now() > until {
-                let text = format!("{:?} has not {data:?}, all well", self.node);
-                world.oracle().violated("I19", text);
-                return None;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+        let node = self.node.as_ref()?;
+        let kept = || match node.state() {
+            NodeState::Present { path, .. } if self.is_kept(&path, &data) => Some(path),
+            _ => None,
+        };
+        let missing = || format!("{node:?} has not {data:?}, all well");
+        world.comes_true("I19", kept, missing).await
     }
 
     /// Returns true if the node at the leader has this data, and belongs to the current session if

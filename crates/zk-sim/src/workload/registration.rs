@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_coordination::{Group, NodeState, PersistentNode};
-use zk_session::{SessionId, SessionManager};
+use zk_session::SessionId;
 
 use super::Impatient;
 use super::managed::{self, Managed, open};
@@ -177,20 +177,18 @@ impl Keeper {
         let world = &self.managed.world;
         self.data = self.fresh();
         drop(node.set_data(self.data.clone()));
-        let until = now() + world.plan.patience();
-        let is_settled = |sessions: &SessionManager| {
+        let sessions = &self.managed.sessions;
+        let is_settled = || {
             let session = sessions.client().session_id();
             let is_there = world.oracle().is_registered(&self.path, session, &self.data);
             let state = node.state();
-            is_there
-                && matches!(state, NodeState::Present { stat, .. } if stat.ephemeral_owner == session)
+            let is_present =
+                matches!(state, NodeState::Present { stat, .. } if stat.ephemeral_owner == session);
+            (is_there && is_present).then_some(())
         };
-        while !is_settled(&self.managed.sessions) {
-            if now() > until {
-                let text = format!("{} is not there, all well: {node:?}", self.path);
-                return world.oracle().violated("I19", text);
-            }
-            sleep(Duration::from_millis(10)).await;
+        let missing = || format!("{} is not there, all well: {node:?}", self.path);
+        if world.comes_true("I19", is_settled, missing).await.is_none() {
+            return;
         }
         world.oracle().log(format_args!("process {} is settled", self.managed.number));
     }

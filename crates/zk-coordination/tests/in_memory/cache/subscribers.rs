@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use zk_coordination::session::limits::REMOVAL_DELAY;
-use zk_coordination::{Cache, Change};
+use zk_coordination::session::{Client, SessionManager};
+use zk_coordination::{Cache, CacheBuilder, Change, Changes};
 use zk_testing::{Cut, Op, TestServer};
 
 use super::{Replay, create, words};
@@ -71,50 +72,35 @@ async fn idle_subscriber_keeps_no_more_than_max_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_subscriber_of_a_stopped_cache_learns_the_reason() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app"]).await;
-    let sessions = sessions(&server, 2).await;
-    let cache = Cache::tree(&sessions, "/app").changes_kept(1).max_nodes(3).open().await.unwrap();
-    let mut changes = cache.changes();
-    create(&writer, &["/app/a", "/app/b", "/app/c"]).await;
+    let mut app = app(|cache| cache.changes_kept(1).max_nodes(3)).await;
+    create(&app.writer, &["/app/a", "/app/b", "/app/c"]).await;
     settle().await;
-    assert!(matches!(changes.next().await, Some(Change::Missed(_))));
-    assert!(matches!(changes.next().await, Some(Change::Stopped(_))));
-    assert!(changes.next().await.is_none());
+    assert!(matches!(app.changes.next().await, Some(Change::Missed(_))));
+    assert!(matches!(app.changes.next().await, Some(Change::Stopped(_))));
+    assert!(app.changes.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn subscriber_keeps_its_snapshot_until_the_first_change() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app"]).await;
-    let sessions = sessions(&server, 2).await;
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    let mut changes = cache.changes();
-    let first = Arc::downgrade(changes.snapshot().unwrap());
-    create(&writer, &["/app/a"]).await;
+    let mut app = app(|cache| cache).await;
+    let first = Arc::downgrade(app.changes.snapshot().unwrap());
+    create(&app.writer, &["/app/a"]).await;
     settle().await;
     assert!(first.upgrade().is_some());
-    changes.next().await.unwrap();
-    assert!(changes.snapshot().is_none() && first.upgrade().is_none());
+    app.changes.next().await.unwrap();
+    assert!(app.changes.snapshot().is_none() && first.upgrade().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn change_has_the_node_before_and_after_it() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app"]).await;
-    let sessions = sessions(&server, 2).await;
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    let mut changes = cache.changes();
-    let set = writer.set_data("/app", b"new", None).await.unwrap();
-    let change = changes.next().await.unwrap();
+    let mut app = app(|cache| cache).await;
+    let set = app.writer.set_data("/app", b"new", None).await.unwrap();
+    let change = app.changes.next().await.unwrap();
     assert_eq!(&change.old_node().unwrap().data()[..], b"/app");
     assert_eq!(&change.new_node().unwrap().data()[..], b"new");
     assert_eq!((change.mzxid(), *change.new_node().unwrap().stat()), (Some(set.mzxid), set));
-    writer.delete("/app", None).await.unwrap();
-    let change = changes.next().await.unwrap();
+    app.writer.delete("/app", None).await.unwrap();
+    let change = app.changes.next().await.unwrap();
     assert!(change.new_node().is_none() && change.mzxid() == Some(set.mzxid));
     assert_eq!(Change::Stale.path(), None);
 }
@@ -183,14 +169,28 @@ async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
 /// Nobody has the cache any more: that is no failure.
 #[tokio::test(start_paused = true)]
 async fn slow_subscriber_of_a_dropped_cache_is_told_of_no_failure() {
+    let mut app = app(|cache| cache.changes_kept(1)).await;
+    create(&app.writer, &["/app/a", "/app/b", "/app/c"]).await;
+    settle().await;
+    drop(app.cache);
+    assert!(app.changes.next().await.is_none());
+}
+
+/// A cache of `/app`, and a subscriber.
+struct App {
+    _server: TestServer,
+    _sessions: SessionManager,
+    writer: Client,
+    cache: Cache,
+    changes: Changes,
+}
+
+async fn app(options: impl FnOnce(CacheBuilder) -> CacheBuilder) -> App {
     let server = TestServer::in_memory();
     let writer = client(&server, 1).await;
     create(&writer, &["/app"]).await;
     let sessions = sessions(&server, 2).await;
-    let cache = Cache::tree(&sessions, "/app").changes_kept(1).open().await.unwrap();
-    let mut changes = cache.changes();
-    create(&writer, &["/app/a", "/app/b", "/app/c"]).await;
-    settle().await;
-    drop(cache);
-    assert!(changes.next().await.is_none());
+    let cache = options(Cache::tree(&sessions, "/app")).open().await.unwrap();
+    let changes = cache.changes();
+    App { _server: server, _sessions: sessions, writer, cache, changes }
 }
