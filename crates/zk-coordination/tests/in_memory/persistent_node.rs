@@ -498,9 +498,13 @@ async fn too_large_data_is_rejected_and_the_node_keeps_its_data() {
         let node = PersistentNode::builder(&sessions, "/n").mode(mode).data("a").start().unwrap();
         node.wait_until_present(T).await.unwrap();
         let NodeState::Present { path, .. } = node.state() else { panic!() };
-        let mut largest = 2 << 20;
-        while node.check_data(&vec![0; largest]).is_err() {
-            largest -= 1;
+        let (mut largest, mut too_large) = (0, 2 << 20);
+        while too_large - largest > 1 {
+            let middle = usize::midpoint(largest, too_large);
+            match node.check_data(&vec![0; middle]) {
+                Ok(()) => largest = middle,
+                Err(_) => too_large = middle,
+            }
         }
         let error = node.set_data(vec![0; largest + 1]).await.unwrap_err();
         let NodeState::Refused { error: cause } = error.state() else { panic!("{error}") };
