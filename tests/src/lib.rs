@@ -28,6 +28,7 @@ mod command;
 mod curator;
 #[cfg(doctest)]
 mod guide;
+pub mod java;
 mod journal;
 mod lock_runs;
 pub mod raw;

@@ -14,10 +14,15 @@ impl Scratch {
     /// Creates a folder that no other process uses.
     #[allow(clippy::new_without_default, reason = "it makes something outside of the process")]
     pub fn new() -> Self {
+        Self::inside(&env::temp_dir())
+    }
+
+    /// Creates a folder below `parent` that no other process uses.
+    pub(crate) fn inside(parent: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let folder = env::temp_dir().join(format!("zk-test-{}-{count}", process::id()));
+            let folder = parent.join(format!("zk-test-{}-{count}", process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => return Self { folder },
                 // An earlier process with the same id left it behind.

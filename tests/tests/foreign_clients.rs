@@ -1,10 +1,10 @@
 //! A test of other clients at the server of `zk-testing`, over TCP.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use zk_testing::TestServer;
-use zk_tests::{Distribution, or_skip};
+use zk_tests::{Distribution, java, or_skip};
 
 /// The folder in which Debian installs the jars of Curator.
 const DEBIAN_JARS: &str = "/usr/share/java";
@@ -33,21 +33,12 @@ async fn java_and_curator_take_it_for_zookeeper() {
         class_path.push(":");
         class_path.push(Path::new(DEBIAN_JARS).join(jar));
     }
-    let mut java = Command::new(distribution.java());
-    java.args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
-        .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-        .arg("-cp")
-        .arg(class_path)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/ForeignClient.java"))
-        .arg(server.connect_string())
-        .stderr(Stdio::piped());
+    let program = java::program(distribution.java(), &[], &class_path, "ForeignClient.java");
+    let Some(mut java) = program else { return };
+    java.arg(server.connect_string()).stderr(Stdio::piped());
     let ended = tokio::task::spawn_blocking(move || java.output()).await.unwrap().unwrap();
     let (said, errors) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    if !ended.status.success() && errors.contains("jdk.compiler") {
-        eprintln!("SKIPPED java_and_curator_take_it_for_zookeeper: Java without a compiler");
-        return;
-    }
 
     assert!(ended.status.success(), "{}: {said}{errors}", ended.status);
     let passed: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("passed ")).collect();

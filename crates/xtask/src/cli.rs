@@ -393,10 +393,9 @@ Everything a change must pass, in order, ending at the first failure:
   cargo xtask msrv: with Rust 1.85, where its packages are available
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
   cargo xtask test kerberos
-  cargo xtask sim, on 5,000 seeds
+  the simulation on 3,000 seeds, and on 1,000 of the recipes of zk-coordination
   cargo xtask planted, with two faults that the simulation must find, others for each commit
-  cargo xtask conform
-  cargo xtask fuzz --secs 10: a minute, and the build; without cargo-fuzz the corpora are replayed
+  cargo xtask fuzz --secs 5: half a minute, and the build; without cargo-fuzz the corpora are replayed
 
 Usage: cargo xtask ci
 ";

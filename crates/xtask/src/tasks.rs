@@ -86,6 +86,16 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Returns a command for a workspace beside the main one, with its `manifest` relative to the root. It builds
+/// into the folder of the main workspace, so that what both have in common is built once.
+fn cargo_for(manifest: &str, arguments: &[&str]) -> Command {
+    let (verb, arguments) = arguments.split_at(1);
+    let mut command = cargo(verb);
+    command.args(["--manifest-path", manifest]).args(arguments);
+    command.env("CARGO_TARGET_DIR", target_folder());
+    command
+}
+
 /// Runs one step of a task, and prints its command line and its duration.
 fn step(command: &mut Command) -> Result<(), Failure> {
     run_program(command).map_err(|failure| Failure { status: 1, ..failure })

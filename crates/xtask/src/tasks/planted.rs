@@ -16,7 +16,7 @@ use std::process::Command;
 use self::fault::Fault;
 use self::finder::{Finder, Verdict};
 use self::workspace_copy::WorkspaceCopy;
-use super::{Failure, timing, workspace_root};
+use super::{Failure, step, timing, workspace_root};
 
 /// Faults to run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -45,16 +45,21 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     find(&copy, &faults)
 }
 
-/// Runs a few faults for `ci`, other ones for other commits. The simulation must find them, so that one
-/// build suffices. It has passed before without a fault.
-pub(crate) fn run_sample() -> Result<(), Failure> {
+/// Checks for `ci` that the simulation passes, and that it fails with a few faults, other ones for other
+/// commits. All of it is built in the copy, because a build takes longer than the seeds.
+pub(crate) fn check() -> Result<(), Failure> {
     let mut faults = all(&workspace_root())?;
     faults.retain(Fault::is_for_simulation);
     let plan = Plan { sample: Some(CI_SAMPLE), from: commit(), ..Plan::default() };
     let faults = chosen(&plan, faults)?;
     let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
+    let copy = WorkspaceCopy::update(&workspace_root())?;
+    step(&mut copy.build_of_sim())?;
+    let sim = || Command::new(copy.sim_program());
+    step(sim().args(["--seeds", CI_SEEDS]))?;
+    step(sim().args(["--coordination", "--seeds", CI_COORDINATION_SEEDS]))?;
     println!("==> cargo xtask planted {}", names.join(" "));
-    find(&WorkspaceCopy::update(&workspace_root())?, &faults)
+    find(&copy, &faults)
 }
 
 /// Returns the start of the commit's hash, or 0 without a commit.
@@ -176,6 +181,10 @@ const FOLDER: &str = "tests/planted";
 
 /// Number of faults in a run of `ci`.
 const CI_SAMPLE: u32 = 2;
+
+/// Seeds that every change must pass without a failure.
+const CI_SEEDS: &str = "3000";
+const CI_COORDINATION_SEEDS: &str = "1000";
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use zk_tests::Server;
+use zk_tests::{Server, java};
 
 use crate::Outcome;
 use crate::proxy::Proxy;
@@ -36,15 +36,9 @@ impl Scenario<'_> {
 
     fn spawn(&self) -> Outcome<Child> {
         let [java, class_path] = run_like(self.server)?;
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("java/RecordWire.java");
-        // A Java with a compiler compiles the source file before it runs it.
-        let program = Command::new(java)
-            .args(["-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"])
-            .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-            .args(self.jvm_flags)
-            .arg("-cp")
-            .arg(class_path)
-            .arg(source)
+        let file = "RecordWire.java";
+        let program = java::program(Path::new(&java), self.jvm_flags, &class_path, file)
+            .ok_or("no compiler in this Java")?
             .args([self.name, &self.proxy.address().to_string(), &self.server.connect_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::{Command, Output};
 
-use super::workspace_copy::{SIM_PROFILE, WorkspaceCopy};
+use super::workspace_copy::WorkspaceCopy;
 use crate::tasks::{Failure, display};
 
 /// Tests or simulation that must find a fault.
@@ -88,11 +88,10 @@ impl Finder {
     pub(super) fn run(&self, copy: &WorkspaceCopy) -> Result<Verdict, Failure> {
         let (build, mut run) = match self {
             Self::Sim { is_coordination, seeds } => {
-                let build = ["build", "--package", "zk-sim", "--profile", SIM_PROFILE];
-                let mut run = copy.limited(&copy.sim_program(), SECONDS_MAX);
+                let mut run = copy.limited(copy.sim_program().as_os_str(), SECONDS_MAX);
                 run.args(is_coordination.then_some("--coordination"));
                 run.args(["--seeds", &seeds.to_string()]);
-                (copy.cargo(&build), run)
+                (copy.build_of_sim(), run)
             }
             Self::Test { variables, arguments } => {
                 let mut build = copy.cargo(&["test", "--no-run"]);

@@ -60,9 +60,14 @@ impl WorkspaceCopy {
         command
     }
 
-    /// Returns the path of the simulation, built with [`SIM_PROFILE`].
-    pub(super) fn sim_program(&self) -> OsString {
-        self.target.join(SIM_PROFILE).join("sim").into_os_string()
+    /// Returns a command that builds the simulation.
+    pub(super) fn build_of_sim(&self) -> Command {
+        self.cargo(&["build", "--package", "zk-sim", "--profile", SIM_PROFILE])
+    }
+
+    /// Returns the path of the simulation.
+    pub(super) fn sim_program(&self) -> PathBuf {
+        self.target.join(SIM_PROFILE).join("sim")
     }
 
     fn enter(&self, command: &mut Command) {
@@ -104,7 +109,7 @@ fn is_left_out(name: &OsStr) -> bool {
 
 /// Profile for the simulation. With that of the tests, a seed takes ten times as long. With this one, the
 /// tests take ten times as long to build.
-pub(super) const SIM_PROFILE: &str = "planted";
+const SIM_PROFILE: &str = "planted";
 
 const LEFT_OUT: [&str; 5] = [".git", ".zookeeper", "artifacts", "coverage", "corpus-grown"];
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::set_up;
-use crate::tasks::{Failure, cargo, step, workspace_root};
+use crate::tasks::{Failure, cargo_for, step};
 use crate::zookeeper::{KerberosRealm, Privilege, install};
 
 /// Starts a realm on loopback and runs the checks and tests of `zk-gssapi`. `arguments` go to `cargo test`.
@@ -14,16 +14,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         install(&["libkrb5-dev", "libclang-dev"], Privilege::Sudo).map_err(Failure::task)?;
     }
     let realm = KerberosRealm::start(Privilege::Sudo)?;
-    let manifest = workspace_root().join("crates/zk-gssapi/Cargo.toml");
-    let manifest = manifest.to_string_lossy();
-    step(&mut cargo(&["fmt", "--manifest-path", &manifest, "--check"]))?;
-    let mut clippy = cargo(&["clippy", "--locked", "--all-targets", "--manifest-path", &manifest]);
+    step(&mut cargo_for(MANIFEST, &["fmt", "--check"]))?;
+    let mut clippy = cargo_for(MANIFEST, &["clippy", "--locked", "--all-targets"]);
     step(clippy.args(["--", "-D", "warnings"]))?;
-    let mut doc = cargo(&["doc", "--locked", "--no-deps", "--manifest-path", &manifest]);
+    let mut doc = cargo_for(MANIFEST, &["doc", "--locked", "--no-deps"]);
     step(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    let mut test = cargo(&["test", "--locked", "--manifest-path", &manifest]);
+    let mut test = cargo_for(MANIFEST, &["test", "--locked"]);
     step(test.args(arguments).envs(realm.environment()).env("CI", "true"))
 }
+
+const MANIFEST: &str = "crates/zk-gssapi/Cargo.toml";
 
 /// The header of the system's library, from which the build generates the binding.
 const HEADER: &str = "/usr/include/gssapi/gssapi.h";

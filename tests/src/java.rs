@@ -1,0 +1,62 @@
+//! The Java programs of `tests/java/`, compiled once for all tests.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Scratch;
+
+/// Returns a command that runs the program of a file in `tests/java/`, with more flags for the Java machine.
+/// If this Java has no compiler, it prints so to standard error and returns `None`.
+pub fn program(java: &Path, flags: &[String], class_path: &OsStr, file: &str) -> Option<Command> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("java").join(file);
+    let classes = classes(java, class_path, &source)?;
+    let mut class_path_with_program = OsString::from(classes);
+    class_path_with_program.push(":");
+    class_path_with_program.push(class_path);
+    let mut command = Command::new(java);
+    command
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true"])
+        .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+        .args(flags)
+        .arg("-cp")
+        .arg(class_path_with_program)
+        .arg(file.trim_end_matches(".java"));
+    Some(command)
+}
+
+/// Returns the folder with the classes of a program, which is compiled if it has changed or other jars are
+/// used. Java would compile a source file again at each start, which takes longer than to start.
+fn classes(java: &Path, class_path: &OsStr, source: &Path) -> Option<PathBuf> {
+    let mut version = DefaultHasher::new();
+    (java, class_path, fs::read(source).unwrap()).hash(&mut version);
+    let programs = std::env::current_exe().unwrap().with_file_name("java-programs");
+    let classes = programs.join(format!("{:016x}", version.finish()));
+    if classes.is_dir() {
+        return Some(classes);
+    }
+    fs::create_dir_all(&programs).unwrap();
+    let scratch = Scratch::inside(&programs);
+    let compiled = scratch.path("classes");
+    let output = Command::new(java)
+        .args(["-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"])
+        .args(["-nowarn", "-proc:none", "-d"])
+        .arg(&compiled)
+        .arg("-cp")
+        .arg(class_path)
+        .arg(source)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && errors.contains("jdk.compiler") {
+        eprintln!("SKIPPED: Java without a compiler");
+        return None;
+    }
+    assert!(output.status.success(), "{} does not compile: {errors}", source.display());
+    // The folder appears with all classes in it. Another process may have been faster.
+    let renamed = fs::rename(&compiled, &classes);
+    assert!(classes.is_dir(), "{}: {renamed:?}", classes.display());
+    Some(classes)
+}
