@@ -147,7 +147,10 @@ impl Import<'_> {
         // The list of the parent is checked before the existence of the node.
         if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
             let parent = data_text(parent(path).unwrap_or("/").as_bytes());
-            let hint = format!("{parent} does not exist; zk create --parents creates it");
+            let hint = format!(
+                "no earlier line creates {parent}, and it does not exist; zk create --parents \
+                 creates it"
+            );
             return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
         }
         match Sessions::retry(self.client).get_data(path).await {

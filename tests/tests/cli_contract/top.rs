@@ -49,7 +49,7 @@ fn semaphore_is_one_lock_with_its_waiters() {
     let mut holder = zk.start(&["semaphore", "/s", "--permits", "1", "--", "sh", "-c", HOLD]);
     let looked = || {
         let locks: Value = serde_json::from_str(&zk.ok(&["top", "--json"])).unwrap();
-        (locks[0]["holder"] == "1 leases").then_some(locks)
+        (locks[0]["holder"] == "1 lease").then_some(locks)
     };
     let locks = poll(LIMIT, looked).expect("nobody got in");
     assert_eq!(locks.as_array().unwrap().len(), 1, "{locks}");

@@ -123,6 +123,7 @@ impl Queue {
             wall.duration_since(created).unwrap_or_default()
         };
         let holder = match (self.kind, holders) {
+            (QueueKind::Semaphore, 1) => "1 lease".to_owned(),
             (QueueKind::Semaphore, _) => format!("{holders} leases"),
             (QueueKind::ReadWrite, 2..) => format!("{holders} readers"),
             _ => {
