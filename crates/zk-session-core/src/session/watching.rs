@@ -71,6 +71,11 @@ impl<H: Handles> Session<H> {
         for (path, kind, handle) in watches {
             self.watches.register(path, kind, handle);
         }
+        if !self.is_connected() {
+            // The next connection begins with a request that sets all watches. This one sets none, and
+            // its reply shows that they are set.
+            (request.data, request.child) = (Vec::new(), Vec::new());
+        }
         let id = self.send_or_queue(now, &request, to.into(), None);
         if self.is_connected() {
             // Before 3.9.0 the request replaces a persistent watch on the same node

@@ -58,14 +58,18 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         rearm(self.paths.iter(), relative_zxid)
     }
 
-    /// As [`rearm`](Self::rearm), for those of these nodes that have persistent watches.
+    /// As [`rearm`](Self::rearm), for those of these nodes that have persistent watches, or on which
+    /// such a watch is being set.
     pub(crate) fn rearm_streams<'a>(
         &'a self,
         paths: &'a [&str],
         relative_zxid: Zxid,
     ) -> impl Iterator<Item = Rearm<'a>> {
         let nodes = paths.iter().filter_map(|path| self.paths.get_key_value(*path));
-        rearm(nodes.filter(|(_, watches)| !watches.streams().is_empty()), relative_zxid)
+        let has_streams = |watches: &PathWatches<W, S>| {
+            STREAM_MODES.iter().any(|mode| has_stream(watches, *mode))
+        };
+        rearm(nodes.filter(move |(_, watches)| has_streams(watches)), relative_zxid)
     }
 
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node
@@ -109,16 +113,18 @@ fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
 
 /// Returns the lists of setWatches2 that contain the path.
 fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
-    let [data, exist, child] = [List::Data, List::Exist, List::Children];
-    let recursive = AddWatchMode::PersistentRecursive;
-    [
-        watches.has(data),
-        watches.has(exist),
-        watches.has(child),
-        watches.has_stream(AddWatchMode::Persistent),
-        watches.has_stream(recursive),
-    ]
+    let [data, exist, child] = [List::Data, List::Exist, List::Children].map(|it| watches.has(it));
+    let [persistent, recursive] = STREAM_MODES.map(|mode| has_stream(watches, mode));
+    [data, exist, child, persistent, recursive]
 }
+
+/// Returns true if the server has a persistent watch of that mode, or the request for one is under way.
+fn has_stream<W: Handle, S: Handle>(watches: &PathWatches<W, S>, mode: AddWatchMode) -> bool {
+    watches.has_stream(mode) || watches.asked.has(Armed::by(mode))
+}
+
+const STREAM_MODES: [AddWatchMode; 2] =
+    [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive];
 
 fn put<'a>(chunk: &mut SetWatches2<'a>, place: usize, path: &'a str) {
     let lists = [

@@ -177,3 +177,41 @@ fn stream_on_one_of_several_watched_nodes_is_set_again() {
     drop(watches);
     world.finish();
 }
+
+/// The request that begins the connection sets them, and a stream on one of the nodes last.
+#[test]
+fn nodes_watched_without_a_connection_are_set_once() {
+    let mut world = World::up();
+    world.answered.insert(OpCode::AddWatch.code());
+    world.stream(AddWatchMode::Persistent, "/a");
+    world.cut();
+    let (n, watches) = world.watch_nodes(&[("/a", WatchKind::Data)]).unwrap();
+    world.bring_up();
+    let frame = world.take(OpCode::SetWatches2);
+    let all = frame.read::<SetWatches2<'_>>();
+    assert_eq!((&*all.persistent, &*all.data), (&["/a".into()][..], &["/a".into()][..]));
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    let frame = world.take(OpCode::SetWatches);
+    let SetWatches { data, exist, child, .. } = frame.read();
+    assert!(data.is_empty() && exist.is_empty() && child.is_empty());
+    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    assert!(world.is_ok(n));
+    world.notify(EventType::NODE_DATA_CHANGED, "/a");
+    assert!(world.fired(watches[0]).is_some_and(Result::is_ok));
+    world.finish();
+}
+
+/// The server executes them in order, and the stream would be replaced.
+#[test]
+fn stream_under_way_is_set_again_after_watched_nodes() {
+    let mut world = World::up();
+    world.stream(AddWatchMode::Persistent, "/a");
+    world.watch_nodes(&[("/a", WatchKind::Data)]).unwrap();
+    let add = world.take(OpCode::AddWatch);
+    world.take(OpCode::SetWatches);
+    let frame = world.take(OpCode::SetWatches2);
+    let again = frame.read::<SetWatches2<'_>>();
+    assert_eq!((&*again.persistent, &*again.data), (&["/a".into()][..], &["/a".into()][..]));
+    world.serve(&add);
+    world.finish();
+}
