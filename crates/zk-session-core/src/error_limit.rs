@@ -10,7 +10,7 @@ use std::fmt;
 pub enum Limit {
     /// Requests without a reply: [`REQUESTS_MAX`](crate::limits::REQUESTS_MAX).
     Requests,
-    /// Bytes of the requests that wait for a connection:
+    /// Bytes of the requests that no connection has accepted:
     /// [`QUEUED_BYTES_MAX`](crate::limits::QUEUED_BYTES_MAX).
     QueuedBytes,
     /// Watches: [`WATCHES_MAX`](crate::limits::WATCHES_MAX), or `Config::max_watches`.

@@ -224,10 +224,11 @@ impl<H: Handles> CleanUp<H> {
         Some(task)
     }
 
-    /// Notes that the reply was lost with the connection. The task is sent again.
-    pub(crate) fn unsend(&mut self, id: RequestId) {
+    /// Notes that the reply was lost with the connection, and whether the request may have been applied. The
+    /// task is sent again.
+    pub(crate) fn unsend(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(task) = self.tasks.get_mut(&id) {
-            task.repeated = true;
+            task.repeated |= outcome != Outcome::NotApplied;
             task.is_behind = false;
             self.unsent.insert(id);
         }
@@ -320,7 +321,7 @@ mod tests {
         assert!(tasks.start_next(id(2)).is_none(), "what came later waits");
         let (second, _) = tasks.start_next(id(9)).unwrap();
         assert!(tasks.start_next(id(9)).is_none());
-        tasks.unsend(first);
+        tasks.unsend(first, Outcome::Unknown);
         tasks.remove(second);
         assert_eq!(tasks.start_next(id(9)), Some((first, delete("/a"))));
         let task = tasks.remove(first).unwrap();

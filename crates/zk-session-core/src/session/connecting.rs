@@ -172,7 +172,7 @@ impl<H: Handles> Session<H> {
         for (recipient, outcome) in self.requests.disconnected() {
             match recipient {
                 Recipient::Caller(to) => self.outputs.fail(to, kind.clone(), outcome),
-                Recipient::CleanUpTask(id) => self.clean_up.unsend(id),
+                Recipient::CleanUpTask(id) => self.clean_up.unsend(id, outcome),
                 Recipient::Credential(_)
                 | Recipient::Rearm
                 | Recipient::Removal(..)

@@ -65,6 +65,21 @@ fn missing_node_is_success_only_after_a_lost_attempt() {
     world.finish();
 }
 
+/// Another client has deleted the node: the request of this one never left.
+#[test]
+fn missing_node_is_no_success_after_an_unsent_attempt() {
+    let mut world = World::up();
+    world.room = 0;
+    let n = world.delete_guaranteed("/a");
+    world.cut();
+    world.room = usize::MAX;
+    world.bring_up();
+    let frame = world.take(OpCode::Delete);
+    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
+    assert_eq!(*world.failure(n), (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied));
+    world.finish();
+}
+
 #[test]
 fn rejected_delete_fails_its_caller_or_emits_an_event() {
     let mut world = World::up();
