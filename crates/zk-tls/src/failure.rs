@@ -21,11 +21,15 @@ pub(crate) fn explain_handshake(error: io::Error, identity: &Identity) -> io::Er
     match cause(&error) {
         // A server that does not speak TLS reads the greeting as a length, and closes. A load
         // balancer without servers, and a server that limits handshakes, close as well.
-        None if error.kind() == io::ErrorKind::UnexpectedEof => {
-            io::Error::new(error.kind(), TlsFailure::ClosedByServer)
-        }
+        None if is_close(error.kind()) => io::Error::new(error.kind(), TlsFailure::ClosedByServer),
         _ => explain(error, identity),
     }
+}
+
+/// Returns true if the server has ended the connection. With unread bytes, a close is a reset.
+fn is_close(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(kind, UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
 fn cause(error: &io::Error) -> Option<&Error> {

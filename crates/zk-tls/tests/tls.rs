@@ -532,6 +532,21 @@ async fn lying_peers_are_refused_with_their_own_words() {
     assert!(error.to_string().contains("the alert InternalError"), "{error}");
 }
 
+/// A close with unread bytes is a reset.
+#[tokio::test]
+async fn peer_that_resets_the_handshake_has_closed_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read_exact(&mut [0; 5]).await;
+        }
+    });
+    let config = Config::new(&to).unwrap().refused_timeout(Duration::ZERO);
+    let error = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap_err();
+    assert!(error.to_string().contains(&TlsFailure::ClosedByServer.to_string()), "{error}");
+}
+
 #[tokio::test]
 async fn ephemeral_node_is_created_over_tls() {
     let (server, port) = port(&settings("server.pem")).await;
