@@ -122,7 +122,6 @@ impl Client {
         parents: ParentMode,
         acl: &[Acl],
     ) -> Result<(), Error> {
-        let mut missing = vec![path];
         let mut failures = Failures::default();
         while path == "/" && !self.chroot.is_empty() {
             match self.exists(path).await {
@@ -130,6 +129,9 @@ impl Client {
                 Err(error) => failures.repeat_if_lost(error)?,
             }
         }
+        let mut missing = vec![path];
+        // That a parent is missing counts as a failure only if it existed before.
+        let mut highest = usize::MAX;
         while let Some(path) = missing.last() {
             let Err(error) = self.create_with_acl(path, b"", parents.mode(), acl).await else {
                 missing.pop();
@@ -137,7 +139,12 @@ impl Client {
             };
             match (error.code(), parent(path)) {
                 (Some(ErrorCode::NODE_EXISTS), _) => drop(missing.pop()),
-                (Some(ErrorCode::NO_NODE), parent) if parent != "/" => missing.push(parent),
+                (Some(ErrorCode::NO_NODE), parent)
+                    if parent != "/" && (path.len() < highest || failures.may_repeat()) =>
+                {
+                    highest = highest.min(path.len());
+                    missing.push(parent);
+                }
                 _ => failures.repeat_if_lost(error)?,
             }
         }

@@ -82,7 +82,7 @@ impl SessionLease {
     ///
     /// If the session has sent its pings, one empty transaction is enough. A session that was
     /// silent for most of its timeout needs a second transaction, after the [flush
-    /// bound](crate::LeaseAssumptions::flush_bound).
+    /// bound](crate::LeaseAssumptions::flush_bound), and not before three eighths of the timeout.
     ///
     /// # Errors
     /// * [`ErrorKind::LeaseImpossible`] if the lease can never be valid with the session timeout in

@@ -97,7 +97,6 @@ impl<C: Connector> Driver<C> {
     /// core's output. `Again` requests another round. `Pending` means that every source will wake
     /// this task.
     fn round(&mut self, cx: &mut Context<'_>) -> Poll<Round> {
-        observe();
         let progress = self.connection.poll_read(cx);
         let probed = self.poll_probe(cx);
         let tls_probed = self.poll_tls_probes(cx);
@@ -105,6 +104,8 @@ impl<C: Connector> Driver<C> {
         let went_on = !read_all || probed.is_some() || tls_probed.is_some();
         let (deadline, has_more) = {
             let mut session = self.shared.lock();
+            // After the read: an answer from before a suspension counts as received after it.
+            observe();
             let now = now();
             session.handle_turn(now);
             self.connection.report(&mut session, now, progress);

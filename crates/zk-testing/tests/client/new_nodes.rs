@@ -248,3 +248,16 @@ async fn create_stops_after_its_limit_of_lost_attempts() {
     assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
     assert_eq!(lost.count(), u64::from(CREATE_ATTEMPTS_MAX));
 }
+
+/// A client that deletes the parent again and again must not keep another one busy for ever.
+#[tokio::test(start_paused = true)]
+async fn ensure_path_gives_up_if_its_parent_keeps_vanishing() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    // Every second request creates the parent. A fault does not count the requests of those before it.
+    for nth in 3..100 {
+        server.on(Op::Create2).nth(nth).answer(ErrorCode::NO_NODE);
+    }
+    let error = client.ensure_path("/a/b", ParentMode::Persistent).await.unwrap_err();
+    assert_eq!((error.code(), error.path()), (Some(ErrorCode::NO_NODE), Some("/a/b")));
+}

@@ -6,7 +6,7 @@ use proto::{DataReply, ErrorCode, GetData, OpCode, Reconfig, Stat, Zxid};
 use zk_session_core::{ErrorKind, Failure, Operation, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
-use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode_read};
+use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode, decode_read};
 
 /// Configuration of an ensemble, as its servers keep it in `/zookeeper/config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Client {
     /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
-        self.request(config_ask(Operation::Other("getConfig")), Ok(request))
+        self.request(config_ask(Operation::Other("getConfig"), finish_read), Ok(request))
     }
 
     /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
@@ -122,7 +122,7 @@ impl Client {
     /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
     pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: true };
-        let ask = config_ask(Operation::Other("getConfig"));
+        let ask = config_ask(Operation::Other("getConfig"), finish_read);
         self.watched(ask, CONFIG_PATH.to_owned(), Ok(request), WatchKind::Data)
     }
 
@@ -158,7 +158,7 @@ impl Client {
             new_members: None,
             from_config,
         });
-        self.request(config_ask(OpCode::Reconfig.into()), request)
+        self.request(config_ask(OpCode::Reconfig.into(), finish_change), request)
     }
 
     /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
@@ -179,7 +179,7 @@ impl Client {
             new_members,
             from_config,
         });
-        self.request(config_ask(OpCode::Reconfig.into()), request)
+        self.request(config_ask(OpCode::Reconfig.into(), finish_change), request)
     }
 }
 
@@ -195,14 +195,24 @@ fn checked_config(from_config: Option<Zxid>) -> Result<Zxid, Failure> {
 }
 
 /// The chroot does not apply to this path.
-fn config_ask(operation: Operation) -> Ask<EnsembleConfig> {
+fn config_ask(
+    operation: Operation,
+    finish: fn(Result<Reply, Failure>) -> Result<EnsembleConfig, Failure>,
+) -> Ask<EnsembleConfig> {
     Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
 }
 
-fn finish(result: Result<Reply, Failure>) -> Result<EnsembleConfig, Failure> {
-    let DataReply { data, stat } = decode_read(result)?;
+fn finish_read(result: Result<Reply, Failure>) -> Result<EnsembleConfig, Failure> {
+    decode_read(result).map(config)
+}
+
+fn finish_change(result: Result<Reply, Failure>) -> Result<EnsembleConfig, Failure> {
+    decode(result).map(config)
+}
+
+fn config(DataReply { data, stat }: DataReply) -> EnsembleConfig {
     let text = String::from_utf8_lossy(&data.unwrap_or_default()).into_owned();
-    Ok(EnsembleConfig::parse(text, stat))
+    EnsembleConfig::parse(text, stat)
 }
 
 fn list<T: AsRef<str>>(items: &[T]) -> Option<Cow<'static, str>> {
@@ -214,7 +224,18 @@ const CONFIG_PATH: &str = "/zookeeper/config";
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+
+    /// The server has answered that the members are changed.
+    #[test]
+    fn reconfig_with_a_broken_answer_is_applied() {
+        let reply = || Ok(Reply { zxid: Zxid(9), body: Bytes::new() });
+        let outcome = |result: Result<EnsembleConfig, Failure>| result.unwrap_err().1;
+        assert_eq!(outcome(finish_change(reply())), Outcome::Applied);
+        assert_eq!(outcome(finish_read(reply())), Outcome::NotApplied);
+    }
 
     #[test]
     fn ensemble_config_parses_the_text_of_servers() {
