@@ -148,8 +148,7 @@ impl Import<'_> {
         if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
             let parent = data_text(parent(path).unwrap_or("/").as_bytes());
             let hint = format!(
-                "no earlier line creates {parent}, and it does not exist; zk create --parents \
-                 creates it"
+                "{parent} does not exist, and no earlier line creates it; zk create --parents does"
             );
             return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
         }

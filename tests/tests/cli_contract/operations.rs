@@ -224,7 +224,8 @@ fn import_without_a_parent_names_it() {
     let mut import = zk.start(&["import", "/a/b"]);
     import.give(b"{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:cdrwa\"]}\n");
     import.end_input();
-    expect_failure(&import.wait(LIMIT), 1, "NoNode (-101); /a does not exist; zk create --parents");
+    let hint = "/a does not exist, and no earlier line creates it; zk create --parents does";
+    expect_failure(&import.wait(LIMIT), 1, &format!("NoNode (-101); {hint}"));
 }
 
 #[test]
