@@ -113,9 +113,9 @@ fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
 
 /// Returns the lists of setWatches2 that contain the path.
 fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
-    let [data, exist, child] = [List::Data, List::Exist, List::Children].map(|it| watches.has(it));
+    let [data, exist, child] = [List::Data, List::Exist, List::Children];
     let [persistent, recursive] = STREAM_MODES.map(|mode| has_stream(watches, mode));
-    [data, exist, child, persistent, recursive]
+    [watches.has(data), watches.has(exist), watches.has(child), persistent, recursive]
 }
 
 /// Returns true if the server has a persistent watch of that mode, or the request for one is under way.
