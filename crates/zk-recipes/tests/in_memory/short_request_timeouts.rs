@@ -25,6 +25,8 @@ const FRAMES_MAX: u64 = 120;
 
 type Ends = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
+type Attempt = fn(Client) -> Ends;
+
 /// Prepares an operation while the server is fast. Then expects it to fail after a bounded number
 /// of attempts on a slow server.
 async fn expect_bounded<P>(name: &str, prepare: fn(Client) -> P)
@@ -141,7 +143,7 @@ bounded! {
 /// A failed acquisition leaves nothing behind, whatever has become of its last request.
 #[tokio::test(start_paused = true)]
 async fn acquisition_may_be_repeated_after_an_unanswered_write() {
-    let attempts: [(&str, fn(Client) -> Ends); 5] = [
+    let attempts: [(&str, Attempt); 5] = [
         ("mutex", |client| {
             Box::pin(async move { Mutex::new(&client, "/new")?.acquire().await.map(drop) })
         }),
