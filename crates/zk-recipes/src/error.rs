@@ -64,9 +64,10 @@ impl std::error::Error for LossReason {}
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A request failed, and a retry on this session does not help; see
+    /// A request failed, and so did its repetitions, if it was repeated; see
     /// [`retry_on`](Self::retry_on). Its [outcome](zk_session::Error::outcome) tells whether the
-    /// request was applied.
+    /// request was applied. Requests that do no harm if they are applied again, such as the creation
+    /// of the lock's path, count as not applied.
     Client(zk_session::Error),
     /// The lock was held and is lost.
     Lost(LossReason),

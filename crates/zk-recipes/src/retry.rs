@@ -1,6 +1,6 @@
 //! Repeated requests. The locks repeat them until the session ends.
 
-use zk_session::{Attempts, Client, Error, ErrorCode, Repeat, RetryPolicy};
+use zk_session::{Attempts, Client, Error, ErrorCode, Outcome, Repeat, RetryPolicy};
 
 static POLICY: RetryPolicy = RetryPolicy::until_session_end();
 
@@ -26,7 +26,7 @@ where
 /// As [`retry`], for a request that may be applied twice without harm.
 ///
 /// # Errors
-/// As [`retry`].
+/// As [`retry`]. The outcome is "not applied", because the caller's operation can be repeated.
 pub(crate) async fn retry_if_unknown<T, F>(
     client: &Client,
     mut request: impl FnMut() -> F,
@@ -35,7 +35,9 @@ where
     F: Future<Output = Result<T, Error>>,
 {
     match request().await {
-        Err(error) => Box::pin(retry_after(error, client, Repeat::Unanswered, request)).await,
+        Err(error) => Box::pin(retry_after(error, client, Repeat::Unanswered, request))
+            .await
+            .map_err(|error| error.with_outcome(Outcome::NotApplied)),
         answer => answer,
     }
 }

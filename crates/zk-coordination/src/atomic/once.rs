@@ -24,7 +24,7 @@ use crate::requests::{is_transient, repeat, retry, unless};
 /// One transaction creates the marker and writes the number. Curator ignores these children, but
 /// cannot delete the number's node while it has some.
 ///
-/// **Cost**: an addition sends three requests in two round trips, and one transaction more for each
+/// **Cost**: an addition sends three requests in two round trips, and as many again after each
 /// conflict. A repeated one sends two. The servers keep all markers in memory. A client must be able
 /// to list them: with ids of 36 characters, a Java client lists some 20,000 by default, and this one
 /// 16 times as many. Call [`forget_operations`](Self::forget_operations) now and then.
@@ -105,8 +105,8 @@ impl<N: Number> AtomicNumber<N> {
     /// the number, by the clock of the servers. Returns how many it has deleted.
     ///
     /// Choose an age after which no operation is repeated: without its marker, an operation counts
-    /// again. One client is enough. It sends one request to list the markers, and two for each
-    /// marker that it deletes.
+    /// again. One client is enough. It reads the number, lists the markers, and sends one request for
+    /// each marker that it keeps, and two for each that it deletes.
     ///
     /// # Errors
     /// Returns the error of a request that a retry does not help. The call can be repeated.

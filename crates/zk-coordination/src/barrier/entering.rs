@@ -94,15 +94,14 @@ impl<'a> Entering<'a> {
     async fn wait_for_opening(&mut self) -> Result<Entered, BarrierError> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let mut conflicts = CONFLICT_POLICY.begin();
-        let mut restarts = 0;
+        let mut deletions = 0;
         loop {
             let Some(member) = self.member.as_ref().map(|member| member.path().to_owned()) else {
-                restarts += 1;
-                if restarts > RESTARTS_MAX {
+                if deletions > RESTARTS_MAX {
                     return Err(BarrierError::NodeDeleted { path: path.clone() });
                 }
                 if self.wait_for_last_generation().await? {
-                    restarts = 0;
+                    deletions = 0;
                 }
                 self.create().await?;
                 continue;
@@ -110,7 +109,10 @@ impl<'a> Entering<'a> {
             match self.look(&member).await? {
                 Look::Open(view) => return self.entered(view),
                 Look::TooLate(view) => self.withdraw(&member, view.version).await?,
-                Look::Deleted => self.forget(),
+                Look::Deleted => {
+                    deletions += 1;
+                    self.forget();
+                }
                 Look::Changed => {}
                 Look::Few { ready, own } => drop(select(pin!(ready), pin!(own)).await),
                 Look::Enough { view, members } => {

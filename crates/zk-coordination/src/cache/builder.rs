@@ -96,6 +96,10 @@ impl CacheBuilder {
     /// [`CacheError::Unsupported`], [`CacheError::TooManyNodes`], [`CacheError::TooManyBytes`], or
     /// the error of a request that a retry does not help. Without a connection it waits.
     ///
+    /// The session may have as many watches as its limit allows
+    /// ([`Config::max_watches`](zk_recipes::session::Config::max_watches)). The error is then
+    /// [`CacheError::Client`] with the kind `LimitReached`. Drop another watch, and open the cache again.
+    ///
     /// # Cancel safety
     /// Dropping the future ends the cache.
     pub async fn open(self) -> Result<Cache, CacheError> {

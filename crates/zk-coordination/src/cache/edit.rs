@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_recipes::session::NodeData;
 use zk_recipes::session::limits::DATA_COPIED_MAX;
+use zk_recipes::session::{NodeData, Stat};
 
 use super::cached_node::CachedNode;
 use super::change::Change;
@@ -38,6 +38,7 @@ impl<'a> Edit<'a> {
         let zxids = [self.snapshot.zxid, stat.czxid, stat.mzxid, stat.pzxid];
         self.snapshot.zxid = zxids.into_iter().max().unwrap_or_default();
         if self.snapshot.is_same_data(path, &stat) {
+            self.set_aversion(path, stat);
             return Seen::Known;
         }
         let is_known = self.snapshot.is_same_node(path, &stat);
@@ -51,6 +52,15 @@ impl<'a> Edit<'a> {
             _ => self.subscribers.send(|| Change::Created { new }),
         }
         if is_known { Seen::Known } else { Seen::New }
+    }
+
+    /// Stores the Stat of a node whose access control list has changed, and not its data. Otherwise
+    /// each walk would read large data again.
+    fn set_aversion(&mut self, path: &Arc<str>, stat: Stat) {
+        if let Some(old) = self.snapshot.get(path).filter(|it| it.stat.aversion != stat.aversion) {
+            let new = CachedNode::new(Arc::clone(path), old.data().clone(), stat);
+            self.snapshot.nodes.insert(Slot::Node(Arc::new(new)));
+        }
     }
 
     /// Notes that a node exists and may not be read.

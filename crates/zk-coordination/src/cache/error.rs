@@ -43,7 +43,7 @@ pub enum CacheError {
         max: usize,
     },
     /// A request failed, and a retry does not help. An example is a session manager that has
-    /// stopped.
+    /// stopped. Or the session could set no further watch on the first load.
     Client(Error),
     /// The task of the cache ended: its runtime was shut down, or the filter panicked.
     TaskEnded,

@@ -17,15 +17,15 @@ use futures::FutureExt;
 use futures::future::select;
 use zk_recipes::session::limits::STREAM_EVENTS_KEPT;
 use zk_recipes::session::{
-    Attempts, Client, Error, ErrorCode, EventType, RetryOn, SessionEvent, SessionEvents,
-    SessionManager, WatchEvent, WatchStream, WatchStreamItem, Zxid,
+    Attempts, Client, Error, ErrorCode, ErrorKind, EventType, Limit, RetryOn, SessionEvent,
+    SessionEvents, SessionManager, WatchEvent, WatchStream, WatchStreamItem, Zxid,
 };
 
-use super::CacheError;
 use super::reads::Reads;
 use super::request::{Answer, Read, What};
 use super::scope::Scope;
 use super::shared::Shared;
+use super::{CacheError, CacheStatus};
 use crate::background::open_client;
 use crate::requests::REQUEST_POLICY;
 
@@ -108,6 +108,10 @@ impl Follower {
     }
 
     /// Sets the watch. Returns `None` if the session has ended.
+    ///
+    /// # Errors
+    /// Returns the reason for which no other session helps; on the first load, also the error of the
+    /// limit of watches.
     async fn watch(&self, client: &Client) -> Result<Option<WatchStream>, CacheError> {
         let mut attempts = REQUEST_POLICY.begin();
         loop {
@@ -124,7 +128,12 @@ impl Follower {
             {
                 return Err(CacheError::Unsupported { path: self.scope.root.to_string() });
             }
+            // The caller of the first load can free a watch. A loaded cache waits until there is one.
+            let is_full = *error.kind() == ErrorKind::LimitReached(Limit::Watches);
             match error.retry_on() {
+                RetryOn::SameSession if is_full && self.shared.status() == CacheStatus::Loading => {
+                    return Err(error.into());
+                }
                 RetryOn::SameSession => drop(attempts.pause(client).await),
                 RetryOn::NewSession => return Ok(None),
                 RetryOn::Never => return Err(error.into()),

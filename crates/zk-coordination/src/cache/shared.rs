@@ -15,12 +15,12 @@ use super::subscribers::{QueueLimits, Receiver, Subscribers};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheStatus {
-    /// The first load is under way.
+    /// The first load is under way. If the session can set no further watch, the cache stops.
     Loading,
     /// The cache has the whole tree and follows its changes.
     Synced,
     /// The connection was lost, or events were. The nodes may be out of date until the cache is
-    /// synced again.
+    /// synced again. If the next session can set no further watch, the cache waits for one.
     Stale,
     /// The cache has stopped for this reason. Its nodes stay as they are.
     Stopped(CacheError),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_coordination::limits::{MEMBERS_MAX, WITHDRAWAL_TIME};
+use zk_coordination::limits::{MEMBERS_MAX, RESTARTS_MAX, WITHDRAWAL_TIME};
 use zk_coordination::session::{Client, CreateMode, ErrorCode, Outcome, RetryOn};
 use zk_coordination::{BarrierError, DoubleBarrier, Entered};
 use zk_testing::server::NodeKind;
@@ -106,6 +106,37 @@ async fn member_of_many_costs_twelve_requests() {
     assert_eq!(one.stats().frames_sent - before, 12);
     drop((first, last));
     settle().await;
+}
+
+/// Waits until the barrier has a member, or none.
+async fn wait_for_members(client: &Client, are_there: bool) {
+    loop {
+        let (children, changed) = client.get_children_and_watch("/b").await.unwrap();
+        if children.names.names().any(|name| name != "ready") == are_there {
+            return;
+        }
+        changed.await.unwrap();
+    }
+}
+
+/// Each generation opens after the member has created its node, and ends before the member looks.
+#[tokio::test(start_paused = true)]
+async fn slow_surplus_member_withdraws_any_number_of_times() {
+    let server = TestServer::in_memory();
+    let (others, slow) = (client(&server, 1).await, client(&server, 2).await);
+    others.create("/b", b"", CreateMode::Persistent).await.unwrap();
+    for op in [Op::Create2, Op::Multi] {
+        server.on(op).session(slow.session_id()).always().delay(SECOND / 10);
+    }
+    let surplus = entering(&slow, 2);
+    for _ in 0..RESTARTS_MAX + 4 {
+        let created = tokio::time::timeout(T, wait_for_members(&others, true)).await;
+        created.expect("the member tries again");
+        others.create("/b/ready", b"newest member 0x1", CreateMode::Persistent).await.unwrap();
+        wait_for_members(&others, false).await;
+        others.delete("/b/ready", None).await.unwrap();
+    }
+    drop((entered(entering(&others, 2)).await, entered(surplus).await));
 }
 
 /// A waiter lists the members again only when the first one by name has left.

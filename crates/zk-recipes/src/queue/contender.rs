@@ -169,7 +169,8 @@ impl Contender {
                 if Box::pin(self.find()).await? {
                     return Ok(None);
                 }
-                attempts.again(&self.client, error, Repeat::Unanswered).await?;
+                let error = error.with_outcome(Outcome::NotApplied);
+                attempts.again(&self.client, error, Repeat::NotApplied).await?;
                 continue;
             }
             if error.outcome() == Outcome::Applied {

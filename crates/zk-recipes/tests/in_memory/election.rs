@@ -462,6 +462,27 @@ async fn unanswered_resignation_does_not_end_lead() {
     assert!(matches!(&interruptions[..], [Interruption::NotReleased(_)]), "{interruptions:?}");
 }
 
+/// Each attempt to create the path takes longer than a request may. It is created nevertheless, so
+/// the next attempt to stand succeeds.
+#[tokio::test(start_paused = true)]
+async fn unanswered_create_does_not_end_a_candidacy_or_lead() {
+    for in_background in [true, false] {
+        let server = TestServer::in_memory();
+        let hosts = config(1).request_timeout(Duration::from_millis(100));
+        let sessions = SessionManager::connect(hosts.connector(server.clone())).await.unwrap();
+        let election = Election::new(&sessions, "/e", "c1").unwrap();
+        let slow = server.on(Op::CreateContainer).always().delay(Duration::from_secs(1));
+        let led = async {
+            if in_background {
+                return election.stand().wait_to_lead().await.map(drop);
+            }
+            election.lead(async |_| Ok::<_, LockError>(Break(())), drop).await
+        };
+        assert_eq!(tokio::time::timeout(10 * T, led).await.unwrap(), Ok(()), "{in_background}");
+        assert!(slow.count() > 1, "{in_background}: {}", slow.count());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn rejected_resignation_after_the_last_term_is_reported() {
     let work_error = LockError::Lost(LossReason::Released);

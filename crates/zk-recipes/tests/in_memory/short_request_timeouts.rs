@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, ErrorKind};
+use zk_recipes::session::{Client, ErrorKind, RetryOn};
 use zk_recipes::{
     LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation_requested, revoke,
 };
-use zk_testing::{Cut, TestServer};
+use zk_testing::{Cut, Op, TestServer};
 
 use crate::{T, client, now, settle};
 
@@ -24,6 +24,8 @@ const ROUND_TRIP: Duration = Duration::from_millis(20);
 const FRAMES_MAX: u64 = 120;
 
 type Ends = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+type Attempt = fn(Client) -> Ends;
 
 /// Prepares an operation while the server is fast. Then expects it to fail after a bounded number
 /// of attempts on a slow server.
@@ -135,6 +137,39 @@ bounded! {
         Box::pin(async move {
             SharedCount::new(&client, "/a/new/count", 2).unwrap().get().await.map(drop)
         })
+    }
+}
+
+/// A failed acquisition leaves nothing behind, whatever has become of its last request.
+#[tokio::test(start_paused = true)]
+async fn acquisition_may_be_repeated_after_an_unanswered_write() {
+    let attempts: [(&str, Attempt); 5] = [
+        ("mutex", |client| {
+            Box::pin(async move { Mutex::new(&client, "/new")?.acquire().await.map(drop) })
+        }),
+        ("attempt", |client| {
+            Box::pin(async move { Mutex::new(&client, "/new")?.try_acquire().await.map(drop) })
+        }),
+        ("ticket", |client| {
+            Box::pin(async move { Mutex::new(&client, "/new")?.enqueue().await.map(drop) })
+        }),
+        ("permit", |client| {
+            Box::pin(async move { Semaphore::new(&client, "/new", 1)?.acquire().await.map(drop) })
+        }),
+        ("free permit", |client| {
+            Box::pin(
+                async move { Semaphore::new(&client, "/new", 1)?.try_acquire().await.map(drop) },
+            )
+        }),
+    ];
+    for (name, attempt) in attempts {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        server.on(Op::CreateContainer).always().delay(ROUND_TRIP);
+        let error = attempt(client.with_timeout(SHORT)).await.unwrap_err();
+        let LockError::Client(failed) = &error else { panic!("{name}: {error}") };
+        assert_eq!(*failed.kind(), ErrorKind::TimedOut, "{name}");
+        assert_eq!(error.retry_on(), RetryOn::SameSession, "{name}: {error}");
     }
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use zk_coordination::session::{
-    Acl, Client, Config, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager,
+    Acl, Client, Config, CreateMode, ErrorCode, ErrorKind, Limit, OPEN_ACL_UNSAFE, Perms, RetryOn,
+    SessionManager,
 };
-use zk_coordination::{Cache, CacheError, CacheStatus, Change};
+use zk_coordination::{Cache, CacheError, CacheStatus, Change, watch_value};
 use zk_testing::{Cut, Op, Settings, TestServer};
 
 use super::{Replay, assert_is_tree, create, synced, words};
@@ -62,6 +63,41 @@ async fn cache_is_stale_from_the_loss_to_the_end_of_the_walk() {
         ["deleted /app/a", "changed /app/b", "created /app/c", "created /app/c/d", "synced"];
     assert_eq!(seen, expected);
     assert_is_tree(&cache.snapshot(), &server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_load_fails_if_no_watch_is_left() {
+    let server = TestServer::in_memory();
+    let full = config(1).max_watches(0).connector(server.clone());
+    let sessions = SessionManager::connect(full).await.unwrap();
+    let reached = |error: &CacheError| {
+        let CacheError::Client(failed) = error else { return false };
+        *failed.kind() == ErrorKind::LimitReached(Limit::Watches)
+            && error.retry_on() == RetryOn::SameSession
+    };
+    let opened = tokio::time::timeout(T, Cache::tree(&sessions, "/app").open()).await;
+    assert!(opened.expect("an answer").is_err_and(|error| reached(&error)));
+    let opened = tokio::time::timeout(T, watch_value(&sessions, "/app", |_| Some(()))).await;
+    assert!(opened.expect("an answer").is_err_and(|error| reached(&error)));
+}
+
+/// Another watch takes the only place on the next session before the cache does.
+#[tokio::test(start_paused = true)]
+async fn stale_cache_waits_for_a_free_watch() {
+    let server = TestServer::in_memory();
+    let one = config(1).max_watches(1).connector(server.clone());
+    let sessions = SessionManager::connect(one).await.unwrap();
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    server.on(Op::AddWatch).answer(ErrorCode::THROTTLED_OP);
+    server.expire(sessions.client().session_id());
+    settle().await;
+    let (_, other) =
+        sessions.open_client().await.unwrap().exists_and_watch("/other").await.unwrap();
+    // reason: virtual time, in which the cache tries again
+    tokio::time::sleep(T).await;
+    assert_eq!(cache.status(), CacheStatus::Stale);
+    drop(other);
+    synced(&cache).await;
 }
 
 /// The pause after a failed read must not delay the report.
@@ -177,6 +213,29 @@ async fn gap_reads_large_data_again_only_if_it_changed() {
     disconnected(&server, &sessions, writer.set_data("/app/b", &[3; 50_000], None)).await;
     assert!((50_000..52_000).contains(&(received() - start)), "{} bytes", received() - start);
     assert_is_tree(&cache.snapshot(), &server);
+}
+
+/// The list of a node changes, and still permits to read it.
+#[tokio::test(start_paused = true)]
+async fn only_the_first_gap_after_set_acl_reads_large_data() {
+    let server = TestServer::in_memory();
+    let (writer, sessions, cache) = with_cache(&server).await;
+    writer.set_data("/app/a", &[1; 50_000], None).await.unwrap();
+    settle().await;
+    let mut changes = cache.changes();
+    let before = cache.snapshot();
+    let acl = [Acl::world(Perms::READ)];
+    disconnected(&server, &sessions, writer.set_acl("/app/a", &acl, None)).await;
+    let received = || sessions.client().stats().bytes_received;
+    let start = received();
+    disconnected(&server, &sessions, async {}).await;
+    assert!(received() - start < 2_000, "{} bytes", received() - start);
+    let (old, after) = (before.get("/app/a").unwrap(), cache.snapshot());
+    let new = after.get("/app/a").unwrap();
+    assert_eq!((old.stat().aversion, new.stat().aversion), (0, 1));
+    assert_eq!(old.data().as_ptr(), new.data().as_ptr(), "the data is not copied");
+    assert_eq!(before.bytes(), after.bytes());
+    assert_eq!(words(&mut changes).await, ["stale", "synced", "stale", "synced"]);
 }
 
 #[tokio::test(start_paused = true)]
