@@ -57,7 +57,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 pub const ROUNDS_AT_ONCE: u32 = 4;
 
 /// Rounds to delete the node of a closed handle, while other clients change it in between. With the
-/// pauses, this many take some two seconds. The close then fails with `BadVersion`.
+/// pauses, this many take 0.8 to 1.6 s. The close then fails with `BadVersion`.
 pub const REMOVAL_ROUNDS: u32 = 6;
 
 /// Pause before [`keep_data`](crate::PersistentNodeBuilder::keep_data) restores overwritten data.

@@ -62,7 +62,7 @@ impl Members {
     }
 
     /// Returns the reason why the list may be out of date: a request failed, and is repeated after a
-    /// pause. Returns `None` after the next successful request.
+    /// pause. Returns `None` after the next update that reads the list and all payloads.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()

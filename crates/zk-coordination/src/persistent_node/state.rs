@@ -30,8 +30,9 @@ pub enum NodeState {
         /// The error of the last attempt.
         error: Error,
     },
-    /// The path has a node that does not belong to the handle. It is never changed. The attempt is
-    /// repeated when that node is deleted or changed.
+    /// The path has a node that does not belong to the handle. It is not changed, apart from two
+    /// [races](super::PersistentNode#whose-node-it-is). The attempt is repeated when that node is
+    /// deleted or changed.
     ///
     /// The node belongs to another process, to an earlier run of this program whose session has not
     /// expired yet, or to another handle of this process. The attempt then waits for the end of that

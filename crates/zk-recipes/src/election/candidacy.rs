@@ -142,9 +142,8 @@ impl Candidacy {
     /// background.
     ///
     /// # Errors
-    /// * [`LockError::Lost`] if the candidate had been elected and did not provably lead at the call,
-    ///   or if the server found no node. In both cases another candidate may have led at the same
-    ///   time.
+    /// * [`LockError::Lost`] if the candidate had been elected, and did not provably lead at the call
+    ///   or the server found no node. In both cases another candidate may have led at the same time.
     /// * The error of a failed request; the server then removes the node with the session.
     /// * The error with which the candidacy had ended before.
     ///
