@@ -173,10 +173,7 @@ impl Waiter {
     async fn list(&mut self, listed: Option<Box<Children>>) -> Result<(), LockError> {
         let listed = match listed {
             Some(children) => Some(*children),
-            None => {
-                self.cuts = self.contender.client.connections_lost();
-                list(&self.contender.client, &self.contender.spec.path).await?
-            }
+            None => Box::pin(self.list_and_look()).await?,
         };
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
@@ -208,6 +205,28 @@ impl Waiter {
             self.long_wait = None;
         }
         Ok(())
+    }
+
+    /// Lists the queue. Returns `None` if the own node is gone.
+    ///
+    /// A list has names only. If no watch has guarded the own node since it was created, another client
+    /// may have deleted it and created another one of its name, maybe after somebody else had the lock.
+    /// The read follows the list, so the node in the list is the own one.
+    async fn list_and_look(&mut self) -> Result<Option<Children>, LockError> {
+        let is_guarded = !self.is_stale() || self.is_guarded_as_first();
+        let client = &self.contender.client;
+        self.cuts = client.connections_lost();
+        let listed = list(client, &self.contender.spec.path).await?;
+        let own = self.contender.node().filter(|_| listed.is_some() && !is_guarded);
+        let Some(own) = own else { return Ok(listed) };
+        let stat = retry(client, || client.exists(&own.path)).await?;
+        Ok(listed.filter(|_| stat.is_some_and(|stat| stat.czxid == own.czxid)))
+    }
+
+    /// Returns true if the watch that the contender has kept since it became first has not fired.
+    fn is_guarded_as_first(&mut self) -> bool {
+        let is_cut = self.cuts != self.contender.client.connections_lost();
+        !is_cut && !self.contender.is_node_outdated()
     }
 
     /// Watches the contenders that block this one until one of them leaves.

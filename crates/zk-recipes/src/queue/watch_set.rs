@@ -199,6 +199,11 @@ impl Watched {
         match event.event_type {
             EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(NodeChange::Released),
             EventType::NODE_DELETED => Some(NodeChange::Deleted),
+            // The own node is ephemeral and has no children. After a reconnect, this is the event of
+            // another node of its name, which was created meanwhile.
+            EventType::NODE_CHILDREN_CHANGED if matches!(self.role, NodeRole::Own { .. }) => {
+                Some(NodeChange::Deleted)
+            }
             EventType::NODE_DATA_CHANGED if self.role == NodeRole::Second => {
                 Some(NodeChange::Changed)
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, Mutex, Owner};
 use zk_testing::{Cut, TestServer};
 
@@ -123,6 +123,43 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
         deleted.await.unwrap().check().await.unwrap();
         drop(held);
     }
+}
+
+/// Somebody else has had the lock between the deletion of a node and the creation of another one of its
+/// name. A list shows names only.
+#[tokio::test(start_paused = true)]
+async fn ticket_does_not_take_another_node_for_its_own() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let ticket = mutex(&one).enqueue().await.unwrap();
+    let node = ticket.node().unwrap().to_owned();
+    other.delete(&node, None).await.unwrap();
+    let held = mutex(&other).acquire().await.unwrap();
+    other.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
+    let waiting = tokio::spawn(async move { ticket.acquire().await.unwrap() });
+    settle().await;
+    assert!(!waiting.is_finished());
+    let token = held.token().unwrap();
+    held.release().await.unwrap();
+    assert!(waiting.await.unwrap().token().unwrap() > token);
+}
+
+/// As above, but during a disconnect of the waiter: its watch is set again, on the other node.
+#[tokio::test(start_paused = true)]
+async fn cut_waiter_does_not_take_another_node_for_its_own() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (held, [deleted, next]) = three(&server, &one, &other).await;
+    let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+    server.refuse_connects(0);
+    server.connection_of(other.session_id()).cut(Cut::Rst);
+    settle().await;
+    one.delete(&node, None).await.unwrap();
+    one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
+    server.accept_connects(0);
+    tokio::time::sleep(T / 4).await; // reason: virtual time, until the session is connected
+    held.release().await.unwrap();
+    expect_next_then_deleted(next, deleted).await;
 }
 
 /// The acquisition waits for the outcome of its owner's place in the queue, which no task polls.
