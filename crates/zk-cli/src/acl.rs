@@ -32,15 +32,24 @@ impl NewNodeAcl {
 
 /// Parses an entry as ZooKeeper's shell does. The id may contain colons.
 pub(crate) fn entry(text: &str) -> Result<Acl, String> {
-    let parts = text.split_once(':').and_then(|(scheme, rest)| {
-        let (id, letters) = rest.rsplit_once(':')?;
-        Some((scheme, id, perms(letters)?))
-    });
-    let Some((scheme, id, perms)) = parts.filter(|(scheme, ..)| !scheme.is_empty()) else {
-        return Err("write SCHEME:ID:PERMS with letters of cdrwa, such as auth::cdrwa".to_owned());
-    };
-    check(scheme, id)?;
-    Ok(Acl { perms, scheme: scheme.to_owned().into(), id: id.to_owned().into() })
+    let entry = split(text, perms)
+        .ok_or("write SCHEME:ID:PERMS with letters of cdrwa, such as auth::cdrwa")?;
+    check(&entry.scheme, &entry.id)?;
+    Ok(entry)
+}
+
+/// Parses an entry as `zk export` prints it. Servers store entries that no option takes, such as one
+/// without permissions.
+pub(crate) fn printed(text: &str) -> Result<Acl, String> {
+    let entry = split(text, printed_perms);
+    entry.ok_or_else(|| format!("`{text}` is no entry of an access control list"))
+}
+
+fn split(text: &str, perms: impl FnOnce(&str) -> Option<Perms>) -> Option<Acl> {
+    let (scheme, rest) = text.split_once(':')?;
+    let (id, letters) = rest.rsplit_once(':')?;
+    let perms = perms(letters).filter(|_| !scheme.is_empty())?;
+    Some(Acl { perms, scheme: scheme.to_owned().into(), id: id.to_owned().into() })
 }
 
 /// Refuses what servers accept and nobody means, because it locks everybody out of the node.
@@ -72,11 +81,12 @@ pub(crate) fn hides_hash(entry: &Acl) -> bool {
     entry.scheme == "digest" && entry.id.ends_with(":x")
 }
 
-/// Returns true for a user and the SHA-1 of its credential in base64.
+/// Returns true for a user and the SHA-1 of its credential in base64, or a longer hash: servers can be
+/// told to use SHA-256, SHA-384 or SHA-512.
 fn is_digest(id: &str) -> bool {
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     id.split_once(':').is_some_and(|(user, hash)| {
-        !user.is_empty() && hash.len() == 28 && hash.ends_with('=') && hash.bytes().all(is_base64)
+        !user.is_empty() && matches!(hash.len(), 28 | 44 | 64 | 88) && hash.bytes().all(is_base64)
     })
 }
 
@@ -90,6 +100,18 @@ fn perms(letters: &str) -> Option<Perms> {
         _ => None,
     };
     letters.chars().map(perm).reduce(|all, one| Some(all? | one?)).flatten()
+}
+
+/// Parses what [`Perms`] prints: letters, `-` for none, and unknown bits.
+fn printed_perms(text: &str) -> Option<Perms> {
+    let (letters, bits) = text.split_once("+0x").unwrap_or((text, "0"));
+    let named = match letters {
+        "-" => Perms(0),
+        "" if bits != "0" => Perms(0),
+        letters => perms(letters)?,
+    };
+    let bits = u32::from_str_radix(bits, 16).ok()?;
+    Some(named | Perms(i32::from_be_bytes(bits.to_be_bytes())))
 }
 
 pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
@@ -184,6 +206,24 @@ mod tests {
         ] {
             assert_eq!(entry(text).unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn entries_that_no_option_takes_are_read_as_printed() {
+        for text in [
+            "world:anyone:-",
+            "world:anyone:+0x20",
+            "ip:::1:rw+0x80000000",
+            "digest:bob:plain:cdrwa",
+            "auth:alice:r",
+        ] {
+            assert_eq!(printed(text).unwrap().to_string(), text);
+        }
+        for text in ["", "world:anyone", "world:anyone:", ":x:r", "world:anyone:+0x", "a:b:r+0xg"] {
+            assert!(printed(text).is_err(), "{text}");
+        }
+        let sha256 = "digest:alice:jTVxlBhUiBQbEDFsbF1Q+1p9Wl5dWTNJAJMmDGpAdVY=:r";
+        assert_eq!(entry(sha256).unwrap().to_string(), sha256);
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Fail
         return Err(Failure::other(format!("{path}: there is no instance")));
     }
     if output.is_json() {
-        return nodes.instances().try_for_each(|it| output.print([], || to_json(it)));
+        return nodes.instances().try_for_each(|it| output.print_text([], || to_json(it)));
     }
     let rows = nodes.instances().map(row).collect();
     output.print(lines(["ID", "ADDRESS", "STATE"], rows), || Value::Null)
@@ -275,7 +275,8 @@ fn tell(told: &mut Nodes, path: &str, now: Option<Node>, output: Output) -> Resu
     };
     let line = format!("{event}\t{}", row(&instance).join("\t"));
     let line = line.trim_end().to_owned();
-    output.print([line], || json!({ "event": event, "instance": to_json(&instance) }))
+    let json = || format!(r#"{{"event":"{event}","instance":{}}}"#, to_json(&instance));
+    output.print_text([line], json)
 }
 
 /// Prints why a node is not an instance.
@@ -299,14 +300,33 @@ fn row(instance: &ServiceInstance) -> [String; 3] {
     [instance.id(), &address, state].map(|cell| data_text(cell.as_bytes()))
 }
 
-/// Returns the JSON of the instance's node, with Curator's defaults.
-fn to_json(instance: &ServiceInstance) -> Value {
-    serde_json::from_str(&instance.to_json()).unwrap_or_default()
+/// Returns the JSON of the instance's node, with Curator's defaults, on one line. The payload is not
+/// parsed: it may have numbers that no type of this program holds.
+fn to_json(instance: &ServiceInstance) -> String {
+    let (mut line, mut is_string, mut is_escaped) = (String::new(), false, false);
+    for char in instance.to_json().chars() {
+        if is_string || !char.is_ascii_whitespace() {
+            line.push(char);
+        }
+        is_string ^= char == '"' && !is_escaped;
+        is_escaped = is_string && char == '\\' && !is_escaped;
+    }
+    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_of_an_instance_is_one_line_and_keeps_its_payload() {
+        let payload = r#"{"a": [1e400, 18446744073709551616],"b":"\"x y\\"}"#;
+        let node = format!("{{\n\"name\": \"web\",\"id\":\"a\",\"payload\": {payload}\n}}");
+        let instance = ServiceInstance::from_json(node.as_bytes()).unwrap();
+        let line = to_json(&instance);
+        let compact = r#""payload":{"a":[1e400,18446744073709551616],"b":"\"x y\\"}"#;
+        assert!(line.contains(compact) && !line.contains('\n'), "{line}");
+    }
 
     #[test]
     fn instance_is_one_line_of_text() {

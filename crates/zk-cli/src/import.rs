@@ -121,8 +121,12 @@ impl Import<'_> {
             return Err(Failure::other("standard input has no node".to_owned()));
         }
         if nodes > 0 {
-            let why = "no last line with the number of nodes, and may be incomplete";
-            self.note(&format!("the input has {why}"));
+            let why = "the input has no last line with the number of nodes, and may be incomplete";
+            if !self.opened.is_empty() {
+                // With their own lists, a repetition with the whole input could not complete them.
+                return Err(Failure::other(why.to_owned()));
+            }
+            self.note(why);
         }
         Ok(())
     }

@@ -27,6 +27,15 @@ impl Output {
         lines: impl IntoIterator<Item = String>,
         json: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
+        self.print_text(lines, || json().to_string())
+    }
+
+    /// Prints a result: the lines, or the text, which is JSON without line breaks.
+    pub(crate) fn print_text(
+        self,
+        lines: impl IntoIterator<Item = String>,
+        json: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         if self.json {
             return write_json(&json());
         }
@@ -42,7 +51,7 @@ impl Output {
         json: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
         if self.json {
-            return write_json(&json());
+            return write_json(&json().to_string());
         }
         write(data)?;
         match stdout().is_terminal() && !data.is_empty() {
@@ -83,8 +92,8 @@ fn push_line(text: &mut String, line: &str) {
 }
 
 #[inline(never)]
-fn write_json(value: &Value) -> Result<(), Failure> {
-    let mut line = json_line(value);
+fn write_json(text: &str) -> Result<(), Failure> {
+    let mut line = escape_controls(text);
     line.push('\n');
     write(line.as_bytes())
 }
@@ -175,11 +184,16 @@ pub(crate) fn data_of_json(json: &Value) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect())
 }
 
-/// Returns JSON on one line, with all control characters escaped. `serde_json` leaves DEL and those
-/// from U+0080 to U+009F, which terminals obey. They occur in strings only.
+/// Returns JSON on one line, with all control characters escaped.
 pub(crate) fn json_line(value: &Value) -> String {
+    escape_controls(&value.to_string())
+}
+
+/// Escapes the control characters in JSON. `serde_json` leaves DEL and those from U+0080 to U+009F,
+/// which terminals obey. They occur in strings only.
+fn escape_controls(json: &str) -> String {
     let mut line = String::new();
-    for char in value.to_string().chars() {
+    for char in json.chars() {
         match char.is_control() {
             true => line.push_str(&format!("\\u{:04x}", u32::from(char))),
             false => line.push(char),
@@ -194,7 +208,9 @@ pub(crate) fn data_text(data: &[u8]) -> String {
     text.chars().fold(String::new(), |mut line, char| {
         match char {
             '\'' | '"' => line.push(char),
-            _ => line.extend(char.escape_debug()),
+            _ if char.is_ascii() => line.extend(char.escape_debug()),
+            // A mark that combines with the character before it is escaped only at the beginning.
+            _ => line.extend(format!("x{char}").escape_debug().skip(1)),
         }
         line
     })
@@ -208,6 +224,7 @@ mod tests {
     fn control_characters_are_escaped() {
         let text = "it's \"a\" \\ b\n\u{9b}2J ä";
         assert_eq!(data_text(text.as_bytes()), "it's \"a\" \\\\ b\\n\\u{9b}2J ä");
+        assert_eq!(data_text("/सेवा/e\u{301}\u{202e}".as_bytes()), "/सेवा/e\u{301}\\u{202e}");
         let json = json_line(&Value::from(text));
         assert_eq!(json, r#""it's \"a\" \\ b\n\u009b2J ä""#);
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), text);

@@ -47,14 +47,14 @@ pub(crate) async fn export(
             }
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
+        if data.stat.ephemeral_owner != SessionId::NONE {
+            ephemerals += 1;
+            continue;
+        }
         if acl.acl.iter().any(acl::hides_hash) {
             let path = data_text(path.as_bytes());
             let why = "no permission to read the hashes in its access control list";
             return Err(Failure::denied(format!("{path}: {why}: it could not be imported")));
-        }
-        if data.stat.ephemeral_owner != SessionId::NONE {
-            ephemerals += 1;
-            continue;
         }
         let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
         let line = json!({
@@ -129,7 +129,7 @@ impl Node {
         let data = data_of_json(&value["data"]).ok_or("`data` is neither text nor hexadecimal")?;
         let entries = value["acl"].as_array().ok_or("no list `acl`")?;
         let acl: Result<Vec<Acl>, String> =
-            entries.iter().map(|entry| acl::entry(entry.as_str().unwrap_or_default())).collect();
+            entries.iter().map(|entry| acl::printed(entry.as_str().unwrap_or_default())).collect();
         let kind = match (&value["kind"], value["ttl_ms"].as_u64()) {
             (Value::Null, _) => Kind::Persistent,
             (Value::String(kind), _) if kind == "persistent" => Kind::Persistent,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use zk_testing::TestServer;
-use zk_tests::{Ended, Scratch, Zk};
+use zk_tests::{Ended, HOLD, Scratch, Zk, poll};
 
 use crate::screen::Screen;
 use crate::{LIMIT, expect_failure, zk};
@@ -60,6 +60,35 @@ fn interrupted_import_below_a_closed_parent_is_completed() {
     let whole = import(&zk, "/copy", &lines, &[]);
     assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
     assert_eq!(zk.ok(&["export", "/copy"]), lines);
+}
+
+/// With its own list, the first node would keep the repetition from creating what is missing.
+#[test]
+fn cut_import_below_a_closed_parent_is_completed() {
+    let Some(zk) = zk("import-cut-closed") else { return };
+    let lines = closed_tree(&zk);
+    let cut: Vec<&str> = lines.lines().take(3).collect();
+    let ended = import(&zk, "/copy", &cut.join("\n"), &[]);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("no last line with the number of nodes"), "{ended:?}");
+    let whole = import(&zk, "/copy", &lines, &[]);
+    assert_eq!(whole.stdout, "4 nodes imported, 3 of which existed\n", "{whole:?}");
+    assert_eq!(zk.ok(&["export", "/copy"]), lines);
+}
+
+/// Its access control list is of no interest then.
+#[test]
+fn export_leaves_out_an_ephemeral_node_with_hidden_hashes() {
+    let Some(zk) = zk("export-hidden") else { return };
+    zk.ok(&["create", "/app"]);
+    let alice = zk.clone().option("--auth", "digest:alice:sesame");
+    let entries = ["--acl", "auth::cdrwa", "--acl", "world:anyone:r"];
+    let holder =
+        alice.start(&[&["elect", "/app"], &entries[..], &["--", "sh", "-c", HOLD]].concat());
+    poll(LIMIT, || (!zk.ok(&["ls", "/app"]).is_empty()).then_some(())).expect("no candidate");
+    let exported = zk.ok(&["export", "/app"]);
+    assert!(exported.ends_with("{\"nodes\":1}\n"), "{exported}");
+    drop(holder);
 }
 
 /// The same input fails at the same line again, so no repetition would set the lists.

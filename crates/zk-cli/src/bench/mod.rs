@@ -81,10 +81,17 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let client = sessions.open(None).await?;
+    let opened = async {
+        let client = sessions.open(None).await?;
+        let ours = missing(&Sessions::retry(&client), &args.path).await?;
+        Ok::<_, Failure>((client, ours))
+    };
+    let (client, ours) = tokio::select! {
+        opened = opened => opened?,
+        signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+    };
     let retry = Sessions::retry(&client);
     let root = path::child(&args.path, &client.random_uuid());
-    let ours = missing(&retry, &args.path).await?;
     let measured = tokio::select! {
         measured = measure_all(&client, &root, args, output) => measured,
         signal = signals.next() => Err(Failure::interrupted(number(signal))),
