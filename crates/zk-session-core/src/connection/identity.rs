@@ -18,9 +18,6 @@ pub(crate) struct Identity {
     timeout: Duration,
     /// Highest zxid of an ordinary reply. Watches are re-registered relative to it, so a reply that
     /// overtakes a re-registration does not count.
-    ///
-    /// A new session begins with zero. Before it, only a read-only server has answered, and what it
-    /// has shown may never have been agreed to: a watch from there fires at once.
     last_zxid: Zxid,
     /// Highest zxid of a reply to this session, presented in each connect request. A server that is
     /// behind it refuses the session, so the session never reads an older state.
@@ -145,9 +142,6 @@ impl Identity {
         self.timeout = timeout;
         if !matches!(granted, Granted::ReadOnly { .. }) {
             (self.session_id, self.password) = (session_id, password);
-        }
-        if granted == Granted::Created {
-            self.last_zxid = Zxid::ZERO;
         }
     }
 

@@ -1,8 +1,7 @@
 //! Sessions on a read-only server, which has no quorum.
 
 use proto::{
-    AddWatchMode, AddWatchReply, ConnectResponse, DataReply, ErrorCode, OpCode, SessionId,
-    SetWatches, SetWatches2, Stat, Zxid,
+    AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SessionId, SetWatches2, Zxid,
 };
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, ProbeAnswer, SessionEvent};
@@ -90,7 +89,7 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     let mut world = connected(1);
     let n = world.watch(WatchKind::Data, "/a");
     let frame = world.take(OpCode::GetData);
-    let reply = DataReply { data: None, stat: Stat::default() };
+    let reply = proto::DataReply { data: None, stat: proto::Stat::default() };
     world.answer(&frame, Zxid(9), ErrorCode::OK, &reply);
     assert!(world.is_ok(n));
     world.cut();
@@ -211,25 +210,6 @@ fn probes_are_not_sent_without_other_servers() {
 
 /// A read-only server may have logged transactions that no quorum has agreed to. All other servers
 /// would reject a session with such a zxid forever.
-/// A read-only server may show a change that no quorum agreed to, and the others then have the old data.
-#[test]
-fn watch_of_a_read_only_server_fires_at_others_for_any_change() {
-    let mut world = World::with(|settings| settings.allow_read_only = true);
-    world.open();
-    world.respond(&read_only());
-    let watch = world.watch(WatchKind::Data, "/a");
-    let frame = world.take(OpCode::GetData);
-    let reply = DataReply { data: None, stat: Stat::default() };
-    world.answer(&frame, Zxid(1 << 50), ErrorCode::OK, &reply);
-    assert!(world.is_set(watch));
-    world.cut();
-    world.open();
-    world.respond(&acceptance(6000));
-    let frame = world.take(OpCode::SetWatches);
-    assert_eq!(frame.read::<SetWatches<'_>>().relative_zxid, Zxid::ZERO);
-    world.finish();
-}
-
 #[test]
 fn zxid_of_a_read_only_server_is_not_kept() {
     let mut world = World::with(|settings| settings.allow_read_only = true);
