@@ -26,11 +26,12 @@ use std::pin::{Pin, pin};
 
 use futures::future::{Either, select};
 use zk_session::path::file_name;
-use zk_session::{Children, Client, Error, LeaseTerm};
+use zk_session::{Children, Client, Error, LeaseTerm, Stat};
 
 use super::blockers::Blockers;
 use super::contender::Contender;
 use super::foreign;
+use super::one_write;
 use super::position::QueuePosition;
 use super::watch_set::{NodeChange, NodeRole, Target, WatchSet};
 use crate::error::LockError;
@@ -209,24 +210,37 @@ impl Waiter {
 
     /// Lists the queue. Returns `None` if the own node is gone.
     ///
-    /// A list has names only. If no watch has guarded the own node since it was created, another client
-    /// may have deleted it and created another one of its name, maybe after somebody else had the lock.
-    /// The read follows the list, so the node in the list is the own one.
+    /// A list has names only. Another client may have deleted the own node and created another one of
+    /// its name, maybe after somebody else had the lock. The watch on the own node shows that, also
+    /// after a reconnect: it is set again ahead of the list. Without a watch, the node is read in the
+    /// same write, after the list.
     async fn list_and_look(&mut self) -> Result<Option<Children>, LockError> {
-        let is_guarded = !self.is_stale() || self.is_guarded_as_first();
-        let client = &self.contender.client;
+        let is_watched = self.is_own_node_watched();
+        let Contender { client, spec, .. } = &self.contender;
         self.cuts = client.connections_lost();
-        let listed = list(client, &self.contender.spec.path).await?;
-        let own = self.contender.node().filter(|_| listed.is_some() && !is_guarded);
-        let Some(own) = own else { return Ok(listed) };
-        let stat = retry(client, || client.exists(&own.path)).await?;
-        Ok(listed.filter(|_| stat.is_some_and(|stat| stat.czxid == own.czxid)))
+        match self.contender.node().filter(|_| !is_watched) {
+            None => {
+                let listed = list(client, &spec.path).await?;
+                Ok(listed.filter(|_| self.is_own_node_watched()))
+            }
+            Some(own) => {
+                let look = || async {
+                    let (listed, stat) =
+                        (client.get_children(&spec.path), client.exists(&own.path));
+                    Ok((listed.await?, stat.await?))
+                };
+                let looked = if_exists(one_write(client, retry(client, look)).await)?;
+                let is_own = |stat: Option<Stat>| stat.is_some_and(|it| it.czxid == own.czxid);
+                Ok(looked.and_then(|(listed, stat)| is_own(stat).then_some(listed)))
+            }
+        }
     }
 
-    /// Returns true if the watch that the contender has kept since it became first has not fired.
-    fn is_guarded_as_first(&mut self) -> bool {
-        let is_cut = self.cuts != self.contender.client.connections_lost();
-        !is_cut && !self.contender.is_node_outdated()
+    /// Returns true if a watch guards the own node, and has not fired.
+    fn is_own_node_watched(&mut self) -> bool {
+        let own = self.contender.node();
+        own.is_some_and(|own| !self.watches.is_outdated(&own.path))
+            || !self.contender.is_node_outdated()
     }
 
     /// Watches the contenders that block this one until one of them leaves.

@@ -67,7 +67,8 @@ async fn enqueue_of_a_free_mutex_costs_one_more_list() {
     assert!(waiting.holder().await.unwrap().is_none());
     assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
     let guard = waiting.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2]], "there may have been any time in between");
+    let again = [[GET_CHILDREN2, EXISTS]];
+    assert_eq!(record.take(), again, "there may have been any time in between");
     settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.release().await.unwrap();
@@ -86,13 +87,13 @@ async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
     let reading = lock.read().enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
     let reading = reading.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2]]);
+    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
     reading.release().await.unwrap();
     record.take();
     let writing = lock.write().enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
     let writing = writing.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2]]);
+    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
     writing.release().await.unwrap();
 }
 
@@ -125,7 +126,7 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     assert!(waiting.holder().await.unwrap().is_none(), "it has gone");
     record.take();
     assert_eq!(waiting.refresh().await.unwrap().ahead, 4);
-    assert_eq!(record.take(), [[GET_CHILDREN2]]);
+    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
     assert_eq!(waiting.position().holder.as_deref(), Some(second.node()));
 
     let seen = tokio::spawn(async move {
