@@ -1,4 +1,4 @@
-//! Time limits of an acquisition.
+//! Time limits of an acquisition, and the clock.
 
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use tokio::task::{coop::Unconstrained, unconstrained};
+use tokio::time::Instant;
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
@@ -121,6 +122,11 @@ fn no_connection(client: &Client, path: &str) -> LockError {
         Some(end) => Error::from(end).into(),
         None => LockError::NotConnected { path: path.to_owned() },
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the only place of this crate that reads a clock")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ macro_rules! queue_lock {
             ///
             /// This splits an acquisition in two steps, for callers that show how many contenders are
             /// ahead and which one holds the lock. If the lock is free,
-            /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more request.
+            /// [`Ticket::acquire`](crate::Ticket::acquire) returns it after one more write.
             ///
             /// # Errors
             /// As [`acquire`](Self::acquire).

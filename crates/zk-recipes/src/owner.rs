@@ -239,17 +239,21 @@ impl ReentrySlot {
             Side::Exclusive => holds.exclusive.upgrade(),
             Side::Shared => holds.shared.upgrade(),
         };
-        let reads = holds.shared.strong_count() > 0;
+        let read = match (&found, side) {
+            (None, Side::Exclusive) => holds.shared.upgrade(),
+            _ => None,
+        };
         drop(holds);
-        match found {
-            Some(hold) => {
+        match (found, read) {
+            (Some(hold), _) => {
                 hold.token()?;
                 Ok(Some(SharedHolding { hold, slot: Some(self.clone()) }))
             }
-            None if side == Side::Exclusive && reads => {
+            (None, Some(read)) => {
+                read.token()?;
                 Err(LockError::WouldDeadlock { path: self.key.path.clone() })
             }
-            None => Ok(None),
+            (None, None) => Ok(None),
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::deadline::now;
 use crate::limits::{LOCAL_PASSES_MAX, LOCAL_TIME_MAX};
 
 /// Bounds of the local queue of [`Mutex::with_local_queue`](crate::Mutex::with_local_queue): how
@@ -49,9 +50,4 @@ impl LocalQueueLimits {
     pub(super) fn is_in_time(self, granted_at: Instant) -> bool {
         now() - granted_at < self.max_time
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the only place of this crate that reads a clock")]
-pub(super) fn now() -> Instant {
-    Instant::now()
 }

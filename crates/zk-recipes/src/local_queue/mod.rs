@@ -17,9 +17,9 @@ use std::sync::Arc;
 use zk_session::Client;
 
 pub use self::limits::LocalQueueLimits;
-use self::limits::now;
 use self::turn::{HandOff, LocalTurn, PassedHold};
 use self::turn_queue::{Turn, TurnQueue};
+use crate::deadline::now;
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::or_session_end::or_session_end;

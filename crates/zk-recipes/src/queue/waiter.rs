@@ -22,7 +22,7 @@
 //! only when it is final.
 
 use std::future::pending;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 
 use futures::future::{Either, select};
 use zk_session::path::file_name;
@@ -31,6 +31,7 @@ use zk_session::{Children, Client, Error, LeaseTerm, Stat};
 use super::blockers::Blockers;
 use super::contender::Contender;
 use super::foreign;
+use super::long_wait::LongWait;
 use super::one_write;
 use super::position::QueuePosition;
 use super::watch_set::{NodeChange, NodeRole, Target, WatchSet};
@@ -57,10 +58,8 @@ pub(crate) struct Waiter {
     /// It has waited for [`LONG_WAIT_PART`] of the session timeout.
     waits_long: bool,
     /// The rest of that time, for the nearest contender ahead.
-    long_wait: Option<LongWait>,
+    long_wait: LongWait,
 }
-
-type LongWait = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 #[derive(Debug)]
 enum Stage {
@@ -86,7 +85,7 @@ impl Waiter {
             place: None,
             has_marks: false,
             waits_long: false,
-            long_wait: None,
+            long_wait: LongWait::NotBegun,
         }
     }
 
@@ -203,7 +202,7 @@ impl Waiter {
                 self.contender.claim_lease();
             }
             self.contender.observed.blocked();
-            self.long_wait = None;
+            self.long_wait = LongWait::NotBegun;
         }
         Ok(())
     }
@@ -276,14 +275,18 @@ impl Waiter {
     /// wait.
     async fn next_change(&mut self) -> Result<Option<(NodeRole, NodeChange)>, LockError> {
         let client = &self.contender.client;
-        let long = self.long_wait.get_or_insert_with(|| {
-            Box::pin(client.sleep(client.session_timeout() / LONG_WAIT_PART))
-        });
-        match select(pin!(self.watches.next()), long).await {
+        let rest = self.long_wait.rest(client.session_timeout() / LONG_WAIT_PART);
+        let long = async {
+            match rest {
+                Some(rest) => Box::pin(client.sleep(rest)).await,
+                None => pending().await,
+            }
+        };
+        match select(pin!(self.watches.next()), pin!(long)).await {
             Either::Left((news, _)) => news.map(Some),
             Either::Right(_) => {
                 // If the check is cancelled, it is made after another wait.
-                (self.waits_long, self.long_wait) = (true, None);
+                (self.waits_long, self.long_wait) = (true, LongWait::NotBegun);
                 Ok(None)
             }
         }
@@ -300,7 +303,7 @@ impl Waiter {
                 self.list_again();
             }
         }
-        self.long_wait = Some(Box::pin(pending()));
+        self.long_wait = LongWait::Over;
         Ok(())
     }
 
@@ -315,7 +318,7 @@ impl Waiter {
             }
             (NodeRole::Nearest { .. }, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.nearest = ahead.second.take();
-                self.long_wait = None;
+                self.long_wait = LongWait::NotBegun;
             }
             (NodeRole::Second, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.second = None

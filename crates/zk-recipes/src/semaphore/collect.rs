@@ -10,9 +10,9 @@ use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::{Either, OptionFuture, join4, select, try_join_all};
+use futures::future::{Either, OptionFuture, join, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Client, Error, LeaseTerm, Watch, Zxid};
+use zk_session::{ChildList, Client, LeaseTerm, Watch, Zxid};
 
 use super::limit::{Followed, PermitLimit};
 use super::path_check::PathCheck;
@@ -142,7 +142,6 @@ impl<'a> Leases<'a> {
     async fn collect(&mut self, own_turn: &Contender) -> Result<TurnOutcome, LockError> {
         let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.client.clone(), &turn_node, None));
-        let path = &self.queues.leases.path;
         for lease in &mut self.contenders {
             lease.observed.continue_hand_off(&own_turn.observed);
         }
@@ -163,8 +162,11 @@ impl<'a> Leases<'a> {
                     self.contenders.iter_mut().for_each(Contender::restart);
                     self.enter().await?
                 }
-                LeaseRank::Behind => match list_and_watch(self.client, path).await? {
+                LeaseRank::Behind => match self.list_and_watch().await? {
                     None => LeaseRank::Missing,
+                    Some(_) if self.permits > self.limit.now() => {
+                        return Ok(TurnOutcome::LimitTooLow);
+                    }
                     Some((names, watch)) => {
                         let rank = self.rank(&names);
                         if rank == LeaseRank::Behind {
@@ -185,8 +187,8 @@ impl<'a> Leases<'a> {
     }
 
     /// Creates the missing leases and evaluates the list of leases. The list and the limit are
-    /// requested in the same write as the leases: leases must not exceed a limit that was lowered
-    /// before they were created.
+    /// requested in the same write as the leases, in this order: a limit that was lowered before a
+    /// permit was released must not be exceeded by use of that permit.
     async fn enter(&mut self) -> Result<LeaseRank, LockError> {
         let (client, queues) = (self.client, self.queues);
         let path = &queues.leases.path;
@@ -197,8 +199,8 @@ impl<'a> Leases<'a> {
                 let asked = queues.path_check().and_then(|path| path.list(client));
                 OptionFuture::from(asked).await
             };
-            let (created, refreshed, listed, beside) =
-                join4(created, self.limit.refresh(), listed, beside).await;
+            let (created, listed, refreshed, beside) =
+                join4(created, listed, self.limit.refresh(), beside).await;
             created.and(refreshed).map(|()| (listed, beside))
         })
         .await?;
@@ -214,17 +216,29 @@ impl<'a> Leases<'a> {
         Ok(rank)
     }
 
-    /// Lists the leases and reads the limit. Also returns the czxid of the leases' parent if all of
+    /// Lists the leases, and then reads the limit. Also returns the czxid of the leases' parent if all of
     /// the caller's leases exist.
     async fn list(&mut self) -> Result<(LeaseRank, Option<Zxid>), LockError> {
+        let listed = list(self.client, &self.queues.leases.path).await?;
         self.limit.refresh().await?;
-        Ok(match list(self.client, &self.queues.leases.path).await? {
+        Ok(match listed {
             None => (LeaseRank::Missing, None),
             Some(children) => match self.rank(&children.names) {
                 LeaseRank::Missing => (LeaseRank::Missing, None),
                 rank => (rank, Some(children.stat.czxid)),
             },
         })
+    }
+
+    /// Lists the leases, with a watch that fires when a lease is created or deleted, and reads the
+    /// limit in the same write; returns `None` if the leases' parent does not exist. Only the head of
+    /// the queue sets this watch.
+    async fn list_and_watch(&mut self) -> Result<Option<(ChildList, Watch)>, LockError> {
+        let (client, path) = (self.client, &self.queues.leases.path);
+        let listed = retry(client, || client.get_children_and_watch(path));
+        let (listed, refreshed) = one_write(client, join(listed, self.limit.refresh())).await;
+        refreshed?;
+        Ok(if_exists(listed)?.map(|(children, watch)| (children.names, watch)))
     }
 
     /// Ranks the last lease in a list.
@@ -263,11 +277,4 @@ async fn create(leases: &mut [Contender]) -> Result<(), LockError> {
         try_join_all(out.map(Contender::enter)).await?;
     }
     Ok(())
-}
-
-/// Lists the leases, with a watch that fires when a lease is created or deleted; returns `None` if
-/// their parent does not exist. Only the head of the queue sets this watch.
-async fn list_and_watch(client: &Client, path: &str) -> Result<Option<(ChildList, Watch)>, Error> {
-    let listed = if_exists(retry(client, || client.get_children_and_watch(path)).await)?;
-    Ok(listed.map(|(children, watch)| (children.names, watch)))
 }

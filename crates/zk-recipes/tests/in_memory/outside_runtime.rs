@@ -2,19 +2,22 @@
 //!
 //! The driver of the client runs on a runtime elsewhere.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use tokio::runtime::{Builder, Runtime};
 use zk_recipes::session::{ErrorCode, SessionManager};
 use zk_recipes::{
-    Guard, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore, run_whenever_held,
+    Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore,
+    run_whenever_held,
 };
 use zk_testing::{Op, Settings, TestServer};
 
-use crate::{children, client, config};
+use crate::{T, children, client, config, settle};
 
 /// Runs `act` on a new thread, and waits until it returns.
 async fn on_thread<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
@@ -162,7 +165,7 @@ async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
 /// The runtime of the driver shuts down while threads outside wait on it.
 #[test]
 fn waits_outside_the_runtime_fail_when_it_shuts_down() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let runtime = Runtime::new().unwrap();
     let (server, one, other) = runtime.block_on(async {
         let server = TestServer::in_memory();
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
@@ -190,6 +193,49 @@ fn waits_outside_the_runtime_fail_when_it_shuts_down() {
         assert!(ended.contains("closed"), "{ended}");
     }
     drop(held);
+}
+
+/// Lets a future wait on another runtime, and drops it.
+async fn wait_on<F: Future>(runtime: &Runtime, future: F) {
+    let mut future = pin!(future);
+    let polled = poll_fn(|cx| {
+        let _there = runtime.enter();
+        future.as_mut().poll(cx)
+    });
+    assert!(tokio::time::timeout(T / 20, polled).await.is_err(), "the lock is held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_moves_to_another_runtime_when_its_own_ends() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    let queue = lock.clone().with_local_queue(LocalQueueLimits::default());
+    for of_a_queue in [true, false] {
+        let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let mut ticket = None;
+        if of_a_queue {
+            wait_on(&runtime, queue.acquire()).await;
+        } else {
+            let ticket = ticket.insert(lock.enqueue().await.unwrap());
+            wait_on(&runtime, ticket.position_changed()).await;
+        }
+        runtime.shutdown_background();
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move {
+                match ticket {
+                    Some(ticket) => ticket.acquire().await,
+                    None => queue.acquire().await,
+                }
+            }
+        });
+        settle().await;
+        assert_eq!(children(&server, "/lock").len(), 2, "it keeps its place");
+        held.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
 }
 
 /// The lock is uncontended, or acquired after a wait for another client.

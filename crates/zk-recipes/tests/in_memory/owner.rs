@@ -155,6 +155,20 @@ async fn owner_does_not_reenter_a_lost_lock() {
     assert!(guard.token().unwrap() > token);
 }
 
+#[tokio::test(start_paused = true)]
+async fn owner_of_a_lost_read_guard_does_not_write() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
+    let reading = lock.read().acquire().await.unwrap();
+    other.delete(reading.node(), None).await.unwrap();
+    assert_eq!(reading.check().await, Err(lost(LossReason::NodeDeleted)));
+    assert_eq!(lock.write().acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
+    assert_eq!(lock.write().try_acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
+    drop(reading);
+    lock.write().acquire().await.unwrap().release().await.unwrap();
+}
+
 /// The session and the node still exist, so a new acquisition would wait for its own node.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_after_the_lease_deadline() {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -212,6 +213,53 @@ async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
     assert!(!asked.is_finished(), "the answer of the server was to be late");
     assert!(asked.await.unwrap().unwrap().is_none(), "the only permit is held");
     holder.release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// The first waiter hears of the lower limit and of the release at the same time.
+#[tokio::test(start_paused = true)]
+async fn limit_lowered_before_a_release_is_not_exceeded() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let count = SharedCount::new(&other, "/limit", 2).unwrap();
+    let others = Semaphore::with_shared_limit(&other, PATH, &count).unwrap();
+    let (first, second) = (others.acquire().await.unwrap(), others.acquire().await.unwrap());
+
+    let reader = SharedCount::new(&one, "/limit", 2).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&one, PATH, &reader).unwrap();
+    let mut waiting = pin!(semaphore.acquire());
+    assert!(tokio::time::timeout(T / 20, waiting.as_mut()).await.is_err());
+    count.set(1).await.unwrap();
+    second.release().await.unwrap();
+    settle().await;
+    let granted = tokio::time::timeout(T / 20, waiting.as_mut()).await;
+    assert!(granted.is_err(), "the only permit is held");
+    first.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// The first waiter needs more permits than the limit now allows.
+#[tokio::test(start_paused = true)]
+async fn waiter_above_a_lowered_limit_gives_its_turn_back() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let count = SharedCount::new(&other, "/limit", 3).unwrap();
+    let others = Semaphore::with_shared_limit(&other, PATH, &count).unwrap();
+    let [first, second] = [others.acquire_many(2).await.unwrap(), others.acquire().await.unwrap()];
+
+    let reader = SharedCount::new(&one, "/limit", 3).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&one, PATH, &reader).unwrap();
+    let mut waiting = pin!(semaphore.acquire_many(2));
+    assert!(tokio::time::timeout(T / 20, waiting.as_mut()).await.is_err());
+    count.set(1).await.unwrap();
+    second.release().await.unwrap();
+    settle().await;
+    assert!(tokio::time::timeout(T / 20, waiting.as_mut()).await.is_err());
+    assert_eq!((turns(&server), leases(&server)), (0, 2), "it waits for a higher limit");
+    count.set(2).await.unwrap();
+    first.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
     expect_nothing_left(&server, "released").await;
 }
 
