@@ -81,8 +81,8 @@ pub(crate) fn hides_hash(entry: &Acl) -> bool {
     entry.scheme == "digest" && entry.id.ends_with(":x")
 }
 
-/// Returns true for a user and the SHA-1 of its credential in base64, or a longer hash: servers can be
-/// told to use SHA-256, SHA-384 or SHA-512.
+/// Returns true for a user and the SHA-1 of its credential in base64. Servers may have settings for
+/// SHA-256, SHA-384 or SHA-512.
 fn is_digest(id: &str) -> bool {
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     id.split_once(':').is_some_and(|(user, hash)| {

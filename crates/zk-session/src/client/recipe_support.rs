@@ -194,7 +194,8 @@ impl Client {
     /// Waits for `duration` on the runtime of the caller.
     ///
     /// A caller without a runtime waits on the runtime of the session's driver. If that runtime shuts
-    /// down, the wait ends with the session. Recipes use this method because their futures may be polled on any thread.
+    /// down, the wait ends with the session. Recipes use this method because their futures may be
+    /// polled on any thread.
     ///
     /// # Panics
     /// If the caller's runtime has no timers. If the caller has no runtime and the driver of the
