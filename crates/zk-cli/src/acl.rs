@@ -38,8 +38,8 @@ pub(crate) fn entry(text: &str) -> Result<Acl, String> {
     Ok(entry)
 }
 
-/// Parses an entry as `zk export` prints it. Servers store entries that no option takes, such as one
-/// without permissions.
+/// Parses an entry as `zk export` prints it. No option takes some of these entries, such as one without
+/// permissions.
 pub(crate) fn printed(text: &str) -> Result<Acl, String> {
     let entry = split(text, printed_perms);
     entry.ok_or_else(|| format!("`{text}` is no entry of an access control list"))
@@ -107,7 +107,7 @@ fn printed_perms(text: &str) -> Option<Perms> {
     let (letters, bits) = text.split_once("+0x").unwrap_or((text, "0"));
     let named = match letters {
         "-" => Perms(0),
-        "" if bits != "0" => Perms(0),
+        "" if text.starts_with('+') => Perms(0),
         letters => perms(letters)?,
     };
     let bits = u32::from_str_radix(bits, 16).ok()?;

@@ -186,9 +186,8 @@ impl<'a> Leases<'a> {
         }
     }
 
-    /// Creates the missing leases and evaluates the list of leases. The list and the limit are
-    /// requested in the same write as the leases, in this order: a limit that was lowered before a
-    /// permit was released must not be exceeded by use of that permit.
+    /// Creates the missing leases and evaluates the list of leases. The same write requests the list
+    /// and then the limit. A limit that was lowered before a permit was released is not exceeded so.
     async fn enter(&mut self) -> Result<LeaseRank, LockError> {
         let (client, queues) = (self.client, self.queues);
         let path = &queues.leases.path;
