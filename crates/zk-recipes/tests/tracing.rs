@@ -20,7 +20,7 @@ async fn connect(server: &TestServer) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn life_of_a_lock_is_told() {
+async fn life_of_a_lock_is_logged() {
     let (log, _guard) = Log::start();
     let server = TestServer::in_memory();
     let client = connect(&server).await;
@@ -47,7 +47,7 @@ async fn life_of_a_lock_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_lock_is_told_with_its_reason() {
+async fn lost_lock_is_logged_with_its_reason() {
     let (log, _guard) = Log::start();
     let server = TestServer::in_memory();
     let client = connect(&server).await;
@@ -72,7 +72,7 @@ async fn lost_lock_is_told_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ended_lease_is_told_before_the_session_expires() {
+async fn ended_lease_is_logged_before_the_session_expires() {
     let (log, _guard) = Log::start();
     let server = TestServer::in_memory();
     let client = connect(&server).await;
@@ -90,7 +90,7 @@ async fn ended_lease_is_told_before_the_session_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_and_throttled_requests_are_told() {
+async fn slow_and_throttled_requests_are_logged() {
     let (log, _guard) = Log::start();
     let server = TestServer::in_memory();
     let client = connect(&server).await;
@@ -103,7 +103,7 @@ async fn slow_and_throttled_requests_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_stay_out_of_spans_and_events() {
+async fn secrets_are_never_logged() {
     let (log, _guard) = Log::start();
     let server = TestServer::in_memory_with(Settings::new().sasl_user("alice", "sesame"));
     let config = Config::new("server-0:1").unwrap().auth("digest", "bob:open-says-me");

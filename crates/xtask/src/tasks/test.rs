@@ -32,15 +32,14 @@ pub(crate) fn run_without_skips() -> Result<(), Failure> {
     fuzz::test()
 }
 
-/// Checks and runs what only the feature `tracing` has. No other task enables it.
+/// Checks and runs what only the feature `tracing` has. No other task enables it. The whole workspace is
+/// selected, so that the other packages keep their features and are not built again.
 fn run_with_tracing() -> Result<(), Failure> {
-    let crates = ["--package", "zk-session", "--package", "zk-recipes"];
-    let feature = ["--features", "zk-recipes/tracing"];
-    let mut clippy = cargo(&["clippy", "--lib"]);
-    step(clippy.args(crates).args(feature).args(["--", "-D", "warnings"]))?;
-    let session = ["--package", "zk-session", "--features", "tracing"];
-    step(cargo(&["test", "--test", "driver", "logging"]).args(session))?;
-    step(cargo(&["test", "--package", "zk-recipes", "--test", "tracing"]).args(feature))
+    let feature = ["--workspace", "--features", "zk-recipes/tracing"];
+    let tests = ["--test", "driver", "--test", "tracing"];
+    let mut clippy = cargo(&["clippy"]);
+    step(clippy.args(feature).args(tests).args(["--", "-D", "warnings"]))?;
+    step(cargo(&["test"]).args(feature).args(tests).arg("logged"))
 }
 
 fn set_up() -> Result<(), Error> {
