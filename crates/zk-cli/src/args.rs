@@ -439,10 +439,12 @@ Example:
     ///
     /// A server that is twice in the connect string is a warning. So are a voting member of the ensemble
     /// that is not in it, a server in it that is no member, and a server in memory. A certificate that
-    /// expires in less than 30 days is a warning too. The last line tells
-    /// whether a majority serves; its JSON has the field majority, true or false. If the servers are not
-    /// of one ensemble, it tells that instead.
-    /// A lost member and a lost majority both end with status 69.
+    /// expires in less than 30 days is a warning too. A lost member and a lost majority both end with
+    /// status 69.
+    ///
+    /// The last line tells whether a majority serves. Its JSON has the field majority: true, false, or
+    /// null if no server serves and one of them rejects this client. If the servers are not of one
+    /// ensemble, the line tells that instead.
     #[command(after_help = "\
 Examples:
   zk doctor

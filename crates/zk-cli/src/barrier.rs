@@ -65,16 +65,16 @@ pub(crate) async fn run(
     let barrier = Barrier::new(client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
-            barrier.set().await?;
+            sessions.attend(barrier.set()).await.map_err(Failure::of_write)??;
             "set"
         }
         BarrierArgs { remove: true, .. } => {
             refuse_other_node(client, &args.path).await?;
-            barrier.remove().await?;
+            sessions.attend(barrier.remove()).await.map_err(Failure::of_write)??;
             "removed"
         }
         BarrierArgs { timeout: Some(Duration::ZERO), .. } => {
-            if !is_open(client, &barrier).await? {
+            if !sessions.attend(is_open(client, &barrier)).await?? {
                 return Err(Failure::still_set(&args.path));
             }
             "waited"
@@ -97,9 +97,15 @@ async fn wait(
 ) -> Result<(), Failure> {
     // Without a majority, nobody can tell whether the barrier is set.
     majority::wait_for_session(client, sessions.servers(), deadline, output).await?;
-    tokio::select! {
-        waited = sessions.attend(barrier.wait()) => Ok(waited??),
-        () = until(deadline) => Err(Failure::still_set(barrier.path())),
+    let waited = tokio::select! {
+        waited = sessions.attend(barrier.wait()) => Some(waited),
+        () = until(deadline) => None,
+    };
+    sessions.count_answers();
+    match waited {
+        Some(waited) => Ok(waited??),
+        None if sessions.were_of_use() => Err(Failure::still_set(barrier.path())),
+        None => Err(sessions.silent()),
     }
 }
 

@@ -8,6 +8,7 @@ use zk_recipes::session::{Client, ErrorCode, Retry};
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
+use crate::sessions::Sessions;
 
 /// The `counter` command.
 #[derive(Debug, ClapArgs)]
@@ -50,8 +51,15 @@ pub(crate) struct Counter {
     acl: NewNodeAcl,
 }
 
+impl Counter {
+    fn is_read(&self) -> bool {
+        self.add.is_none() && self.set.is_none()
+    }
+}
+
 /// Reads or changes the number, and prints it.
 pub(crate) async fn run(
+    sessions: &mut Sessions,
     client: &Client,
     retry: &Retry,
     counter: &Counter,
@@ -60,10 +68,11 @@ pub(crate) async fn run(
     if counter.set.is_some() && !counter.force {
         refuse_other_data(retry, counter).await?;
     }
-    let number = match counter.integer {
-        true => change(AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
-        false => change(AtomicLong::new(client, &counter.path)?, counter).await?,
-    };
+    let attended = sessions.attend(apply(client, counter)).await;
+    let number = attended.map_err(|silent| match counter.is_read() {
+        true => silent,
+        false => silent.of_write(),
+    })??;
     output.print([number.to_string()], || json!({ "number": number }))
 }
 
@@ -84,6 +93,13 @@ async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failu
     let path = data_text(counter.path.as_bytes());
     let why = format!("the node has {len} bytes of data, and the number has {wanted}");
     Err(Failure::other(format!("{path}: {why}; --force replaces them")))
+}
+
+async fn apply(client: &Client, counter: &Counter) -> Result<i64, Failure> {
+    Ok(match counter.integer {
+        true => change(AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
+        false => change(AtomicLong::new(client, &counter.path)?, counter).await?,
+    })
 }
 
 async fn change<N>(number: AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>

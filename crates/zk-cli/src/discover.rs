@@ -25,8 +25,8 @@ use crate::watch_notes::WatchNotes;
 #[command(after_help = "\
 Without SERVICE, each line is the name of a service, a tab, and the number of its instances. With it, \
 each line is an instance: its id, a tab, and its address. A disabled instance has a tab and the word \
-disabled after that. On a terminal it is a table. With --json, the line of an instance is the JSON of its \
-node. If there is no service or no instance, the exit status is 1.
+disabled after that. On a terminal it is a table. With --json, the line of an instance is its JSON as \
+zk register would write it. If there is no service or no instance, the exit status is 1.
 
 With --watch, each line begins with added, changed or removed, and a tab. The present instances come \
 first. Once it watches, it waits without a limit for the ensemble. Any signal that it can handle ends \
@@ -221,13 +221,15 @@ async fn follow_session(
     notes: &WatchNotes<'_>,
     output: Output,
 ) -> Result<Infallible, Failure> {
-    let retry = &Sessions::endless_retry(client);
+    let endless = Sessions::endless_retry(client);
+    let first = if notes.has_begun() { endless.clone() } else { Sessions::retry(client) };
     // The watch comes before the read, so that no change falls between the two.
-    let watched = retry.run(|client| client.watch_recursive(path)).await;
+    let watched = first.run(|client| client.watch_recursive(path)).await;
     let hint = "--watch needs ZooKeeper 3.6";
     let mut stream =
         watched.map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, hint))?;
     notes.begin();
+    let retry = &endless;
     let mut news = Some(WatchStreamItem::Gap);
     loop {
         match news {
@@ -255,6 +257,7 @@ async fn follow_session(
         news = stream.next().await.transpose()?;
     }
 }
+
 /// Prints the event that leads to the present state of a node, if it has changed.
 fn tell(told: &mut Nodes, path: &str, now: Option<Node>, output: Output) -> Result<(), Failure> {
     let before = match &now {

@@ -222,10 +222,11 @@ impl Import<'_> {
         let present = Sessions::retry(self.client).run(|client| client.get_acl(path)).await?.acl;
         let is_begun = is_same(wanted, &present[..wanted.len().min(present.len())]);
         let added = present.get(wanted.len()..).unwrap_or_default();
-        if is_begun && added.is_empty() {
+        let is_equal = is_begun && added.is_empty();
+        if is_equal && (open.is_none() || !self.overwrites) {
             return Ok(());
         }
-        let own = if is_begun { self.own_entry().await? } else { None };
+        let own = if is_begun && !is_equal { self.own_entry().await? } else { None };
         if own.is_some_and(|own| added.iter().all(|entry| own.has_left(entry))) {
             // An import that failed has left it.
             self.opened.push((path.to_owned(), wanted.to_vec()));
@@ -240,7 +241,11 @@ impl Import<'_> {
             return Ok(());
         }
         let list = open.as_deref().unwrap_or(wanted);
-        repeat(self.client, |client| client.set_acl(path, list, None)).await.0?;
+        match repeat(self.client, |client| client.set_acl(path, list, None)).await.0 {
+            // All its children may exist already.
+            Err(error) if is_equal && error.code() == Some(ErrorCode::NO_AUTH) => return Ok(()),
+            set => drop(set?),
+        }
         self.opened.extend(open.map(|_| (path.to_owned(), wanted.to_vec())));
         Ok(())
     }

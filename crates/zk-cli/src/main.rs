@@ -278,7 +278,7 @@ fn operate<'a>(
         Command::Count { path } => {
             Box::pin(subtree::count(client, retry, path, sessions.presented(), output))
         }
-        Command::Counter(counter) => Box::pin(counter::run(client, retry, counter, output)),
+        Command::Counter(args) => Box::pin(counter::run(sessions, client, retry, args, output)),
         Command::Barrier(args) => Box::pin(barrier::run(sessions, client, args, deadline, output)),
         Command::Discover(args) => Box::pin(discover::list(client, retry, args, output)),
         Command::Export { path } => {

@@ -149,7 +149,7 @@ pub(crate) fn print(
 }
 
 fn line(Listed { participant, .. }: &Listed) -> String {
-    format!("{}\t{}", participant.path, data_text(&participant.data))
+    format!("{}\t{}", data_text(participant.path.as_bytes()), data_text(&participant.data))
 }
 
 fn to_json(Listed { participant, role }: &Listed) -> Value {
@@ -192,7 +192,7 @@ fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [St
     let age = now.duration_since(participant.created).unwrap_or_default();
     let session = participant.session_id.to_string();
     let (number, state) = ((at + 1).to_string(), role.name().to_owned());
-    let (since, node) = (span(age), participant.path.clone());
+    let (since, node) = (span(age), data_text(participant.path.as_bytes()));
     let Some(info) = participant.info() else {
         // Data of the application's own.
         let none = String::new;

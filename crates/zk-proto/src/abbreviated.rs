@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-/// The maximum number of characters of a path in a message. A path may be as long as a frame, and a message
-/// should stay readable.
+/// The maximum number of characters of a path in a message, before some are escaped. A path may be as long
+/// as a frame, and a message should stay readable.
 pub const ABBREVIATED_LEN_MAX: usize = 240;
 
 /// Text printed on one line.

@@ -49,8 +49,8 @@ pub type Create2<'a> = CreateRequest<'a, { OpCode::Create2.code() }>;
 
 /// Request to create a container and return its path and Stat. Needs a server of 3.5.1 or newer.
 ///
-/// The opcode makes the node a container. The server reads from the mode only whether it is sequential. The
-/// Java client sends [`CreateMode::Container`].
+/// Outside a multi, the opcode makes the node a container, and the server reads from the mode only whether
+/// it is sequential. The Java client sends [`CreateMode::Container`].
 pub type CreateContainer<'a> = CreateRequest<'a, { OpCode::CreateContainer.code() }>;
 
 /// Body of the create requests; `OP` is the opcode.

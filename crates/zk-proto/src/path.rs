@@ -103,7 +103,7 @@ impl PathError {
     }
 
     /// Returns the path on one line, shortened to [`ABBREVIATED_LEN_MAX`](crate::ABBREVIATED_LEN_MAX)
-    /// characters.
+    /// characters before control characters are escaped.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

@@ -12,8 +12,9 @@ use zk_session::path::child;
 use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
 
 use crate::child_order::DIGITS;
-use crate::error::LockError;
-use crate::holding::Holding;
+use crate::error::{LockError, LossReason};
+use crate::fencing_token::FencingToken;
+use crate::holding::{HeldNode, Holding};
 use crate::limits::DOWNGRADE_FITS;
 use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
@@ -54,33 +55,57 @@ pub(crate) enum WriteNode {
     Goes,
 }
 
-/// Creates a read node with the number of the write node. Fails if the write lock is lost in the
-/// meantime.
-pub(crate) async fn beside(writer: &Holding, write_node: WriteNode) -> Result<Holding, LockError> {
-    let token = writer.token()?;
+/// A held write lock, beside which a read node is made. It is no reference to the hold, so the last guard
+/// can release the lock meanwhile.
+pub(crate) struct HeldWriter {
+    held: Arc<HeldNode>,
+    token: FencingToken,
+}
+
+impl HeldWriter {
+    /// # Errors
+    /// Returns [`LockError::Lost`] if the lock may be lost.
+    pub(crate) fn of(hold: &Holding) -> Result<Self, LockError> {
+        let token = hold.token()?;
+        hold.unmark_release();
+        Ok(Self { held: hold.held_node(), token })
+    }
+
+    /// Returns true if the last guard has released the lock.
+    pub(crate) fn is_released(&self) -> bool {
+        self.held.end.known() == Some(LossReason::Released)
+    }
+}
+
+/// Creates a read node with the number of the write node. Fails if the write lock is lost or released in
+/// the meantime.
+pub(crate) async fn beside(
+    writer: &HeldWriter,
+    write_node: WriteNode,
+) -> Result<Holding, LockError> {
+    let HeldWriter { held, token } = writer;
     if write_node == WriteNode::Goes {
         // This must precede the deletion event of the write node, which arrives before the reply.
-        writer.retire();
+        held.end.set(LossReason::Released);
     }
-    writer.unmark_release();
-    let spec = Arc::new(writer.spec.downgraded());
-    let mut reader = Contender::new(&writer.client, &spec);
-    let lost_meanwhile = pin!(writer.claim.lost(writer.term));
-    match select(pin!(make(&mut reader, writer, write_node)), lost_meanwhile).await {
-        Either::Left((Err(LockError::Client(_)), _)) if !holds(writer) => return Err(lost(writer)),
+    let spec = Arc::new(held.spec.downgraded());
+    let mut reader = Contender::new(&held.client, &spec);
+    let lost_meanwhile = pin!(held.claim.lost(held.term));
+    match select(pin!(make(&mut reader, held, write_node)), lost_meanwhile).await {
+        Either::Left((Err(LockError::Client(_)), _)) if !holds(held) => return Err(lost(held)),
         Either::Left((made, _)) => made?,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
-    match holds(writer) {
+    match holds(held) {
         // The reader and the writer share a session, so the reader is bound to the writer's lease.
-        true => Ok(Holding::new(reader, writer.term)?.with_token(token)),
-        false => Err(lost(writer)),
+        true => Ok(Holding::new(reader, held.term)?.with_token(*token)),
+        false => Err(lost(held)),
     }
 }
 
 async fn make(
     reader: &mut Contender,
-    writer: &Holding,
+    writer: &HeldNode,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
     let client = reader.client.clone();
@@ -103,7 +128,8 @@ async fn make(
         reader.expect_node();
         let error = match (made.await, seen.await) {
             (Ok(_), Ok(Some(stat))) => return reader.adopt(Created { path, stat }),
-            (Ok(_), Ok(None)) => return Err(writer.found_deleted()),
+            // Another client has deleted it since. The write node may still exist.
+            (Ok(_), Ok(None)) => return Err(LockError::NodeDeleted { path }),
             (Err(error), _) if error.outcome() == Outcome::NotApplied => {
                 reader.forget_node();
                 if is_check_failed(&error) {
@@ -129,11 +155,11 @@ fn number(path: &str) -> &str {
     path.len().checked_sub(DIGITS).and_then(|at| path.get(at..)).unwrap_or_default()
 }
 
-fn holds(writer: &Holding) -> bool {
+fn holds(writer: &HeldNode) -> bool {
     writer.claim.holds(writer.term)
 }
 
-fn lost(writer: &Holding) -> LockError {
+fn lost(writer: &HeldNode) -> LockError {
     LockError::Lost(writer.claim.loss().into())
 }
 

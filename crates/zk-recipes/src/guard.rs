@@ -280,8 +280,9 @@ impl Guard {
     /// # Errors
     /// Returns [`LockError::Lost`] if the lock was not provably held at the call, or if the server
     /// finds no node. In both cases another holder may have worked at the same time. The node is
-    /// deleted all the same. Otherwise returns the error of a failed request; the node then goes
-    /// with the session.
+    /// deleted all the same. Otherwise returns the error of a failed request. The session deletes
+    /// the node later, unless the server has rejected the deletion: then it stays until the session
+    /// ends.
     ///
     /// # Cancel safety
     /// The call itself releases the lock. Dropping the future only ends the wait for the

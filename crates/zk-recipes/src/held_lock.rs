@@ -35,7 +35,7 @@ impl HeldLock {
         Self { client: client.weak(), held: Arc::new(held) }
     }
 
-    /// Returns the client of the session that holds the lock. It does not keep the session open.
+    /// Returns the client with which the lock was created. It does not keep the session open.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client

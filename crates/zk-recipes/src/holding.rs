@@ -63,6 +63,16 @@ impl HeldNode {
         observe::Hold::begin(&self.spec, &self.node.path, token, session_id)
     }
 
+    /// Records that the node no longer exists, and returns the loss of the lock.
+    pub(crate) fn found_deleted(&self) -> LockError {
+        self.end.set(LossReason::NodeDeleted);
+        LockError::Lost(LossReason::NodeDeleted)
+    }
+
+    pub(crate) fn multi<'a>(&self) -> Multi<'a> {
+        self.client.multi().check(&self.node.path, None)
+    }
+
     /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
     /// after a delay: most locks are released before that, and then it costs no request.
     fn watch_node(self: &Arc<Self>, armed: Option<Watch>) {
@@ -116,6 +126,10 @@ impl Holding {
     pub(crate) fn with_token(mut self, token: FencingToken) -> Self {
         self.token = token;
         self
+    }
+
+    pub(crate) fn held_node(&self) -> Arc<HeldNode> {
+        self.held.clone()
     }
 
     /// Adds the turn in the local queue that the end of this hold hands on.
@@ -183,12 +197,6 @@ impl Holding {
         }
     }
 
-    /// Ends the hold as released before another transaction than a release deletes the node.
-    /// Futures that wait for the loss then return.
-    pub(crate) fn retire(&self) {
-        self.end.set(LossReason::Released);
-    }
-
     /// Deletes the node without a mark, because another node will stand beside it.
     pub(crate) fn unmark_release(&self) {
         if let Some(contender) = &self.contender {
@@ -201,16 +209,6 @@ impl Holding {
         if let Some(contender) = &mut self.contender {
             contender.forget_node();
         }
-    }
-
-    /// Records that the node no longer exists, and returns the loss of the lock.
-    pub(crate) fn found_deleted(&self) -> LockError {
-        self.end.set(LossReason::NodeDeleted);
-        LockError::Lost(LossReason::NodeDeleted)
-    }
-
-    pub(crate) fn multi<'a>(&self) -> Multi<'a> {
-        self.client.multi().check(&self.node.path, None)
     }
 
     pub(crate) fn token(&self) -> Result<FencingToken, LockError> {

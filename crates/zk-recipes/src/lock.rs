@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use zk_session::Client;
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
@@ -18,7 +19,10 @@ use crate::semaphore_mutex::SemaphoreMutex;
 /// A lock of any kind in this crate. A [`MultiLock`](crate::MultiLock) consists of such locks. A
 /// [`Semaphore`] counts as the lock of one of its permits.
 pub trait Lock: fmt::Debug + Send + Sync + Sealed {
-    /// Returns the path of the lock.
+    /// Returns the client with which the lock was created.
+    fn client(&self) -> &Client;
+
+    /// Returns the path of the lock, below the chroot of its [client](Self::client).
     fn path(&self) -> &str;
 
     /// Returns the kind of the lock, which distinguishes locks on the same path.
@@ -30,13 +34,6 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
 
     /// Acquires the lock if it is free.
     fn try_acquire_boxed(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>>;
-
-    /// Sleeps for `duration`, on the runtime of the session's driver if the caller has none; the
-    /// timeout of a [`MultiLock`](crate::MultiLock) uses it.
-    ///
-    /// # Panics
-    /// Panics if there is no such runtime, or if it has no timers.
-    fn sleep_boxed(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// A guard of any lock. Dropping it releases the lock in the background.
@@ -123,6 +120,10 @@ lock_guard!(SemaphoreGuard, SemaphoreGuard, leases, SemaphoreGuard::tokens);
 macro_rules! lock {
     ($kind:ident) => {
         impl Lock for $kind {
+            fn client(&self) -> &Client {
+                Self::client(self)
+            }
+
             fn path(&self) -> &str {
                 Self::path(self)
             }
@@ -141,10 +142,6 @@ macro_rules! lock {
                 Box::pin(async {
                     Ok(self.try_acquire().await?.map(|held| Box::new(held) as Box<dyn LockGuard>))
                 })
-            }
-
-            fn sleep_boxed(&self, duration: Duration) -> BoxFuture<'static, ()> {
-                Box::pin(self.client().sleep(duration))
             }
         }
     };

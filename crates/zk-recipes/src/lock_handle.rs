@@ -227,8 +227,12 @@ async fn reenter(entry: Entry) -> Result<ControlFlow<Guard, Option<ReentryPermit
         Entry::Held(hold) => Break(Guard::of(hold)),
         Entry::Beside(writer, permit) => {
             // On the heap: waiters do not need this memory.
-            let reader = Box::pin(beside(&writer, WriteNode::Stays)).await?;
-            Break(Guard::of(SharedHolding::new(reader, Some(permit))))
+            match Box::pin(beside(&writer, WriteNode::Stays)).await {
+                Ok(reader) => Break(Guard::of(SharedHolding::new(reader, Some(permit)))),
+                // Its last guard has released the write lock meanwhile.
+                Err(LockError::Lost(_)) if writer.is_released() => Continue(Some(permit)),
+                Err(error) => return Err(error),
+            }
         }
         Entry::Queue(permit) => Continue(permit),
     })

@@ -139,7 +139,7 @@ impl MultiLock {
         timeout: Duration,
     ) -> Result<Option<MultiGuard>, MultiLockError> {
         let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
-        let mut deadline = Deadline::new(timeout, |time| first.sleep_boxed(time));
+        let mut deadline = Deadline::new(timeout, |time| first.client().sleep(time).boxed());
         // Dropping a guard or a future releases its locks in the background.
         match deadline.acquire(|| self.take(), || self.try_take()).await {
             Ok(acquired) => Ok(acquired),

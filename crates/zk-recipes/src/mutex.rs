@@ -130,9 +130,8 @@ impl Mutex {
     /// contains a slash or another character that a node name must not contain.
     pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
         let (spec, name) = (self.handle.spec_mut(), name::checked(name.into())?);
-        if name == LATCH {
-            spec.exclusive = spec.exclusive.map(|_| Recipe::Election);
-        }
+        let recipe = if name == LATCH { Recipe::Election } else { Recipe::Mutex };
+        spec.exclusive = spec.exclusive.map(|_| recipe);
         spec.lock_name = name.into();
         Ok(self)
     }

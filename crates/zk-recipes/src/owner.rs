@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::OwnedMutexGuard;
 use zk_session::Client;
 
+use crate::downgrade::HeldWriter;
 use crate::error::LockError;
 use crate::holding::Holding;
 use crate::or_session_end::or_session_end;
@@ -19,7 +20,7 @@ use crate::queue::spec::QueueSpec;
 /// [`Mutex::with_owner`](crate::Mutex::with_owner) and [`RwLock::with_owner`](crate::RwLock::with_owner)
 /// return handles that lock on behalf of an owner. Re-acquiring a lock that the owner holds needs
 /// no request. This works through any handle of the same lock and the same session. The last of the
-/// guards releases the lock.
+/// guards releases the lock. Each of them has the paths and the chroot of the handle that queued.
 ///
 /// # What it promises
 /// * A hold is bound to its session and to its node. An owner cannot re-enter a hold that is lost,
@@ -171,7 +172,7 @@ pub(crate) enum Entry {
     /// The owner already holds the lock.
     Held(SharedHolding),
     /// The owner holds the write lock and acquires the read lock beside it.
-    Beside(SharedHolding, ReentryPermit),
+    Beside(HeldWriter, ReentryPermit),
     /// The acquisition queues, for an owner if it has a permit.
     Queue(Option<ReentryPermit>),
 }
@@ -269,9 +270,7 @@ impl ReentryPermit {
         }
         let writer = self.slot.holds().exclusive.upgrade();
         Ok(match writer {
-            Some(hold) => {
-                Entry::Beside(SharedHolding { hold, slot: Some(self.slot.clone()) }, self)
-            }
+            Some(hold) => Entry::Beside(HeldWriter::of(&hold)?, self),
             None => Entry::Queue(Some(self)),
         })
     }

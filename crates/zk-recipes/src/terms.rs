@@ -40,7 +40,7 @@ where
         let client = sessions.open_client().await.map_err(LockError::from)?;
         let lock = lock(&client).map_err(Into::into)?;
         let held = match lock.acquire_boxed().await {
-            Ok(held) => HeldLock::new(&client, held),
+            Ok(held) => HeldLock::new(lock.client(), held),
             Err(error) => {
                 interrupted(pause_after(&client, error).await?);
                 continue;

@@ -21,15 +21,17 @@ use crate::queue::waiter::Waiter;
 /// when one of the watched nodes is deleted. So [`position`](Self::position) is the position at the
 /// last list.
 ///
-/// In the queue of a mutex fewer contenders may be ahead by now, but never more. Once two are
-/// ahead, the waiter sees each of them leave. In the queue of a read-write lock, a writer that
+/// In the queue of a mutex fewer contenders may be ahead by now. More are ahead only after the
+/// waiter's own node was deleted, because it then queues again at the end. Once two are ahead, the
+/// waiter sees each of them leave. In the queue of a read-write lock, a writer that
 /// becomes a reader may be placed ahead of the waiter.
 ///
 /// # What it costs
 /// The costs of [`acquire`](crate::Mutex::acquire), with two additions. Each list is sorted.
 /// [`acquire`](Self::acquire) may list the queue once more, because time may have passed since
 /// the last list. It skips this list if the contender has waited and has watched its own node
-/// since. [`refresh`](Self::refresh) is one request, [`holder`](Self::holder) another.
+/// since. [`refresh`](Self::refresh) is one write, of the list and, before the waiter watches its own
+/// node, a read of that node. [`holder`](Self::holder) is one request.
 ///
 /// The waiter sends no requests unless one of its methods is awaited. For a time limit, wrap
 /// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the
@@ -114,17 +116,19 @@ impl<G> Ticket<G> {
     /// Dropping the future loses nothing and keeps the position in the queue. The next call repeats
     /// a request without a reply.
     pub async fn position_changed(&mut self) -> Result<QueuePosition, LockError> {
-        if let State::Queued(queued) = &mut self.state {
-            let before = queued.waiter.position().cloned();
-            while !queued.waiter.is_first() && queued.waiter.position() == before.as_ref() {
-                queued.waiter.step().await?;
+        match &mut self.state {
+            State::Queued(queued) => {
+                let before = queued.waiter.position().cloned();
+                while !queued.waiter.is_first() && queued.waiter.position() == before.as_ref() {
+                    queued.waiter.step().await?;
+                }
             }
+            State::Held(guard) => drop(guard.token()?),
         }
         Ok(self.position())
     }
 
-    /// Lists the queue with one request and returns the position, unless it is already the waiter's
-    /// turn.
+    /// Lists the queue, in one write, and returns the position, unless it is already the waiter's turn.
     ///
     /// # Errors
     /// As [`position_changed`](Self::position_changed).
@@ -132,8 +136,9 @@ impl<G> Ticket<G> {
     /// # Cancel safety
     /// As [`position_changed`](Self::position_changed).
     pub async fn refresh(&mut self) -> Result<QueuePosition, LockError> {
-        if let State::Queued(queued) = &mut self.state {
-            queued.waiter.refresh().await?;
+        match &mut self.state {
+            State::Queued(queued) => queued.waiter.refresh().await?,
+            State::Held(guard) => drop(guard.token()?),
         }
         Ok(self.position())
     }
@@ -156,7 +161,7 @@ impl<G> Ticket<G> {
     }
 
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
-    /// after one more request, which lists the queue again.
+    /// after one more write, which lists the queue again.
     ///
     /// # Errors
     /// As [`Mutex::acquire`](crate::Mutex::acquire), or as
@@ -167,7 +172,7 @@ impl<G> Ticket<G> {
     /// and keep the position, use [`position_changed`](Self::position_changed).
     pub async fn acquire(self) -> Result<G, LockError> {
         let guard = match self.state {
-            State::Held(guard) => guard,
+            State::Held(guard) => guard.token().map(|_| guard)?,
             State::Queued(mut queued) => {
                 let term = queued.waiter.acquire().await?;
                 Guard::granted(queued.waiter.contender, term, queued.permit)?

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 use zk_session::{Tcp, TlsFailure};
 
 use crate::certificates::{self, Source};
 use crate::connector::{Configuration, Tls};
-use crate::failure::{failure_in, refused};
+use crate::failure::{failure_in, reason, refused};
 use crate::verifier::Lenient;
 
 /// Settings of a [`Tls`] connector.
@@ -95,7 +96,7 @@ impl TlsBuilder {
     }
 
     /// Expects this name or address in the certificate of every server, instead of the one in the
-    /// connect string. The name is also sent to the server (SNI).
+    /// connect string. A name is also sent to the server (SNI), an address is not.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -139,15 +140,29 @@ impl TlsBuilder {
 
     /// Returns the usual check of the server's certificate, against the trusted authorities.
     pub(crate) fn usual_verifier(&self) -> io::Result<Arc<WebPkiServerVerifier>> {
+        self.verifier(certificates::authorities(&self.authorities)?)
+    }
+
+    /// Returns the usual check of a certificate, against these authorities.
+    pub(crate) fn verifier(&self, roots: RootCertStore) -> io::Result<Arc<WebPkiServerVerifier>> {
         let provider = Arc::clone(self.provider()?);
-        let roots = Arc::new(certificates::authorities(&self.authorities)?);
-        let usual = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         usual.map_err(|_| unfit("the CA certificates cannot be used"))
     }
 
-    /// Reads the client's own certificate, and those of the authorities above it.
-    pub(crate) fn client_chain(&self) -> io::Result<Option<Vec<CertificateDer<'static>>>> {
-        self.client.as_ref().map(|(chain, _)| certificates::chain(chain)).transpose()
+    pub(crate) fn trusts_nobody(&self) -> bool {
+        self.authorities.is_empty()
+    }
+
+    /// Reads the client's own certificate.
+    pub(crate) fn client_certificate(&self) -> io::Result<Option<CertificateDer<'static>>> {
+        let Some((source, _)) = &self.client else { return Ok(None) };
+        let own = certificates::chain(source)?.into_iter().next();
+        // rustls has no other failure of a certificate that it does not verify.
+        match own.as_ref().map(ParsedCertificate::try_from) {
+            Some(Err(Error::InvalidCertificate(error))) => Err(unfit_certificate(source, &error)),
+            _ => Ok(own),
+        }
     }
 
     fn provider(&self) -> io::Result<&Arc<CryptoProvider>> {
@@ -187,10 +202,19 @@ impl TlsBuilder {
         };
         let config =
             builder.with_client_auth_cert(certificates::chain(chain)?, certificates::key(key)?);
-        let config =
-            config.map_err(|_| key.unfit("the client's key does not fit its certificate"))?;
+        let config = config.map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                key.unfit("the client's key does not fit its certificate")
+            }
+            Error::InvalidCertificate(error) => unfit_certificate(chain, &error),
+            error => key.unfit(&format!("the client's key cannot be used: {error}")),
+        })?;
         Ok(Arc::new(config))
     }
+}
+
+fn unfit_certificate(chain: &Source, error: &CertificateError) -> io::Error {
+    chain.unfit(&format!("the client's certificate cannot be used: {}", reason(error)))
 }
 
 fn unfit(reason: &str) -> io::Error {

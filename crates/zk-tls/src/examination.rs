@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::ServerCertVerifier;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{CertificateError, Error, ProtocolVersion};
+use tokio_rustls::rustls::{CertificateError, Error, ProtocolVersion, RootCertStore};
 use zk_session::{Connector, Host, TlsFailure};
 
 use crate::builder::TlsBuilder;
-use crate::failure::{of_certificate, plain};
+use crate::failure::{of_certificate, plain, refused};
 
 /// The certificates that a server sends; see [`TlsBuilder::examine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub struct ServerCertificates {
     /// Names and addresses for which the server's own certificate is valid. Empty if it has none, or
     /// if it cannot be used. No session accepts a certificate without names.
     pub names: Vec<String>,
-    /// End of the time in which the whole chain is valid, or why it cannot be used now. The names
-    /// are not compared with those of the server.
+    /// End of the time in which the whole chain is valid, or why it cannot be used now: without
+    /// authorities that are trusted, [`TlsFailure::UnknownIssuer`]. The names are not compared with
+    /// those of the server.
     pub valid_until: Result<SystemTime, TlsFailure>,
     /// Number of certificates, the server's own among them.
     pub sent: usize,
@@ -42,12 +43,23 @@ impl TlsBuilder {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn examine(&self, host: &Host) -> io::Result<ServerCertificates> {
-        let verifier = self.usual_verifier()?;
-        let stream = self.clone().dangerous_skip_all_checks().checked()?.connect(host).await?;
+        let builder = self.clone();
+        // A read that hangs must not keep the thread.
+        let reading = tokio::task::spawn_blocking(move || {
+            let has_authorities = !builder.trusts_nobody();
+            let verifier = has_authorities.then(|| builder.usual_verifier()).transpose()?;
+            builder.dangerous_skip_all_checks().checked().map(|tls| (verifier, tls))
+        });
+        let (verifier, tls) = reading.await.map_err(io::Error::other)??;
+        let stream = tls.connect(host).await?;
         let (chain, version) = stream.handshake().unwrap_or_default();
+        let verifier = verifier.as_ref();
         Ok(ServerCertificates {
-            names: names(&verifier, chain),
-            valid_until: valid_until(&verifier, chain),
+            names: verifier.map(|usual| names(usual, chain)).unwrap_or_default(),
+            valid_until: match verifier {
+                Some(usual) => valid_until(usual, chain),
+                None => Err(TlsFailure::UnknownIssuer),
+            },
             sent: chain.len(),
             is_tls13: version == Some(ProtocolVersion::TLSv1_3),
         })
@@ -59,10 +71,13 @@ impl TlsBuilder {
     /// # Errors
     /// Returns an error if a file of this builder cannot be used.
     pub fn client_certificate_expiry(&self) -> io::Result<Option<SystemTime>> {
-        let Some(chain) = self.client_chain()? else { return Ok(None) };
+        let Some(own) = self.client_certificate()? else { return Ok(None) };
+        // The time of the certificate is checked before its purpose and its issuer. Any issuer will do.
+        let mut any = RootCertStore::empty();
+        let unfit = |error: Error| refused(TlsFailure::FileUnfit(error.to_string().into()));
+        any.add(own.clone()).map_err(unfit)?;
         let end = UnixTime::since_unix_epoch(Duration::from_secs(END_OF_TIME));
-        // The time of the certificate is checked first, before its purpose and its issuer.
-        let end = match verify(&self.usual_verifier()?, &chain, end) {
+        let end = match verify(&self.verifier(any)?, &[own], end) {
             Err(Error::InvalidCertificate(CertificateError::ExpiredContext {
                 not_after, ..
             })) => not_after,

@@ -90,7 +90,7 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// Returns why a certificate cannot be used.
-fn reason(error: &CertificateError) -> String {
+pub(crate) fn reason(error: &CertificateError) -> String {
     match error {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "it is not for servers; its extendedKeyUsage needs serverAuth".to_owned()

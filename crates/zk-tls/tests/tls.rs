@@ -146,6 +146,10 @@ async fn certificates_of_a_server_are_examined() {
         let failure = refused.valid_until.unwrap_err();
         assert!(failure.to_string().contains(reason), "{failure}");
     }
+    let (_server, port) = port(&settings("server.pem")).await;
+    let host = Host::new("127.0.0.1", port.address().port());
+    let unknown = Tls::builder().examine(&host).await.unwrap();
+    assert_eq!((unknown.sent, unknown.valid_until), (1, Err(TlsFailure::UnknownIssuer)));
     let closed = Host::new("127.0.0.2", 1);
     assert!(trusting("ca.pem").examine(&closed).await.is_err());
 }
@@ -161,6 +165,26 @@ fn expiry_of_the_clients_own_certificate_is_read() {
     assert!(expiry("client.pem") > 1 << 32);
     assert!(expiry("expired.pem") < 1 << 30);
     assert_eq!(trusting("ca.pem").client_certificate_expiry().unwrap(), None);
+    let own = Tls::builder().client_certificate_files(file("client.pem"), file("client.pem"));
+    assert!(own.client_certificate_expiry().unwrap().is_some(), "its issuer does not matter");
+}
+
+#[test]
+fn client_certificate_that_cannot_be_used_is_reported() {
+    let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let presenting =
+        |chain: Vec<u8>, key: &str| trusting("ca.pem").client_certificate_pem(chain, pem(key));
+    for (chain, key, is_certificate, expected) in [
+        (pem("version-1.pem"), "version-1.pem", true, "X.509 version 1"),
+        (garbage.into(), "client.pem", true, "certificate cannot be used"),
+        (pem("client.pem"), "stranger.pem", false, "the key does not fit"),
+    ] {
+        let own = presenting(chain, key);
+        let expiry = own.client_certificate_expiry();
+        assert_eq!(expiry.is_err(), is_certificate, "{expected}: {expiry:?}");
+        let failure = own.build().unwrap_err().to_string();
+        assert!(failure.contains(&expected.replace("the key", "the client's key")), "{failure}");
+    }
 }
 
 /// The end of `server.pem`, in seconds since 1970, by `openssl x509 -enddate`.

@@ -412,7 +412,7 @@ async fn every_command_fails_when_server_answers_only_handshakes() {
 
     let (server, silent) = start().await;
     server.on_any_request().always().never_answer();
-    let lines: [&[&str]; 17] = [
+    let lines: [&[&str]; 22] = [
         &["lock", "/l", "--", "true"],
         &["lock", "/l", "--timeout", "0", "--", "true"],
         &["lock", "/l", "--timeout", "2", "--", "true"],
@@ -430,6 +430,11 @@ async fn every_command_fails_when_server_answers_only_handshakes() {
         &["set", "/l", "x"],
         &["delete", "/l", "--recursive"],
         &["create", "/l/x", "--parents"],
+        &["counter", "/c"],
+        &["counter", "/c", "--add", "1"],
+        &["barrier", "/b", "--set"],
+        &["barrier", "/b", "--timeout", "2"],
+        &["discover", "web", "--watch"],
     ];
     let running: Vec<Running> = lines.iter().map(|line| silent.start(line)).collect();
     let watcher = silent.start(&["watch", "/l"]);
@@ -564,14 +569,16 @@ async fn sessions_that_end_at_once_are_reopened_with_pauses() {
 
 #[test]
 fn watcher_can_be_interrupted_before_it_connects() {
-    for (signal, number) in [("INT", 2), ("TERM", 15)] {
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let watcher = Zk::new(silent.local_addr().unwrap().to_string()).start(&["watch", "/a"]);
-        let _connection = silent.accept().unwrap();
-        watcher.signal(signal);
-        let ended = watcher.wait(LIMIT);
-        expect_end_by(&ended, number);
-        assert_eq!(ended.stderr, "zk: interrupted\n");
+    for line in [["watch", "/a"], ["top", "/a"]] {
+        for (signal, number) in [("INT", 2), ("TERM", 15)] {
+            let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+            let watcher = Zk::new(silent.local_addr().unwrap().to_string()).start(&line);
+            let _connection = silent.accept().unwrap();
+            watcher.signal(signal);
+            let ended = watcher.wait(LIMIT);
+            expect_end_by(&ended, number);
+            assert_eq!(ended.stderr, "zk: interrupted\n");
+        }
     }
 }
 

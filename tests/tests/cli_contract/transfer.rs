@@ -41,7 +41,28 @@ fn imported_nodes_below_a_closed_parent_get_their_lists() {
         let again = import(&zk, "/copy", &lines, options);
         assert_eq!(again.stdout, "4 nodes imported, 4 of which existed\n", "{again:?}");
         assert_eq!((again.code(), again.stderr.as_str()), (Some(0), ""), "{again:?}");
+        let again = import(&zk, "/copy", &lines, &[options, &["--overwrite"]].concat());
+        assert_eq!(again.stdout, "4 nodes imported, 4 of which existed\n", "{again:?}");
     }
+}
+
+/// The list of the parent permits the importer to change it, but not to create children.
+#[test]
+fn new_child_of_an_imported_closed_parent_is_imported() {
+    let Some(zk) = zk("import-new-child") else { return };
+    let alice = ["--auth", "digest:alice:sesame"];
+    zk.ok(&["create", "/from/old", "--parents"]);
+    let close = || zk.ok(&[&alice[..], &["setacl", "/from", "auth::ra"]].concat());
+    close();
+    let lines = zk.ok(&[&alice[..], &["export", "/from"]].concat());
+    assert_eq!(import(&zk, "/to", &lines, &alice).stdout, "2 nodes imported, 0 of which existed\n");
+    zk.ok(&[&alice[..], &["setacl", "/from", "world:anyone:cdrwa"]].concat());
+    zk.ok(&["create", "/from/new"]);
+    close();
+    let lines = zk.ok(&[&alice[..], &["export", "/from"]].concat());
+    let ended = import(&zk, "/to", &lines, &[&alice[..], &["--overwrite"]].concat());
+    assert_eq!(ended.stdout, "3 nodes imported, 2 of which existed\n", "{ended:?}");
+    assert_eq!(zk.ok(&[&alice[..], &["export", "/to"]].concat()), lines);
 }
 
 #[test]

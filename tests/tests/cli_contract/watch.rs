@@ -100,6 +100,23 @@ fn watch_runs_a_command_for_each_event() {
     watcher.signal("INT");
     assert_eq!(watcher.wait(LIMIT).code(), Some(0));
 
+    // A path that no command can be given is skipped.
+    let watcher = start(&zk, &["watch", "/", "-R", "--exec", "sh", "-c", "echo $ZK_PATH"]);
+    let mut import = zk.start(&["import", "/"]);
+    let long = format!("/{}", "x".repeat(200_000));
+    let node = |path: &str| {
+        let acl = [json!("world:anyone:cdrwa")];
+        json!({ "path": path, "kind": "persistent", "data": "", "acl": acl }).to_string()
+    };
+    import.give(format!("{}\n{}\n", node(&long), node("/short")).as_bytes());
+    import.end_input();
+    assert_eq!(import.wait(LIMIT).code(), Some(0));
+    poll(LIMIT, || (watcher.stdout() == "/short\n").then_some(())).expect("the next event");
+    let note = "no command for NodeCreated: a path of 200001 bytes does not fit";
+    assert!(watcher.stderr().contains(note), "{}", watcher.stderr());
+    watcher.signal("INT");
+    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+
     // A running command is ended as by zk lock.
     let script = "trap 'echo ended; exit 0' TERM; echo runs; while :; do sleep 0.05; done";
     for signal in ["TERM", "HUP"] {

@@ -11,6 +11,7 @@ mod survey;
 mod terminal;
 mod view;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, stdin, stdout};
 use std::pin::pin;
@@ -26,10 +27,10 @@ use self::survey::{LockRow, Survey};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, data_text};
 use crate::participants::{self, Listed};
 use crate::sessions::Sessions;
-use crate::signals::Signals;
+use crate::signals::{Signals, number};
 use crate::time_arg::positive_seconds;
 
 /// The `top` command.
@@ -38,7 +39,8 @@ use crate::time_arg::positive_seconds;
 A line shows the lock, its kind, the name, host and process of the first in line, since when it is in \
 the queue, the number of waiters, how long the first of them waits, and the hand-offs a second: the \
 contenders that have left the queue since the last look. Times run from the clock of the ensemble to \
-that of this machine. A lock that was seen stays for a minute after its last use.
+that of this machine. A lock that nobody uses stays until the server removes its node, \
+about a minute later.
 
 On a terminal, the arrow keys, PgUp, PgDn, Home and End select a lock, and enter shows its queue. The \
 key s sorts by longest wait, waiters, hand-offs or path, and / begins a filter of paths. Esc goes back, \
@@ -69,21 +71,31 @@ pub(crate) async fn run(mut sessions: Sessions, top: &Top, output: Output) -> Re
     let mut signals = Signals::new()?;
     let is_screen =
         !output.is_json() && top.count.is_none() && stdin().is_terminal() && stdout().is_terminal();
+    let has_begun = Cell::new(false);
+    let begun = || has_begun.set(true);
     let result = tokio::select! {
         result = async {
             match is_screen {
-                true => watch(&mut sessions, top).await,
-                false => print(&mut sessions, top, output).await,
+                true => watch(&mut sessions, top, begun).await,
+                false => print(&mut sessions, top, output, begun).await,
             }
         } => result,
-        _ = signals.next() => Ok(()), // the usual end of this command
+        signal = signals.next() => match has_begun.get() {
+            true => Ok(()), // the usual end of this command
+            false => Err(Failure::interrupted(number(signal))),
+        }
     };
     sessions.close().await;
     result.map(|()| 0)
 }
 
-/// Prints tables, one after the other.
-async fn print(sessions: &mut Sessions, top: &Top, output: Output) -> Result<(), Failure> {
+/// Prints tables, one after the other. Calls `begun` when the first one is printed.
+async fn print(
+    sessions: &mut Sessions,
+    top: &Top,
+    output: Output,
+    begun: impl Fn(),
+) -> Result<(), Failure> {
     let mut survey = Survey::default();
     for number in 0..top.count.unwrap_or(1) {
         if number > 0 {
@@ -91,6 +103,7 @@ async fn print(sessions: &mut Sessions, top: &Top, output: Output) -> Result<(),
         }
         let rows = look(sessions, &mut survey, &top.path).await?;
         output.print(view::table(&rows, usize::MAX), || rows.iter().map(to_json).collect())?;
+        begun();
     }
     Ok(())
 }
@@ -120,7 +133,8 @@ struct QueuePage {
 impl QueuePage {
     fn lines(&self) -> Vec<String> {
         let help = "esc: back    q: quit";
-        view::fit(&self.path, &self.lines, self.skipped, None, help, Terminal::size())
+        let path = data_text(self.path.as_bytes());
+        view::fit(&path, &self.lines, self.skipped, None, help, Terminal::size())
     }
 
     fn goes_back(key: Key) -> bool {
@@ -134,14 +148,15 @@ impl QueuePage {
     }
 }
 
-/// Shows the locks until the user quits.
-async fn watch(sessions: &mut Sessions, top: &Top) -> Result<(), Failure> {
+/// Shows the locks until the user quits. Calls `begun` when the screen opens.
+async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(), Failure> {
     let (mut survey, mut list) = (Survey::default(), LockList::default());
     // A failure to connect is told on the usual screen.
     list.refresh(look(sessions, &mut survey, &top.path).await?);
     let mut terminal = Terminal::open()?;
+    begun();
     let mut page: Option<QueuePage> = None;
-    let title = format!("zk top {}", top.path);
+    let title = format!("zk top {}", data_text(top.path.as_bytes()));
     let mut due = after(top.interval);
     // Keys that were pressed during a look.
     let mut early = VecDeque::new();

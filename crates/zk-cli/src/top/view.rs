@@ -1,7 +1,7 @@
 //! What the screen shows, as lines of text.
 
 use super::survey::LockRow;
-use crate::output::{aligned, fitted};
+use crate::output::{aligned, data_text, fitted};
 use crate::participants::span;
 
 /// Cells of the table; the numbers are on the right.
@@ -19,7 +19,7 @@ pub(super) fn table<'a>(rows: impl IntoIterator<Item = &'a LockRow>, width: usiz
     let mut cells = vec![HEAD.map(str::to_owned)];
     cells.extend(rows.into_iter().map(|row| {
         [
-            row.path.clone(),
+            data_text(row.path.as_bytes()),
             row.kind.name().to_owned(),
             row.holder.chars().take(HOLDER_MAX).collect(),
             row.since.map(span).unwrap_or_default(),
@@ -119,6 +119,12 @@ mod tests {
             "{lines:?}"
         );
         assert!(lines[1].ends_with("2.2"), "{lines:?}");
+    }
+
+    #[test]
+    fn table_escapes_characters_that_change_the_line() {
+        let lines = table(&[row("/a\u{202e}b", 0)], usize::MAX);
+        assert!(lines[1].starts_with(r"/a\u{202e}b"), "{}", lines[1]);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, short = 'R')]
     recursive: bool,
 
-    /// Print the data after the event, as it is then, with control characters escaped. A node that
-    /// this client may not read has none.
+    /// Print the data after the event, as it is then, with control characters escaped. With
+    /// --recursive, a node that this client may not read has none.
     #[arg(long)]
     data: bool,
 

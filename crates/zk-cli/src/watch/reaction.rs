@@ -58,6 +58,11 @@ impl Reaction<'_> {
         let name = event.name().unwrap_or("Unknown");
         match self.command.split_first() {
             None => self.print(name, path, data.as_deref()),
+            Some(_) if path.len() > ENVIRONMENT_MAX => {
+                let why = format!("no command for {name}: a path of {} bytes", path.len());
+                self.output.note(&format!("{why} does not fit into its environment"));
+                Ok(())
+            }
             Some((program, _)) => {
                 let environment = [("ZK_EVENT", name), ("ZK_PATH", path)];
                 let child = Child::spawn(self.command, environment, Stdio::piped())?;
@@ -110,6 +115,10 @@ impl Reaction<'_> {
         })
     }
 }
+
+/// Bytes of a path in the environment of a command. Linux takes 128 KiB for a variable with its name
+/// (`MAX_ARG_STRLEN`).
+const ENVIRONMENT_MAX: usize = 127 * 1024;
 
 /// Returns the data of the node. Returns `None` if the node was deleted meanwhile, or if this client
 /// may not read it.

@@ -78,7 +78,8 @@ pub enum MultiOp<'a> {
     Create(Create<'a>),
     /// Creates a node and returns its Stat. A server before 3.7.2 or 3.8.2 returns no Stat.
     Create2(Create2<'a>),
-    /// Creates a container.
+    /// Creates a container, for the mode [`CreateMode::Container`](crate::CreateMode::Container). With
+    /// another mode, servers before 3.7.2 and 3.8.2 create a node of that mode.
     CreateContainer(CreateContainer<'a>),
     /// Creates a node with a time to live.
     CreateTtl(CreateTtl<'a>),

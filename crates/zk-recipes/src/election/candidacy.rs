@@ -144,7 +144,8 @@ impl Candidacy {
     /// # Errors
     /// * [`LockError::Lost`] if the candidate had been elected, and did not provably lead at the call
     ///   or the server found no node. In both cases another candidate may have led at the same time.
-    /// * The error of a failed request; the server then removes the node with the session.
+    /// * The error of a failed request. The session deletes the node later, unless the server has
+    ///   rejected the deletion: then it stays until the session ends.
     /// * The error with which the candidacy had ended before.
     ///
     /// # Cancel safety

@@ -20,16 +20,15 @@ pub(crate) struct TurnQueue<T> {
 
 struct State<T> {
     is_taken: bool,
-    /// The waiters by the number of their arrival. A waiter whose future is dropped removes itself
-    /// before its receiver is closed, so every sender here has a receiver.
+    /// The waiters by the number of their arrival. A waiter whose future is dropped removes itself.
     waiters: BTreeMap<u64, oneshot::Sender<T>>,
     /// Number of the next waiter.
-    next: u64,
+    arrivals: u64,
 }
 
 impl<T> Default for TurnQueue<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { is_taken: false, waiters: BTreeMap::new(), next: 0 }) }
+        Self { state: Mutex::new(State { is_taken: false, waiters: BTreeMap::new(), arrivals: 0 }) }
     }
 }
 
@@ -38,8 +37,8 @@ impl<T: Default> TurnQueue<T> {
     pub(crate) fn join(self: &Arc<Self>) -> TurnFuture<T> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
+        let number = state.arrivals;
+        state.arrivals += 1;
         if state.is_taken {
             state.waiters.insert(number, sender);
         } else {
@@ -57,23 +56,47 @@ impl<T: Default> TurnQueue<T> {
     }
 
     /// Hands a turn to the next waiter with an item. Returns false if no task waits.
+    ///
+    /// The queue is not locked while an item is made or sent: both wake tasks, and a waker is code of
+    /// the user's runtime. It may lock, or drop a waiter.
     fn hand_over(&self, item: impl FnOnce() -> T) -> bool {
-        // Locked until the item is sent: the receiver exists until its waiter has the lock.
-        let mut state = self.lock();
-        state.waiters.pop_first().is_some_and(|(_, waiter)| waiter.send(item()).is_ok())
+        let Some(waiter) = self.next() else { return false };
+        let mut sent = waiter.send(item());
+        while let Err(item) = sent {
+            // That waiter was dropped meanwhile.
+            let Some(waiter) = self.next() else {
+                drop(item);
+                self.free();
+                return true;
+            };
+            sent = waiter.send(item);
+        }
+        true
     }
 
     /// Ends a turn that leaves no item.
     fn free(&self) {
-        let mut state = self.lock();
-        match state.waiters.pop_first() {
-            Some((_, waiter)) => drop(waiter.send(T::default())),
-            None => state.is_taken = false,
+        while let Some(waiter) = self.next_or_free() {
+            if waiter.send(T::default()).is_ok() {
+                return;
+            }
         }
     }
 }
 
 impl<T> TurnQueue<T> {
+    fn next(&self) -> Option<oneshot::Sender<T>> {
+        self.lock().waiters.pop_first().map(|(_, waiter)| waiter)
+    }
+
+    /// Returns the next waiter. If there is none, no task has the turn any longer.
+    fn next_or_free(&self) -> Option<oneshot::Sender<T>> {
+        let mut state = self.lock();
+        let next = state.waiters.pop_first();
+        state.is_taken = next.is_some();
+        next.map(|(_, waiter)| waiter)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,7 +127,8 @@ impl<T: Default> Drop for TurnFuture<T> {
         if waiter.is_some() {
             return;
         }
-        // A turn that has arrived, and that no task has seen.
+        // A turn that has arrived, and that no task has seen. One that arrives later goes to the next.
+        self.receiver.close();
         if let Ok(item) = self.receiver.try_recv() {
             drop(Turn::new(self.queue.clone(), item));
         }

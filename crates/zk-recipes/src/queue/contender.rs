@@ -251,12 +251,13 @@ impl Contender {
         adopted
     }
 
-    /// Deletes the node, if there is one, and prepares a new attempt under a new name. The clean-up
-    /// of the old attempt deletes all nodes of its name, and is repeated if its reply is lost.
+    /// Deletes the node, if there is or may be one, and prepares a new attempt under a new name. The
+    /// deletion is repeated if its reply is lost.
     pub(crate) fn restart(&mut self) {
         self.unmark_release(); // it is no longer first
         drop(self.clean_up());
         self.claim = None; // it is no longer next
+        self.watch = None; // it is on the old node
         self.protection = protection_prefix(&self.client.random_uuid()).into();
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::downgrade::{WriteNode, beside};
+use crate::downgrade::{HeldWriter, WriteNode, beside};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::owner::{Entry, SharedHolding};
@@ -69,9 +69,9 @@ impl WriteGuard {
             return Ok(reads);
         }
         let reader = match writer.try_into_last() {
-            Err(writer) => beside(&writer, WriteNode::Stays).await?,
+            Err(writer) => beside(&HeldWriter::of(&writer)?, WriteNode::Stays).await?,
             Ok(mut writer) => {
-                let reader = beside(&writer, WriteNode::Goes).await?;
+                let reader = beside(&HeldWriter::of(&writer)?, WriteNode::Goes).await?;
                 writer.forget_node();
                 reader
             }
@@ -99,7 +99,7 @@ impl WriteGuard {
             Entry::Beside(_, permit) => Some(permit),
             Entry::Queue(permit) => permit,
         };
-        let reader = beside(writer, WriteNode::Stays).await?;
+        let reader = beside(&HeldWriter::of(writer)?, WriteNode::Stays).await?;
         Ok(Guard::of(SharedHolding::new(reader, permit)))
     }
 

@@ -265,7 +265,10 @@ impl<'a> Leases<'a> {
         Ok(first.bind().await?)
     }
 
-    fn into_guards(self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
+    /// Returns the guards in the order of their nodes. It may be another one than that of the requests,
+    /// if a server has throttled one of them.
+    fn into_guards(mut self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
+        self.contenders.sort_by_key(|lease| lease.node().map(|node| node.czxid));
         self.contenders.into_iter().map(|lease| Guard::granted(lease, term, None)).collect()
     }
 }

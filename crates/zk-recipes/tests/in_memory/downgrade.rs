@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use zk_recipes::session::{Client, CreateMode, ErrorKind};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, ErrorKind};
 use zk_recipes::{LockError, LossReason, RwLock, WriteGuard};
 use zk_testing::{Cut, Op, TestServer};
 
@@ -305,6 +305,22 @@ async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
 }
 
 /// Creates a node with the name of a Curator contender, and returns its path.
+/// Another client deletes the read node before its `Stat` is read.
+#[tokio::test(start_paused = true)]
+async fn deleted_read_node_does_not_end_the_writer() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let writing = rw(&one).write().acquire().await.unwrap();
+    server.on(Op::Exists).answer(ErrorCode::NO_NODE);
+    let refused = writing.read().await.map(drop);
+    assert!(matches!(refused, Err(LockError::NodeDeleted { .. })), "{refused:?}");
+    settle().await;
+    assert_eq!(queue(&server), ["__WRIT__0000000000"]);
+    writing.check().await.unwrap();
+    writing.release().await.unwrap();
+    expect_nobody(&server, "all have gone").await;
+}
+
 async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     let path = format!("{PATH}/{UUID}{kind}{}", number.unwrap_or_default());
     let mode = match number {

@@ -91,6 +91,19 @@ async fn acquire(
 }
 
 #[tokio::test(start_paused = true)]
+async fn last_lock_name_decides_on_the_recipe() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let named = |client| Mutex::new(client, PATH).unwrap().with_lock_name(Mutex::LEADER_LATCH);
+    let renamed = named(&one).unwrap().with_lock_name("lock-").unwrap();
+    let _leader = named(&other).unwrap().acquire().await.unwrap();
+    let refused = renamed.try_acquire().await.unwrap_err();
+    let is_foreign =
+        |it: &LockError| matches!(it, LockError::ForeignNode { recipe: Recipe::Election, .. });
+    assert!(is_foreign(&refused), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_recipe_refuses_a_path_with_nodes_of_another() {
     for first in Kind::ALL {
         for second in Kind::ALL.into_iter().filter(|second| second.refuses(first)) {

@@ -1,7 +1,9 @@
 //! The tasks of one process share a node, and pass the lock to each other.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex as StdMutex};
+use std::task::{Context, Wake};
 use std::time::Duration;
 
 use futures::future::{FutureExt, join_all};
@@ -39,6 +41,47 @@ async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
     let waiting = tokio::spawn(async move { lock.acquire().await });
     settle().await;
     waiting
+}
+
+/// A waker that does something while it wakes, as a runtime of another kind may.
+struct Waking(Box<dyn Fn() + Send + Sync>);
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        self.0();
+    }
+}
+
+/// Polls a future once, with a waker that calls `wake`.
+fn poll_with<F: Future + Unpin>(future: &mut F, wake: impl Fn() + Send + Sync + 'static) {
+    let waker = Arc::new(Waking(Box::new(wake))).into();
+    assert!(future.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waker_of_a_waiter_may_drop_it_or_try_the_lock() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = shared(&client);
+    let held = lock.acquire().await.unwrap();
+    let waiter = Arc::new(StdMutex::new(None));
+    let (dropped, tried) = (waiter.clone(), lock.clone());
+    let mut acquiring = Box::pin({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    poll_with(&mut acquiring, move || drop(dropped.lock().unwrap().take()));
+    *waiter.lock().unwrap() = Some(acquiring);
+    let mut lost = held.lost().boxed();
+    poll_with(&mut lost, move || drop(tried.try_acquire().now_or_never()));
+    let later = spawned(&lock).await;
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(held.release().now_or_never()));
+    let released = is_done.recv_timeout(Duration::from_secs(30)).expect("it hangs");
+    assert_eq!(released, Some(Ok(())));
+    assert!(waiter.lock().unwrap().is_none());
+    later.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(children(&server, PATH), [""; 0]);
 }
 
 /// A holder, by the name of its task.

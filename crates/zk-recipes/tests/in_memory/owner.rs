@@ -8,7 +8,7 @@ use std::task::Poll;
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, SessionEnd};
 use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
-use zk_testing::{Cut, TestServer};
+use zk_testing::{Cut, Op, TestServer};
 
 use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client};
 use crate::{Random, T, children, client, polled, settle, settle_node_watches};
@@ -37,6 +37,32 @@ async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
     let mut future = future;
     let waits = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
     assert!(waits);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writer_is_released_while_its_owner_acquires_the_read_side() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
+    for is_applied in [true, false] {
+        let writing = lock.write().acquire().await.unwrap();
+        let read_node = server.on(Op::Multi);
+        match is_applied {
+            true => read_node.delay(T / 8),
+            false => read_node.drop_before_applying(),
+        };
+        let read = lock.read().clone();
+        let reading = tokio::spawn(async move { read.acquire().await });
+        settle().await;
+        writing.release().await.unwrap();
+        let is_writer = |name: &String| name.contains("__WRIT__");
+        assert!(!children(&server, PATH).iter().any(is_writer), "applied: {is_applied}");
+        let reading = reading.await.unwrap().unwrap();
+        reading.check().await.unwrap();
+        reading.release().await.unwrap();
+        settle().await;
+        assert_eq!(children(&server, PATH), [""; 0]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

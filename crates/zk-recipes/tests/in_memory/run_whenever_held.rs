@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex as Shared};
 
 use tokio::sync::mpsc;
-use zk_recipes::session::{Config, RetryOn, SessionEnd, SessionManager};
+use zk_recipes::session::{Config, CreateMode, RetryOn, SessionEnd, SessionManager};
 use zk_recipes::{
     FencingToken, HeldLock, Interruption, LockError, LossReason, Mutex, Semaphore,
     run_whenever_held,
@@ -94,6 +94,24 @@ async fn work_runs_again_on_the_same_session_after_a_deletion() {
     let [Interruption::Lost { reason: LossReason::NodeDeleted, .. }] = told[..] else {
         panic!("{told:?}")
     };
+}
+
+#[tokio::test(start_paused = true)]
+async fn transaction_of_the_work_has_the_chroot_of_its_lock() {
+    let server = TestServer::in_memory();
+    client(&server, 2).await.create("/tenant", b"", CreateMode::Persistent).await.unwrap();
+    let sessions = sessions(&server, 1).await;
+    let done = run_whenever_held(
+        &sessions,
+        |client| Mutex::new(&client.chroot("/tenant")?, "/lock").map_err(LockError::from),
+        |held| async move {
+            held.multi().create("/book", b"99", CreateMode::Persistent).send().await?;
+            held.client().exists(&held.nodes()[0]).await.map_err(LockError::from)
+        },
+        |interruption| panic!("{interruption}"),
+    );
+    assert!(done.await.unwrap().is_some(), "the paths of the nodes are the client's");
+    assert!(children(&server, "/tenant").contains(&"book".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

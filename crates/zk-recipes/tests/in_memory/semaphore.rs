@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard, SharedCount};
 use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
 
@@ -41,6 +41,20 @@ fn leases(server: &TestServer) -> usize {
 async fn expect_nothing_left(server: &TestServer, what: &str) {
     settle().await;
     assert_eq!((turns(server), leases(server)), (0, 0), "{what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_throttled_create_have_growing_tokens() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let semaphore = semaphore(&client, 3);
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    server.on(Op::Create2).nth(2).answer(ErrorCode::THROTTLED_OP); // the first is the turn
+    let held = semaphore.acquire_many(2).await.unwrap();
+    let (token, tokens) = (held.token().unwrap(), held.tokens().unwrap());
+    assert!(tokens.is_sorted() && tokens.last() == Some(&token), "{tokens:?}");
+    let number = |node: &str| node[node.len() - 10..].to_owned();
+    assert!(held.nodes().map(number).is_sorted());
 }
 
 #[tokio::test(start_paused = true)]

@@ -87,6 +87,33 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
     }
 }
 
+/// The deletion of the old node must not end the hold of the new one.
+#[tokio::test(start_paused = true)]
+async fn requeued_ticket_has_no_watch_of_its_old_node() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&other).acquire().await.unwrap();
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    settle().await;
+    let turn = tokio::spawn(async move { waiting.position_changed().await.map(|_| waiting) });
+    settle().await;
+    held.release().await.unwrap();
+    let waiting = turn.await.unwrap().unwrap();
+    let node = waiting.node().unwrap().to_owned();
+    server.refuse_connects(0);
+    server.connection_of(one.session_id()).cut(Cut::Rst);
+    settle().await;
+    let acquiring = tokio::spawn(waiting.acquire());
+    settle().await;
+    other.delete(&node, None).await.unwrap();
+    other.delete(PATH, None).await.unwrap();
+    server.accept_connects(0);
+    let guard = acquiring.await.unwrap().unwrap();
+    settle().await;
+    assert!(other.exists(guard.node()).await.unwrap().is_some());
+    assert_eq!(guard.token().map(drop), Ok(()));
+}
+
 /// The events missed during a disconnect arrive in pieces.
 ///
 /// A waiter without a node does not acquire the lock at any step.

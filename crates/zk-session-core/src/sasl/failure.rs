@@ -20,7 +20,8 @@ pub enum SaslFailure {
     /// The server rejected the exchange before the client had sent a proof. It refuses the mechanism:
     /// for example, it expects Kerberos.
     MechanismRefused,
-    /// The server rejected the client's proof: the user or the password is wrong there. If every server
+    /// The server rejected the client's proof: the user or the password is wrong there. A server without
+    /// Kerberos answers the first token of GSSAPI like this. If every server
     /// that can be reached does so, the session ends with
     /// [`SessionEnd::AuthFailed`](crate::SessionEnd::AuthFailed).
     Rejected,

@@ -42,7 +42,7 @@ pub(crate) struct Driver<C: Connector> {
     shared: Arc<Shared>,
     connection: Connection<C>,
     outputs: VecDeque<Output<Channels>>,
-    timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    timer: Option<(tokio::time::Instant, Pin<Box<Sleep>>)>,
     probe: Option<Probe>,
     closes_on_drop: bool,
     /// Probes of whether servers speak TLS. Each server has at most one.
@@ -190,19 +190,20 @@ impl<C: Connector> Driver<C> {
     /// Nearly every round moves the deadline further away. The timer then stays as it is, and is
     /// re-armed when it fires too early.
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
-        let (armed, sleep) = self
-            .timer
-            .get_or_insert_with(|| (deadline, Box::pin(tokio::time::sleep_until(timer(deadline)))));
-        if deadline < *armed {
-            *armed = deadline;
-            sleep.as_mut().reset(timer(deadline));
+        // A suspension of the machine brings it forward, but not the deadline.
+        let due = timer(deadline);
+        let (armed, sleep) =
+            self.timer.get_or_insert_with(|| (due, Box::pin(tokio::time::sleep_until(due))));
+        if due < *armed {
+            *armed = due;
+            sleep.as_mut().reset(due);
         }
         while sleep.as_mut().poll(cx).is_ready() {
-            if deadline <= *armed {
+            if due <= *armed {
                 return true;
             }
-            *armed = deadline;
-            sleep.as_mut().reset(timer(deadline));
+            *armed = due;
+            sleep.as_mut().reset(due);
         }
         false
     }
