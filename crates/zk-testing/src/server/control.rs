@@ -14,6 +14,12 @@ use super::link::Link;
 
 impl Ensemble {
     /// Adds a fault.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the action has no effect on the target: [`Action::Answer`](super::Action::Answer) and
+    /// [`ApplyThenExpire`](super::Action::ApplyThenExpire) on connects and notifications, and
+    /// [`CutRequest`](super::Action::CutRequest) on notifications.
     pub fn add_rule(&mut self, rule: Rule) -> RuleId {
         self.faults.add(rule)
     }

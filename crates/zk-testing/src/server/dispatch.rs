@@ -80,12 +80,7 @@ impl Ensemble {
                 Some(Action::CutRequest { how, .. }) => {
                     ticket.fault = Some(Action::ApplyThenDrop(how));
                 }
-                Some(Action::Answer(code)) => {
-                    // A throttled request touches the session too: `RequestThrottler` only marks
-                    // it.
-                    if !matches!(op, OpCode::Auth | OpCode::Sasl) {
-                        self.touch(at, session_id, timeout_ms);
-                    }
+                Some(Action::Answer(code)) if matches!(op, OpCode::Auth | OpCode::Sasl) => {
                     return self.answer(ticket, code, None);
                 }
                 Some(Action::NeverAnswer) => return,
@@ -115,10 +110,17 @@ impl Ensemble {
     /// Processes a request now, or queues it behind the requests that its connection waits for.
     fn take(&mut self, ticket: Ticket, op: i32, body: Bytes) {
         let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
+        if let Some(Action::Answer(code)) = ticket.fault {
+            // `RequestThrottler` only marks a request, which then takes its turn like a read.
+            let ticket = Ticket { fault: None, ..ticket };
+            if connection.waiting.is_empty() {
+                return self.answer(ticket, code, None);
+            }
+            return connection.waiting.push_back(Waiting::Answer { ticket, code });
+        }
         let at = connection.server;
         if is_write(op) && !self.servers[at].read_only {
-            let only_committed =
-                connection.waiting.iter().all(|it| !matches!(it, Waiting::Request { .. }));
+            let only_committed = connection.waiting.iter().all(|it| !it.blocks_writes());
             if only_committed && self.reaches_leader(at) {
                 if at != self.leader {
                     if let Some(connection) = self.connections.get_mut(&ticket.connection) {
@@ -154,7 +156,11 @@ impl Ensemble {
             match connection.waiting.front() {
                 None => break,
                 Some(Waiting::Committed) => return,
-                Some(Waiting::Request { .. }) if connection.has_too_much_unread() => return,
+                Some(Waiting::Request { .. } | Waiting::Answer { .. })
+                    if connection.has_too_much_unread() =>
+                {
+                    return;
+                }
                 Some(Waiting::Connect(_)) if !may_ask => return,
                 Some(Waiting::Sync { place, .. }) if *place > applied => return,
                 Some(Waiting::Sync { sent, .. } | Waiting::Revalidated { sent, .. })
@@ -176,6 +182,7 @@ impl Ensemble {
                 Some(Waiting::Sync { ticket, path, .. }) => {
                     self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
                 }
+                Some(Waiting::Answer { ticket, code }) => self.answer(ticket, code, None),
                 Some(Waiting::Request { ticket, op, body }) if is_write(op) => {
                     if at != self.leader {
                         connection.waiting.push_front(Waiting::Committed);

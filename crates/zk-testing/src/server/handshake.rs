@@ -42,7 +42,7 @@ impl Ensemble {
                 connection.state = State::Connecting;
                 return;
             }
-            _ => {}
+            fault => connection.connect_fault = fault,
         }
         if !self.serves(at) {
             return self.close(id, Cut::Fin);

@@ -113,6 +113,11 @@ impl Ensemble {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.traffic.sent += 1;
         self.servers[connection.server].sent += 1;
+        if let Some(fault) = connection.connect_fault.take() {
+            let mut frame = BytesMut::new();
+            encode_record(record, &mut frame);
+            return self.send_faulty(id, fault, frame);
+        }
         connection.outbox.push(|out| encode_record(record, out));
         self.list(id);
     }
