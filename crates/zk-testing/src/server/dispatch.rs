@@ -14,6 +14,7 @@ use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
 use super::four_letter;
 use super::learners::Expected;
+use super::sessions::Owner;
 
 /// Operation of the reaper. Clients of 3.9 can send it too; the codec does not offer it.
 pub(super) const DELETE_CONTAINER: i32 = 20;
@@ -224,12 +225,34 @@ impl Ensemble {
         }
     }
 
+    /// Closes the connection without a reply if its server leads, or assumes that it leads, and the
+    /// session has moved to another connection. Only a leader has owners of sessions
+    /// (`PrepRequestProcessor`), so a follower answers.
+    pub(super) fn refuses_moved(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get(&id) else { return true };
+        let Some(session_id) = connection.session_id() else { return false };
+        let here = Owner { server: connection.server, connection: id };
+        let sessions = match &self.servers[here.server].isolated {
+            Some(own) => own,
+            None if here.server == self.leader => &self.sessions,
+            None => return false,
+        };
+        let has_moved = sessions.check(session_id, here) == Err(ErrorCode::SESSION_MOVED);
+        if has_moved {
+            self.close(id, Cut::Fin);
+        }
+        has_moved
+    }
+
     fn can_sync(&self, at: usize) -> bool {
         self.reaches_leader(at) || self.syncs_alone(at)
     }
 
     /// Answers a `sync` once the server has caught up with the leader. The path is not checked.
     fn sync(&mut self, ticket: Ticket, body: &Bytes) {
+        if self.refuses_moved(ticket.connection) {
+            return;
+        }
         let path = match Reader::new(body, "SyncRequest").opt_text("path") {
             Ok(path) => path.map(std::borrow::Cow::into_owned),
             Err(_) => return self.answer(ticket, ErrorCode::MARSHALLING_ERROR, None),

@@ -137,6 +137,7 @@ impl Ensemble {
         let session_id = request.session_id;
         let known = request.password == password(session_id)
             && self.servers[at].isolated.as_mut().is_some_and(|own| {
+                own.set_owner(session_id, Owner { server: at, connection: id });
                 own.touch_unexpired(self.now, &self.clock, session_id, timeout_ms)
             });
         match known {
@@ -231,9 +232,14 @@ impl Ensemble {
 
     /// Ends a session with one transaction that deletes its ephemeral nodes.
     pub(super) fn end_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
-        if !self.sessions.remove(session_id) {
-            return;
+        if self.sessions.contains(session_id) {
+            self.close_session(session_id, origin);
         }
+    }
+
+    /// Commits the end of a session, even of one that has ended.
+    pub(super) fn close_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
+        self.sessions.remove(session_id);
         let tree = &self.servers[self.leader].tree;
         let paths = tree.ephemerals(session_id).map(Box::from).collect();
         self.commit(session_id, TxnBody::CloseSession { paths }, origin);

@@ -19,6 +19,9 @@ use super::watches::{WatchMode, WatchTable};
 impl Ensemble {
     /// Processes a request that is not a write, or any request at a read-only server.
     pub(super) fn read(&mut self, ticket: Ticket, op: i32, body: &Bytes) {
+        if self.refuses_moved(ticket.connection) {
+            return;
+        }
         let result = match OpCode::from_code(op) {
             Some(OpCode::Ping) => return self.pong(ticket),
             Some(OpCode::Exists) => self.exists(ticket, body),

@@ -67,6 +67,12 @@ impl Ensemble {
             self.resumable.push_back(id);
         }
         match applied {
+            // `FinalRequestProcessor` closes the connection without a reply.
+            Applied::Error(code) | Applied::FailedMulti { code, .. }
+                if code == ErrorCode::SESSION_MOVED =>
+            {
+                self.close(id, Cut::Fin);
+            }
             Applied::Op(OpResult::Created { path, stat: None }) => {
                 let body = CreatePathReply { path: path.into() };
                 self.answer(ticket, ErrorCode::OK, Some(&body));
