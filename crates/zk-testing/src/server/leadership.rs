@@ -166,6 +166,8 @@ impl Ensemble {
     }
 
     fn start_leading(&mut self, at: usize) {
+        // `Learner.shutdown` closes the client connections before the server replays its log.
+        self.close_all_at(at);
         self.catch_up_fully(at);
         self.leader = at;
         self.epoch += 1;
@@ -179,7 +181,6 @@ impl Ensemble {
         self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
         self.sessions.restart(self.now, &self.clock, tick);
         self.forget_leader(at);
-        self.close_all_at(at);
         for other in self.others() {
             let server = &self.servers[other];
             if server.link == Link::Up && !server.stalled && !server.killed {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::{CreateMode, Ping, Sync};
+use proto::{CreateMode, Exists, Ping, Sync};
 use zk_testing::server::{Ensemble, Settings};
 
 use crate::world::{Client, World, create, new_session};
@@ -235,6 +235,21 @@ fn late_server_catches_up_before_leading() {
     assert!(!world.zk.tree_of(1).unwrap().contains("/a"));
     assert!(world.zk.elect(world.now, 1));
     assert!((0..3).all(|server| world.zk.tree_of(server).unwrap().contains("/a")));
+}
+
+#[test]
+fn late_server_closes_connections_before_it_catches_up() {
+    let mut world = ensemble();
+    let (writer, watcher) = (world.connect_to(1), world.connect_to(1));
+    world.zk.lag(world.now, 1, None);
+    world.call(&watcher, &Exists { path: "/a".into(), watch: true }).unwrap_err();
+    world.send(&writer, &create("/a", CreateMode::Persistent));
+    assert!(world.zk.elect(world.now, 1));
+    world.drain();
+    assert!(world.closed(writer.id).is_some() && world.closed(watcher.id).is_some());
+    assert!(world.frame(writer.id).is_none(), "the write is applied without an answer");
+    assert!(world.frame(watcher.id).is_none(), "no watch fires");
+    assert!(world.zk.tree().contains("/a"));
 }
 
 #[test]
