@@ -1,6 +1,6 @@
 //! Replication of transactions from the leader to every server.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,10 @@ pub(crate) struct Server {
     /// Sessions granted while the server was read-only, and their timeouts. Only this server knows
     /// them.
     pub(crate) local_sessions: FastMap<SessionId, i32>,
+    /// Number of the last local session. It never restarts, so no id is granted twice.
+    pub(crate) last_local_session: i64,
+    /// Sessions whose creation this server has applied, and not their end.
+    pub(crate) global_sessions: BTreeSet<SessionId>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
@@ -131,6 +135,8 @@ impl Server {
             ahead: 0,
             read_only: false,
             local_sessions: FastMap::default(),
+            last_local_session: 0,
+            global_sessions: BTreeSet::new(),
             received: 0,
             sent: 0,
         }
@@ -308,11 +314,15 @@ impl Ensemble {
         let closed = match txn.body {
             TxnBody::CloseSession { .. } => {
                 self.servers[at].touched.remove(&txn.session_id);
+                self.servers[at].global_sessions.remove(&txn.session_id);
                 self.servers[at].connections.get(&txn.session_id).copied()
             }
-            // Every learner records a new session (`LearnerSessionTracker.commitSession`).
-            TxnBody::CreateSession { timeout_ms } if at != self.leader => {
-                self.note_touch(at, txn.session_id, timeout_ms);
+            TxnBody::CreateSession { timeout_ms } => {
+                self.servers[at].global_sessions.insert(txn.session_id);
+                // Every learner records a new session (`LearnerSessionTracker.commitSession`).
+                if at != self.leader {
+                    self.note_touch(at, txn.session_id, timeout_ms);
+                }
                 None
             }
             _ => None,
