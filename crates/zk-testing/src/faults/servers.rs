@@ -144,12 +144,15 @@ impl TestServer {
         self.with(|ensemble| ensemble.refuse_as_ahead(server, times));
     }
 
-    /// Makes a server read-only, as if it had lost its quorum. It closes all its connections.
+    /// Makes a server read-only, as a real one is while it looks for a leader. It closes all its
+    /// connections, loses its touch table, and answers reads from its tree, which no longer changes.
+    /// If it led, there is no leader until another server is elected or this one is writable again.
     pub fn make_read_only(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.read_only(now, server, Switch::On));
     }
 
-    /// Makes a read-only server writable again. It closes all its connections.
+    /// Makes a read-only server writable again. It closes all its connections, and leads again or
+    /// catches up with the leader.
     pub fn make_writable(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.read_only(now, server, Switch::Off));
     }

@@ -105,7 +105,9 @@ impl Ensemble {
         let until = self.now + self.settings.tick(server) * self.settings.sync_limit;
         if server != self.leader {
             let server = self.servers.get_mut(server);
-            if let Some(server) = server.filter(|it| !it.killed && it.isolated.is_none()) {
+            if let Some(server) =
+                server.filter(|it| !it.killed && !it.read_only && it.isolated.is_none())
+            {
                 server.link = Link::Cut { until };
             }
         }
@@ -143,7 +145,9 @@ impl Ensemble {
         self.advance(now);
         if let Some(healed) = self.servers.get_mut(server) {
             (healed.lag, healed.learner_lag) = (Some(Duration::ZERO), Duration::ZERO);
-            self.relink(server);
+            if !healed.read_only {
+                self.relink(server);
+            }
         }
     }
 
@@ -183,7 +187,7 @@ impl Ensemble {
             let limit = self.settings.tick(leader) * self.settings.sync_limit;
             let was_given_up = self.now.duration_since(since) >= limit;
             let has_lost_it = self.servers[server].epoch != self.epoch || was_given_up;
-            if has_lost_it || self.servers[leader].killed {
+            if has_lost_it || !self.leads() {
                 self.rejoin(server);
             }
             self.handle_pings(server);
@@ -239,17 +243,6 @@ impl Ensemble {
     pub fn refuse_as_ahead(&mut self, server: usize, times: u64) {
         if let Some(server) = self.servers.get_mut(server) {
             server.ahead = times;
-        }
-    }
-
-    /// Makes a server read-only, as if it had lost its quorum, or writable again. In both cases it
-    /// closes all its connections.
-    pub fn read_only(&mut self, now: Instant, server: usize, read_only: Switch) {
-        self.advance(now);
-        if server < self.servers.len() {
-            self.servers[server].read_only = read_only == Switch::On;
-            self.servers[server].local_sessions.clear();
-            self.close_all_at(server);
         }
     }
 }

@@ -16,6 +16,7 @@ use proto::Zxid;
 
 use super::Ensemble;
 use super::connection_id::ConnectionId;
+use super::control::Switch;
 use super::faults::Cut;
 use super::learners::Pings;
 use super::link::Link;
@@ -39,7 +40,7 @@ impl Ensemble {
         if !self.can_lead(server) {
             return false;
         }
-        if server != self.leader && self.servers[self.leader].stalled {
+        if server != self.leader && self.leads() && !self.leader_works() {
             self.isolate(self.leader);
         }
         self.start_leading(server);
@@ -56,7 +57,7 @@ impl Ensemble {
     pub fn isolate_leader(&mut self, now: Instant, successor: usize) -> bool {
         self.advance(now);
         let old = self.leader;
-        if successor == old || self.servers[old].killed || !self.can_lead(successor) {
+        if successor == old || !self.leads() || !self.can_lead(successor) {
             return false;
         }
         self.isolate(old);
@@ -85,12 +86,7 @@ impl Ensemble {
             self.close(id, Cut::Rst);
         }
         if server == self.leader {
-            for other in self.others() {
-                if self.servers[other].link == Link::Up && !self.servers[other].stalled {
-                    self.forget_leader(other);
-                    self.close_all_at(other);
-                }
-            }
+            self.drop_followers();
         }
     }
 
@@ -99,28 +95,64 @@ impl Ensemble {
         self.advance(now);
         let Some(started) = self.servers.get_mut(server).filter(|it| it.killed) else { return };
         started.killed = false;
-        if server == self.leader {
-            self.start_leading(server);
-        } else {
-            self.rejoin(server);
+        match started.read_only {
+            true => started.link = Link::Down,
+            false => self.join(server),
         }
         self.settle();
     }
 
+    /// Makes a server read-only, or writable again.
+    ///
+    /// A real server is read-only while it looks for a leader (`ReadOnlyZooKeeperServer`). It
+    /// applies no transactions, it has lost its touch table, and it neither leads nor follows. If it
+    /// led, its followers close their client connections, and no server serves writes until another
+    /// one is elected or this one is writable again. It then leads again, or catches up with the
+    /// leader. A standalone server, which is never read-only in reality, changes nothing meanwhile.
+    ///
+    /// In both cases the server closes all its connections.
+    pub fn read_only(&mut self, now: Instant, server: usize, read_only: Switch) {
+        self.advance(now);
+        self.handle_all_pings();
+        let wanted = read_only == Switch::On;
+        let changed = self.servers.get_mut(server).filter(|it| it.read_only != wanted);
+        let Some(changed) = changed else { return };
+        changed.read_only = wanted;
+        changed.local_sessions.clear();
+        (changed.link, changed.isolated) = (Link::Down, None);
+        self.forget_leader(server);
+        self.close_all_at(server);
+        if wanted && server == self.leader {
+            self.drop_followers();
+        }
+        let changed = &mut self.servers[server];
+        if !wanted && changed.stalled && server != self.leader {
+            // It rejoins when it resumes, because its epoch is over.
+            (changed.link, changed.epoch) = (Link::Up, self.epoch - 1);
+        } else if !wanted && !changed.killed {
+            self.join(server);
+        }
+        self.settle();
+    }
+
+    /// Returns whether the leader leads, although it may be stopped.
+    pub(super) fn leads(&self) -> bool {
+        let leader = &self.servers[self.leader];
+        !leader.killed && !leader.read_only
+    }
+
     /// Returns whether the leader processes requests.
     pub(super) fn leader_works(&self) -> bool {
-        let leader = &self.servers[self.leader];
-        !leader.stalled && !leader.killed
+        self.leads() && !self.servers[self.leader].stalled
     }
 
     /// Returns whether a server serves clients: it leads, follows, or has not noticed that it is
     /// cut off.
     pub(super) fn serves(&self, at: usize) -> bool {
         let server = &self.servers[at];
-        let has_leader = server.isolated.is_some()
-            || matches!(server.link, Link::Cut { .. })
-            || !self.servers[self.leader].killed;
-        !server.killed && server.link != Link::Down && has_leader
+        let has_leader =
+            server.isolated.is_some() || matches!(server.link, Link::Cut { .. }) || self.leads();
+        !server.killed && (server.read_only || (server.link != Link::Down && has_leader))
     }
 
     /// Connects a server to the leader from scratch. It closes its client connections and catches
@@ -130,7 +162,7 @@ impl Ensemble {
         self.close_all_at(at);
         let server = &mut self.servers[at];
         (server.link, server.isolated, server.stalled_since) = (Link::Up, None, None);
-        if server.killed || self.servers[self.leader].killed {
+        if server.killed || !self.leads() {
             return;
         }
         self.servers[at].epoch = self.epoch;
@@ -165,6 +197,24 @@ impl Ensemble {
         server.isolated = Some(self.sessions.clone());
     }
 
+    /// Connects a server that has started to the leader, or makes it lead again.
+    fn join(&mut self, at: usize) {
+        match at == self.leader {
+            true => self.start_leading(at),
+            false => self.rejoin(at),
+        }
+    }
+
+    /// Makes the followers of a leader that is gone close their client connections.
+    fn drop_followers(&mut self) {
+        for other in self.others() {
+            if self.servers[other].link == Link::Up && !self.servers[other].stalled {
+                self.forget_leader(other);
+                self.close_all_at(other);
+            }
+        }
+    }
+
     fn start_leading(&mut self, at: usize) {
         // `Learner.shutdown` closes the client connections before the server replays its log.
         self.close_all_at(at);
@@ -175,7 +225,7 @@ impl Ensemble {
             self.zxid = Zxid(((self.zxid.0 >> 32) + 1) << 32);
             self.servers[at].tree.last_zxid = self.zxid;
         }
-        self.servers[at].epoch = self.epoch;
+        (self.servers[at].epoch, self.servers[at].link) = (self.epoch, Link::Up);
         let tick = self.settings.tick(at);
         self.pings = Pings::new(self.now, tick);
         self.servers.iter_mut().for_each(|server| server.pings_handled = 0);

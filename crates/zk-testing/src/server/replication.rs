@@ -279,7 +279,7 @@ impl Ensemble {
         if at != self.leader {
             let server = &mut self.servers[at];
             let is_connected = matches!(server.link, Link::Up | Link::Cut { .. });
-            if !is_connected || server.epoch != self.epoch || self.servers[self.leader].killed {
+            if !is_connected || server.epoch != self.epoch || !self.leads() {
                 self.rejoin(at);
             }
             self.servers[at].link = Link::Up;

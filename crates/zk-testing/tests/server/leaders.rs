@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::{CreateMode, Exists, Ping, Sync};
-use zk_testing::server::{Ensemble, Settings};
+use proto::{ConnectReply, ConnectRequest, CreateMode, ErrorCode, Exists, Ping, Sync};
+use zk_testing::server::{Ensemble, Settings, Switch};
 
 use crate::world::{Client, World, create, new_session};
 
@@ -250,6 +250,77 @@ fn late_server_closes_connections_before_it_catches_up() {
     assert!(world.frame(writer.id).is_none(), "the write is applied without an answer");
     assert!(world.frame(watcher.id).is_none(), "no watch fires");
     assert!(world.zk.tree().contains("/a"));
+}
+
+#[test]
+fn read_only_server_keeps_its_tree_and_loses_its_touches() {
+    let mut world = ensemble();
+    let (client, writer) = (world.connect_to(1), world.connect_to(0));
+    world.pass_ms(1_500);
+    world.call(&client, &Ping).unwrap();
+    world.zk.read_only(world.now, 1, Switch::On);
+    world.drain();
+    assert!(world.closed(client.id).is_some());
+    world.create(&writer, "/a").unwrap();
+    world.pass_ms(2_000);
+    assert_eq!(expires_in(&world, &client), Duration::from_millis(12_000 - 3_500), "no touch");
+    let request = ConnectRequest { read_only: Some(true), ..new_session() };
+    let (id, Some(ConnectReply::Accepted(session))) = world.try_connect(1, &request) else {
+        panic!("no local session");
+    };
+    let reader = Client { id, session };
+    assert_eq!(world.stat(&reader, "/a").unwrap_err(), ErrorCode::NO_NODE);
+    world.zk.heal(world.now, 1);
+    assert_eq!(world.stat(&reader, "/a").unwrap_err(), ErrorCode::NO_NODE);
+    assert!(!world.zk.elect(world.now, 1), "it has no quorum");
+
+    world.zk.read_only(world.now, 1, Switch::Off);
+    world.drain();
+    assert!(world.closed(reader.id).is_some());
+    let client = world.reconnect(1, &client);
+    assert!(world.stat(&client, "/a").is_ok());
+    world.create(&client, "/b").unwrap();
+}
+
+#[test]
+fn read_only_leader_does_not_lead() {
+    for elected in [None, Some(1)] {
+        let mut world = ensemble();
+        let client = world.connect_to(1);
+        world.zk.read_only(world.now, 0, Switch::On);
+        world.drain();
+        assert!(world.closed(client.id).is_some(), "its leader is gone");
+        assert_eq!(world.try_connect(1, &new_session()).1, None);
+        world.pass_ms(60_000);
+        assert!(world.zk.is_alive(client.session.session_id), "nobody counts");
+        if let Some(elected) = elected {
+            assert!(world.zk.elect(world.now, elected));
+            let other = world.connect_to(2);
+            world.create(&other, "/a").unwrap();
+            assert!(!world.zk.tree_of(0).unwrap().contains("/a"));
+        }
+        world.zk.read_only(world.now, 0, Switch::Off);
+        assert_eq!(world.zk.leader(), elected.unwrap_or(0));
+        let client = world.reconnect(0, &client);
+        world.create(&client, "/b").unwrap();
+        assert!((0..3).all(|at| world.zk.tree_of(at).unwrap().contains("/b")));
+    }
+}
+
+#[test]
+fn read_only_server_stays_read_only_after_a_restart() {
+    for server in 0..2 {
+        let mut world = ensemble();
+        world.zk.read_only(world.now, server, Switch::On);
+        world.zk.kill(world.now, server);
+        world.zk.restart(world.now, server);
+        assert_eq!(world.try_connect(server, &new_session()).1, None);
+        world.zk.stall(world.now, server);
+        world.zk.read_only(world.now, server, Switch::Off);
+        world.zk.resume_server(world.now, server);
+        let client = world.connect_to(server);
+        world.create(&client, "/a").unwrap();
+    }
 }
 
 #[test]
