@@ -49,7 +49,8 @@ impl TestServer {
 
     /// Elects a server as leader. The new leader and its followers close their client connections.
     /// The clocks of all sessions restart now, with the timeouts granted when the sessions were
-    /// created. The old leader follows the new one.
+    /// created. The old leader follows the new one. Until the first transaction, followers refuse
+    /// clients that have seen the new leader's zxid.
     ///
     /// Returns false and changes nothing if the server is dead, stopped or cut off, or if it is
     /// standalone.

@@ -8,7 +8,8 @@
 //!   this with the timeouts that `ZKDatabase` has read from the log.
 //! * A server that changes its leader closes all its client connections and loses its touch table
 //!   (`Learner.shutdown`, `LearnerZooKeeperServer.createSessionTracker`).
-//! * Zxids continue in a new epoch.
+//! * Zxids continue in a new epoch. The leader has its first zxid at once (`Leader.startZkServer`).
+//!   Its followers have it with the first transaction. Until then they refuse clients of the leader.
 
 use std::time::Instant;
 
@@ -168,7 +169,6 @@ impl Ensemble {
         self.servers[at].epoch = self.epoch;
         self.handle_pings(at);
         self.catch_up_fully(at);
-        self.servers[at].tree.last_zxid = self.servers[self.leader].tree.last_zxid;
     }
 
     pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proto::{ConnectReply, ConnectRequest, CreateMode, ErrorCode, Exists, Ping, Sync};
+use proto::{ConnectReply, ConnectRequest, CreateMode, ErrorCode, Exists, Ping, Sync, Zxid};
 use zk_testing::server::{Ensemble, Settings, Switch};
 
-use crate::world::{Client, World, create, new_session};
+use crate::world::{Client, World, create, new_session, request_for};
 
 fn ensemble() -> World {
     World::with(Settings::new().servers(3))
@@ -37,6 +37,24 @@ fn any_server_can_be_elected_leader() {
             assert!(world.stat(&client, "/before").is_ok());
         }
     }
+}
+
+#[test]
+fn followers_refuse_clients_of_new_leader_until_first_transaction() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    assert!(world.zk.elect(world.now, 1));
+    let client = world.reconnect(1, &client);
+    world.send(&client, &Ping);
+    let seen = world.reply(&client).unwrap().0.zxid;
+    assert_eq!(seen, Zxid(2 << 32));
+    let session = client.session;
+    let request = request_for(session.session_id, session.password);
+    let request = ConnectRequest { last_zxid_seen: seen, ..request };
+    let (id, reply) = world.try_connect(0, &request);
+    assert!(reply.is_none() && world.closed(id).is_some());
+    world.connect_to(2);
+    assert!(world.try_connect(0, &request).1.is_some());
 }
 
 #[test]
