@@ -181,10 +181,8 @@ fn read_only_server_rejects_sessions_that_it_does_not_have() {
     world.call(&ended, &proto::CloseSession).unwrap();
     world.zk.read_only(world.now, 0, Switch::On);
     let ended = ended.session;
-    let request = ConnectRequest {
-        read_only: Some(true),
-        ..request_for(ended.session_id, ended.password.clone())
-    };
+    let request =
+        ConnectRequest { read_only: Some(true), ..request_for(ended.session_id, ended.password) };
     assert_eq!(world.try_connect(0, &request).1, Some(ConnectReply::Rejected));
 
     // A local session lives on, until it is closed.
@@ -197,7 +195,7 @@ fn read_only_server_rejects_sessions_that_it_does_not_have() {
 }
 
 #[test]
-fn read_only_server_without_local_sessions_takes_unknown_sessions_for_alive() {
+fn read_only_server_takes_unknown_sessions_for_alive() {
     let mut world = World::with(Settings::new().without_local_sessions());
     let ended = world.connect();
     world.call(&ended, &proto::CloseSession).unwrap();

@@ -40,7 +40,7 @@ fn any_server_can_be_elected_leader() {
 }
 
 #[test]
-fn followers_refuse_clients_of_new_leader_until_first_transaction() {
+fn followers_refuse_clients_of_new_leader_without_transaction() {
     let mut world = ensemble();
     let client = world.connect_to(1);
     assert!(world.zk.elect(world.now, 1));
