@@ -110,7 +110,8 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.heal(now, server));
     }
 
-    /// Stops a server like a stopped process.
+    /// Stops a server like a stopped process. If it leads, its followers close their client
+    /// connections after the sync limit.
     pub fn stall(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.stall(now, server));
     }

@@ -151,7 +151,8 @@ impl Ensemble {
         }
     }
 
-    /// Stops a server like a stopped process: it reads nothing, sends nothing and runs no timer.
+    /// Stops a server like a stopped process: it reads nothing, sends nothing and runs no timer. If
+    /// it leads, its followers close their client connections after the sync limit.
     pub fn stall(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
@@ -162,10 +163,10 @@ impl Ensemble {
     }
 
     /// Resumes a stopped server. A leader first processes the passed time: overdue sessions expire
-    /// before it reads the bytes that have arrived, and then it pings its followers. A follower
-    /// answers the pings that have queued up, with its touches from before the stop. If the leader
-    /// has changed or has dropped the follower (`LearnerMaster.syncTimeout`), the follower rejoins
-    /// instead.
+    /// before it reads the bytes that have arrived, and then it pings its followers. The followers
+    /// that have given it up rejoin first. A follower answers the pings that have queued up, with its
+    /// touches from before the stop. If the leader has changed or has dropped the follower
+    /// (`LearnerMaster.syncTimeout`), the follower rejoins instead.
     pub fn resume_server(&mut self, now: Instant, server: usize) {
         self.advance(now);
         let Some(resumed) = self.servers.get_mut(server).filter(|it| it.stalled) else { return };
@@ -182,6 +183,11 @@ impl Ensemble {
             self.expire_sessions();
             self.pings = Pings::overdue(self.now, self.settings.tick(server));
             self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
+            for follower in self.others() {
+                if self.servers[follower].has_given_up {
+                    self.rejoin(follower);
+                }
+            }
             self.handle_all_pings();
         } else if is_up {
             let limit = self.settings.tick(leader) * self.settings.sync_limit;

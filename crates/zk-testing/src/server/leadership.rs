@@ -75,7 +75,7 @@ impl Ensemble {
         self.handle_all_pings();
         let Some(killed) = self.servers.get_mut(server).filter(|it| !it.killed) else { return };
         killed.killed = true;
-        killed.stalled = false;
+        (killed.stalled, killed.stalled_since) = (false, None);
         killed.link = Link::Up;
         killed.isolated = None;
         killed.local_sessions.clear();
@@ -153,7 +153,8 @@ impl Ensemble {
         let server = &self.servers[at];
         let has_leader =
             server.isolated.is_some() || matches!(server.link, Link::Cut { .. }) || self.leads();
-        !server.killed && (server.read_only || (server.link != Link::Down && has_leader))
+        let follows = server.link != Link::Down && !server.has_given_up && has_leader;
+        !server.killed && (server.read_only || follows)
     }
 
     /// Connects a server to the leader from scratch. It closes its client connections and catches
@@ -163,6 +164,7 @@ impl Ensemble {
         self.close_all_at(at);
         let server = &mut self.servers[at];
         (server.link, server.isolated, server.stalled_since) = (Link::Up, None, None);
+        server.has_given_up = false;
         if server.killed || !self.leads() {
             return;
         }
@@ -226,6 +228,7 @@ impl Ensemble {
             self.servers[at].tree.last_zxid = self.zxid;
         }
         (self.servers[at].epoch, self.servers[at].link) = (self.epoch, Link::Up);
+        self.servers[at].has_given_up = false;
         let tick = self.settings.tick(at);
         self.pings = Pings::new(self.now, tick);
         self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
@@ -240,7 +243,7 @@ impl Ensemble {
     }
 
     /// Drops the state that a server has for its leader: the touch table and the answers in flight.
-    fn forget_leader(&mut self, at: usize) {
+    pub(super) fn forget_leader(&mut self, at: usize) {
         self.servers[at].touched.clear();
         self.servers[at].expected.clear();
     }

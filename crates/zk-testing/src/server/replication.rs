@@ -50,6 +50,8 @@ pub(crate) struct Server {
     /// Whether the server is stopped, like a stopped process.
     pub(crate) stalled: bool,
     pub(crate) stalled_since: Option<Instant>,
+    /// Whether this follower waits for another leader, because its own is stopped.
+    pub(crate) has_given_up: bool,
     /// Whether the process is dead.
     pub(crate) killed: bool,
     pub(crate) refuses_connects: bool,
@@ -129,6 +131,7 @@ impl Server {
             isolated: None,
             stalled: false,
             stalled_since: None,
+            has_given_up: false,
             killed: false,
             refuses_connects: false,
             closes_connects: false,
@@ -245,16 +248,37 @@ impl Ensemble {
             Link::Cut { until } => Some(until),
             Link::Down => None,
             Link::Up => {
-                let due = [self.applies_at(at), self.next_flush(at), self.next_answer(at)];
+                let due = [
+                    self.applies_at(at),
+                    self.next_flush(at),
+                    self.next_answer(at),
+                    self.gives_up_at(at),
+                ];
                 due.into_iter().flatten().min()
             }
         });
         due.min()
     }
 
-    /// Closes the client connections of servers that have been cut off for too long.
+    /// Returns the time at which a follower gives up a stopped leader (`Learner.syncWithLeader`
+    /// limits the silence of the leader).
+    fn gives_up_at(&self, at: usize) -> Option<Instant> {
+        let server = &self.servers[at];
+        let follows = server.link == Link::Up && !server.stalled && !server.killed;
+        let waits = follows && at != self.leader && self.leads() && !server.has_given_up;
+        let since = self.servers[self.leader].stalled_since.filter(|_| waits)?;
+        Some(since + self.settings.tick(at) * self.settings.sync_limit)
+    }
+
+    /// Closes the client connections of servers that have been cut off for too long, or whose leader
+    /// has been stopped for too long.
     pub(super) fn give_up_on_the_leader(&mut self) {
         for at in 0..self.servers.len() {
+            if self.gives_up_at(at).is_some_and(|due| due <= self.now) {
+                self.servers[at].has_given_up = true;
+                self.forget_leader(at);
+                self.close_all_at(at);
+            }
             let server = &mut self.servers[at];
             let Link::Cut { until } = server.link else { continue };
             if until <= self.now && !server.stalled {

@@ -244,6 +244,38 @@ fn restarted_leader_restarts_every_session_clock() {
 }
 
 #[test]
+fn followers_of_stopped_leader_close_after_sync_limit() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    world.zk.stall(world.now, 0);
+    world.pass_ms(9_999);
+    world.call(&client, &Ping).unwrap();
+    world.pass_ms(1);
+    assert!(world.closed(client.id).is_some());
+    let (id, reply) = world.try_connect(1, &new_session());
+    assert!(reply.is_none() && world.closed(id).is_some(), "it looks for a leader");
+
+    world.zk.resume_server(world.now, 0);
+    world.drain();
+    let client = world.connect_to(1);
+    assert!(world.create(&client, "/a").is_ok(), "it follows again");
+
+    world.zk.stall(world.now, 0);
+    world.pass_ms(5_000);
+    world.zk.kill(world.now, 0);
+    world.zk.restart(world.now, 0);
+    world.pass_ms(10_000);
+    let client = world.connect_to(1);
+    assert!(world.create(&client, "/restarted").is_ok(), "a new process was never stopped");
+
+    world.zk.stall(world.now, 0);
+    world.pass_ms(10_000);
+    assert!(world.zk.elect(world.now, 1));
+    let client = world.connect_to(2);
+    assert!(world.create(&client, "/b").is_ok(), "another one may lead as well");
+}
+
+#[test]
 fn late_server_catches_up_before_leading() {
     let mut world = ensemble();
     let client = world.connect_to(0);
