@@ -463,7 +463,7 @@ fn rules(rng: &mut Rng, tick: Duration, ops: &[Op]) -> Vec<(Target, Action, f64)
                 0 | 1 => Action::ApplyThenDrop(how),
                 2 => Action::DropBefore(how),
                 3 => Action::CutReply { after, how },
-                4 => Action::CutRequest { after, how },
+                4 if target != Target::Notification => Action::CutRequest { after, how },
                 5 => Action::Delay(rng.around(tick)),
                 6 => Action::Split { len: 1 + rng.index(20) },
                 // The request is lost while later ones are answered. Notifications are excluded,

@@ -74,7 +74,12 @@
 //!   one answers that the session has expired, even if the new leader still holds it.
 //! * **Observers** are followers. A real `ObserverMaster` first collects the touch tables of its
 //!   observers in its own table, so two flushes lie between an observer and the leader.
-//! * **Local sessions** exist on read-only servers only, and are never upgraded.
+//! * **Local sessions** exist on read-only servers only, are never upgraded, and never expire.
+//! * **A standalone server** can be made read-only. A real one never is.
+//! * **The reaper** deletes the nodes of a pass at the same instant. A real `ContainerManager`
+//!   collects the nodes of a pass first, and pauses 6 ms after each deletion. Then it checks only
+//!   that the next node has no children. It also deletes a node whose data has changed since, and a
+//!   container that was deleted and created again.
 //! * **A client that does not read** its answers is served up to
 //!   [`UNREAD_BYTES_MAX`](limits::UNREAD_BYTES_MAX). Its further requests, pings included, then
 //!   wait until it reads. A real server continues and keeps all answers in memory. Both servers

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// Most containers and TTL nodes that the reaper deletes in one pass: the default of the server's
-/// `znode.container.maxPerMinute`.
+/// Most containers and TTL nodes that the reaper deletes in one pass, all at once. A real server
+/// has no such limit. It pauses after each deletion, so that a minute has at most
+/// `znode.container.maxPerMinute` of them, by default as many as this.
 pub const REAPED_PER_PASS_MAX: usize = 10_000;
 
 /// Time for a connection to send its connect request, as in the server's `NIOServerCnxnFactory`

@@ -112,7 +112,8 @@ impl FaultBuilder {
     }
 }
 
-/// Actions: the effect of the fault.
+/// Actions: the effect of the fault. Replies to connects and notifications can be delayed, split,
+/// coalesced and cut like any other reply.
 impl FaultBuilder {
     /// Applies the request, then breaks the connection without a reply.
     pub fn apply_then_drop_reply(self) -> Fault {
@@ -134,6 +135,10 @@ impl FaultBuilder {
 
     /// Breaks the connection after this many bytes of the request, including the four of its
     /// length. The request is applied only if all its bytes pass.
+    ///
+    /// # Panics
+    ///
+    /// Panics for a notification, which has no request.
     pub fn cut_request_after(self, bytes: usize, how: Cut) -> Fault {
         self.does(Action::CutRequest { after: bytes, how })
     }
@@ -153,7 +158,11 @@ impl FaultBuilder {
         self.does(Action::Coalesce)
     }
 
-    /// Answers with this error without applying the request.
+    /// Answers with this error in the request's turn, without applying the request.
+    ///
+    /// # Panics
+    ///
+    /// Panics for a connect or a notification.
     pub fn answer(self, code: ErrorCode) -> Fault {
         self.does(Action::Answer(code))
     }
@@ -164,6 +173,10 @@ impl FaultBuilder {
     }
 
     /// Applies and answers the request, then expires its session.
+    ///
+    /// # Panics
+    ///
+    /// Panics for a connect or a notification.
     pub fn apply_then_expire_session(self) -> Fault {
         self.does(Action::ApplyThenExpire)
     }

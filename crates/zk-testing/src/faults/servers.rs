@@ -49,7 +49,8 @@ impl TestServer {
 
     /// Elects a server as leader. The new leader and its followers close their client connections.
     /// The clocks of all sessions restart now, with the timeouts granted when the sessions were
-    /// created. The old leader follows the new one.
+    /// created. The old leader follows the new one. Until the first transaction, followers refuse
+    /// clients that have seen the new leader's zxid.
     ///
     /// Returns false and changes nothing if the server is dead, stopped or cut off, or if it is
     /// standalone.
@@ -109,7 +110,8 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.heal(now, server));
     }
 
-    /// Stops a server like a stopped process.
+    /// Stops a server like a stopped process. If it leads, its followers close their client
+    /// connections after the sync limit.
     pub fn stall(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.stall(now, server));
     }
@@ -144,12 +146,15 @@ impl TestServer {
         self.with(|ensemble| ensemble.refuse_as_ahead(server, times));
     }
 
-    /// Makes a server read-only, as if it had lost its quorum. It closes all its connections.
+    /// Makes a server read-only, as a real one is while it looks for a leader. It closes all its
+    /// connections, loses its touch table, and answers reads from its tree, which no longer changes.
+    /// If it led, there is no leader until another server is elected or this one is writable again.
     pub fn make_read_only(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.read_only(now, server, Switch::On));
     }
 
-    /// Makes a read-only server writable again. It closes all its connections.
+    /// Makes a read-only server writable again. It closes all its connections, and leads again or
+    /// catches up with the leader.
     pub fn make_writable(&self, server: usize) {
         self.shared().with(|ensemble, now| ensemble.read_only(now, server, Switch::Off));
     }

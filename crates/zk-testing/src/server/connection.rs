@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use proto::{ConnectRequest, SessionId, Zxid};
+use proto::{ConnectRequest, ErrorCode, SessionId, Zxid};
 
 use super::acl::{self, Identity};
 use super::connection_id::ConnectionId;
@@ -26,6 +26,8 @@ pub(crate) struct Connection {
     /// Requests not answered yet, in order. Empty unless a follower waits for its leader.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) outbox: Outbox,
+    /// Fault that affects the reply to the connect request.
+    pub(crate) connect_fault: Option<Action>,
     /// Bytes passed to the transport that the client has not read.
     pub(crate) unread: usize,
     /// Whether the connection is stopped in both directions.
@@ -74,6 +76,8 @@ pub(crate) enum Waiting {
     Revalidated { request: ConnectRequest, timeout_ms: i32, sent: Instant },
     /// A request waits for earlier ones or for the leader.
     Request { ticket: Ticket, op: i32, body: Bytes },
+    /// The error that a fault returns waits for the answers to earlier requests.
+    Answer { ticket: Ticket, code: ErrorCode },
 }
 
 /// Data needed to reply to a request.
@@ -95,6 +99,13 @@ pub(crate) struct Traffic {
     pub(crate) last_zxid: Zxid,
 }
 
+impl Waiting {
+    /// Returns whether later writes of the connection wait until this is answered.
+    pub(crate) fn blocks_writes(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Answer { .. })
+    }
+}
+
 impl Connection {
     pub(crate) fn new(server: usize, peer: SocketAddr) -> Self {
         Self {
@@ -106,6 +117,7 @@ impl Connection {
             inbound: BytesMut::new(),
             waiting: VecDeque::new(),
             outbox: Outbox::default(),
+            connect_fault: None,
             unread: 0,
             stalled: false,
             listed: false,

@@ -1,4 +1,6 @@
 //! Reaper of containers and of nodes with a time to live.
+//!
+//! It selects and deletes the nodes of a pass at the same instant. A real one pauses in between.
 
 use std::time::Instant;
 

@@ -14,6 +14,12 @@ use super::link::Link;
 
 impl Ensemble {
     /// Adds a fault.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the action has no effect on the target: [`Action::Answer`](super::Action::Answer) and
+    /// [`ApplyThenExpire`](super::Action::ApplyThenExpire) on connects and notifications, and
+    /// [`CutRequest`](super::Action::CutRequest) on notifications.
     pub fn add_rule(&mut self, rule: Rule) -> RuleId {
         self.faults.add(rule)
     }
@@ -99,7 +105,9 @@ impl Ensemble {
         let until = self.now + self.settings.tick(server) * self.settings.sync_limit;
         if server != self.leader {
             let server = self.servers.get_mut(server);
-            if let Some(server) = server.filter(|it| !it.killed && it.isolated.is_none()) {
+            if let Some(server) =
+                server.filter(|it| !it.killed && !it.read_only && it.isolated.is_none())
+            {
                 server.link = Link::Cut { until };
             }
         }
@@ -137,11 +145,14 @@ impl Ensemble {
         self.advance(now);
         if let Some(healed) = self.servers.get_mut(server) {
             (healed.lag, healed.learner_lag) = (Some(Duration::ZERO), Duration::ZERO);
-            self.relink(server);
+            if !healed.read_only {
+                self.relink(server);
+            }
         }
     }
 
-    /// Stops a server like a stopped process: it reads nothing, sends nothing and runs no timer.
+    /// Stops a server like a stopped process: it reads nothing, sends nothing and runs no timer. If
+    /// it leads, its followers close their client connections after the sync limit.
     pub fn stall(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
@@ -152,10 +163,10 @@ impl Ensemble {
     }
 
     /// Resumes a stopped server. A leader first processes the passed time: overdue sessions expire
-    /// before it reads the bytes that have arrived, and then it pings its followers. A follower
-    /// answers the pings that have queued up, with its touches from before the stop. If the leader
-    /// has changed or has dropped the follower (`LearnerMaster.syncTimeout`), the follower rejoins
-    /// instead.
+    /// before it reads the bytes that have arrived, and then it pings its followers. The followers
+    /// that have given it up rejoin first. A follower answers the pings that have queued up, with its
+    /// touches from before the stop. If the leader has changed or has dropped the follower
+    /// (`LearnerMaster.syncTimeout`), the follower rejoins instead.
     pub fn resume_server(&mut self, now: Instant, server: usize) {
         self.advance(now);
         let Some(resumed) = self.servers.get_mut(server).filter(|it| it.stalled) else { return };
@@ -172,12 +183,17 @@ impl Ensemble {
             self.expire_sessions();
             self.pings = Pings::overdue(self.now, self.settings.tick(server));
             self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
+            for follower in self.others() {
+                if self.servers[follower].has_given_up {
+                    self.rejoin(follower);
+                }
+            }
             self.handle_all_pings();
         } else if is_up {
             let limit = self.settings.tick(leader) * self.settings.sync_limit;
             let was_given_up = self.now.duration_since(since) >= limit;
             let has_lost_it = self.servers[server].epoch != self.epoch || was_given_up;
-            if has_lost_it || self.servers[leader].killed {
+            if has_lost_it || !self.leads() {
                 self.rejoin(server);
             }
             self.handle_pings(server);
@@ -233,17 +249,6 @@ impl Ensemble {
     pub fn refuse_as_ahead(&mut self, server: usize, times: u64) {
         if let Some(server) = self.servers.get_mut(server) {
             server.ahead = times;
-        }
-    }
-
-    /// Makes a server read-only, as if it had lost its quorum, or writable again. In both cases it
-    /// closes all its connections.
-    pub fn read_only(&mut self, now: Instant, server: usize, read_only: Switch) {
-        self.advance(now);
-        if server < self.servers.len() {
-            self.servers[server].read_only = read_only == Switch::On;
-            self.servers[server].local_sessions.clear();
-            self.close_all_at(server);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
 use super::four_letter;
 use super::learners::Expected;
+use super::sessions::Owner;
 
 /// Operation of the reaper. Clients of 3.9 can send it too; the codec does not offer it.
 pub(super) const DELETE_CONTAINER: i32 = 20;
@@ -80,12 +81,7 @@ impl Ensemble {
                 Some(Action::CutRequest { how, .. }) => {
                     ticket.fault = Some(Action::ApplyThenDrop(how));
                 }
-                Some(Action::Answer(code)) => {
-                    // A throttled request touches the session too: `RequestThrottler` only marks
-                    // it.
-                    if !matches!(op, OpCode::Auth | OpCode::Sasl) {
-                        self.touch(at, session_id, timeout_ms);
-                    }
+                Some(Action::Answer(code)) if matches!(op, OpCode::Auth | OpCode::Sasl) => {
                     return self.answer(ticket, code, None);
                 }
                 Some(Action::NeverAnswer) => return,
@@ -115,10 +111,17 @@ impl Ensemble {
     /// Processes a request now, or queues it behind the requests that its connection waits for.
     fn take(&mut self, ticket: Ticket, op: i32, body: Bytes) {
         let Some(connection) = self.connections.get_mut(&ticket.connection) else { return };
+        if let Some(Action::Answer(code)) = ticket.fault {
+            // `RequestThrottler` only marks a request, which then takes its turn like a read.
+            let ticket = Ticket { fault: None, ..ticket };
+            if connection.waiting.is_empty() {
+                return self.answer(ticket, code, None);
+            }
+            return connection.waiting.push_back(Waiting::Answer { ticket, code });
+        }
         let at = connection.server;
         if is_write(op) && !self.servers[at].read_only {
-            let only_committed =
-                connection.waiting.iter().all(|it| !matches!(it, Waiting::Request { .. }));
+            let only_committed = connection.waiting.iter().all(|it| !it.blocks_writes());
             if only_committed && self.reaches_leader(at) {
                 if at != self.leader {
                     if let Some(connection) = self.connections.get_mut(&ticket.connection) {
@@ -154,7 +157,11 @@ impl Ensemble {
             match connection.waiting.front() {
                 None => break,
                 Some(Waiting::Committed) => return,
-                Some(Waiting::Request { .. }) if connection.has_too_much_unread() => return,
+                Some(Waiting::Request { .. } | Waiting::Answer { .. })
+                    if connection.has_too_much_unread() =>
+                {
+                    return;
+                }
                 Some(Waiting::Connect(_)) if !may_ask => return,
                 Some(Waiting::Sync { place, .. }) if *place > applied => return,
                 Some(Waiting::Sync { sent, .. } | Waiting::Revalidated { sent, .. })
@@ -176,6 +183,7 @@ impl Ensemble {
                 Some(Waiting::Sync { ticket, path, .. }) => {
                     self.answer(ticket, ErrorCode::OK, Some(&proto::SyncReply { path }));
                 }
+                Some(Waiting::Answer { ticket, code }) => self.answer(ticket, code, None),
                 Some(Waiting::Request { ticket, op, body }) if is_write(op) => {
                     if at != self.leader {
                         connection.waiting.push_front(Waiting::Committed);
@@ -217,12 +225,34 @@ impl Ensemble {
         }
     }
 
+    /// Closes the connection without a reply if its server leads, or assumes that it leads, and the
+    /// session has moved to another connection. Only a leader has owners of sessions
+    /// (`PrepRequestProcessor`), so a follower answers.
+    pub(super) fn refuses_moved(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get(&id) else { return true };
+        let Some(session_id) = connection.session_id() else { return false };
+        let here = Owner { server: connection.server, connection: id };
+        let sessions = match &self.servers[here.server].isolated {
+            Some(own) => own,
+            None if here.server == self.leader => &self.sessions,
+            None => return false,
+        };
+        let has_moved = sessions.check(session_id, here) == Err(ErrorCode::SESSION_MOVED);
+        if has_moved {
+            self.close(id, Cut::Fin);
+        }
+        has_moved
+    }
+
     fn can_sync(&self, at: usize) -> bool {
         self.reaches_leader(at) || self.syncs_alone(at)
     }
 
     /// Answers a `sync` once the server has caught up with the leader. The path is not checked.
     fn sync(&mut self, ticket: Ticket, body: &Bytes) {
+        if self.refuses_moved(ticket.connection) {
+            return;
+        }
         let path = match Reader::new(body, "SyncRequest").opt_text("path") {
             Ok(path) => path.map(std::borrow::Cow::into_owned),
             Err(_) => return self.answer(ticket, ErrorCode::MARSHALLING_ERROR, None),

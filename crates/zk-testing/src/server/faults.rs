@@ -57,7 +57,8 @@ pub enum Action {
         /// How the connection breaks.
         how: Cut,
     },
-    /// Delays the reply or notification, and all bytes behind it, by this time.
+    /// Delays the reply or notification, and all bytes behind it, by this time. The reply to a
+    /// connect is a reply like any other.
     Delay(Duration),
     /// Sends the reply or notification in pieces of this many bytes.
     Split {
@@ -72,6 +73,20 @@ pub enum Action {
     NeverAnswer,
     /// Applies and answers the request, then expires its session.
     ApplyThenExpire,
+}
+
+impl Action {
+    /// Returns whether the action has an effect on a target. Only a request can be answered with an
+    /// error or end its session, and a notification has no request.
+    fn fits(self, target: Target) -> bool {
+        match self {
+            Self::Answer(_) | Self::ApplyThenExpire => {
+                !matches!(target, Target::Connect | Target::Notification)
+            }
+            Self::CutRequest { .. } => target != Target::Notification,
+            _ => true,
+        }
+    }
 }
 
 /// Fault: its target, its action and its conditions.
@@ -148,6 +163,8 @@ impl Faults {
 
     /// Adds a rule. Beyond the limit it replaces the oldest one.
     pub(crate) fn add(&mut self, rule: Rule) -> RuleId {
+        let Rule { target, action, .. } = rule;
+        assert!(action.fits(target), "a fault on {target:?} cannot have the action {action:?}");
         if self.rules.len() >= FAULT_RULES_MAX {
             self.rules.pop_first();
         }

@@ -42,7 +42,7 @@ impl Ensemble {
                 connection.state = State::Connecting;
                 return;
             }
-            _ => {}
+            fault => connection.connect_fault = fault,
         }
         if !self.serves(at) {
             return self.close(id, Cut::Fin);
@@ -137,6 +137,7 @@ impl Ensemble {
         let session_id = request.session_id;
         let known = request.password == password(session_id)
             && self.servers[at].isolated.as_mut().is_some_and(|own| {
+                own.set_owner(session_id, Owner { server: at, connection: id });
                 own.touch_unexpired(self.now, &self.clock, session_id, timeout_ms)
             });
         match known {
@@ -153,17 +154,8 @@ impl Ensemble {
             return;
         };
         let timeout_ms = self.settings.negotiate_ms(at, request.timeout_ms);
-        let server = &mut self.servers[at];
         if request.session_id != SessionId::NONE {
-            let known = server.local_sessions.contains_key(&request.session_id)
-                && request.password == password(request.session_id);
-            if known {
-                self.open(id, request.session_id, timeout_ms, Some(true));
-            } else {
-                // Another server may hold the session, so it is not rejected.
-                self.close(id, Cut::Fin);
-            }
-            return;
+            return self.renew_read_only(id, request, timeout_ms);
         }
         if !self.settings.local_sessions {
             let err = ErrorCode::NOT_READ_ONLY;
@@ -172,10 +164,31 @@ impl Ensemble {
         }
         // Ids of local sessions start with the server's number, like all ids that it assigns.
         let number = i64::try_from(at + 2).unwrap_or(2) << 56;
-        let count = i64::try_from(server.local_sessions.len() + 1).unwrap_or(1);
-        let session_id = SessionId(number | count);
+        let server = &mut self.servers[at];
+        server.last_local_session += 1;
+        let session_id = SessionId(number | server.last_local_session);
         server.local_sessions.insert(session_id, timeout_ms);
         self.open(id, session_id, timeout_ms, Some(true));
+    }
+
+    /// Renews a session at a read-only server. It closes the connection only of a session that is
+    /// among its global ones (`ReadOnlyZooKeeperServer.validateSession`). Without local sessions it
+    /// takes every other one for alive (`LearnerSessionTracker.touchSession`).
+    fn renew_read_only(&mut self, id: ConnectionId, request: &ConnectRequest, timeout_ms: i32) {
+        let Some(at) = self.server_of(id) else { return };
+        let (server, session_id) = (&self.servers[at], request.session_id);
+        if server.global_sessions.contains(&session_id) {
+            return self.close(id, Cut::Fin);
+        }
+        let is_alive =
+            !self.settings.local_sessions || server.local_sessions.contains_key(&session_id);
+        if let Some(old) = server.connections.get(&session_id).copied() {
+            self.close(old, Cut::Fin);
+        }
+        match is_alive && request.password == password(session_id) {
+            true => self.open(id, session_id, timeout_ms, Some(true)),
+            false => self.reject(id, Some(true)),
+        }
     }
 
     /// Opens a connection with its session and sends the reply.
@@ -231,9 +244,14 @@ impl Ensemble {
 
     /// Ends a session with one transaction that deletes its ephemeral nodes.
     pub(super) fn end_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
-        if !self.sessions.remove(session_id) {
-            return;
+        if self.sessions.contains(session_id) {
+            self.close_session(session_id, origin);
         }
+    }
+
+    /// Commits the end of a session, even of one that has ended.
+    pub(super) fn close_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
+        self.sessions.remove(session_id);
         let tree = &self.servers[self.leader].tree;
         let paths = tree.ephemerals(session_id).map(Box::from).collect();
         self.commit(session_id, TxnBody::CloseSession { paths }, origin);

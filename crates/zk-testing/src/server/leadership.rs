@@ -8,7 +8,8 @@
 //!   this with the timeouts that `ZKDatabase` has read from the log.
 //! * A server that changes its leader closes all its client connections and loses its touch table
 //!   (`Learner.shutdown`, `LearnerZooKeeperServer.createSessionTracker`).
-//! * Zxids continue in a new epoch.
+//! * Zxids continue in a new epoch. The leader has its first zxid at once (`Leader.startZkServer`).
+//!   Its followers have it with the first transaction. Until then they refuse clients of the leader.
 
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use proto::Zxid;
 
 use super::Ensemble;
 use super::connection_id::ConnectionId;
+use super::control::Switch;
 use super::faults::Cut;
 use super::learners::Pings;
 use super::link::Link;
@@ -39,7 +41,7 @@ impl Ensemble {
         if !self.can_lead(server) {
             return false;
         }
-        if server != self.leader && self.servers[self.leader].stalled {
+        if server != self.leader && self.leads() && !self.leader_works() {
             self.isolate(self.leader);
         }
         self.start_leading(server);
@@ -56,7 +58,7 @@ impl Ensemble {
     pub fn isolate_leader(&mut self, now: Instant, successor: usize) -> bool {
         self.advance(now);
         let old = self.leader;
-        if successor == old || self.servers[old].killed || !self.can_lead(successor) {
+        if successor == old || !self.leads() || !self.can_lead(successor) {
             return false;
         }
         self.isolate(old);
@@ -73,7 +75,7 @@ impl Ensemble {
         self.handle_all_pings();
         let Some(killed) = self.servers.get_mut(server).filter(|it| !it.killed) else { return };
         killed.killed = true;
-        killed.stalled = false;
+        (killed.stalled, killed.stalled_since) = (false, None);
         killed.link = Link::Up;
         killed.isolated = None;
         killed.local_sessions.clear();
@@ -85,12 +87,7 @@ impl Ensemble {
             self.close(id, Cut::Rst);
         }
         if server == self.leader {
-            for other in self.others() {
-                if self.servers[other].link == Link::Up && !self.servers[other].stalled {
-                    self.forget_leader(other);
-                    self.close_all_at(other);
-                }
-            }
+            self.drop_followers();
         }
     }
 
@@ -99,28 +96,65 @@ impl Ensemble {
         self.advance(now);
         let Some(started) = self.servers.get_mut(server).filter(|it| it.killed) else { return };
         started.killed = false;
-        if server == self.leader {
-            self.start_leading(server);
-        } else {
-            self.rejoin(server);
+        match started.read_only {
+            true => started.link = Link::Down,
+            false => self.join(server),
         }
         self.settle();
     }
 
+    /// Makes a server read-only, or writable again.
+    ///
+    /// A real server is read-only while it looks for a leader (`ReadOnlyZooKeeperServer`). It
+    /// applies no transactions, it has lost its touch table, and it neither leads nor follows. If it
+    /// led, its followers close their client connections, and no server serves writes until another
+    /// one is elected or this one is writable again. It then leads again, or catches up with the
+    /// leader. A standalone server, which is never read-only in reality, changes nothing meanwhile.
+    ///
+    /// In both cases the server closes all its connections.
+    pub fn read_only(&mut self, now: Instant, server: usize, read_only: Switch) {
+        self.advance(now);
+        self.handle_all_pings();
+        let wanted = read_only == Switch::On;
+        let changed = self.servers.get_mut(server).filter(|it| it.read_only != wanted);
+        let Some(changed) = changed else { return };
+        changed.read_only = wanted;
+        changed.local_sessions.clear();
+        (changed.link, changed.isolated) = (Link::Down, None);
+        self.forget_leader(server);
+        self.close_all_at(server);
+        if wanted && server == self.leader {
+            self.drop_followers();
+        }
+        let changed = &mut self.servers[server];
+        if !wanted && changed.stalled && server != self.leader {
+            // It rejoins when it resumes, because its epoch is over.
+            (changed.link, changed.epoch) = (Link::Up, self.epoch - 1);
+        } else if !wanted && !changed.killed {
+            self.join(server);
+        }
+        self.settle();
+    }
+
+    /// Returns whether the leader leads, although it may be stopped.
+    pub(super) fn leads(&self) -> bool {
+        let leader = &self.servers[self.leader];
+        !leader.killed && !leader.read_only
+    }
+
     /// Returns whether the leader processes requests.
     pub(super) fn leader_works(&self) -> bool {
-        let leader = &self.servers[self.leader];
-        !leader.stalled && !leader.killed
+        self.leads() && !self.servers[self.leader].stalled
     }
 
     /// Returns whether a server serves clients: it leads, follows, or has not noticed that it is
     /// cut off.
     pub(super) fn serves(&self, at: usize) -> bool {
         let server = &self.servers[at];
-        let has_leader = server.isolated.is_some()
-            || matches!(server.link, Link::Cut { .. })
-            || !self.servers[self.leader].killed;
-        !server.killed && server.link != Link::Down && has_leader
+        let has_leader =
+            server.isolated.is_some() || matches!(server.link, Link::Cut { .. }) || self.leads();
+        let follows = server.link != Link::Down && !server.has_given_up && has_leader;
+        !server.killed && (server.read_only || follows)
     }
 
     /// Connects a server to the leader from scratch. It closes its client connections and catches
@@ -130,13 +164,13 @@ impl Ensemble {
         self.close_all_at(at);
         let server = &mut self.servers[at];
         (server.link, server.isolated, server.stalled_since) = (Link::Up, None, None);
-        if server.killed || self.servers[self.leader].killed {
+        server.has_given_up = false;
+        if server.killed || !self.leads() {
             return;
         }
         self.servers[at].epoch = self.epoch;
         self.handle_pings(at);
         self.catch_up_fully(at);
-        self.servers[at].tree.last_zxid = self.servers[self.leader].tree.last_zxid;
     }
 
     pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
@@ -165,7 +199,27 @@ impl Ensemble {
         server.isolated = Some(self.sessions.clone());
     }
 
+    /// Connects a server that has started to the leader, or makes it lead again.
+    fn join(&mut self, at: usize) {
+        match at == self.leader {
+            true => self.start_leading(at),
+            false => self.rejoin(at),
+        }
+    }
+
+    /// Makes the followers of a leader that is gone close their client connections.
+    fn drop_followers(&mut self) {
+        for other in self.others() {
+            if self.servers[other].link == Link::Up && !self.servers[other].stalled {
+                self.forget_leader(other);
+                self.close_all_at(other);
+            }
+        }
+    }
+
     fn start_leading(&mut self, at: usize) {
+        // `Learner.shutdown` closes the client connections before the server replays its log.
+        self.close_all_at(at);
         self.catch_up_fully(at);
         self.leader = at;
         self.epoch += 1;
@@ -173,13 +227,13 @@ impl Ensemble {
             self.zxid = Zxid(((self.zxid.0 >> 32) + 1) << 32);
             self.servers[at].tree.last_zxid = self.zxid;
         }
-        self.servers[at].epoch = self.epoch;
+        (self.servers[at].epoch, self.servers[at].link) = (self.epoch, Link::Up);
+        self.servers[at].has_given_up = false;
         let tick = self.settings.tick(at);
         self.pings = Pings::new(self.now, tick);
         self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
         self.sessions.restart(self.now, &self.clock, tick);
         self.forget_leader(at);
-        self.close_all_at(at);
         for other in self.others() {
             let server = &self.servers[other];
             if server.link == Link::Up && !server.stalled && !server.killed {
@@ -189,7 +243,7 @@ impl Ensemble {
     }
 
     /// Drops the state that a server has for its leader: the touch table and the answers in flight.
-    fn forget_leader(&mut self, at: usize) {
+    pub(super) fn forget_leader(&mut self, at: usize) {
         self.servers[at].touched.clear();
         self.servers[at].expected.clear();
     }

@@ -66,8 +66,9 @@ impl Ensemble {
     /// not accept the session and drops the packet.
     pub(super) fn touch(&mut self, at: usize, session_id: SessionId, timeout_ms: i32) -> bool {
         let server = &mut self.servers[at];
-        if server.local_sessions.contains_key(&session_id) {
-            return true;
+        if server.read_only {
+            return !self.settings.local_sessions
+                || server.local_sessions.contains_key(&session_id);
         }
         if at == self.leader {
             return self.sessions.touch(self.now, &self.clock, session_id, timeout_ms);

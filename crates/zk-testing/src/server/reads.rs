@@ -19,6 +19,9 @@ use super::watches::{WatchMode, WatchTable};
 impl Ensemble {
     /// Processes a request that is not a write, or any request at a read-only server.
     pub(super) fn read(&mut self, ticket: Ticket, op: i32, body: &Bytes) {
+        if self.refuses_moved(ticket.connection) {
+            return;
+        }
         let result = match OpCode::from_code(op) {
             Some(OpCode::Ping) => return self.pong(ticket),
             Some(OpCode::Exists) => self.exists(ticket, body),
@@ -35,7 +38,7 @@ impl Ensemble {
             Some(OpCode::SetWatches2) => self.set_watches2(ticket, body),
             Some(OpCode::CheckWatches) => self.check_watches(ticket, body),
             Some(OpCode::RemoveWatches) => self.remove_watches(ticket, body),
-            Some(OpCode::CloseSession) => return self.close_local_session(ticket),
+            Some(OpCode::CloseSession) => self.close_local_session(ticket),
             // The other operations are writes, which a read-only server refuses.
             _ => Err(ErrorCode::NOT_READ_ONLY),
         };
@@ -173,13 +176,15 @@ impl Ensemble {
     }
 
     /// Closes a local session of a read-only server.
-    fn close_local_session(&mut self, ticket: Ticket) {
-        let Some(connection) = self.connections.get(&ticket.connection) else { return };
-        if let Some(session_id) = connection.session_id() {
-            self.servers[connection.server].local_sessions.remove(&session_id);
+    fn close_local_session(&mut self, ticket: Ticket) -> Result<(), ErrorCode> {
+        let Some(connection) = self.connections.get(&ticket.connection) else { return Ok(()) };
+        let session_id = connection.session_id().unwrap_or_default();
+        if self.servers[connection.server].local_sessions.remove(&session_id).is_none() {
+            return Err(ErrorCode::NOT_READ_ONLY);
         }
         self.answer(ticket, ErrorCode::OK, None);
         self.close(ticket.connection, super::faults::Cut::Fin);
+        Ok(())
     }
 
     pub(super) fn server_of(&self, id: ConnectionId) -> Option<usize> {

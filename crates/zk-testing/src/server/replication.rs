@@ -1,6 +1,6 @@
 //! Replication of transactions from the leader to every server.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,8 @@ pub(crate) struct Server {
     /// Whether the server is stopped, like a stopped process.
     pub(crate) stalled: bool,
     pub(crate) stalled_since: Option<Instant>,
+    /// Whether this follower waits for another leader, because its own is stopped.
+    pub(crate) has_given_up: bool,
     /// Whether the process is dead.
     pub(crate) killed: bool,
     pub(crate) refuses_connects: bool,
@@ -60,6 +62,10 @@ pub(crate) struct Server {
     /// Sessions granted while the server was read-only, and their timeouts. Only this server knows
     /// them.
     pub(crate) local_sessions: FastMap<SessionId, i32>,
+    /// Number of the last local session. It never restarts, so no id is granted twice.
+    pub(crate) last_local_session: i64,
+    /// Sessions whose creation this server has applied, and not their end.
+    pub(crate) global_sessions: BTreeSet<SessionId>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
@@ -125,12 +131,15 @@ impl Server {
             isolated: None,
             stalled: false,
             stalled_since: None,
+            has_given_up: false,
             killed: false,
             refuses_connects: false,
             closes_connects: false,
             ahead: 0,
             read_only: false,
             local_sessions: FastMap::default(),
+            last_local_session: 0,
+            global_sessions: BTreeSet::new(),
             received: 0,
             sent: 0,
         }
@@ -239,16 +248,37 @@ impl Ensemble {
             Link::Cut { until } => Some(until),
             Link::Down => None,
             Link::Up => {
-                let due = [self.applies_at(at), self.next_flush(at), self.next_answer(at)];
+                let due = [
+                    self.applies_at(at),
+                    self.next_flush(at),
+                    self.next_answer(at),
+                    self.gives_up_at(at),
+                ];
                 due.into_iter().flatten().min()
             }
         });
         due.min()
     }
 
-    /// Closes the client connections of servers that have been cut off for too long.
+    /// Returns the time at which a follower gives up a stopped leader (`Learner.syncWithLeader`
+    /// limits the silence of the leader).
+    fn gives_up_at(&self, at: usize) -> Option<Instant> {
+        let server = &self.servers[at];
+        let follows = server.link == Link::Up && !server.stalled && !server.killed;
+        let waits = follows && at != self.leader && self.leads() && !server.has_given_up;
+        let since = self.servers[self.leader].stalled_since.filter(|_| waits)?;
+        Some(since + self.settings.tick(at) * self.settings.sync_limit)
+    }
+
+    /// Closes the client connections of servers that have been cut off for too long, or whose leader
+    /// has been stopped for too long.
     pub(super) fn give_up_on_the_leader(&mut self) {
         for at in 0..self.servers.len() {
+            if self.gives_up_at(at).is_some_and(|due| due <= self.now) {
+                self.servers[at].has_given_up = true;
+                self.forget_leader(at);
+                self.close_all_at(at);
+            }
             let server = &mut self.servers[at];
             let Link::Cut { until } = server.link else { continue };
             if until <= self.now && !server.stalled {
@@ -273,7 +303,7 @@ impl Ensemble {
         if at != self.leader {
             let server = &mut self.servers[at];
             let is_connected = matches!(server.link, Link::Up | Link::Cut { .. });
-            if !is_connected || server.epoch != self.epoch || self.servers[self.leader].killed {
+            if !is_connected || server.epoch != self.epoch || !self.leads() {
                 self.rejoin(at);
             }
             self.servers[at].link = Link::Up;
@@ -308,11 +338,15 @@ impl Ensemble {
         let closed = match txn.body {
             TxnBody::CloseSession { .. } => {
                 self.servers[at].touched.remove(&txn.session_id);
+                self.servers[at].global_sessions.remove(&txn.session_id);
                 self.servers[at].connections.get(&txn.session_id).copied()
             }
-            // Every learner records a new session (`LearnerSessionTracker.commitSession`).
-            TxnBody::CreateSession { timeout_ms } if at != self.leader => {
-                self.note_touch(at, txn.session_id, timeout_ms);
+            TxnBody::CreateSession { timeout_ms } => {
+                self.servers[at].global_sessions.insert(txn.session_id);
+                // Every learner records a new session (`LearnerSessionTracker.commitSession`).
+                if at != self.leader {
+                    self.note_touch(at, txn.session_id, timeout_ms);
+                }
                 None
             }
             _ => None,

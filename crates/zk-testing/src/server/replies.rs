@@ -67,6 +67,12 @@ impl Ensemble {
             self.resumable.push_back(id);
         }
         match applied {
+            // `FinalRequestProcessor` closes the connection without a reply.
+            Applied::Error(code) | Applied::FailedMulti { code, .. }
+                if code == ErrorCode::SESSION_MOVED =>
+            {
+                self.close(id, Cut::Fin);
+            }
             Applied::Op(OpResult::Created { path, stat: None }) => {
                 let body = CreatePathReply { path: path.into() };
                 self.answer(ticket, ErrorCode::OK, Some(&body));
@@ -113,6 +119,11 @@ impl Ensemble {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.traffic.sent += 1;
         self.servers[connection.server].sent += 1;
+        if let Some(fault) = connection.connect_fault.take() {
+            let mut frame = BytesMut::new();
+            encode_record(record, &mut frame);
+            return self.send_faulty(id, fault, frame);
+        }
         connection.outbox.push(|out| encode_record(record, out));
         self.list(id);
     }

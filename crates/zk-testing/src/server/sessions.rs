@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use proto::SessionId;
+use proto::{ErrorCode, SessionId};
 
 use super::ConnectionId;
 use super::clock::Clock;
@@ -137,8 +137,20 @@ impl Sessions {
         self.by_id.contains_key(&id)
     }
 
-    pub(crate) fn owner(&self, id: SessionId) -> Option<Owner> {
-        self.by_id.get(&id).map(|session| session.owner)
+    /// Checks that a session is alive and has not moved to another connection.
+    pub(crate) fn check(&self, id: SessionId, owner: Owner) -> Result<(), ErrorCode> {
+        match self.by_id.get(&id) {
+            Some(session) if session.owner == owner => Ok(()),
+            Some(_) => Err(ErrorCode::SESSION_MOVED),
+            None => Err(ErrorCode::SESSION_EXPIRED),
+        }
+    }
+
+    /// Moves a session to another connection.
+    pub(crate) fn set_owner(&mut self, id: SessionId, owner: Owner) {
+        if let Some(session) = self.by_id.get_mut(&id) {
+            session.owner = owner;
+        }
     }
 
     pub(crate) fn remove(&mut self, id: SessionId) -> bool {

@@ -9,7 +9,6 @@ use super::acl::AskedAcl;
 use super::connection::Ticket;
 use super::create_request::CreateBody;
 use super::dispatch::DELETE_CONTAINER;
-use super::faults::Cut;
 use super::multi::Prepared;
 use super::prepare::Preparation;
 use super::replication::Origin;
@@ -33,21 +32,22 @@ impl Ensemble {
         let Some(connection) = self.connections.get(&ticket.connection) else { return };
         let Some(session_id) = connection.session_id() else { return };
         let here = Owner { server: connection.server, connection: ticket.connection };
-        match self.sessions.owner(session_id) {
-            Some(owner) if owner == here => {}
-            // The session has moved to another connection: close this one without a reply.
-            Some(_) => return self.close(ticket.connection, Cut::Fin),
-            // The session has ended. Its follower closes the connection when it applies the end.
-            None => return,
-        }
+        let refused = self.sessions.check(session_id, here).err();
         let origin = Some(Origin::Request(ticket));
         match OpCode::from_code(op) {
-            Some(OpCode::CloseSession) => return self.end_session(session_id, origin),
+            // `PrepRequestProcessor` does not check who closes a session, nor whether it is alive.
+            Some(OpCode::CloseSession) => return self.close_session(session_id, origin),
             // A release that does not refuse a lone check never answers it.
-            Some(OpCode::Check) => return self.commit(session_id, check_alone(body), None),
+            Some(OpCode::Check) if refused.is_none() => {
+                return self.commit(session_id, check_alone(body), None);
+            }
             _ => {}
         }
-        match self.prepare(ticket, session_id, op, body) {
+        let mut prepared = self.prepare(ticket, session_id, op, body);
+        if let Some(code) = refused {
+            prepared = refuse(op, prepared, code);
+        }
+        match prepared {
             Ok(txn) => self.commit(session_id, txn, origin),
             Err(Refusal::Code(code)) => self.commit(session_id, TxnBody::Error(code), origin),
             Err(Refusal::Unreadable) if self.settings.version.unparsable_write_takes_zxid() => {
@@ -126,6 +126,23 @@ impl Ensemble {
             _ => Err(ErrorCode::UNIMPLEMENTED),
         };
         prepared.map(TxnBody::Op).map_err(Refusal::Code)
+    }
+}
+
+/// Returns the outcome of a write of a session that has moved or ended. The server parses a request
+/// before it checks the session, and it checks it for each operation of a multi.
+fn refuse(
+    op: i32,
+    prepared: Result<TxnBody, Refusal>,
+    code: ErrorCode,
+) -> Result<TxnBody, Refusal> {
+    let checks_session = op != DELETE_CONTAINER && op != OpCode::Reconfig.code();
+    match prepared {
+        Ok(TxnBody::Multi(ops)) if ops.is_empty() => Ok(TxnBody::Multi(ops)),
+        Ok(TxnBody::Multi(ops)) => Ok(TxnBody::FailedMulti { len: ops.len(), at: 0, code }),
+        Ok(TxnBody::FailedMulti { len, .. }) => Ok(TxnBody::FailedMulti { len, at: 0, code }),
+        Ok(_) | Err(Refusal::Code(_)) if checks_session => Err(Refusal::Code(code)),
+        prepared => prepared,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    ConnectReply, ConnectRequest, Encode, ErrorCode, Exists, Ping, SessionId, Zxid, encode_record,
-    encode_request,
+    ConnectReply, ConnectRequest, ConnectResponse, Encode, ErrorCode, Exists, Ping, SessionId,
+    Zxid, encode_record, encode_request,
 };
-use zk_testing::server::{Settings, Switch};
+use zk_testing::server::{ConnectionId, Settings, Switch};
 
 use crate::world::{World, new_session, request_for};
 
@@ -155,6 +155,70 @@ fn read_only_server_accepts_only_read_only_clients() {
     world.drain();
     assert!(world.closed(id).is_some());
     world.reconnect(0, &before);
+}
+
+#[test]
+fn read_only_server_never_grants_a_local_session_id_twice() {
+    let mut world = World::new();
+    let mut granted = std::collections::BTreeSet::new();
+    for _ in 0..2 {
+        world.zk.read_only(world.now, 0, Switch::On);
+        let kept = connect_read_only(&mut world, SessionId::NONE, &[0; 16]).1.unwrap();
+        let (id, closed) = connect_read_only(&mut world, SessionId::NONE, &[0; 16]);
+        let closed = crate::world::Client { id, session: closed.unwrap() };
+        world.call(&closed, &proto::CloseSession).unwrap();
+        let last = connect_read_only(&mut world, SessionId::NONE, &[0; 16]).1.unwrap();
+        granted.extend([kept.session_id, closed.session.session_id, last.session_id]);
+        world.zk.read_only(world.now, 0, Switch::Off);
+    }
+    assert_eq!(granted.len(), 6);
+}
+
+#[test]
+fn read_only_server_rejects_sessions_that_it_does_not_have() {
+    let mut world = World::new();
+    let ended = world.connect();
+    world.call(&ended, &proto::CloseSession).unwrap();
+    world.zk.read_only(world.now, 0, Switch::On);
+    let ended = ended.session;
+    let request =
+        ConnectRequest { read_only: Some(true), ..request_for(ended.session_id, ended.password) };
+    assert_eq!(world.try_connect(0, &request).1, Some(ConnectReply::Rejected));
+
+    // A local session lives on, until it is closed.
+    let (id, session) = connect_read_only(&mut world, SessionId::NONE, &[0; 16]);
+    let session = session.unwrap();
+    let (again, renewed) = connect_read_only(&mut world, session.session_id, &session.password);
+    assert_eq!(renewed.unwrap().session_id, session.session_id);
+    assert!(world.closed(id).is_some() && world.closed(again).is_none());
+    assert!(connect_read_only(&mut world, session.session_id, &[0; 16]).1.is_none());
+}
+
+#[test]
+fn read_only_server_takes_unknown_sessions_for_alive() {
+    let mut world = World::with(Settings::new().without_local_sessions());
+    let ended = world.connect();
+    world.call(&ended, &proto::CloseSession).unwrap();
+    world.zk.read_only(world.now, 0, Switch::On);
+    let ended = ended.session;
+    let (id, session) = connect_read_only(&mut world, ended.session_id, &ended.password);
+    let client = crate::world::Client { id, session: session.unwrap() };
+    assert!(world.stat(&client, "/").is_ok());
+    let error = world.call(&client, &proto::CloseSession).unwrap_err();
+    assert_eq!(error, ErrorCode::NOT_READ_ONLY);
+}
+
+fn connect_read_only(
+    world: &mut World,
+    session_id: SessionId,
+    password: &[u8],
+) -> (ConnectionId, Option<ConnectResponse>) {
+    let request = request_for(session_id, Bytes::copy_from_slice(password));
+    let request = ConnectRequest { read_only: Some(true), ..request };
+    match world.try_connect(0, &request) {
+        (id, Some(ConnectReply::Accepted(session))) => (id, Some(session)),
+        (id, _) => (id, None),
+    }
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use proto::{ConnectRequest, CreateMode, EventType, Exists, GetData, Ping, Sync, Zxid};
+use proto::{
+    CloseSession, ConnectRequest, CreateMode, Delete, EventType, Exists, GetData, Multi, MultiOp,
+    Ping, Sync, Zxid,
+};
 use zk_testing::server::Settings;
 
-use crate::world::{World, create, new_session, set};
+use crate::world::{Client, World, create, new_session, set};
 
 fn ensemble() -> World {
     World::with(Settings::new().servers(3))
@@ -30,16 +33,82 @@ fn all_servers_have_same_tree_and_notify_own_clients() {
 
 #[test]
 fn write_on_old_connection_of_moved_session_is_lost() {
+    for from in 0..3 {
+        let mut world = ensemble();
+        let old = world.connect_to(from);
+        let new = world.reconnect((from + 1) % 3, &old);
+        let zxid = world.zk.zxid();
+        world.send(&old, &create("/a", CreateMode::Persistent));
+        assert!(world.reply(&old).is_none());
+        assert!(world.closed(old.id).is_some());
+        assert_eq!(world.zk.zxid(), Zxid(zxid.0 + 1), "the error is a transaction");
+        assert!(world.create(&new, "/a").is_ok());
+    }
+}
+
+#[test]
+fn multi_on_old_connection_of_moved_session_is_lost() {
     let mut world = ensemble();
     let old = world.connect_to(1);
-    let new = world.reconnect(2, &old);
-    assert!(world.stat(&old, "/").is_ok(), "reads still work");
-    let zxid = world.zk.zxid();
-    world.send(&old, &create("/a", CreateMode::Persistent));
+    world.reconnect(2, &old);
+    let delete = Delete { path: "/zookeeper".into(), version: -1 };
+    world.send(&old, &Multi::new(&[MultiOp::Delete(delete)]));
     assert!(world.reply(&old).is_none());
     assert!(world.closed(old.id).is_some());
-    assert_eq!(world.zk.zxid(), zxid);
-    assert!(world.create(&new, "/a").is_ok());
+}
+
+#[test]
+fn only_leader_refuses_reads_and_pings_of_moved_sessions() {
+    let refused_at = |from: usize, send: fn(&mut World, &Client)| {
+        let mut world = ensemble();
+        let old = world.connect_to(from);
+        world.reconnect(2, &old);
+        let zxid = world.zk.zxid();
+        send(&mut world, &old);
+        assert_eq!(world.zk.zxid(), zxid);
+        assert_eq!(world.reply(&old).is_none(), world.closed(old.id).is_some());
+        world.closed(old.id).is_some()
+    };
+    let ping: fn(&mut World, &Client) = |world, old| {
+        world.send(old, &Ping);
+    };
+    let read: fn(&mut World, &Client) = |world, old| {
+        world.send(old, &Exists { path: "/".into(), watch: false });
+    };
+    let sync: fn(&mut World, &Client) = |world, old| {
+        world.send(old, &Sync { path: "/".into() });
+    };
+    for send in [ping, read, sync] {
+        assert!(refused_at(0, send), "the leader closes the connection");
+        assert!(!refused_at(1, send), "a follower answers");
+    }
+}
+
+#[test]
+fn close_on_old_connection_ends_moved_session() {
+    for from in 0..2 {
+        let mut world = ensemble();
+        let old = world.connect_to(from);
+        let new = world.reconnect(2, &old);
+        world.create_as(&new, "/e", CreateMode::Ephemeral).unwrap();
+        world.call(&old, &CloseSession).unwrap();
+        assert!(!world.zk.is_alive(old.session.session_id));
+        assert!(!world.zk.tree().contains("/e"));
+        assert!(world.closed(old.id).is_some() && world.closed(new.id).is_some());
+    }
+}
+
+#[test]
+fn refused_write_of_ended_session_takes_a_zxid() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    world.zk.lag(world.now, 1, Some(Duration::from_secs(1)));
+    assert!(world.zk.expire_session(world.now, client.session.session_id));
+    let zxid = world.zk.zxid();
+    world.send(&client, &create("/a", CreateMode::Persistent));
+    assert_eq!(world.zk.zxid(), Zxid(zxid.0 + 1));
+    world.pass_ms(1_000);
+    assert!(world.reply(&client).is_none() && world.closed(client.id).is_some());
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proto::{CreateMode, Ping, Sync};
-use zk_testing::server::{Ensemble, Settings};
+use proto::{ConnectReply, ConnectRequest, CreateMode, ErrorCode, Exists, Ping, Sync, Zxid};
+use zk_testing::server::{Ensemble, Settings, Switch};
 
-use crate::world::{Client, World, create, new_session};
+use crate::world::{Client, World, create, new_session, request_for};
 
 fn ensemble() -> World {
     World::with(Settings::new().servers(3))
@@ -37,6 +37,24 @@ fn any_server_can_be_elected_leader() {
             assert!(world.stat(&client, "/before").is_ok());
         }
     }
+}
+
+#[test]
+fn followers_refuse_clients_of_new_leader_without_transaction() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    assert!(world.zk.elect(world.now, 1));
+    let client = world.reconnect(1, &client);
+    world.send(&client, &Ping);
+    let seen = world.reply(&client).unwrap().0.zxid;
+    assert_eq!(seen, Zxid(2 << 32));
+    let session = client.session;
+    let request = request_for(session.session_id, session.password);
+    let request = ConnectRequest { last_zxid_seen: seen, ..request };
+    let (id, reply) = world.try_connect(0, &request);
+    assert!(reply.is_none() && world.closed(id).is_some());
+    world.connect_to(2);
+    assert!(world.try_connect(0, &request).1.is_some());
 }
 
 #[test]
@@ -226,6 +244,38 @@ fn restarted_leader_restarts_every_session_clock() {
 }
 
 #[test]
+fn followers_of_stopped_leader_close_after_sync_limit() {
+    let mut world = ensemble();
+    let client = world.connect_to(1);
+    world.zk.stall(world.now, 0);
+    world.pass_ms(9_999);
+    world.call(&client, &Ping).unwrap();
+    world.pass_ms(1);
+    assert!(world.closed(client.id).is_some());
+    let (id, reply) = world.try_connect(1, &new_session());
+    assert!(reply.is_none() && world.closed(id).is_some(), "it looks for a leader");
+
+    world.zk.resume_server(world.now, 0);
+    world.drain();
+    let client = world.connect_to(1);
+    assert!(world.create(&client, "/a").is_ok(), "it follows again");
+
+    world.zk.stall(world.now, 0);
+    world.pass_ms(5_000);
+    world.zk.kill(world.now, 0);
+    world.zk.restart(world.now, 0);
+    world.pass_ms(10_000);
+    let client = world.connect_to(1);
+    assert!(world.create(&client, "/restarted").is_ok(), "a new process was never stopped");
+
+    world.zk.stall(world.now, 0);
+    world.pass_ms(10_000);
+    assert!(world.zk.elect(world.now, 1));
+    let client = world.connect_to(2);
+    assert!(world.create(&client, "/b").is_ok(), "another one may lead as well");
+}
+
+#[test]
 fn late_server_catches_up_before_leading() {
     let mut world = ensemble();
     let client = world.connect_to(0);
@@ -235,6 +285,92 @@ fn late_server_catches_up_before_leading() {
     assert!(!world.zk.tree_of(1).unwrap().contains("/a"));
     assert!(world.zk.elect(world.now, 1));
     assert!((0..3).all(|server| world.zk.tree_of(server).unwrap().contains("/a")));
+}
+
+#[test]
+fn late_server_closes_connections_before_it_catches_up() {
+    let mut world = ensemble();
+    let (writer, watcher) = (world.connect_to(1), world.connect_to(1));
+    world.zk.lag(world.now, 1, None);
+    world.call(&watcher, &Exists { path: "/a".into(), watch: true }).unwrap_err();
+    world.send(&writer, &create("/a", CreateMode::Persistent));
+    assert!(world.zk.elect(world.now, 1));
+    world.drain();
+    assert!(world.closed(writer.id).is_some() && world.closed(watcher.id).is_some());
+    assert!(world.frame(writer.id).is_none(), "the write is applied without an answer");
+    assert!(world.frame(watcher.id).is_none(), "no watch fires");
+    assert!(world.zk.tree().contains("/a"));
+}
+
+#[test]
+fn read_only_server_keeps_its_tree_and_loses_its_touches() {
+    let mut world = ensemble();
+    let (client, writer) = (world.connect_to(1), world.connect_to(0));
+    world.pass_ms(1_500);
+    world.call(&client, &Ping).unwrap();
+    world.zk.read_only(world.now, 1, Switch::On);
+    world.drain();
+    assert!(world.closed(client.id).is_some());
+    world.create(&writer, "/a").unwrap();
+    world.pass_ms(2_000);
+    assert_eq!(expires_in(&world, &client), Duration::from_millis(12_000 - 3_500), "no touch");
+    let request = ConnectRequest { read_only: Some(true), ..new_session() };
+    let (id, Some(ConnectReply::Accepted(session))) = world.try_connect(1, &request) else {
+        panic!("no local session");
+    };
+    let reader = Client { id, session };
+    assert_eq!(world.stat(&reader, "/a").unwrap_err(), ErrorCode::NO_NODE);
+    world.zk.heal(world.now, 1);
+    assert_eq!(world.stat(&reader, "/a").unwrap_err(), ErrorCode::NO_NODE);
+    assert!(!world.zk.elect(world.now, 1), "it has no quorum");
+
+    world.zk.read_only(world.now, 1, Switch::Off);
+    world.drain();
+    assert!(world.closed(reader.id).is_some());
+    let client = world.reconnect(1, &client);
+    assert!(world.stat(&client, "/a").is_ok());
+    world.create(&client, "/b").unwrap();
+}
+
+#[test]
+fn read_only_leader_does_not_lead() {
+    for elected in [None, Some(1)] {
+        let mut world = ensemble();
+        let client = world.connect_to(1);
+        world.zk.read_only(world.now, 0, Switch::On);
+        world.drain();
+        assert!(world.closed(client.id).is_some(), "its leader is gone");
+        assert_eq!(world.try_connect(1, &new_session()).1, None);
+        world.pass_ms(60_000);
+        assert!(world.zk.is_alive(client.session.session_id), "nobody counts");
+        if let Some(elected) = elected {
+            assert!(world.zk.elect(world.now, elected));
+            let other = world.connect_to(2);
+            world.create(&other, "/a").unwrap();
+            assert!(!world.zk.tree_of(0).unwrap().contains("/a"));
+        }
+        world.zk.read_only(world.now, 0, Switch::Off);
+        assert_eq!(world.zk.leader(), elected.unwrap_or(0));
+        let client = world.reconnect(0, &client);
+        world.create(&client, "/b").unwrap();
+        assert!((0..3).all(|at| world.zk.tree_of(at).unwrap().contains("/b")));
+    }
+}
+
+#[test]
+fn read_only_server_stays_read_only_after_a_restart() {
+    for server in 0..2 {
+        let mut world = ensemble();
+        world.zk.read_only(world.now, server, Switch::On);
+        world.zk.kill(world.now, server);
+        world.zk.restart(world.now, server);
+        assert_eq!(world.try_connect(server, &new_session()).1, None);
+        world.zk.stall(world.now, server);
+        world.zk.read_only(world.now, server, Switch::Off);
+        world.zk.resume_server(world.now, server);
+        let client = world.connect_to(server);
+        world.create(&client, "/a").unwrap();
+    }
 }
 
 #[test]

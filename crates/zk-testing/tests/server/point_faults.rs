@@ -196,6 +196,71 @@ fn lost_connect_reply_leaves_new_session() {
 }
 
 #[test]
+fn connect_reply_is_delayed_split_and_coalesced() {
+    let connecting_with = |action| {
+        let mut world = World::new();
+        let rule = world.zk.add_rule(Rule::new(Target::Connect, action));
+        let (id, reply) = world.try_connect(0, &new_session());
+        assert_eq!(world.zk.rule_count(rule), 1);
+        (world, id, reply)
+    };
+    let (mut world, id, reply) = connecting_with(Action::Delay(Duration::from_millis(100)));
+    assert_eq!(reply, None);
+    world.pass_ms(99);
+    assert!(world.frame(id).is_none());
+    world.pass_ms(1);
+    assert!(world.frame(id).is_some());
+
+    let (world, _, reply) = connecting_with(Action::Split { len: 10 });
+    assert!(reply.is_some());
+    let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
+    assert_eq!(lens, [10, 10, 10, 10, 1]);
+
+    let (mut world, id, reply) = connecting_with(Action::Coalesce);
+    assert_eq!(reply, None);
+    let mut ping = bytes::BytesMut::new();
+    proto::encode_request(-2, &Ping, &mut ping);
+    world.write(id, &ping);
+    assert_eq!(world.pieces.len(), 1);
+    assert!(world.frame(id).is_some() && world.frame(id).is_some());
+}
+
+#[test]
+fn add_rule_panics_if_action_has_no_effect_on_target() {
+    let cut = Action::CutRequest { after: 1, how: Cut::Fin };
+    for (target, action) in [
+        (Target::Connect, Action::Answer(ErrorCode::THROTTLED_OP)),
+        (Target::Connect, Action::ApplyThenExpire),
+        (Target::Notification, Action::Answer(ErrorCode::THROTTLED_OP)),
+        (Target::Notification, Action::ApplyThenExpire),
+        (Target::Notification, cut),
+    ] {
+        let add = || World::new().zk.add_rule(Rule::new(target, action));
+        assert!(std::panic::catch_unwind(add).is_err(), "{target:?} {action:?}");
+    }
+}
+
+#[test]
+fn answer_waits_for_earlier_writes_at_a_lagging_follower() {
+    let mut world = World::with(Settings::new().servers(3));
+    let client = world.connect_to(1);
+    world.zk.lag(world.now, 1, Some(Duration::from_millis(50)));
+    let action = Action::Answer(ErrorCode::THROTTLED_OP);
+    world.zk.add_rule(Rule::new(Target::Op(OpCode::Exists), action));
+    let sent = [
+        world.send(&client, &create("/a", CreateMode::Persistent)),
+        world.send(&client, &Exists { path: "/".into(), watch: false }),
+        world.send(&client, &create("/b", CreateMode::Persistent)),
+    ];
+    assert!(world.reply(&client).is_none(), "nothing overtakes the first write");
+    world.pass_ms(200);
+    let mut next = || world.reply(&client).map(|(header, _)| (header.xid, header.err));
+    assert_eq!(next(), Some((sent[0], ErrorCode::OK)));
+    assert_eq!(next(), Some((sent[1], ErrorCode::THROTTLED_OP)));
+    assert_eq!(next(), Some((sent[2], ErrorCode::OK)));
+}
+
+#[test]
 fn stopped_connection_delivers_all_bytes_when_resumed() {
     let mut world = World::new();
     let (client, other) = (world.connect(), world.connect());
