@@ -30,8 +30,8 @@ use crate::queue::waiter::Waiter;
 /// The costs of [`acquire`](crate::Mutex::acquire), with two additions. Each list is sorted.
 /// [`acquire`](Self::acquire) may list the queue once more, because time may have passed since
 /// the last list. It skips this list if the contender has waited and has watched its own node
-/// since. [`refresh`](Self::refresh) is one write, of the list and, before the waiter watches its own
-/// node, a read of that node. [`holder`](Self::holder) is one request.
+/// since. [`refresh`](Self::refresh) lists the queue, and [`holder`](Self::holder) is one request. With a
+/// list, the waiter also reads its own node, unless it watches that node.
 ///
 /// The waiter sends no requests unless one of its methods is awaited. For a time limit, wrap
 /// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the

@@ -127,7 +127,7 @@ impl<T: Default> Drop for TurnFuture<T> {
         if waiter.is_some() {
             return;
         }
-        // A turn that has arrived, and that no task has seen. One that arrives later goes to the next.
+        // A turn that has arrived, and that no task has seen. After this, the next waiter gets it.
         self.receiver.close();
         if let Ok(item) = self.receiver.try_recv() {
             drop(Turn::new(self.queue.clone(), item));

@@ -270,8 +270,7 @@ impl Ensemble {
         Some(since + self.settings.tick(at) * self.settings.sync_limit)
     }
 
-    /// Closes the client connections of servers that have been cut off for too long, or whose leader
-    /// has been stopped for too long.
+    /// Closes the client connections of servers that have heard nothing from their leader for too long.
     pub(super) fn give_up_on_the_leader(&mut self) {
         for at in 0..self.servers.len() {
             if self.gives_up_at(at).is_some_and(|due| due <= self.now) {

@@ -1,9 +1,8 @@
 //! Parallel runs of `cargo test`.
 //!
 //! The tests against real servers wait most of the time. One after the other they take 330 s, of which they
-//! compute for 110 s. Here each of their files is a separate run, in parallel with one run of all other
-//! tests. The latter runs with a low priority, so that servers and clients get a processor when they need
-//! one.
+//! compute for 110 s. Here each of their files is a separate run, in parallel with two runs of all other
+//! tests. The latter have a low priority, so that servers and clients get a processor when they need one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -30,6 +29,10 @@ const JOBS: usize = 2;
 /// servers runs at the same time.
 const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
 
+/// Tests that compute for the longest time. They are a run of their own, because the last one of a run
+/// may leave a processor idle.
+const LONG: [&str; 2] = ["in_memory", "ten_thousand"];
+
 /// Longest duration of one run. The longest run takes 5 min. A test that hangs would otherwise keep the other
 /// results and its own name from being printed.
 const RUN_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -41,7 +44,7 @@ pub(super) fn run() -> Result<(), Failure> {
         .map_err(|error| Failure::task(format!("looking for tests: {error}")))?;
     let (alone, waiting) = (Queue::of(alone), Queue::of(waiting));
     let failures = Mutex::new(Vec::new());
-    let run = |mut command: Command, log: &str| {
+    let run = &|mut command: Command, log: &str| {
         let Err(failure) = run_one(&mut command, log) else { return };
         failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
         alone.clear();
@@ -53,7 +56,9 @@ pub(super) fn run() -> Result<(), Failure> {
         }
     };
     thread::scope(|scope| {
-        scope.spawn(|| run(at_low_priority(&computing), "others"));
+        for (words, log) in computing.iter().zip(["long", "others"]) {
+            scope.spawn(move || run(at_low_priority(words), log));
+        }
         work(&alone);
         for _ in 0..JOBS {
             scope.spawn(|| work(&waiting));
@@ -140,8 +145,8 @@ fn run_into_file(command: &mut Command, log: &str, limit: Duration) -> io::Resul
 /// Distribution of the tests to runs. All runs select the same packages, so that cargo resolves the same
 /// features for each of them and rebuilds nothing.
 struct Plan {
-    /// The arguments of the run of all tests that do not wait.
-    computing: Vec<String>,
+    /// The arguments of the two runs of all tests that do not wait.
+    computing: [Vec<String>; 2],
     /// Tests that wait and must not run in parallel with another such test.
     alone: Vec<String>,
     /// Tests that wait.
@@ -156,9 +161,14 @@ impl Plan {
                 others.extend(test_names(&root.join(member))?);
             }
         }
-        let everything = ["test", "--workspace", "--lib", "--bins", "--examples", "--benches"];
-        let tests = others.iter().flat_map(|name| ["--test", name]);
-        let computing = everything.into_iter().chain(tests).map(str::to_owned).collect();
+        let words = |kinds: &[&str], are_long: bool| {
+            let tests = others.iter().filter(|name| LONG.contains(&name.as_str()) == are_long);
+            let tests = tests.flat_map(|name| ["--test", name]);
+            let words = ["test", "--workspace"].into_iter().chain(kinds.iter().copied());
+            words.chain(tests).map(str::to_owned).collect()
+        };
+        let kinds = ["--lib", "--bins", "--examples", "--benches"];
+        let computing = [words(&[], true), words(&kinds, false)];
         // A name that another package also has runs in that package's run.
         let waiting = &test_names(&root.join(WAITING))? - &others;
         let is_alone = |name: &String| ALONE.contains(&name.as_str());
@@ -215,6 +225,7 @@ mod tests {
     fn plan_has_every_test_file_once() {
         let root = workspace_root();
         let Plan { computing, alone, waiting } = Plan::of(&root).unwrap();
+        let computing = computing.concat();
         for option in ["--workspace", "--lib", "--bins", "--examples", "--benches"] {
             assert!(computing.iter().any(|word| word == option), "{option}");
         }
