@@ -41,6 +41,7 @@ pub(crate) async fn import(
         unread: 0,
         own: None,
         opened: Vec::new(),
+        closed: Vec::new(),
     };
     let ended = match import.all(root).await {
         Ok(()) => import.close_lists().await,
@@ -74,6 +75,16 @@ struct Import<'a> {
     own: Option<Option<OwnEntry>>,
     /// Nodes with an entry of this client in their lists, and the lists without it.
     opened: Vec<(String, Vec<Acl>)>,
+    /// Existing nodes above the present one whose lists, which are those of the input, may deny the
+    /// creation of children.
+    closed: Vec<ClosedParent>,
+}
+
+struct ClosedParent {
+    path: String,
+    list: Vec<Acl>,
+    /// The list with an entry of this client.
+    open: Vec<Acl>,
 }
 
 impl Import<'_> {
@@ -133,6 +144,7 @@ impl Import<'_> {
 
     /// Creates a node, or compares it with the existing one.
     async fn node(&mut self, path: &str, node: &Node, is_parent: bool) -> Result<(), Failure> {
+        self.closed.retain(|above| is_below(path, &above.path));
         let mut open = if is_parent { self.opened_list(&node.acl).await? } else { None };
         let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;
         if open.is_some() && code(&created) == Some(ErrorCode::INVALID_ACL) {
@@ -167,7 +179,15 @@ impl Import<'_> {
                 self.tell_unread(path);
                 Ok(())
             }
-            Err(_) if error.code() == Some(ErrorCode::NO_AUTH) => Err(error.into()),
+            Err(_) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                if !self.open_parent(path).await? {
+                    return Err(error.into());
+                }
+                self.create(path, node, open.as_ref()).await.0?;
+                self.created += 1;
+                self.opened.extend(open.map(|_| (path.to_owned(), node.acl.clone())));
+                Ok(())
+            }
             Err(unread) => Err(unread.into()),
         }
     }
@@ -222,11 +242,13 @@ impl Import<'_> {
         let present = Sessions::retry(self.client).run(|client| client.get_acl(path)).await?.acl;
         let is_begun = is_same(wanted, &present[..wanted.len().min(present.len())]);
         let added = present.get(wanted.len()..).unwrap_or_default();
-        let is_equal = is_begun && added.is_empty();
-        if is_equal && (open.is_none() || !self.overwrites) {
+        if is_begun && added.is_empty() {
+            let (path, list) = (path.to_owned(), wanted.to_vec());
+            let open = open.filter(|_| self.overwrites);
+            self.closed.extend(open.map(|open| ClosedParent { path, list, open }));
             return Ok(());
         }
-        let own = if is_begun && !is_equal { self.own_entry().await? } else { None };
+        let own = if is_begun { self.own_entry().await? } else { None };
         if own.is_some_and(|own| added.iter().all(|entry| own.has_left(entry))) {
             // An import that failed has left it.
             self.opened.push((path.to_owned(), wanted.to_vec()));
@@ -241,13 +263,24 @@ impl Import<'_> {
             return Ok(());
         }
         let list = open.as_deref().unwrap_or(wanted);
-        match repeat(self.client, |client| client.set_acl(path, list, None)).await.0 {
-            // All its children may exist already.
-            Err(error) if is_equal && error.code() == Some(ErrorCode::NO_AUTH) => return Ok(()),
-            set => drop(set?),
-        }
+        repeat(self.client, |client| client.set_acl(path, list, None)).await.0?;
         self.opened.extend(open.map(|_| (path.to_owned(), wanted.to_vec())));
         Ok(())
+    }
+
+    /// Opens the existing parent of a node that it denies. Returns false if there is none that this
+    /// client may open.
+    async fn open_parent(&mut self, path: &str) -> Result<bool, Failure> {
+        let is_parent = |above: &&ClosedParent| parent(path) == Some(&above.path);
+        let Some(ClosedParent { path, open, .. }) = self.closed.last().filter(is_parent) else {
+            return Ok(false);
+        };
+        match repeat(self.client, |client| client.set_acl(path, open, None)).await.0 {
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => return Ok(false),
+            set => drop(set?),
+        }
+        self.opened.extend(self.closed.pop().map(|above| (above.path, above.list)));
+        Ok(true)
     }
 
     /// Returns a list with the entry of this client, if `list` may deny it to create children.

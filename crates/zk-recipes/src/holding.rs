@@ -58,14 +58,17 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    fn observe(&self, token: FencingToken) -> Option<Box<observe::Hold>> {
+    /// `waited` is the time in the queue, if it is known.
+    fn observe(&self, token: FencingToken, waited: Option<Duration>) -> Option<Box<observe::Hold>> {
         let session_id = || self.client.session_id();
-        observe::Hold::begin(&self.spec, &self.node.path, token, session_id)
+        observe::Hold::begin(&self.spec, &self.node.path, token, waited, session_id)
     }
 
     /// Records that the node no longer exists, and returns the loss of the lock.
     pub(crate) fn found_deleted(&self) -> LockError {
-        self.end.set(LossReason::NodeDeleted);
+        if self.end.set(LossReason::NodeDeleted) {
+            trace::node_deleted(&self.node.path, self.client.session_id());
+        }
         LockError::Lost(LossReason::NodeDeleted)
     }
 
@@ -88,9 +91,10 @@ impl HeldNode {
     fn spawn_watch(&self, armed: Option<Watch>) {
         let (client, node, end) = (self.client.weak(), self.node.clone(), self.end.clone());
         let task = self.client.spawn_beside(async move {
+            let session_id = client.session_id();
             deleted(client, &node, armed).await;
             if end.set(LossReason::NodeDeleted) {
-                trace::node_deleted(&node.path);
+                trace::node_deleted(&node.path, session_id);
             }
         });
         if let Some(task) = task {
@@ -114,11 +118,11 @@ impl Holding {
         };
         let (client, spec) = (contender.client.clone(), contender.spec.clone());
         let (token, claim) = (FencingToken::new(node.czxid), client.claim_lease());
-        contender.observed.granted(&node.path, token);
+        let waited = contender.observed.granted(&node.path, token);
         let (end, node_watch) = (Arc::default(), NodeWatch::default());
         let held = Arc::new(HeldNode { client, spec, node, claim, term, end, node_watch });
         held.watch_node(contender.take_watch());
-        let observed = held.observe(token);
+        let observed = held.observe(token, waited);
         Ok(Self { held, contender: Some(contender), token, turn: None, observed })
     }
 
@@ -240,7 +244,7 @@ impl Holding {
     /// Reports that the holder has the lock from now on. A hold that was passed on begins when the
     /// next holder takes it.
     pub(crate) fn begin(&mut self) {
-        self.observed = self.observe(self.token);
+        self.observed = self.observe(self.token, None);
     }
 
     /// Reports the end of this hold, at the first call.

@@ -41,7 +41,7 @@
 //! |---|---|---|---|
 //! | `zk.connect` | INFO | an attempt to open a session | `servers` |
 //! | `zk.acquire` | INFO | the wait for a lock, until it is acquired or given up | `path`, `node`, `token` |
-//! | `zk.hold` | INFO | a hold | `path`, `node`, `token`, `session` |
+//! | `zk.hold` | INFO | a hold | `path`, `node`, `token`, `session`; `waited_ms` if it has queued |
 //! | `zk.request` | DEBUG | a request, until its caller has the reply | `operation`, `path`, `error` |
 //!
 //! | event | level | fields |
@@ -52,8 +52,8 @@
 //! | `session expired`, `authentication failed` | ERROR | `session`, `cause` |
 //! | `lock acquired`, `acquisition given up` | DEBUG | `waited_ms` |
 //! | `lock released` | DEBUG | `held_ms`; `left_ms`, for which the lease would have lasted |
-//! | `lock lost: its node was deleted` | WARN | `node` |
-//! | `a lost lock was given up` | WARN | `held_ms`, `reason` |
+//! | `lock lost: its node was deleted` | WARN | `node`, `session` |
+//! | `a lost lock was given up` | WARN | `held_ms`, `left_ms`, `reason` |
 //! | `slow request`, of a second or more | WARN | `operation`, `path`, `took_ms` |
 //! | `the server throttles requests` | WARN | `operation`, `path` |
 //! | nodes that wait to be deleted, or cannot be | WARN | `nodes`; `path`, `code` |

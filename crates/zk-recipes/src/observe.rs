@@ -81,9 +81,10 @@ impl Acquire {
         self.set_hand_off(|_| HandOffPhase::NotNeeded);
     }
 
-    pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
-        self.trace.granted(node, token);
-        let Some(measured) = self.measured.take() else { return };
+    /// Returns how long the acquisition has taken, if the hold is traced.
+    pub(crate) fn granted(&mut self, node: &str, token: FencingToken) -> Option<Duration> {
+        let waited = self.trace.granted(node, token);
+        let Some(measured) = self.measured.take() else { return waited };
         if let Some(metrics) = measured.metrics {
             let now = now();
             let hand_off = match measured.hand_off {
@@ -92,6 +93,7 @@ impl Acquire {
             };
             metrics.waited(now.saturating_duration_since(measured.begun), hand_off);
         }
+        waited
     }
 
     fn set_hand_off(&mut self, next: impl FnOnce(HandOffPhase) -> HandOffPhase) {
@@ -123,6 +125,7 @@ impl Hold {
         spec: &QueueSpec,
         node: &str,
         token: FencingToken,
+        waited: Option<Duration>,
         session_id: impl FnOnce() -> SessionId,
     ) -> Option<Box<Self>> {
         let metrics = spec.metrics.clone();
@@ -132,7 +135,7 @@ impl Hold {
         if let Some(metrics) = &metrics {
             metrics.acquired();
         }
-        let trace = trace::HoldSpan::begin(&spec.path, node, token, session_id);
+        let trace = trace::HoldSpan::begin(&spec.path, node, token, waited, session_id);
         Some(Box::new(Self { trace, metrics, begun: now() }))
     }
 

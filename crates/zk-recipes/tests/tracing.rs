@@ -33,7 +33,7 @@ async fn life_of_a_lock_is_logged() {
     let token = format!("token={}", held.token().unwrap());
     log.assert_one(&["span INFO zk.acquire", "path=\"/lock\""]);
     log.assert_one(&["event DEBUG", "lock acquired", "waited_ms="]);
-    log.assert_one(&["span INFO zk.hold", "/lock", held.node(), &token, &session]);
+    log.assert_one(&["span INFO zk.hold", "/lock", held.node(), &token, &session, "waited_ms=0"]);
     assert!(!log.with(&["span DEBUG zk.request", "create", "/lock"]).is_empty());
 
     let waiting = tokio::time::timeout(Duration::from_secs(3), lock.acquire()).await;
@@ -61,7 +61,17 @@ async fn lost_lock_is_logged_with_its_reason() {
     assert_eq!(lost.await, LossReason::NodeDeleted);
     log.assert_one(&["event WARN", "lock lost: its node was deleted", held.node()]);
     drop(held);
-    log.assert_one(&["event WARN", "a lost lock was given up", "held_ms=", "node was deleted"]);
+    let expected = ["a lost lock was given up", "held_ms=", "left_ms=", "node was deleted"];
+    log.assert_one(&[&["event WARN"][..], &expected].concat());
+
+    // The deletion is found by a check, before its event arrives.
+    let held = lock.acquire().await.unwrap();
+    server.on_notification().session(client.session_id()).delay(Duration::from_secs(1));
+    tokio::time::sleep(Duration::from_secs(1)).await; // reason: the watch on the node is set later
+    other.delete(held.node(), None).await.unwrap();
+    assert!(held.check().await.is_err());
+    log.assert_one(&["event WARN", "lock lost: its node was deleted", held.node()]);
+    drop(held);
 
     let held = lock.acquire().await.unwrap();
     server.expire(client.session_id());

@@ -103,14 +103,15 @@ impl fmt::Display for TlsFailure {
             Self::Expired(ago) => {
                 return write!(
                     f,
-                    "the server's certificate expired {} ago, if this machine's clock is right",
+                    "the server's certificate expired {} ago; renew it, or mend the clock of this machine",
                     Span(*ago)
                 );
             }
             Self::NotYetValid(ahead) => {
                 return write!(
                     f,
-                    "the server's certificate becomes valid in {}, if this machine's clock is right",
+                    "the server's certificate becomes valid in {}; mend the clock of this machine or of \
+                     the one that issued it",
                     Span(*ahead)
                 );
             }
@@ -129,7 +130,10 @@ impl fmt::Display for TlsFailure {
                 "client and server have no TLS version or cipher suite in common; the client \
                  offers TLS 1.2 and 1.3 with AEAD ciphers"
             }
-            Self::NotSpoken => "the server did not answer in TLS: this may be its plaintext port",
+            Self::NotSpoken => {
+                "the server did not answer in TLS: this may be its plaintext port; connect to its TLS \
+                 port (secureClientPort), or without tls://"
+            }
             Self::ClosedByServer => {
                 "the server closed the connection during the TLS handshake: it may not serve yet, \
                  limit handshakes, or have a plaintext port here"

@@ -449,6 +449,17 @@ fn piped() -> (Tls<Piped>, TlsAcceptor, DuplexStream) {
     (tls, TlsAcceptor::from(Arc::new(config)), far)
 }
 
+#[tokio::test]
+async fn server_name_is_sent_and_an_address_is_not() {
+    for (host, expected) in [("localhost", Some("localhost")), ("127.0.0.1", None)] {
+        let (tls, acceptor, far) = piped();
+        let host = Host::new(host, 2281);
+        let (near, far) = tokio::join!(tls.connect(&host), acceptor.accept(far));
+        near.unwrap();
+        assert_eq!(far.unwrap().get_ref().1.server_name(), expected);
+    }
+}
+
 async fn next_frame(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let len = stream.read_u32().await.unwrap();
     let mut frame = vec![0; len.try_into().unwrap()];

@@ -60,6 +60,11 @@ fn new_child_of_an_imported_closed_parent_is_imported() {
     zk.ok(&["create", "/from/new"]);
     close();
     let lines = zk.ok(&[&alice[..], &["export", "/from"]].concat());
+    // Without a node that it denies, the list is not touched. The input has no last line here.
+    let is_old = |line: &&str| line.contains("/old") || line.contains(r#""path":"/""#);
+    let old: Vec<&str> = lines.lines().filter(is_old).collect();
+    let ended = import(&zk, "/to", &old.join("\n"), &[&alice[..], &["--overwrite"]].concat());
+    assert_eq!(ended.stdout, "2 nodes imported, 2 of which existed\n", "{ended:?}");
     let ended = import(&zk, "/to", &lines, &[&alice[..], &["--overwrite"]].concat());
     assert_eq!(ended.stdout, "3 nodes imported, 2 of which existed\n", "{ended:?}");
     assert_eq!(zk.ok(&[&alice[..], &["export", "/to"]].concat()), lines);

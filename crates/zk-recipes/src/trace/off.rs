@@ -11,7 +11,7 @@ use crate::fencing_token::FencingToken;
 
 pub(crate) const IS_ON: bool = false;
 
-pub(crate) fn node_deleted(_node: &str) {}
+pub(crate) fn node_deleted(_node: &str, _session_id: SessionId) {}
 
 #[derive(Debug)]
 pub(crate) struct AcquireSpan;
@@ -21,7 +21,9 @@ impl AcquireSpan {
         Self
     }
 
-    pub(crate) fn granted(&mut self, _node: &str, _token: FencingToken) {}
+    pub(crate) fn granted(&mut self, _node: &str, _token: FencingToken) -> Option<Duration> {
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -32,6 +34,7 @@ impl HoldSpan {
         _path: &str,
         _node: &str,
         _token: FencingToken,
+        _waited: Option<Duration>,
         _session_id: impl FnOnce() -> SessionId,
     ) -> Self {
         Self

@@ -12,8 +12,8 @@ use crate::observe::now;
 pub(crate) const IS_ON: bool = true;
 
 /// Reports that the node of a lock that is held was deleted by somebody else.
-pub(crate) fn node_deleted(node: &str) {
-    warn!(node, "lock lost: its node was deleted");
+pub(crate) fn node_deleted(node: &str, session_id: SessionId) {
+    warn!(node, session = %session_id, "lock lost: its node was deleted");
 }
 
 /// The span of an acquisition: from the first request to the lock, or until the caller gives up.
@@ -31,10 +31,13 @@ impl AcquireSpan {
         Self { span: Some(span), begun: now() }
     }
 
-    pub(crate) fn granted(&mut self, node: &str, token: FencingToken) {
-        let Some(span) = self.span.take() else { return };
+    /// Returns how long the acquisition has taken.
+    pub(crate) fn granted(&mut self, node: &str, token: FencingToken) -> Option<Duration> {
+        let span = self.span.take()?;
+        let waited = now() - self.begun;
         span.record("node", node).record("token", field::display(token));
-        debug!(parent: &span, waited_ms = ms(now() - self.begun), "lock acquired");
+        debug!(parent: &span, waited_ms = ms(waited), "lock acquired");
+        Some(waited)
     }
 }
 
@@ -56,9 +59,11 @@ impl HoldSpan {
         path: &str,
         node: &str,
         token: FencingToken,
+        waited: Option<Duration>,
         session_id: impl FnOnce() -> SessionId,
     ) -> Self {
-        Self(info_span!("zk.hold", path, node, %token, session = %session_id()))
+        let waited_ms = waited.map(ms);
+        Self(info_span!("zk.hold", path, node, %token, session = %session_id(), waited_ms))
     }
 
     /// Reports how long the lock was held, why it was lost before, if it was, and how long the lease
@@ -67,7 +72,9 @@ impl HoldSpan {
         let (span, held_ms) = (&self.0, ms(held));
         match loss {
             None => debug!(parent: span, held_ms, left_ms = ms(left), "lock released"),
-            Some(reason) => warn!(parent: span, held_ms, %reason, "a lost lock was given up"),
+            Some(reason) => {
+                warn!(parent: span, held_ms, left_ms = ms(left), %reason, "a lost lock was given up");
+            }
         }
     }
 }

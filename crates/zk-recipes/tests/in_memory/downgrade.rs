@@ -304,7 +304,6 @@ async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
     assert!(completed > 0);
 }
 
-/// Creates a node with the name of a Curator contender, and returns its path.
 /// Another client deletes the read node before its `Stat` is read.
 #[tokio::test(start_paused = true)]
 async fn deleted_read_node_does_not_end_the_writer() {
@@ -321,6 +320,7 @@ async fn deleted_read_node_does_not_end_the_writer() {
     expect_nobody(&server, "all have gone").await;
 }
 
+/// Creates a node with the name of a Curator contender, and returns its path.
 async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     let path = format!("{PATH}/{UUID}{kind}{}", number.unwrap_or_default());
     let mode = match number {

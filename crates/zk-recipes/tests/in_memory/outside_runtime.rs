@@ -55,6 +55,9 @@ async fn in_time<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it hangs")
 }
 
+/// A timeout that no test reaches.
+const LONG: Duration = Duration::from_secs(600);
+
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +125,7 @@ async fn timers_work_outside_the_runtime() {
             let several = block_on(MultiLock::new(several).acquire_timeout(timeout));
             let zero = block_on(lock.acquire_timeout(Duration::ZERO)).unwrap();
             let permit = Semaphore::new(&one, "/s", 1).unwrap();
-            let permit = block_on(permit.acquire_timeout(timeout)).unwrap();
+            let permit = block_on(permit.acquire_timeout(LONG)).unwrap();
             let tried = block_on(lock.acquire_timeout(timeout)).unwrap();
             (several.unwrap().is_none(), zero.is_none(), permit.is_some(), tried.is_none())
         }
@@ -148,7 +151,7 @@ async fn timers_work_outside_the_runtime() {
 /// The server stalls until the lease has ended. The waiting thread has no timers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
-    let timeout = Duration::from_millis(400);
+    let timeout = Duration::from_secs(2);
     let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
     let config = config(1).session_timeout(timeout);
     let client = config.connector(server.clone()).connect().await.unwrap();
@@ -181,7 +184,7 @@ fn waits_outside_the_runtime_fail_when_it_shuts_down() {
     });
     thread::spawn(move || {
         let lock = Mutex::new(&one, "/held").unwrap();
-        let acquired = block_on(lock.acquire_timeout(Duration::from_secs(600)));
+        let acquired = block_on(lock.acquire_timeout(LONG));
         told.send(acquired.unwrap_err().to_string())
     });
     while children(&server, "/held").len() < 2 {

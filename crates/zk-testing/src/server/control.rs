@@ -184,7 +184,9 @@ impl Ensemble {
             self.pings = Pings::overdue(self.now, self.settings.tick(server));
             self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
             for follower in self.others() {
-                if self.servers[follower].has_given_up {
+                let it = &self.servers[follower];
+                // Others rejoin when they are healed, or can be written to again.
+                if it.has_given_up && it.link == Link::Up && !it.read_only {
                     self.rejoin(follower);
                 }
             }

@@ -276,6 +276,23 @@ fn followers_of_stopped_leader_close_after_sync_limit() {
 }
 
 #[test]
+fn resumed_leader_leaves_cut_and_read_only_servers_alone() {
+    let mut world = ensemble();
+    let writer = world.connect_to(0);
+    world.zk.stall(world.now, 0);
+    world.pass_ms(10_000);
+    world.zk.read_only(world.now, 1, Switch::On);
+    world.zk.cut_from_leader(world.now, 2);
+    world.zk.resume_server(world.now, 0);
+    world.drain();
+    let writer = world.reconnect(0, &writer);
+    world.create(&writer, "/a").unwrap();
+    world.drain();
+    assert!((1..3).all(|server| !world.zk.tree_of(server).unwrap().contains("/a")));
+    assert!(!world.zk.elect(world.now, 1), "it has no quorum");
+}
+
+#[test]
 fn late_server_catches_up_before_leading() {
     let mut world = ensemble();
     let client = world.connect_to(0);
