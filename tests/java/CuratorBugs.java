@@ -1,18 +1,9 @@
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.OutputStream;
-import java.net.InetAddress;
-import java.net.ServerSocket;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
@@ -21,24 +12,14 @@ import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.CreateMode;
 
-/**
- * Reports about Curator's recipes, tried on the Curator in the class path: {@code CuratorBugs HOST:PORT}.
- * Each line of the output is a report, and whether it still holds.
- */
-public final class CuratorBugs {
-    private final String server;
-    private final String root = "/curator-bugs-" + System.nanoTime();
-
-    private CuratorBugs(String server) {
-        this.server = server;
-    }
-
-    private interface Bug {
-        String tryIt() throws Exception;
+/** Reports about Curator's persistent nodes, groups, counters and barriers. See {@link Trial}. */
+public final class CuratorBugs extends Trial {
+    private CuratorBugs(String[] args) {
+        super(args);
     }
 
     public static void main(String[] args) throws Exception {
-        CuratorBugs bugs = new CuratorBugs(args[0]);
+        CuratorBugs bugs = new CuratorBugs(args);
         bugs.report("CURATOR-53", bugs::nodeWithoutServerAtStart);
         bugs.report("CURATOR-97", bugs::nodeAfterOutages);
         bugs.report("CURATOR-154", bugs::dataOnTheNextSession);
@@ -56,19 +37,9 @@ public final class CuratorBugs {
         System.exit(0);
     }
 
-    private void report(String name, Bug bug) {
-        String result;
-        try {
-            result = bug.tryIt();
-        } catch (Throwable thrown) {
-            result = "error " + thrown;
-        }
-        System.out.println(name + ": " + result);
-    }
-
     /** The servers are down when the node is started. */
     private String nodeWithoutServerAtStart() throws Exception {
-        try (Proxy proxy = new Proxy(server)) {
+        try (FaultyProxy proxy = new FaultyProxy(server)) {
             proxy.isDown.set(true);
             try (CuratorFramework client = client(proxy.address())) {
                 PersistentNode node = node(client, "/53", "a");
@@ -80,7 +51,7 @@ public final class CuratorBugs {
     }
 
     private String nodeAfterOutages() throws Exception {
-        try (Proxy proxy = new Proxy(server);
+        try (FaultyProxy proxy = new FaultyProxy(server);
                 CuratorFramework client = client(proxy.address());
                 CuratorFramework operator = client(server)) {
             PersistentNode node = node(client, "/97", "a");
@@ -105,7 +76,7 @@ public final class CuratorBugs {
             node.waitForInitialCreate(5, TimeUnit.SECONDS);
             node.setData(bytes("new"));
             Thread.sleep(500);
-            client.getZookeeperClient().getZooKeeper().getTestable().injectSessionExpiration();
+            expire(client);
             Thread.sleep(8_000);
             String data = data("/154");
             return "new".equals(data) ? "the new data is kept" : "the next session writes " + data;
@@ -162,7 +133,7 @@ public final class CuratorBugs {
     }
 
     private String lostReply() throws Exception {
-        try (Proxy proxy = new Proxy(server);
+        try (FaultyProxy proxy = new FaultyProxy(server);
                 CuratorFramework client = client(proxy.address())) {
             DistributedAtomicLong counter =
                     new DistributedAtomicLong(client, root + "/counter", new RetryNTimes(5, 100));
@@ -188,7 +159,7 @@ public final class CuratorBugs {
             for (int round = 0; round < 5; round++) {
                 barrier.waitOnBarrier(50, TimeUnit.MILLISECONDS);
             }
-            return "watches of the server after 5 waits: " + fourLetters("wchs");
+            return "watches of the server after 5 waits: " + fourLetters(server, "wchs");
         }
     }
 
@@ -250,7 +221,7 @@ public final class CuratorBugs {
     }
 
     private String reconnectInABarrier() throws Exception {
-        try (Proxy proxy = new Proxy(server);
+        try (FaultyProxy proxy = new FaultyProxy(server);
                 CuratorFramework client = client(proxy.address())) {
             client.blockUntilConnected();
             DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, root + "/1290", 2);
@@ -286,164 +257,10 @@ public final class CuratorBugs {
         }
     }
 
-    private interface Call {
-        boolean call() throws Exception;
-    }
-
-    private static CompletableFuture<Boolean> async(Call call) {
-        return CompletableFuture.supplyAsync(() -> {
-            try {
-                return call.call();
-            } catch (Exception error) {
-                throw new IllegalStateException(error);
-            }
-        }, command -> new Thread(command).start());
-    }
-
-    private CuratorFramework client(String address) {
-        CuratorFramework client =
-                CuratorFrameworkFactory.newClient(address, 4_000, 3_000, new RetryNTimes(20, 100));
-        client.start();
-        return client;
-    }
-
     private PersistentNode node(CuratorFramework client, String path, String data) {
         PersistentNode node =
                 new PersistentNode(client, CreateMode.EPHEMERAL, false, root + path, bytes(data));
         node.start();
         return node;
-    }
-
-    private boolean exists(String path, long ms) throws Exception {
-        for (long waited = 0; waited < ms; waited += 50) {
-            if (isThere(path)) {
-                return true;
-            }
-            Thread.sleep(50);
-        }
-        return false;
-    }
-
-    private boolean isThere(String path) throws Exception {
-        try (CuratorFramework client = client(server)) {
-            return client.checkExists().forPath(root + path) != null;
-        }
-    }
-
-    private int children(String path) throws Exception {
-        try (CuratorFramework client = client(server)) {
-            return client.getChildren().forPath(root + path).size();
-        }
-    }
-
-    private String data(String path) throws Exception {
-        try (CuratorFramework client = client(server)) {
-            return new String(client.getData().forPath(root + path), StandardCharsets.UTF_8);
-        }
-    }
-
-    private String fourLetters(String word) throws IOException {
-        String[] parts = server.split(":");
-        try (Socket socket = new Socket(parts[0], Integer.parseInt(parts[1]))) {
-            socket.getOutputStream().write(bytes(word));
-            String text = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            return text.trim().replace('\n', ' ');
-        }
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
-    }
-
-    /** A proxy that refuses connections, cuts them, or drops replies and then cuts. */
-    private static final class Proxy implements AutoCloseable {
-        final AtomicBoolean isDown = new AtomicBoolean();
-        private final AtomicInteger repliesLeft = new AtomicInteger(Integer.MAX_VALUE);
-        private final List<Socket> sockets = new CopyOnWriteArrayList<>();
-        private final ServerSocket listener;
-        private final String server;
-
-        Proxy(String server) throws IOException {
-            this.server = server;
-            listener = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
-            Thread accepting = new Thread(this::accept);
-            accepting.setDaemon(true);
-            accepting.start();
-        }
-
-        String address() {
-            return "127.0.0.1:" + listener.getLocalPort();
-        }
-
-        void cut() {
-            sockets.forEach(Proxy::close);
-            sockets.clear();
-        }
-
-        /** Lets so many parts of replies pass, drops the next one, and cuts. */
-        void dropAndCutAfter(int replies) {
-            repliesLeft.set(replies);
-        }
-
-        private void accept() {
-            String[] parts = server.split(":");
-            while (true) {
-                try {
-                    Socket down = listener.accept();
-                    if (isDown.get()) {
-                        close(down);
-                        continue;
-                    }
-                    Socket up = new Socket(parts[0], Integer.parseInt(parts[1]));
-                    sockets.addAll(List.of(up, down));
-                    copy(down, up, false);
-                    copy(up, down, true);
-                } catch (IOException closed) {
-                    if (listener.isClosed()) {
-                        return;
-                    }
-                }
-            }
-        }
-
-        private void copy(Socket from, Socket to, boolean isReply) {
-            Thread copying = new Thread(() -> {
-                byte[] buffer = new byte[1 << 16];
-                try (InputStream input = from.getInputStream();
-                        OutputStream output = to.getOutputStream()) {
-                    for (int length = input.read(buffer); length >= 0; length = input.read(buffer)) {
-                        if (isReply && repliesLeft.getAndUpdate(Proxy::oneLess) == 0) {
-                            break;
-                        }
-                        output.write(buffer, 0, length);
-                        output.flush();
-                    }
-                } catch (IOException cut) {
-                    // The other direction ends as well.
-                }
-                close(from);
-                close(to);
-            });
-            copying.setDaemon(true);
-            copying.start();
-        }
-
-        private static int oneLess(int replies) {
-            return replies == 0 || replies == Integer.MAX_VALUE ? Integer.MAX_VALUE : replies - 1;
-        }
-
-        private static void close(Socket socket) {
-            try {
-                socket.close();
-            } catch (IOException closed) {
-                // It is closed.
-            }
-        }
-
-        @Override
-        public void close() throws IOException {
-            listener.close();
-            cut();
-        }
     }
 }

@@ -234,6 +234,24 @@ async fn curator_696_node_of_the_previous_session_does_not_lead() {
     assert_eq!((watched.tokens.len(), children(&server, "/e").len()), (2, 1));
 }
 
+/// A waiting `LeaderLatch` whose session ends may have no node until the leader resigns.
+#[tokio::test(start_paused = true)]
+async fn waiting_candidate_has_a_node_on_its_next_session() {
+    let server = TestServer::in_memory();
+    let mut watched = Watched::new(&server);
+    watched.add(&candidate(&server, 1).await).await;
+    let sessions = sessions(&server, 2).await;
+    watched.add(&Election::new(&sessions, "/e", "c2").unwrap()).await;
+    for _ in 0..3 {
+        let old = children(&server, "/e");
+        assert!(server.expire(sessions.client().session_id()));
+        watched.run(T).await;
+        let nodes = children(&server, "/e");
+        assert!(nodes.len() == 2 && nodes != old, "{nodes:?}");
+    }
+    assert_eq!((watched.leader_within(T).await, watched.tokens.len()), (0, 1));
+}
+
 /// `CURATOR-498`: the late reply of an old creation replaces the path of the leader's node. The
 /// leader's node is deleted, and the leader leads on.
 #[tokio::test(start_paused = true)]
