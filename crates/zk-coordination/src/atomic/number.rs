@@ -92,9 +92,9 @@ impl<N: Number> AtomicNumber<N> {
     /// The lock is a [`Mutex`](zk_recipes::Mutex) at a path of its own. Clients that wait in its queue
     /// do not disturb the one that changes the number. A change with the lock sends four requests
     /// more, so it helps only if many clients change the number without a pause. In the example
-    /// `contended_counter`, on one server, 64 such clients need 0.7 to 1.0 times as long with a lock
-    /// after 3 conflicts, and their slowest addition 0.3 to 0.6 times as long. With 8 clients the
-    /// difference is within the noise.
+    /// `contended_counter`, on one server, 64 such clients need 0.6 to 1.0 times as long with a lock
+    /// after 3 conflicts, and their slowest addition 0.3 to 0.6 times as long. With 8 clients, they
+    /// need 0.5 to 1.0 times as long.
     ///
     /// The clients need not agree: those without the lock contend as before. The lock protects
     /// nothing, so a change with a lost lock does no harm.

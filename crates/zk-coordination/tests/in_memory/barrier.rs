@@ -58,7 +58,7 @@ async fn barrier_has_the_layout_of_curator() {
 
 /// In CURATOR-654, the watch of a wait that has timed out stays.
 #[tokio::test(start_paused = true)]
-async fn timed_out_wait_leaves_no_watch() {
+async fn curator_654_timed_out_wait_leaves_no_watch() {
     let server = TestServer::in_memory();
     let barrier = Barrier::new(&client(&server, 1).await, "/b").unwrap();
     barrier.set().await.unwrap();

@@ -193,7 +193,7 @@ async fn barrier_is_used_again_and_again() {
 
 /// In CURATOR-318, the node stays, and the next members pass with too few.
 #[tokio::test(start_paused = true)]
-async fn timed_out_member_leaves_nothing_behind() {
+async fn curator_318_timed_out_member_leaves_nothing_behind() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     assert!(barrier(&one, 2).enter_timeout(SECOND).await.unwrap().is_none());
@@ -263,7 +263,7 @@ async fn timed_out_leave_has_left_and_can_go_on() {
 
 /// In GH-1290, any event of the session lets a member of Curator's pass.
 #[tokio::test(start_paused = true)]
-async fn reconnect_does_not_open_the_barrier() {
+async fn gh_1290_reconnect_does_not_open_the_barrier() {
     let server = TestServer::in_memory();
     let one = client(&server, 1).await;
     let waiting = entering(&one, 2);

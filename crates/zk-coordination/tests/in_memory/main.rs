@@ -12,6 +12,7 @@ mod atomic_faults;
 mod atomic_once;
 mod barrier;
 mod cache;
+mod cancelled;
 mod double_barrier;
 mod double_barrier_end;
 mod double_barrier_faults;

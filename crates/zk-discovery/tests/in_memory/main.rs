@@ -13,7 +13,7 @@ mod registration;
 mod service_cache;
 
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use zk_discovery::session::{Client, Config, SessionManager};
@@ -75,13 +75,16 @@ pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-/// Polls a future at most so many times, and drops it.
-pub(crate) async fn poll_times<T>(polls: usize, future: impl Future<Output = T>) {
+/// Polls a future at most so many times, with a run of the other tasks after each, and drops it if
+/// it is still pending. No time passes meanwhile.
+pub(crate) async fn poll_times<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..polls {
-        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return;
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(done) = polled {
+            return Some(done);
         }
         tokio::task::yield_now().await;
     }
+    None
 }

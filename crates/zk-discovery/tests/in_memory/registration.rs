@@ -309,14 +309,14 @@ async fn dropped_futures_leave_nothing_behind() {
         let server = TestServer::in_memory();
         let discovery = discovery(&server, 1).await;
         let registration = discovery.register(web("a")).unwrap();
-        poll_times(polls, registration.wait_until_registered(T)).await;
+        drop(poll_times(polls, registration.wait_until_registered(T)).await);
         registration.wait_until_registered(T).await.unwrap();
         let new = registration.instance().with_port(9090);
-        poll_times(polls, registration.update(new.clone())).await;
+        drop(poll_times(polls, registration.update(new.clone())).await);
         settle().await;
         let expected = if polls == 0 { 8080 } else { 9090 };
         assert_eq!(stored(&server, PATH).unwrap().port(), Some(expected), "{polls}");
-        poll_times(polls, registration.unregister()).await;
+        drop(poll_times(polls, registration.unregister()).await);
         settle().await;
         assert_eq!(data(&server, PATH).is_none(), polls > 0, "{polls}");
         registration.unregister().await.unwrap();

@@ -4,7 +4,7 @@ use zk_discovery::session::{Acl, CreateMode, Perms};
 use zk_discovery::{CacheStatus, Discovery, Instances, Rejection};
 use zk_testing::{Cut, TestServer};
 
-use crate::{BASE, T, client, discovery, poll_times, register, settle, web};
+use crate::{BASE, T, client, discovery, poll_times, register, sessions, settle, web};
 
 fn ids(instances: &Instances) -> Vec<&str> {
     instances.iter().map(|instance| instance.id()).collect()
@@ -86,7 +86,7 @@ async fn names_lists_the_services() {
 #[tokio::test(start_paused = true)]
 async fn names_waits_for_the_next_session() {
     let server = TestServer::in_memory();
-    let sessions = crate::sessions(&server, 1).await;
+    let sessions = sessions(&server, 1).await;
     let discovery = Discovery::new(&sessions, BASE).unwrap();
     let registration = register(&discovery, web("a")).await;
     server.refuse_connects(0);
@@ -130,9 +130,9 @@ async fn readers_write_nothing_and_leave_no_watch() {
         };
         let (zxid, watches) = server.with(|truth| (truth.zxid(), truth.watches(0)));
         for polls in 0..12 {
-            poll_times(polls, ours.cache("web")).await;
-            poll_times(polls, ours.names()).await;
-            poll_times(polls, ours.provider("web")).await;
+            drop(poll_times(polls, ours.cache("web")).await);
+            drop(poll_times(polls, ours.names()).await);
+            drop(poll_times(polls, ours.provider("web")).await);
             // reason: the session removes watches a moment after they are dropped
             tokio::time::sleep(T / 10).await;
             let after = server.with(|truth| (truth.zxid(), truth.watches(0)));
@@ -142,10 +142,46 @@ async fn readers_write_nothing_and_leave_no_watch() {
     }
 }
 
+/// The next calls return the names and the instances, also on the next session.
+#[tokio::test(start_paused = true)]
+async fn dropped_names_and_instances_have_no_effect() {
+    for is_expired in [false, true] {
+        let mut completed = (0, 0);
+        for polls in 0..40 {
+            let server = TestServer::in_memory();
+            let sessions = sessions(&server, 1).await;
+            let ours = Discovery::new(&sessions, BASE).unwrap();
+            let _a = register(&discovery(&server, 2).await, web("a")).await;
+            let before = server.with(|truth| (truth.zxid(), truth.watches(0)));
+            if is_expired {
+                server.expire(sessions.client().session_id());
+            }
+            let names = poll_times(polls, ours.names()).await;
+            let found = poll_times(polls, ours.instances("web")).await;
+            completed.0 += usize::from(names.is_some());
+            completed.1 += usize::from(found.is_some());
+            for _ in 0..2 {
+                // reason: the session removes watches a moment after they are dropped
+                tokio::time::sleep(T / 10).await;
+                let (zxid, watches) = server.with(|truth| (truth.zxid(), truth.watches(0)));
+                assert_eq!(watches, before.1, "{is_expired}, {polls} polls");
+                assert!(is_expired || zxid == before.0, "{polls} polls: a read writes nothing");
+                assert_eq!(ours.names().await.unwrap(), ["web"], "{is_expired}, {polls} polls");
+                assert_eq!(ids(&ours.instances("web").await.unwrap()), ["a"], "{polls} polls");
+            }
+            assert!(names.is_none_or(|names| names.unwrap() == ["web"]), "{polls} polls");
+            assert!(found.is_none_or(|found| ids(&found.unwrap()) == ["a"]), "{polls} polls");
+        }
+        let (names, instances) = completed;
+        assert!(is_expired || names > 0 && instances > 0, "{names} and {instances}");
+        assert!(names <= 38 && instances <= 38, "they have several steps");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn stopped_cache_is_an_error_of_changed() {
     let server = TestServer::in_memory();
-    let sessions = crate::sessions(&server, 1).await;
+    let sessions = sessions(&server, 1).await;
     let discovery = Discovery::new(&sessions, BASE).unwrap();
     let cache = discovery.cache("web").await.unwrap();
     sessions.close().await;
@@ -160,7 +196,7 @@ async fn stopped_cache_is_an_error_of_changed() {
 #[tokio::test(start_paused = true)]
 async fn costs_are_as_documented() {
     let server = TestServer::in_memory();
-    let sessions = crate::sessions(&server, 1).await;
+    let sessions = sessions(&server, 1).await;
     let discovery = Discovery::new(&sessions, BASE).unwrap();
     let _first = register(&discovery, web("first")).await; // creates the parents
     let requests = || sessions.client().stats().frames_sent;

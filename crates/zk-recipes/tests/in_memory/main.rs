@@ -65,6 +65,7 @@ mod parity_with_curator;
 mod program_exit;
 mod reentry_combinations;
 mod relist_and_retry;
+mod resign_cancelled;
 mod revocation;
 mod run_whenever_held;
 mod rwlock;

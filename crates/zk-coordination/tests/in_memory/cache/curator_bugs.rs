@@ -17,7 +17,7 @@ async fn with_nodes(server: &TestServer) -> (Client, SessionManager) {
 /// CURATOR-391: a node that is deleted and created again during a disconnect has the version that
 /// it had. `CuratorCache` compares versions, and reports nothing.
 #[tokio::test(start_paused = true)]
-async fn recreated_node_with_equal_version_is_reported() {
+async fn curator_391_recreated_node_with_equal_version_is_reported() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_nodes(&server).await;
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
@@ -38,7 +38,7 @@ async fn recreated_node_with_equal_version_is_reported() {
 /// CURATOR-182, CURATOR-183: `TreeCache` did not follow a root that was created after the start, or
 /// deleted and created again.
 #[tokio::test(start_paused = true)]
-async fn root_is_followed_when_it_is_recreated() {
+async fn curator_182_183_root_is_followed_when_it_is_recreated() {
     let server = TestServer::in_memory();
     let (writer, sessions) = (client(&server, 1).await, sessions(&server, 2).await);
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
@@ -58,7 +58,7 @@ async fn root_is_followed_when_it_is_recreated() {
 
 /// CURATOR-331: `TreeCache` swallowed the errors of its requests.
 #[tokio::test(start_paused = true)]
-async fn error_that_no_retry_helps_is_reported() {
+async fn curator_331_error_that_no_retry_helps_is_reported() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_nodes(&server).await;
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
@@ -73,7 +73,7 @@ async fn error_that_no_retry_helps_is_reported() {
 /// CURATOR-324: events of a node that is deleted and created in quick succession arrived in the
 /// wrong order.
 #[tokio::test(start_paused = true)]
-async fn quick_recreation_is_reported_in_order() {
+async fn curator_324_quick_recreation_is_reported_in_order() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_nodes(&server).await;
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
@@ -92,7 +92,7 @@ async fn quick_recreation_is_reported_in_order() {
 
 /// CURATOR-705: the cache of `ServiceProvider` was empty right after its start.
 #[tokio::test(start_paused = true)]
-async fn open_returns_a_loaded_cache() {
+async fn curator_705_open_returns_a_loaded_cache() {
     let server = TestServer::in_memory();
     let (_writer, sessions) = with_nodes(&server).await;
     let cache = Cache::children(&sessions, "/app").open().await.unwrap();
@@ -101,7 +101,7 @@ async fn open_returns_a_loaded_cache() {
 
 /// CURATOR-729: a cache looped after it was closed.
 #[tokio::test(start_paused = true)]
-async fn cache_sends_nothing_after_its_end() {
+async fn curator_729_cache_sends_nothing_after_its_end() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_nodes(&server).await;
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
@@ -118,7 +118,7 @@ async fn cache_sends_nothing_after_its_end() {
 
 /// CURATOR-153: `PathChildrenCache` did not go on after an outage of all servers.
 #[tokio::test(start_paused = true)]
-async fn cache_goes_on_after_a_restart_of_the_server() {
+async fn curator_153_cache_goes_on_after_a_restart_of_the_server() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_nodes(&server).await;
     let cache = Cache::children(&sessions, "/app").open().await.unwrap();
@@ -139,7 +139,7 @@ async fn cache_goes_on_after_a_restart_of_the_server() {
 
 /// CURATOR-296: `PathChildrenCache` did not report that it was complete again after a reconnect.
 #[tokio::test(start_paused = true)]
-async fn each_reconnect_is_followed_by_synced() {
+async fn curator_296_each_reconnect_is_followed_by_synced() {
     let server = TestServer::in_memory();
     let (_writer, sessions) = with_nodes(&server).await;
     let cache = Cache::children(&sessions, "/app").open().await.unwrap();
@@ -152,7 +152,7 @@ async fn each_reconnect_is_followed_by_synced() {
 
 /// GH-1292: `PersistentWatcher` left its watch on the server.
 #[tokio::test(start_paused = true)]
-async fn dropped_cache_removes_its_watch() {
+async fn gh_1292_dropped_cache_removes_its_watch() {
     let server = TestServer::in_memory();
     let (_writer, sessions) = with_nodes(&server).await;
     for _ in 0..3 {

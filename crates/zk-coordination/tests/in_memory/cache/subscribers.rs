@@ -8,6 +8,7 @@ use zk_coordination::{Cache, CacheBuilder, Change, Changes};
 use zk_testing::{Cut, Op, TestServer};
 
 use super::{Replay, create, words};
+use crate::cancelled::polled_with_yields;
 use crate::{client, sessions, settle};
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +128,7 @@ async fn dropped_open_leaves_no_watch() {
     create(&writer, &["/app", "/app/a", "/app/a/b"]).await;
     let sessions = sessions(&server, 2).await;
     for polls in 1..40 {
-        let opened = polled(polls, Cache::tree(&sessions, "/app").open()).await;
+        let opened = polled_with_yields(polls, Cache::tree(&sessions, "/app").open()).await;
         drop(opened);
         // reason: the session removes watches a moment after they are dropped
         tokio::time::sleep(REMOVAL_DELAY * 2).await;
@@ -151,19 +152,6 @@ async fn cache_dropped_without_a_connection_leaves_no_watch() {
     tokio::time::sleep(crate::T / 2).await;
     assert!(sessions.client().is_connected());
     assert_eq!(server.with(|truth| truth.watches(0)), 0);
-}
-
-/// Polls a future up to `polls` times, with a run of the other tasks after each, and drops it if it
-/// is still pending.
-async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    for _ in 0..polls {
-        if let Some(done) = futures::FutureExt::now_or_never(future.as_mut()) {
-            return Some(done);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
 }
 
 /// Nobody has the cache any more: that is no failure.

@@ -1,0 +1,91 @@
+//! Caches and watched values whose operations are dropped.
+
+use zk_coordination::{Cache, CacheStatus, watch_value};
+use zk_testing::{Cut, TestServer};
+
+use super::{drop_after_every_poll, polled_with_yields, watches};
+use crate::barrier::settle_watches;
+use crate::cache::{assert_is_tree, create, synced, words};
+use crate::{client, polled, sessions, settle};
+
+/// A call that is dropped while it opens leaves no watch, and the next one returns the value.
+#[tokio::test(start_paused = true)]
+async fn dropped_watch_value_leaves_no_watch() {
+    for exists in [true, false] {
+        let what = format!("watch_value, node: {exists}");
+        drop_after_every_poll(&what, async |polls| {
+            let server = TestServer::in_memory();
+            if exists {
+                create(&client(&server, 1).await, &["/n"]).await;
+            }
+            let sessions = sessions(&server, 2).await;
+            let expected = exists.then_some(2);
+            let open = || watch_value(&sessions, "/n", |data| Some(data.len()));
+            let opened = polled_with_yields(polls, open()).await;
+            if let Some(opened) = &opened {
+                assert_eq!(*opened.as_ref().unwrap().borrow(), expected, "{what}");
+            }
+            let is_open = opened.is_some();
+            drop(opened);
+            settle_watches().await;
+            assert_eq!(watches(&server), 0, "{what}, {polls} polls");
+            assert_eq!(*open().await.unwrap().borrow(), expected, "{what}, {polls} polls");
+            is_open
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_wait_until_synced_has_no_effect() {
+    drop_after_every_poll("wait_until_synced", async |polls| {
+        let server = TestServer::in_memory();
+        let writer = client(&server, 1).await;
+        create(&writer, &["/app", "/app/a"]).await;
+        let sessions = sessions(&server, 2).await;
+        let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+        let watches_before = watches(&server);
+        server.refuse_connects(0);
+        server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+        settle().await;
+        assert_eq!(cache.status(), CacheStatus::Stale);
+        writer.delete("/app/a", None).await.unwrap();
+        server.accept_connects(0);
+
+        let done = polled(polls, cache.wait_until_synced()).await;
+        assert!(done.as_ref().is_none_or(Result::is_ok), "{done:?}");
+        assert!(done.is_none() || cache.status() == CacheStatus::Synced);
+        synced(&cache).await;
+        assert_is_tree(&cache.snapshot(), &server);
+        assert_eq!(watches(&server), watches_before, "{polls} polls");
+        done.is_some()
+    })
+    .await;
+}
+
+/// The futures are dropped before, during and after the arrival of each change.
+#[tokio::test(start_paused = true)]
+async fn dropped_next_loses_no_change() {
+    for polls in 0..12 {
+        let server = TestServer::in_memory();
+        let writer = client(&server, 1).await;
+        create(&writer, &["/app"]).await;
+        let sessions = sessions(&server, 2).await;
+        let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+        let watches_before = watches(&server);
+        let mut changes = cache.changes();
+        let (mut seen, mut expected) = (Vec::new(), Vec::new());
+        for number in 0..8 {
+            let path = format!("/app/{number}");
+            create(&writer, &[&path]).await;
+            let next = polled_with_yields(polls, changes.next()).await;
+            seen.extend(next.map(|change| format!("created {}", change.unwrap().path().unwrap())));
+            expected.push(format!("created {path}"));
+        }
+        assert_eq!(polls > 0, !seen.is_empty(), "{polls} polls: {seen:?}");
+        seen.extend(words(&mut changes).await);
+        assert_eq!(seen, expected, "{polls} polls");
+        settle_watches().await;
+        assert_eq!(watches(&server), watches_before, "{polls} polls");
+    }
+}
