@@ -37,8 +37,9 @@ fn model(data: &[u8]) -> Option<ConnectReply> {
     };
     let password = Bytes::copy_from_slice(data.get(20..20 + len)?);
     let timeout_ms = int(4)?;
+    let read_only = data.get(20 + len).map(|byte| *byte != 0);
     if timeout_ms <= 0 {
-        return Some(ConnectReply::Rejected);
+        return Some(ConnectReply::Rejected { read_only });
     }
     let session_id = data[8..16].iter().fold(0_i64, |value, byte| value << 8 | i64::from(*byte));
     Some(ConnectReply::Accepted(ConnectResponse {
@@ -46,7 +47,7 @@ fn model(data: &[u8]) -> Option<ConnectReply> {
         timeout_ms,
         session_id: SessionId(session_id),
         password,
-        read_only: data.get(20 + len).map(|byte| *byte != 0),
+        read_only,
     }))
 }
 

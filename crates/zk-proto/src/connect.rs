@@ -24,7 +24,7 @@
 //! };
 //! let mut out = BytesMut::new();
 //! response.encode(&mut out);
-//! assert_eq!(ConnectReply::parse(&out.freeze())?, ConnectReply::Rejected);
+//! assert_eq!(ConnectReply::parse(&out.freeze())?, ConnectReply::Rejected { read_only: Some(false) });
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
@@ -171,7 +171,11 @@ pub enum ConnectReply {
     /// The session is open.
     Accepted(ConnectResponse),
     /// The server rejects the session: it is unknown, expired or closing, or its password is wrong.
-    Rejected,
+    Rejected {
+        /// Whether the server is read-only. Such a server does not know the sessions that were opened
+        /// since it lost the quorum (`ReadOnlyZooKeeperServer.validateSession`).
+        read_only: Option<bool>,
+    },
     /// This server does not serve this client; try another one. A read-only server without local sessions
     /// rejects a new session this way, with [`ErrorCode::NOT_READ_ONLY`].
     Refused(ErrorCode),
@@ -191,7 +195,10 @@ impl ConnectReply {
             return Ok(Self::Refused(ReplyHeader::from_frame(frame)?.err));
         }
         let response = ConnectResponse::from_frame(frame)?;
-        if response.timeout_ms > 0 { Ok(Self::Accepted(response)) } else { Ok(Self::Rejected) }
+        Ok(match response.timeout_ms {
+            1.. => Self::Accepted(response),
+            _ => Self::Rejected { read_only: response.read_only },
+        })
     }
 }
 

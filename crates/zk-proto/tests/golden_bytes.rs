@@ -93,7 +93,10 @@ fn connect_reply_distinguishes_rejected_from_refused() {
          00                                           // readOnly",
     );
     assert_eq!(rejected.len(), 37);
-    assert_eq!(ConnectReply::parse(&rejected), Ok(ConnectReply::Rejected));
+    assert_eq!(
+        ConnectReply::parse(&rejected),
+        Ok(ConnectReply::Rejected { read_only: Some(false) })
+    );
 
     let refused = frame("00000000 0000000000000000 ffffff89");
     let reply = ConnectReply::parse(&refused).unwrap();

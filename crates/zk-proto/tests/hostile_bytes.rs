@@ -88,7 +88,7 @@ proptest! {
                 let again = ConnectReply::parse(&encoded(&response));
                 prop_assert_eq!(again, Ok(ConnectReply::Accepted(response)));
             }
-            Ok(ConnectReply::Rejected) => prop_assert!(word(4).is_some_and(|timeout| timeout <= 0)),
+            Ok(ConnectReply::Rejected { .. }) => prop_assert!(word(4).is_some_and(|timeout| timeout <= 0)),
             Err(_) => {
                 prop_assert_ne!(bytes.len(), ReplyHeader::LEN);
                 prop_assert!(ConnectResponse::from_frame(&bytes).is_err());

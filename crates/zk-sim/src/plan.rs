@@ -405,10 +405,13 @@ impl Plan {
 
     /// Returns true if replies arrive soon enough to keep a client's lease renewed without faults.
     /// A touch and the request that proves it take a round trip each, in addition to the flush
-    /// bound of a third of the timeout.
+    /// bound of a third of the timeout. One message may be slow, and then takes the last third.
     pub(crate) fn keeps_leases(&self, slot: usize) -> bool {
-        let round_trip = self.latency.typical * 2 + self.lag;
-        self.shortest_timeout(slot).is_some_and(|timeout| round_trip <= timeout / 6)
+        let Latency { typical, tail, longest, .. } = self.latency;
+        let (round_trip, slow) =
+            (typical * 2 + self.lag, if tail > 0.0 { longest } else { typical });
+        let is_soon = |timeout: Duration| round_trip <= timeout / 6 && slow <= timeout / 3;
+        self.shortest_timeout(slot).is_some_and(is_soon)
     }
 
     /// Returns the shortest timeout that a client may be granted; `None` for a client outside the

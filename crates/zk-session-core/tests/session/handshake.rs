@@ -74,6 +74,25 @@ fn rejected_session_expires_and_fails_queued_requests() {
 }
 
 #[test]
+fn rejection_by_a_read_only_server_does_not_end_the_session() {
+    let mut world = World::up();
+    let session_id = world.session.session_id();
+    world.cut();
+    let queued = world.create("/a");
+    world.open();
+    let mut response = rejection();
+    response.read_only = Some(true);
+    world.respond(&response);
+    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED));
+    world.servers = Servers::Serve;
+    world.advance(T / 4);
+    assert!(world.reply(queued).is_some());
+    assert_eq!(world.session.session_id(), session_id);
+    world.finish();
+}
+
+#[test]
 fn new_session_is_requested_again_after_a_rejection() {
     let mut world = World::new();
     let waiting = world.get("/a");

@@ -59,7 +59,7 @@ fn client_with_later_zxid_is_disconnected_without_reply() {
 fn unknown_session_is_rejected_and_connection_closed() {
     let mut world = World::new();
     let (id, reply) = world.try_connect(0, &request_for(SessionId(0x1234), vec![0; 16].into()));
-    assert_eq!(reply, Some(ConnectReply::Rejected));
+    assert_eq!(reply, Some(ConnectReply::Rejected { read_only: Some(false) }));
     assert!(world.closed(id).is_some());
 }
 
@@ -183,7 +183,8 @@ fn read_only_server_rejects_sessions_that_it_does_not_have() {
     let ended = ended.session;
     let request =
         ConnectRequest { read_only: Some(true), ..request_for(ended.session_id, ended.password) };
-    assert_eq!(world.try_connect(0, &request).1, Some(ConnectReply::Rejected));
+    let rejected = ConnectReply::Rejected { read_only: Some(true) };
+    assert_eq!(world.try_connect(0, &request).1, Some(rejected));
 
     // A local session lives on, until it is closed.
     let (id, session) = connect_read_only(&mut world, SessionId::NONE, &[0; 16]);
