@@ -29,7 +29,10 @@ fn session_expires_at_tick_after_its_timeout() {
         assert!(world.frame(client.id).is_none(), "and not a word");
         let session = client.session;
         let renewal = request_for(session.session_id, session.password);
-        assert_eq!(world.try_connect(0, &renewal).1, Some(ConnectReply::Rejected));
+        assert_eq!(
+            world.try_connect(0, &renewal).1,
+            Some(ConnectReply::Rejected { read_only: Some(false) })
+        );
     }
 }
 
@@ -62,7 +65,7 @@ fn wrong_password_closes_connections_but_session_lives() {
     let client = world.connect();
     let id = client.session.session_id;
     let (other, reply) = world.try_connect(0, &request_for(id, Bytes::from_static(&[9; 16])));
-    assert_eq!(reply, Some(ConnectReply::Rejected));
+    assert_eq!(reply, Some(ConnectReply::Rejected { read_only: Some(false) }));
     assert!(world.closed(client.id).is_some() && world.closed(other).is_some());
     assert!(world.zk.is_alive(id));
     world.reconnect(0, &client);
