@@ -44,6 +44,11 @@ fn slept() -> Duration {
     CLOCK.get().map_or(Duration::ZERO, SleepClock::slept)
 }
 
+/// Returns how long the machine was suspended, in nanoseconds. The driver compares it in each round.
+pub(super) fn slept_nanos() -> u64 {
+    CLOCK.get().map_or(0, |clock| clock.slept.load(Ordering::Acquire))
+}
+
 /// Time since the machine booted, including suspensions, read together with a clock that stops
 /// during them.
 ///

@@ -26,6 +26,7 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use zk_session_core::{Host, Output, ProbeAnswer, TlsProbeAnswer};
 
+use self::clock::slept_nanos;
 pub(crate) use self::clock::{now, observe, timer};
 pub use self::sasl::{DigestMd5, Sasl, SaslPreparation};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
@@ -42,7 +43,9 @@ pub(crate) struct Driver<C: Connector> {
     shared: Arc<Shared>,
     connection: Connection<C>,
     outputs: VecDeque<Output<Channels>>,
-    timer: Option<(tokio::time::Instant, Pin<Box<Sleep>>)>,
+    timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// How long the machine had been suspended when the timer was armed.
+    slept_nanos: u64,
     probe: Option<Probe>,
     closes_on_drop: bool,
     /// Probes of whether servers speak TLS. Each server has at most one.
@@ -61,6 +64,7 @@ impl<C: Connector> Driver<C> {
             connection: Connection::new(connector, sasl),
             outputs: VecDeque::new(),
             timer: None,
+            slept_nanos: slept_nanos(),
             probe: None,
             closes_on_drop: false,
             tls_probes: FuturesUnordered::new(),
@@ -190,20 +194,24 @@ impl<C: Connector> Driver<C> {
     /// Nearly every round moves the deadline further away. The timer then stays as it is, and is
     /// re-armed when it fires too early.
     fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
-        // A suspension of the machine brings it forward, but not the deadline.
-        let due = timer(deadline);
-        let (armed, sleep) =
-            self.timer.get_or_insert_with(|| (due, Box::pin(tokio::time::sleep_until(due))));
-        if due < *armed {
-            *armed = due;
-            sleep.as_mut().reset(due);
+        let slept = slept_nanos();
+        if slept != self.slept_nanos {
+            // A suspension of the machine brings timers forward, but not the deadline.
+            (self.slept_nanos, self.timer) = (slept, None);
+        }
+        let (armed, sleep) = self
+            .timer
+            .get_or_insert_with(|| (deadline, Box::pin(tokio::time::sleep_until(timer(deadline)))));
+        if deadline < *armed {
+            *armed = deadline;
+            sleep.as_mut().reset(timer(deadline));
         }
         while sleep.as_mut().poll(cx).is_ready() {
-            if due <= *armed {
+            if deadline <= *armed {
                 return true;
             }
-            *armed = due;
-            sleep.as_mut().reset(due);
+            *armed = deadline;
+            sleep.as_mut().reset(timer(deadline));
         }
         false
     }
