@@ -154,8 +154,7 @@ impl Import<'_> {
         }
         let error = match created {
             Ok(()) => {
-                self.created += 1;
-                self.opened.extend(open.map(|_| (path.to_owned(), node.acl.clone())));
+                self.was_created(path, node, open);
                 return Ok(());
             }
             Err(error) => error,
@@ -184,12 +183,17 @@ impl Import<'_> {
                     return Err(error.into());
                 }
                 self.create(path, node, open.as_ref()).await.0?;
-                self.created += 1;
-                self.opened.extend(open.map(|_| (path.to_owned(), node.acl.clone())));
+                self.was_created(path, node, open);
                 Ok(())
             }
             Err(unread) => Err(unread.into()),
         }
+    }
+
+    /// Counts a created node, and notes its own list if it has the `open` one.
+    fn was_created(&mut self, path: &str, node: &Node, open: Option<Vec<Acl>>) {
+        self.created += 1;
+        self.opened.extend(open.map(|_| (path.to_owned(), node.acl.clone())));
     }
 
     /// Compares the data of an existing node with the wanted one, and sets it if asked to. Returns

@@ -52,17 +52,15 @@ impl<H: Handles> Session<H> {
                 self.authenticate(now, granted)
             }
             // A read-only server does not know the sessions that are younger than its isolation.
-            // Another server does, or the session ends by its own clock.
-            ConnectReply::Rejected { read_only: Some(true) } => {
-                Err(DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED))
-            }
-            ConnectReply::Rejected { .. } if self.identity.exists() => {
+            ConnectReply::Rejected { read_only }
+                if self.identity.exists() && read_only != Some(true) =>
+            {
                 // If the session is closing, the server has closed it. Only the reply to
                 // closeSession was lost.
                 self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
                 Ok(())
             }
-            // A session that does not exist yet cannot have expired.
+            // Another server may know the session. One that does not exist yet cannot have expired.
             ConnectReply::Rejected { .. } => {
                 Err(DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED))
             }
