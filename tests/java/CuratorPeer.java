@@ -400,10 +400,7 @@ public final class CuratorPeer {
 
     private Collection<String> participants(String kind, String path) throws Exception {
         if (kind.equals("latch")) {
-            try (LeaderLatch latch = new LeaderLatch(client, path)) {
-                latch.start();
-                return ids(latch.getParticipants());
-            }
+            return ids(new LeaderLatch(client, path).getParticipants());
         }
         if (kind.equals("selector")) {
             return ids(new LeaderSelector(client, path, new Selection(client, path, "")).getParticipants());

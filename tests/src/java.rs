@@ -41,11 +41,11 @@ fn classes(java: &Path, class_path: &OsStr, source: &Path) -> Option<PathBuf> {
     let scratch = Scratch::inside(&programs);
     let compiled = scratch.path("classes");
     let output = Command::new(java)
-        .args(["-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"])
-        .args(["-nowarn", "-proc:none", "-d"])
-        .arg(&compiled)
-        .arg("-cp")
+        // The class path of Java itself, which the compiler takes for its own: only Java expands stars.
+        .args(["-XX:TieredStopAtLevel=1", "-cp"])
         .arg(class_path)
+        .args(["-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-proc:none", "-d"])
+        .arg(&compiled)
         .arg(source)
         .output()
         .unwrap();
