@@ -141,6 +141,15 @@ struct Holds {
     shared: Weak<Holding>,
 }
 
+impl Holds {
+    fn of(&mut self, side: Side) -> &mut Weak<Holding> {
+        match side {
+            Side::Exclusive => &mut self.exclusive,
+            Side::Shared => &mut self.shared,
+        }
+    }
+}
+
 /// How a lock is held: by one holder, or shared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -235,27 +244,31 @@ impl ReentrySlot {
     /// new reference keeps the hold from being released. A lost hold blocks the owner while it has
     /// guards, because its node may still exist.
     fn reenter(self: &Arc<Self>, side: Side) -> Result<Option<SharedHolding>, LockError> {
-        let holds = self.holds();
-        let found = match side {
-            Side::Exclusive => holds.exclusive.upgrade(),
-            Side::Shared => holds.shared.upgrade(),
-        };
-        let read = match (&found, side) {
-            (None, Side::Exclusive) => holds.shared.upgrade(),
-            _ => None,
-        };
-        drop(holds);
-        match (found, read) {
-            (Some(hold), _) => {
-                hold.token()?;
-                Ok(Some(SharedHolding { hold, slot: Some(self.clone()) }))
+        if self.look(side, Holding::token).transpose()?.is_some() {
+            let hold = self.holds().of(side).upgrade();
+            if let Some(hold) = hold {
+                return Ok(Some(SharedHolding { hold, slot: Some(self.clone()) }));
             }
-            (None, Some(read)) => {
-                read.token()?;
+        }
+        match side {
+            Side::Exclusive if self.look(Side::Shared, Holding::token).transpose()?.is_some() => {
                 Err(LockError::WouldDeadlock { path: self.key.path.clone() })
             }
-            (None, None) => Ok(None),
+            Side::Exclusive | Side::Shared => Ok(None),
         }
+    }
+
+    /// Calls `see` with the hold of a side, if there is one. A guard that is given up meanwhile is
+    /// still the last one of its hold; see [`SharedHolding::into_last`].
+    fn look<T>(&self, side: Side, see: impl FnOnce(&Holding) -> T) -> Option<T> {
+        let mut holds = self.holds();
+        let hold = holds.of(side).upgrade()?;
+        let seen = see(&hold);
+        // If the last guard was dropped meanwhile, this ends the hold, outside the mutex.
+        let last = Arc::into_inner(hold);
+        drop(holds);
+        drop(last);
+        Some(seen)
     }
 
     fn holds(&self) -> MutexGuard<'_, Holds> {
@@ -268,9 +281,8 @@ impl ReentryPermit {
         if let Some(hold) = self.slot.reenter(side)? {
             return Ok(Entry::Held(hold));
         }
-        let writer = self.slot.holds().exclusive.upgrade();
-        Ok(match writer {
-            Some(hold) => Entry::Beside(HeldWriter::of(&hold)?, self),
+        Ok(match self.slot.look(Side::Exclusive, HeldWriter::of).transpose()? {
+            Some(writer) => Entry::Beside(writer, self),
             None => Entry::Queue(Some(self)),
         })
     }
@@ -282,11 +294,7 @@ impl SharedHolding {
         let side = Side::of(&hold.spec);
         let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
         if let Some(slot) = &slot {
-            let mut holds = slot.holds();
-            match side {
-                Side::Exclusive => holds.exclusive = Arc::downgrade(&hold),
-                Side::Shared => holds.shared = Arc::downgrade(&hold),
-            }
+            *slot.holds().of(side) = Arc::downgrade(&hold);
         }
         Self { hold, slot }
     }
@@ -302,7 +310,9 @@ impl SharedHolding {
     /// Returns the hold if no other guard shares it. Of guards that are given up at the same time,
     /// exactly one gets it.
     pub(crate) fn into_last(self) -> Option<Holding> {
-        Arc::into_inner(self.hold)
+        let Self { hold, slot } = self;
+        let _no_looks = slot.as_ref().map(|slot| slot.holds());
+        Arc::into_inner(hold)
     }
 
     /// Returns the hold if no other guard shares it.
@@ -311,7 +321,10 @@ impl SharedHolding {
     /// Returns this value if other guards share the hold.
     pub(crate) fn try_into_last(self) -> Result<Holding, Self> {
         let Self { hold, slot } = self;
-        Arc::try_unwrap(hold).map_err(|hold| Self { hold, slot })
+        let no_looks = slot.as_ref().map(|slot| slot.holds());
+        let last = Arc::try_unwrap(hold);
+        drop(no_looks);
+        last.map_err(|hold| Self { hold, slot })
     }
 }
 
@@ -331,10 +344,13 @@ impl fmt::Debug for ReentrySlot {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use zk_session::Config;
     use zk_testing::TestServer;
 
     use super::*;
+    use crate::lock_handle::LockHandle;
 
     #[tokio::test(start_paused = true)]
     async fn slot_of_an_owner_keeps_no_session_open() {
@@ -375,5 +391,25 @@ mod tests {
         drop((first, again));
         let _last = owner.slot(&one, &Arc::new(QueueSpec::mutex("/c".to_owned())));
         assert_eq!(owner.lock().len(), 1);
+    }
+
+    /// A look at a hold takes a reference for a moment, and is no guard.
+    #[tokio::test(start_paused = true)]
+    async fn guard_given_up_during_a_look_is_the_last() {
+        let config = Config::new("server:1").unwrap().seed(1);
+        let client = config.connector(TestServer::in_memory()).connect().await.unwrap();
+        let lock = LockHandle::new(&client, QueueSpec::writer("/lock".to_owned()));
+        let lock = lock.with_owner(&Owner::new());
+        let hold = lock.acquire().await.unwrap().into_hold();
+        let slot = hold.slot.clone().unwrap();
+        let last = thread::scope(|scope| {
+            let giving_up = slot.look(Side::Exclusive, |_| {
+                let giving_up = scope.spawn(|| hold.into_last());
+                (0..1_000).for_each(|_| thread::yield_now());
+                giving_up
+            });
+            giving_up.unwrap().join().unwrap()
+        });
+        assert!(last.is_some());
     }
 }
