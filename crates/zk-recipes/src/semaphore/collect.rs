@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures::future::{Either, OptionFuture, join, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Client, LeaseTerm, Watch, Zxid};
+use zk_session::{ChildList, Client, LeaseTerm, Repeat, Watch, Zxid};
 
 use super::limit::{Followed, PermitLimit};
 use super::path_check::PathCheck;
@@ -24,7 +24,7 @@ use crate::queue::contender::Contender;
 use crate::queue::one_write;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::{Waiter, list};
-use crate::retry::{if_exists, retry};
+use crate::retry::{if_exists, retry_after};
 
 /// The two queues of a semaphore.
 #[derive(Clone, Debug)]
@@ -234,9 +234,16 @@ impl<'a> Leases<'a> {
     /// the queue sets this watch.
     async fn list_and_watch(&mut self) -> Result<Option<(ChildList, Watch)>, LockError> {
         let (client, path) = (self.client, &self.queues.leases.path);
-        let listed = retry(client, || client.get_children_and_watch(path));
-        let (listed, refreshed) = one_write(client, join(listed, self.limit.refresh())).await;
+        let request = || client.get_children_and_watch(path);
+        let (mut listed, refreshed) =
+            one_write(client, join(request(), self.limit.refresh())).await;
         refreshed?;
+        if let Err(error) = listed {
+            let repeated = retry_after(error, client, Repeat::NotApplied, request);
+            listed = Box::pin(repeated).await;
+            // A limit from before the list could be too high for it.
+            self.limit.refresh().await?;
+        }
         Ok(if_exists(listed)?.map(|(children, watch)| (children.names, watch)))
     }
 

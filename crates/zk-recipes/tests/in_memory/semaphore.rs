@@ -253,6 +253,31 @@ async fn limit_lowered_before_a_release_is_not_exceeded() {
     expect_nothing_left(&server, "released").await;
 }
 
+/// The list is throttled, and the limit beside it is not. The limit falls before the list is repeated.
+#[tokio::test(start_paused = true)]
+async fn limit_lowered_before_a_repeated_list_is_not_exceeded() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let count = SharedCount::new(&other, "/limit", 2).unwrap();
+    let others = Semaphore::with_shared_limit(&other, PATH, &count).unwrap();
+    let (first, second) = (others.acquire().await.unwrap(), others.acquire().await.unwrap());
+
+    let reader = SharedCount::new(&one, "/limit", 2).unwrap();
+    let semaphore = Semaphore::with_shared_limit(&one, PATH, &reader).unwrap();
+    let waiting = queue(&semaphore, 1).await;
+    server.on(Op::GetChildren2).session(one.session_id()).answer(ErrorCode::THROTTLED_OP);
+    server.on(Op::GetChildren2).session(one.session_id()).nth(2).delay(T / 20);
+    second.release().await.unwrap();
+    settle().await;
+    count.set(1).await.unwrap();
+    assert!(!waiting.is_finished(), "the repeated list was to be late");
+    tokio::time::sleep(T / 10).await;
+    assert!(!waiting.is_finished(), "the only permit is held");
+    first.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
 /// The first waiter needs more permits than the limit now allows.
 #[tokio::test(start_paused = true)]
 async fn waiter_above_a_lowered_limit_gives_its_turn_back() {
