@@ -135,7 +135,8 @@ impl Import<'_> {
             let why = "the input has no last line with the number of nodes, and may be incomplete";
             if !self.opened.is_empty() {
                 // With their own lists, a repetition with the whole input could not complete them.
-                return Err(Failure::other(why.to_owned()));
+                let mend = format!(r#"if it is whole, add the line {{"nodes":{nodes}}}"#);
+                return Err(Failure::other(format!("{why}: {mend}")));
             }
             self.note(why);
         }

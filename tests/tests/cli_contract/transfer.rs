@@ -96,10 +96,27 @@ fn cut_import_below_a_closed_parent_is_completed() {
     let cut: Vec<&str> = lines.lines().take(3).collect();
     let ended = import(&zk, "/copy", &cut.join("\n"), &[]);
     assert_eq!(ended.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("no last line with the number of nodes"), "{ended:?}");
+    let says = "has no last line with the number of nodes, and may be incomplete: if it is whole, \
+                add the line {\"nodes\":3}";
+    assert!(ended.stderr.contains(says), "{ended:?}");
     let whole = import(&zk, "/copy", &lines, &[]);
     assert_eq!(whole.stdout, "4 nodes imported, 3 of which existed\n", "{whole:?}");
     assert_eq!(zk.ok(&["export", "/copy"]), lines);
+}
+
+/// A filtered export, for example, has no last line.
+#[test]
+fn import_of_a_part_below_a_closed_parent_takes_its_own_count() {
+    let Some(zk) = zk("import-part-closed") else { return };
+    let lines = closed_tree(&zk);
+    let mut part: Vec<&str> = lines.lines().take(3).collect();
+    let ended = import(&zk, "/copy", &part.join("\n"), &[]);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    part.push("{\"nodes\":3}");
+    let ended = import(&zk, "/copy", &part.join("\n"), &[]);
+    assert_eq!(ended.stdout, "3 nodes imported, 3 of which existed\n", "{ended:?}");
+    let copied = zk.ok(&["export", "/copy"]);
+    assert_eq!(copied.lines().collect::<Vec<_>>(), part, "no list is open");
 }
 
 /// Its access control list is of no interest then.
