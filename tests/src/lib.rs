@@ -61,12 +61,18 @@ pub fn zookeeper_with(settings: &Settings) -> Option<Standalone> {
 }
 
 /// Starts a standalone server that the tests of this process share, with the defaults of
-/// [`Settings`]. A test that uses it must not break the server, and must stay below its own paths.
+/// [`Settings`], except that it never deletes empty containers. A test that uses it must not break the
+/// server, and must stay below its own paths.
 pub fn shared_zookeeper() -> Option<&'static Standalone> {
-    // Never dropped: the server ends with the process.
+    // Never dropped: the server ends with the process. Tests list locks that have just become empty, which
+    // the server would delete once a minute.
     static SHARED: OnceLock<Result<Standalone, Error>> = OnceLock::new();
-    or_skip(SHARED.get_or_init(Standalone::start).as_ref().map_err(Clone::clone))
+    let start = || Settings::default().container_check_ms(NEVER_MS).start();
+    or_skip(SHARED.get_or_init(start).as_ref().map_err(Clone::clone))
 }
+
+/// The longest interval that a server takes, about.
+const NEVER_MS: u32 = 2_000_000_000;
 
 /// Starts an ensemble of three servers on loopback, which can be killed, paused and restarted.
 pub fn ensemble(tick_ms: u32) -> Option<Ensemble> {

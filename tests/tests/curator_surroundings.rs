@@ -48,6 +48,7 @@ async fn curators_namespace_equals_our_chroot() {
         assert_eq!(curator.ok("b", "participants mutex /deep/lock"), listed);
         assert!(listed.len() == 1 && listed[0].starts_with("/deep/lock/_c_"), "{listed:?}");
         assert!(lock.try_acquire().await.unwrap().is_none());
+        contenders(&root, "/team/deep/lock", 1).await; // its node is deleted in the background
         let waiting = acquires(client, "/deep/lock");
         contenders(&root, "/team/deep/lock", 2).await;
         curator.tell("b", "acquire mutex /deep/lock 0 0 -1");

@@ -56,7 +56,7 @@ async fn digest_md5_authenticates_and_protects_nodes() {
     let mut events = alice.events();
     let (_, watch) = alice.get_data_and_watch("/hers").await.unwrap();
     server.restart().unwrap();
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
     alice.set_data("/hers", b"x", None).await.unwrap();
     assert_eq!(watch.await.unwrap().path, "/hers", "set again, with her identity");
     assert!(held.check().await.is_ok());

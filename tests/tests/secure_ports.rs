@@ -62,7 +62,7 @@ async fn session_lock_and_watch_survive_a_reconnect_over_tls() {
     let (_, watch) = client.get_data_and_watch("/lock").await.unwrap();
     let mut events = client.events();
     server.restart().unwrap();
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
     client.set_data("/lock", b"x", None).await.unwrap();
     assert_eq!(watch.await.unwrap().path, "/lock");
     held.check().await.unwrap();
@@ -218,7 +218,7 @@ async fn session_outlives_a_replaced_certificate() {
     eventually(Duration::from_secs(20), is_told).await.unwrap();
     std::fs::copy(certificate("server.pem"), &store).unwrap();
     server.restart().unwrap();
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
     client.exists("/").await.unwrap();
 }
 
@@ -249,7 +249,7 @@ async fn lock_is_handed_over_when_its_server_dies_over_tls() {
     let connections = |at: usize| ensemble.server(at).four_letter("cons").unwrap();
     let holders = (0..3).find(|at| connections(*at).contains(&session)).unwrap();
     ensemble.server(holders).kill();
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
     let token = held.token().unwrap();
     held.release().await.unwrap();
     assert!(waiting.await.unwrap() > token);

@@ -77,7 +77,7 @@ fn election_and_lock_refuse_the_path_of_the_other() {
 #[test]
 fn candidate_does_not_stand_again_after_a_signal() {
     let Some(zk) = zk("elect-signal") else { return };
-    let script = "trap 'echo asked; sleep 1 & wait; exit 0' TERM; echo leads; \
+    let script = "trap 'echo asked; sleep 20 & wait; exit 0' TERM; echo leads; \
                   while :; do sleep 0.05; done";
     let candidate = zk.start(&["elect", "/e", "--", "sh", "-c", script]);
     poll(LIMIT, || candidate.stdout().contains("leads").then_some(())).expect("nobody leads");

@@ -55,8 +55,8 @@ fn command_may_trap_signal_and_choose_exit_status() {
 #[test]
 fn command_that_survives_signal_keeps_the_lock() {
     let Some(zk) = zk("stays") else { return };
-    let script = r#"exec 3<&0; trap 'echo told' TERM; echo ready
-        (trap '' TERM; exec cat <&3 >/dev/null) & wait; wait; echo done"#;
+    let script = r#"exec 3<&0; trap 'echo told' TERM
+        (trap '' TERM; echo ready; exec cat <&3 >/dev/null) & wait; wait; echo done"#;
     let mut holder = zk.lock("/l", script);
     poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
     holder.signal("TERM");
@@ -221,8 +221,9 @@ fn loss_ends_child_processes_of_command() {
 #[test]
 fn user_signals_are_passed_on_and_lock_is_kept() {
     let Some(zk) = zk("user-signals") else { return };
-    let script = r#"trap 'echo USR1' USR1; trap 'echo USR2' USR2; exec 3<&0; echo ready
-        (trap '' USR1 USR2; exec cat <&3 >/dev/null) & while ! wait; do :; done; echo done"#;
+    let script = r#"trap 'echo USR1' USR1; trap 'echo USR2' USR2; exec 3<&0
+        (trap '' USR1 USR2; echo ready; exec cat <&3 >/dev/null) & while ! wait; do :; done
+        echo done"#;
     for kind in [&["lock", "/l"][..], &["semaphore", "/s", "--permits", "1"], &["register", "/r"]] {
         let mut holder = zk.start(&[kind, &["--", "sh", "-c", script]].concat());
         let mut expected = "ready\n".to_owned();

@@ -128,9 +128,14 @@ async fn list_is_sorted_filtered_and_fits_on_a_narrow_terminal() {
     screen.shows("HAND-OFFS/S\u{1b}[K", 1);
     screen.press("ss");
     screen.shows("zk top /: 3 locks, by waiters", 1);
-    let printed = screen.printed();
-    let (_, sorted) = printed.rsplit_once("by waiters").unwrap();
-    assert!(sorted.find("/l/orders") < sorted.find("/l/stock"), "{sorted}");
+    // The screen arrives line by line.
+    let rows = || {
+        let printed = screen.printed();
+        let (_, sorted) = printed.rsplit_once("by waiters")?;
+        Some((sorted.find("/l/orders")?, sorted.find("/l/stock")?))
+    };
+    let (orders, stock) = poll(LIMIT, rows).expect("not all rows");
+    assert!(orders < stock, "{}", screen.printed());
     screen.press("/sto\n");
     screen.shows(": 3 locks, 1 with sto,", 1);
     // The queue of the only lock that passes the filter.
