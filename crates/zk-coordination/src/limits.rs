@@ -100,6 +100,14 @@ pub const CONFLICT_PAUSE_MAX: Duration = Duration::from_millis(256);
 /// must not be larger than a server accepts, with paths of up to 900 bytes.
 pub const MEMBERS_MAX: u32 = 1_024;
 
+/// Time for which a member of a double barrier leaves the opening to a newer one: a few round trips to
+/// an ensemble nearby.
+pub const OPENING_PAUSE: Duration = Duration::from_millis(20);
+
+/// Added to [`OPENING_PAUSE`] for each member, because the newest one reads all of them. A busy server
+/// answers a thousand reads in less than a second.
+pub const OPENING_PAUSE_PER_MEMBER: Duration = Duration::from_millis(1);
+
 /// How often a member of a double barrier creates its node again after other clients deleted it.
 pub const RESTARTS_MAX: u32 = 16;
 

@@ -20,9 +20,14 @@ use crate::limits::MEMBERS_MAX;
 /// * **Generations do not mix**: a new member waits until all members of the open generation have
 ///   left or died. A slow member can neither open nor close a later generation.
 /// * [`Entered::leave`](super::Entered::leave) returns when all `n` members have left or died.
-/// * **Nothing is left behind**: a member that times out, fails or is dropped deletes its node, and
-///   no watch remains. [`enter_timeout`](Self::enter_timeout) also finds out whether the barrier
-///   opened meanwhile; it has then entered.
+/// * **No member is left behind**: a member that times out, fails or is dropped deletes its node, and
+///   no watch remains for longer than a moment.
+/// * [`enter_timeout`](Self::enter_timeout) also finds out whether the barrier opened meanwhile; it has
+///   then entered.
+/// * The last member to leave deletes `ready`. If the last ones die, are dropped, or do not wait for
+///   the end of their `leave`, `ready` stays. The first member of the next generation deletes it. Without
+///   a next generation, somebody has to delete the barrier's node, for example with
+///   `zk delete PATH --recursive`.
 /// * A member whose session ends is no longer counted. Members that had entered are not told.
 ///
 /// # With Curator in the group
@@ -55,8 +60,10 @@ use crate::limits::MEMBERS_MAX;
 /// container. So a late or repeated request never deletes the `ready` of a later generation.
 ///
 /// # What it costs
-/// A member sends twelve requests to enter, in five round trips, and lists the members once. The last
-/// one to arrive sends one more for each member, and the transaction. To leave, a member sends a
+/// A member sends twelve requests to enter, in five round trips, and lists the members once. The newest
+/// one sends one more for each member, and the transaction. If it does not open the barrier within
+/// [`OPENING_PAUSE`](crate::limits::OPENING_PAUSE), and a millisecond for each member, another member
+/// sends them, too. To leave, a member sends a
 /// delete, lists the members some `ln(n)` times, and sets as many watches. Members that find no other
 /// one send four to five requests to delete `ready`.
 ///

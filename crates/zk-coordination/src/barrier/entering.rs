@@ -4,6 +4,11 @@
 //! member sees all the others that are alive, so at least one member sees `n` of them. That one opens
 //! the barrier. The others wait for `ready`, and need not list the members again.
 //!
+//! If many members arrive together, many of them see `n`. An opening reads every member, so only the
+//! newest one opens at once: no child was created or deleted since its own node. If the newest one does
+//! not open, because it has died or because another child was deleted, the others do so one after the
+//! other; see [`Watched::turn`].
+//!
 //! A node that is created too late for a generation is deleted again, under the condition that no
 //! later generation has opened with it.
 
@@ -22,7 +27,9 @@ use super::entered::Entered;
 use super::error::BarrierError;
 use super::generation::{READY, Ready, View, members, view, wait_for_end};
 use super::member_node::MemberNode;
-use crate::limits::{READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME};
+use crate::limits::{
+    OPENING_PAUSE, OPENING_PAUSE_PER_MEMBER, READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME,
+};
 use crate::requests::{CONFLICT_POLICY, is_transient, repeat, retry, unless, within};
 
 impl DoubleBarrier {
@@ -115,8 +122,10 @@ impl<'a> Entering<'a> {
                 }
                 Look::Changed => {}
                 Look::Few { ready, own } => drop(select(pin!(ready), pin!(own)).await),
-                Look::Enough { view, members } => {
-                    if !self.open(&view, &members).await? {
+                Look::Enough { view, members, ready, own, turn } => {
+                    let news = async { drop(select(pin!(ready), pin!(own)).await) };
+                    let is_turn = turn.is_zero() || within(client, turn, news).await.is_none();
+                    if is_turn && !self.open(&view, &members).await? {
                         conflicts.pause(client).await;
                     }
                 }
@@ -203,13 +212,12 @@ impl<'a> Entering<'a> {
             None => {}
         }
         let watch = |client: &Client| watch(client.clone(), &self.barrier.path, member);
-        let Some(Watched { is_ready, members, ready, own }) = retry(client).run(watch).await?
-        else {
-            return Ok(Look::Deleted);
-        };
+        let Some(watched) = retry(client).run(watch).await? else { return Ok(Look::Deleted) };
+        let turn = watched.turn(path::file_name(member));
+        let Watched { is_ready, members, ready, own, .. } = watched;
         Ok(match members.len() >= self.barrier.members {
             _ if is_ready => Look::Changed,
-            true => Look::Enough { view, members },
+            true => Look::Enough { view, members, ready, own, turn },
             false => Look::Few { ready, own },
         })
     }
@@ -309,8 +317,8 @@ enum Look {
     Changed,
     /// There are fewer members than necessary. The watches are on `ready` and on its node.
     Few { ready: Watch, own: Watch },
-    /// There are enough members.
-    Enough { view: View, members: Vec<String> },
+    /// There are enough members. This one opens the barrier after a time, unless a watch fires before.
+    Enough { view: View, members: Vec<String>, ready: Watch, own: Watch, turn: Duration },
 }
 
 impl View {
@@ -324,8 +332,24 @@ impl View {
 struct Watched {
     is_ready: bool,
     members: Vec<String>,
+    /// The member's node is the last change of the barrier's children.
+    is_newest: bool,
     ready: Watch,
     own: Watch,
+}
+
+impl Watched {
+    /// Returns how long the member leaves the opening to others: one step, and another one each time that
+    /// the number of members before it, by name, doubles. So one of them is the first.
+    fn turn(&self, member: &str) -> Duration {
+        if self.is_newest {
+            return Duration::ZERO;
+        }
+        let before = self.members.iter().filter(|name| name.as_str() < member).count();
+        let count = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        let step = OPENING_PAUSE + OPENING_PAUSE_PER_MEMBER.saturating_mul(count);
+        step.saturating_mul(1 + (before + 1).ilog2())
+    }
 }
 
 /// Sets the watches of a waiting member, and then lists the members. Returns `None` if the member's
@@ -340,5 +364,8 @@ async fn watch(client: Client, barrier: &str, member: &str) -> Result<Option<Wat
     let Some(children) = unless(ErrorCode::NO_NODE, children.await)? else { return Ok(None) };
     let members = members(&children);
     let is_ready = opened.is_some();
-    Ok(own.map(|_| Watched { is_ready, members, ready, own: own_watch }))
+    Ok(own.map(|own| {
+        let is_newest = children.stat.pzxid <= own.czxid;
+        Watched { is_ready, members, is_newest, ready, own: own_watch }
+    }))
 }

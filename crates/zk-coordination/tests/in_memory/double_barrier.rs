@@ -16,6 +16,8 @@ pub(crate) type Entering = JoinHandle<Result<Entered, BarrierError>>;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
+const MILLISECOND: Duration = Duration::from_millis(1);
+
 pub(crate) fn barrier(client: &Client, members: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, "/b", members).unwrap()
 }
@@ -301,6 +303,46 @@ async fn surplus_member_waits_for_the_next_generation() {
     assert!(!surplus.is_finished());
     let next = entered(entering(&clients[3], 2)).await;
     drop((entered(surplus).await, next));
+    settle().await;
+}
+
+/// Each of them sees all the others. An opening reads every member.
+#[tokio::test(start_paused = true)]
+async fn barrier_of_many_that_arrive_together_is_opened_by_one() {
+    const MEMBERS: u32 = 64;
+    let server = TestServer::in_memory();
+    let (reads, openings) = (server.on(Op::Exists).always(), server.on(Op::Multi).always());
+    let (reads, openings) = (reads.delay(MILLISECOND), openings.delay(MILLISECOND));
+    let mut clients = Vec::new();
+    for seed in 0..8 {
+        clients.push(client(&server, seed).await);
+    }
+    let all: Vec<_> = clients.iter().cycle().take(64).map(|it| entering(it, MEMBERS)).collect();
+    let mut members = Vec::new();
+    for entering in all {
+        members.push(entered(entering).await);
+    }
+    assert_eq!(openings.count(), 1);
+    assert!(reads.count() <= 6 * 64, "{}", reads.count());
+    drop(members);
+    settle().await;
+}
+
+/// A node is created and deleted after that of the newest member, for example `closing` of a late one.
+#[tokio::test(start_paused = true)]
+async fn barrier_opens_if_another_node_is_newer_than_all_members() {
+    let server = TestServer::in_memory();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let waiting = entering(&one, 2);
+    settle().await;
+    let looks = server.on(Op::Exists).session(two.session_id()).delay(SECOND);
+    let last = entering(&two, 2);
+    settle().await;
+    assert_eq!((looks.count(), children(&server).len()), (1, 2));
+    one.create("/b/closing-x", b"", CreateMode::Ephemeral).await.unwrap();
+    one.delete("/b/closing-x", None).await.unwrap();
+    let both = async { (entered(waiting).await, entered(last).await) };
+    drop(tokio::time::timeout(2 * SECOND, both).await.expect("it is closed"));
     settle().await;
 }
 
