@@ -45,7 +45,7 @@ Examples:
   zk doctor                                      is this ensemble well?
   zk semaphore /licences --permits 3 -- ./solve  at most three at a time
   zk multilock /locks/a /locks/b -- ./transfer   all of them or none
-  zk register /services/web/a h:80 -- ./serve    a node while it runs
+  zk register /backends/a h:80 -- ./serve        a node while it runs
   zk create /app/config '{\"a\":1}' --parents && zk get /app/config
   zk get /app/logo | zk set /app/logo.old -
   ZK_AUTH=digest:alice:secret zk create /mine --acl auth::cdrwa

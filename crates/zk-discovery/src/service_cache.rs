@@ -30,8 +30,8 @@ use crate::paths::service_path;
 /// ZooKeeper 3.6 or newer.
 ///
 /// # What it costs
-/// As a [`Cache`] of children: one watch, one request for each 64 instances at the start, and one
-/// read for each change.
+/// As a [`Cache`] of children: one watch, three requests and one for each 64 instances at the start,
+/// and one read for each change.
 ///
 /// # What happens on loss
 /// When the connection is lost, the instances stay as they are, and the [`Cache::status`] is stale.

@@ -258,8 +258,8 @@ impl ReentrySlot {
         }
     }
 
-    /// Calls `see` with the hold of a side, if there is one. A guard that is given up meanwhile is
-    /// still the last one of its hold; see [`SharedHolding::into_last`].
+    /// Calls `see` with the hold of a side, if there is one. This does not keep a guard from being the
+    /// last one of its hold; see [`SharedHolding::into_last`].
     fn look<T>(&self, side: Side, see: impl FnOnce(&Holding) -> T) -> Option<T> {
         let mut holds = self.holds();
         let hold = holds.of(side).upgrade()?;

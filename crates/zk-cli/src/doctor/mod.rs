@@ -165,7 +165,7 @@ async fn examine(
         Ok(client) => client,
         Err(error) => {
             let text = match words::is_serving(door, host).await {
-                Some(false) => "it runs and serves nobody: the ensemble has no majority".to_owned(),
+                Some(false) => "it runs and serves nobody: it is not part of a majority".to_owned(),
                 // The line names the server already.
                 _ => for_users(&Error::not_applied(error.kind().clone()).to_string()),
             };

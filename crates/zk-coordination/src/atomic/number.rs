@@ -26,8 +26,9 @@ pub type AtomicInteger = AtomicNumber<i32>;
 ///   was applied ([`AtomicError::outcome`]). The final number is the sum of the additions that were
 ///   applied, and of some of those with an unknown outcome.
 /// * The outcome is unknown only if a reply was lost and the data of the node does not show whether
-///   the lost request was applied. Curator repeats the whole addition instead, and counts it twice.
-///   [`add_once`](Self::add_once) has no unknown outcome that a repetition does not settle.
+///   the lost request was applied. It seldom does: another client can have written the same number.
+///   Curator repeats the whole addition instead, and counts it twice. Where that matters use
+///   [`add_once`](Self::add_once): it has no unknown outcome that a repetition does not settle.
 /// * A result outside of the range is an error ([`AtomicError::Overflow`]), and changes nothing.
 ///   Curator wraps around.
 /// * If other clients change the number first, the call starts again, after a random pause that

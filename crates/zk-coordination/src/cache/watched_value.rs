@@ -14,7 +14,8 @@ use crate::limits::VALUE_CHANGES_KEPT;
 ///
 /// The receiver has `None` while the node does not exist or may not be read. `parse` turns data into
 /// a value. If it returns `None`, the receiver keeps the last value that was accepted. `parse` runs
-/// on the runtime that drives the sessions, and must not block.
+/// first in this call, and then on the runtime that drives the sessions, and must not block. If it panics
+/// there, the channel is closed.
 ///
 /// # What it promises
 /// The receiver gets the newest value, and may skip values in between. While the connection is lost,
@@ -25,7 +26,8 @@ use crate::limits::VALUE_CHANGES_KEPT;
 /// It is a [`Cache::node`]: a persistent watch on the node, which need not exist.
 ///
 /// # What it costs
-/// Two requests at the start, one for each change, and one after each reconnect.
+/// Two requests at the start, one for each change, and one after each reconnect, beside that of the
+/// session, which sets the watches again.
 ///
 /// # What happens on loss
 /// It waits for a connection, or for the next session. If the session manager stops, the channel is

@@ -71,8 +71,8 @@ pub use self::state::{NodeState, PersistentNodeError};
 /// containers. Curator adopts a node of another session, and this handle does not.
 ///
 /// # What it costs
-/// Two requests to create and watch the node. A change of the data costs two, and so does a lost
-/// connection during one of these requests. The renewal of a [`NodeMode::Ttl`] costs two requests
+/// Two requests to create and watch the node. A change of the data costs three, and a lost connection
+/// during one of these requests costs two. The renewal of a [`NodeMode::Ttl`] costs two requests
 /// for each half of the time to live. Otherwise there is one watch and no request. The replacement of
 /// a node of an earlier session costs four requests. [`close`](Self::close) costs three.
 ///

@@ -71,7 +71,8 @@ use crate::terms::{Interruption, run_terms};
 /// # What happens on loss
 /// The leader loses its leadership when its session ends, when its lease runs out, or when another
 /// client deletes its node. In each case it is no longer the leader by its own clock *before* the
-/// ensemble can elect another one, except after a deletion: then as soon as the event arrives. A
+/// ensemble can elect another one. There is an exception: if somebody else deletes its node or closes
+/// its session, it learns that by an event or by the next answer. A
 /// broken connection alone does not end the leadership; Curator gives it up at once (`SUSPENDED`).
 ///
 /// A candidate that waits loses its place in the queue with its session or its node, and stands again.

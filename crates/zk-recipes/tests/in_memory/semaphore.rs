@@ -271,7 +271,7 @@ async fn limit_lowered_before_a_repeated_list_is_not_exceeded() {
     settle().await;
     count.set(1).await.unwrap();
     assert!(!waiting.is_finished(), "the repeated list was to be late");
-    tokio::time::sleep(T / 10).await;
+    tokio::time::sleep(T / 10).await; // reason: virtual time, longer than the delay
     assert!(!waiting.is_finished(), "the only permit is held");
     first.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();

@@ -16,7 +16,9 @@ pub struct Connections {
 
 /// Faults of sessions and nodes.
 impl TestServer {
-    /// Expires a session now. Returns whether it was alive.
+    /// Expires a session now, however long the client may rely on it. So a lock can have a second holder
+    /// until the first one hears of it, as after a close by somebody else. For the expiry of a silent client,
+    /// let the time pass. Returns whether the session was alive.
     pub fn expire(&self, session_id: SessionId) -> bool {
         self.shared().with(|ensemble, now| ensemble.expire_session(now, session_id))
     }

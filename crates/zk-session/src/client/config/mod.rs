@@ -155,7 +155,8 @@ impl<C> Config<C> {
     /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX), which is the default.
     ///
     /// Requests that would set more watches fail with
-    /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
+    /// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached). A watch counts from the reply on, so
+    /// requests that are sent together can exceed the maximum by their number.
     pub fn max_watches(mut self, watches: usize) -> Self {
         self.settings.max_watches = watches;
         self
