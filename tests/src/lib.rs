@@ -67,12 +67,9 @@ pub fn shared_zookeeper() -> Option<&'static Standalone> {
     // Never dropped: the server ends with the process. Tests list locks that have just become empty, which
     // the server would delete once a minute.
     static SHARED: OnceLock<Result<Standalone, Error>> = OnceLock::new();
-    let start = || Settings::default().container_check_ms(NEVER_MS).start();
+    let start = || Settings::default().keep_containers().start();
     or_skip(SHARED.get_or_init(start).as_ref().map_err(Clone::clone))
 }
-
-/// The longest interval that a server takes, about.
-const NEVER_MS: u32 = 2_000_000_000;
 
 /// Starts an ensemble of three servers on loopback, which can be killed, paused and restarted.
 pub fn ensemble(tick_ms: u32) -> Option<Ensemble> {

@@ -307,8 +307,8 @@ impl SharedHolding {
         }
     }
 
-    /// Returns the hold if no other guard shares it. Of guards that are given up at the same time,
-    /// exactly one gets it.
+    /// Returns the hold if no other guard shares it. If guards are given up at the same time, exactly
+    /// one of them gets it.
     pub(crate) fn into_last(self) -> Option<Holding> {
         let Self { hold, slot } = self;
         let _no_looks = slot.as_ref().map(|slot| slot.holds());

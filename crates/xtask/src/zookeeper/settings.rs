@@ -56,6 +56,13 @@ impl Settings {
         self.jvm_flag(format!("-Dznode.container.checkIntervalMs={interval_ms}"))
     }
 
+    /// Keeps the server from deleting empty containers and expired TTL nodes.
+    #[must_use]
+    pub fn keep_containers(self) -> Self {
+        // About the longest interval that a server takes.
+        self.container_check_ms(2_000_000_000)
+    }
+
     /// Adds a line to the configuration file. It overrides a line of the harness with the same key.
     #[must_use]
     pub fn config(mut self, key: &str, value: &str) -> Self {

@@ -12,7 +12,6 @@
 //! A node that is created too late for a generation is deleted again, under the condition that no
 //! later generation has opened with it.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use futures::TryFutureExt as _;
@@ -121,11 +120,12 @@ impl<'a> Entering<'a> {
                     self.forget();
                 }
                 Look::Changed => {}
-                Look::Few { ready, own } => drop(select(pin!(ready), pin!(own)).await),
-                Look::Enough { view, members, ready, own, turn } => {
-                    let news = async { drop(select(pin!(ready), pin!(own)).await) };
-                    let is_turn = turn.is_zero() || within(client, turn, news).await.is_none();
-                    if is_turn && !self.open(&view, &members).await? {
+                Look::Few(mut watched) => watched.changed().await,
+                Look::Enough(view, mut watched) => {
+                    let turn = watched.turn(path::file_name(&member));
+                    let is_turn =
+                        turn.is_zero() || within(client, turn, watched.changed()).await.is_none();
+                    if is_turn && !self.open(&view, &watched.members).await? {
                         conflicts.pause(client).await;
                     }
                 }
@@ -213,12 +213,10 @@ impl<'a> Entering<'a> {
         }
         let watch = |client: &Client| watch(client.clone(), &self.barrier.path, member);
         let Some(watched) = retry(client).run(watch).await? else { return Ok(Look::Deleted) };
-        let turn = watched.turn(path::file_name(member));
-        let Watched { is_ready, members, ready, own, .. } = watched;
-        Ok(match members.len() >= self.barrier.members {
-            _ if is_ready => Look::Changed,
-            true => Look::Enough { view, members, ready, own, turn },
-            false => Look::Few { ready, own },
+        Ok(match watched.members.len() >= self.barrier.members {
+            _ if watched.is_ready => Look::Changed,
+            true => Look::Enough(view, watched),
+            false => Look::Few(watched),
         })
     }
 
@@ -315,10 +313,10 @@ enum Look {
     Deleted,
     /// The barrier has opened in the meantime.
     Changed,
-    /// There are fewer members than necessary. The watches are on `ready` and on its node.
-    Few { ready: Watch, own: Watch },
-    /// There are enough members. This one opens the barrier after a time, unless a watch fires before.
-    Enough { view: View, members: Vec<String>, ready: Watch, own: Watch, turn: Duration },
+    /// There are fewer members than necessary.
+    Few(Watched),
+    /// There are enough members. This one opens the barrier at its turn, unless a watch fires before.
+    Enough(View, Watched),
 }
 
 impl View {
@@ -328,7 +326,7 @@ impl View {
     }
 }
 
-/// The members of a barrier, with watches that wake a waiting member.
+/// The members of a barrier, with the watches on `ready` and on its node that wake a waiting member.
 struct Watched {
     is_ready: bool,
     members: Vec<String>,
@@ -339,6 +337,11 @@ struct Watched {
 }
 
 impl Watched {
+    /// Waits until `ready` or the member's node has changed.
+    async fn changed(&mut self) {
+        drop(select(&mut self.ready, &mut self.own).await);
+    }
+
     /// Returns how long the member leaves the opening to others: one step, and another one each time that
     /// the number of members before it, by name, doubles. So one of them is the first.
     fn turn(&self, member: &str) -> Duration {

@@ -70,6 +70,7 @@ mod revocation;
 mod run_whenever_held;
 mod rwlock;
 mod semaphore;
+mod semaphore_limit;
 mod send_sync;
 mod sequence_end;
 mod shared_value;

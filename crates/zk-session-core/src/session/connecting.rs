@@ -60,7 +60,7 @@ impl<H: Handles> Session<H> {
                 self.end(self.closing_with_server().unwrap_or(SessionEnd::Expired));
                 Ok(())
             }
-            // Another server may know the session. One that does not exist yet cannot have expired.
+            // Another server may know the session. A session that does not exist yet cannot have expired.
             ConnectReply::Rejected { .. } => {
                 Err(DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED))
             }

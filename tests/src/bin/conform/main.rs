@@ -69,7 +69,7 @@ pub(crate) fn super_digest() -> String {
 fn run(options: &Options) -> Outcome<bool> {
     let super_digest = super_digest();
     let settings = Settings::default()
-        .container_check_ms(2_000_000_000)
+        .keep_containers()
         .jvm_flag("-Dzookeeper.enforceQuota=true")
         .jvm_flag(format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={super_digest}"));
     let Some(server) = or_skip(settings.start()) else { return Ok(true) };
