@@ -262,11 +262,11 @@ impl Waiter {
         let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
         let second = second.map(|node| Target { node, role: NodeRole::Second });
-        let is_readable = self.contender.spec.has_default_acl();
-        let own = self.contender.node();
-        let own = own.map(|own| Target { node: &own.path, role: NodeRole::Own { is_readable } });
-        let targets: Vec<_> = [nearest, second, own].into_iter().flatten().collect();
-        self.watches.keep(&targets).await?;
+        let role = NodeRole::Own { is_readable: self.contender.spec.has_default_acl() };
+        let Some(own) = self.contender.node() else { return Ok(Some(role)) };
+        let targets = [nearest, second, Some(Target { node: &own.path, role })];
+        let targets: Vec<_> = targets.into_iter().flatten().collect();
+        self.watches.keep(&targets, own.czxid).await?;
         let missing = targets.iter().find(|target| !self.watches.watches(target.node));
         Ok(missing.map(|target| target.role))
     }

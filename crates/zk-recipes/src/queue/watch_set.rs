@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::try_join_all;
 use tokio::task::unconstrained;
-use zk_session::{Client, Error, EventType, Watch, WatchEvent, WatchKind, Zxid};
+use zk_session::{Client, Error, EventType, Stat, Watch, WatchEvent, WatchKind, Zxid};
 
 use super::one_write;
 use crate::error::LockError;
@@ -72,17 +72,28 @@ impl WatchSet {
 
     /// Watches these nodes and no others. Watches that are already set need no request; the missing
     /// ones are requested in one write. A node that no longer exists is not watched.
-    pub(crate) async fn keep(&mut self, targets: &[Target<'_>]) -> Result<(), LockError> {
+    ///
+    /// `since` is the czxid of the contender's own node. The nodes ahead were created before. So a
+    /// node that another client has deleted and created again, under the same name, fires at once.
+    pub(crate) async fn keep(
+        &mut self,
+        targets: &[Target<'_>],
+        since: Zxid,
+    ) -> Result<(), LockError> {
         self.watched.retain(|it| targets.contains(&it.target()));
         let mut missing = targets.to_vec();
         missing.retain(|target| !self.watches(target.node));
-        let armed = one_write(&self.client, self.arm(&missing)).await?;
+        let armed = one_write(&self.client, self.arm(&missing, since)).await?;
         self.watched.extend(armed.into_iter().flatten());
         Ok(())
     }
 
     /// Sets the watches on the nodes that exist.
-    async fn arm(&self, targets: &[Target<'_>]) -> Result<Vec<Option<Watched>>, LockError> {
+    async fn arm(
+        &self,
+        targets: &[Target<'_>],
+        since: Zxid,
+    ) -> Result<Vec<Option<Watched>>, LockError> {
         if targets.is_empty() {
             return Ok(Vec::new());
         }
@@ -93,28 +104,31 @@ impl WatchSet {
         // The server answers after the events of nodes that are gone. So an event counts only
         // once all watches are set, that of the own node among them.
         let set = retry_if_unknown(&self.client, || async {
-            let (watches, set) = self.client.watch_nodes(&kinds);
+            let (watches, set) = self.client.watch_nodes(&kinds, since);
             set.await.map(|()| watches)
         });
         let mut watches = set.await?.into_iter();
         let armed = targets.iter().map(|target| {
             let [watch, change] =
                 [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));
-            self.complete(*target, watch, change)
+            self.complete(*target, since, watch, change)
         });
         try_join_all(armed).await
     }
 
-    /// Adds the watch that has to be set with a request of its own.
+    /// Adds the watch that has to be set with a request of its own: that on the own node, which must
+    /// be the one that `since` has created.
     async fn complete(
         &self,
         target: Target<'_>,
+        since: Zxid,
         mut watch: Option<Watch>,
         change: Option<Watch>,
     ) -> Result<Option<Watched>, LockError> {
         let Target { node, role } = target;
         if watch.is_none() {
-            watch = self.watch_children(node).await?;
+            let read = self.watch_children(node).await?;
+            watch = read.and_then(|(stat, watch)| (stat.czxid == since).then_some(watch));
         }
         Ok(watch.map(|watch| Watched { node: node.to_owned(), role, watch: Some(watch), change }))
     }
@@ -145,7 +159,7 @@ impl WatchSet {
                 if armed.is_none() {
                     return Ok((self.watched.swap_remove(index).role, NodeChange::Deleted));
                 }
-                self.watched[index].watch = armed;
+                self.watched[index].watch = armed.map(|(_, watch)| watch);
             }
             let (index, event) = poll_fn(|cx| {
                 let mut watched = self.watched.iter_mut().enumerate();
@@ -161,8 +175,11 @@ impl WatchSet {
     }
 
     /// Watches the children of a node; returns `None` if it is gone.
-    async fn watch_children(&self, node: &str) -> Result<Option<Watch>, LockError> {
-        let set = || async { Ok(self.client.get_children_and_watch(node).await?.1) };
+    async fn watch_children(&self, node: &str) -> Result<Option<(Stat, Watch)>, LockError> {
+        let set = || async {
+            let (children, watch) = self.client.get_children_and_watch(node).await?;
+            Ok((children.stat, watch))
+        };
         Ok(if_exists(retry(&self.client, set).await)?)
     }
 }
@@ -199,8 +216,8 @@ impl Watched {
         match event.event_type {
             EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(NodeChange::Released),
             EventType::NODE_DELETED => Some(NodeChange::Deleted),
-            // The own node is ephemeral and has no children. After a reconnect, this is the event of
-            // another node of its name, which was created meanwhile.
+            // The own node is ephemeral and has no children. This is the event of another node of its
+            // name, which was created before the watch was set, or during a disconnect.
             EventType::NODE_CHILDREN_CHANGED if matches!(self.role, NodeRole::Own { .. }) => {
                 Some(NodeChange::Deleted)
             }

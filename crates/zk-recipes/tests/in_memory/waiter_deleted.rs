@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, Mutex, Owner};
-use zk_testing::{Cut, TestServer};
+use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::stepped::{Stepped, Steps};
 use crate::{T, children, client, config, settle};
@@ -236,4 +236,49 @@ async fn every_recipe_works_in_the_root() {
     lease.release().await.unwrap();
     let lock = SemaphoreMutex::new(&one, "/").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Another client deletes a waiter's node, and creates it again under the same name, before the
+/// waiter watches it. With `is_cut`, the waiter is disconnected meanwhile. The check runs for every
+/// number of steps of its connection before that, from the reply to the create on.
+///
+/// The waiter does not take that node for its own: it queues again.
+async fn expect_requeued_without_namesake(is_cut: bool) {
+    for taken in 2..24 {
+        let server = TestServer::in_memory_with(Settings::new().version(Version::V3_9));
+        let one = client(&server, 1).await;
+        let held = mutex(&one).acquire().await.unwrap();
+        let steps = Steps::default();
+        let connector = Stepped { server: server.clone(), steps: steps.clone() };
+        let other = config(2).connector(connector).connect().await.unwrap();
+        steps.allow(taken);
+        let lock = mutex(&other);
+        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        settle().await;
+        let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+        if is_cut {
+            server.refuse_connects(0);
+            server.connection_of(other.session_id()).cut(Cut::Rst);
+        }
+        one.delete(&node, None).await.unwrap();
+        one.create(&node, b"", CreateMode::Persistent).await.unwrap();
+        steps.allow_all();
+        server.accept_connects(0);
+        // reason: virtual time, in which the client reconnects
+        tokio::time::sleep(T / 2).await;
+        held.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        assert_ne!(guard.node(), node, "after {taken} steps");
+        guard.check().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_requeues_if_another_node_has_its_name() {
+    expect_requeued_without_namesake(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cut_waiter_requeues_if_another_node_has_its_name() {
+    expect_requeued_without_namesake(true).await;
 }

@@ -42,20 +42,20 @@ impl<H: Handles> Session<H> {
     /// at once, and set at the server when the reply arrives.
     ///
     /// A watch fires if its node does not exist when the server executes the request, or if the node
-    /// was changed since the last reply that the session has received. Such an event has no zxid and
-    /// precedes the reply. The server does not check that the session may read the node. It sends no
-    /// event of a node that the session may not read (CVE-2024-23944).
+    /// was created or changed after the transaction `since`. Such an event has no zxid and precedes
+    /// the reply. The server does not check that the session may read the node. It sends no event of
+    /// a node that the session may not read (CVE-2024-23944).
     ///
     /// # Errors
     /// As [`submit`](Self::submit). No watch is set then.
     pub fn watch_nodes(
         &mut self,
         now: Instant,
+        since: Zxid,
         watches: Vec<(&str, WatchKind, H::Watch)>,
         to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<RequestId, Failure> {
-        let mut request =
-            SetWatches { relative_zxid: self.identity.last_zxid(), ..Default::default() };
+        let mut request = SetWatches { relative_zxid: since, ..Default::default() };
         for (path, kind, _) in &watches {
             let list = match kind {
                 WatchKind::Data | WatchKind::Exists => &mut request.data,
@@ -71,19 +71,17 @@ impl<H: Handles> Session<H> {
         for (path, kind, handle) in watches {
             self.watches.register(path, kind, handle);
         }
+        // Before 3.9.0 the request replaces a persistent watch on the same node (ZOOKEEPER-4466), so
+        // that one is set again. The next connection sets all watches before this request, and leaves
+        // such nodes to that.
         if !self.is_connected() {
-            // The next connection begins with a request that sets all watches. This one sets none, and
-            // its reply shows that they are set.
-            (request.data, request.child) = (Vec::new(), Vec::new());
+            request.data.retain(|path| !self.watches.has_streams(path));
+            request.child.retain(|path| !self.watches.has_streams(path));
+            return Ok(self.send_or_queue(now, &request, to.into(), None));
         }
         let id = self.send_or_queue(now, &request, to.into(), None);
-        if self.is_connected() {
-            // Before 3.9.0 the request replaces a persistent watch on the same node
-            // (ZOOKEEPER-4466), so that one is set again.
-            let since = self.identity.last_zxid();
-            for chunk in self.watches.rearm_streams(&paths, since) {
-                send_rearm(&mut self.requests, now, &chunk);
-            }
+        for chunk in self.watches.rearm_streams(&paths, self.identity.last_zxid()) {
+            send_rearm(&mut self.requests, now, &chunk);
         }
         Ok(id)
     }

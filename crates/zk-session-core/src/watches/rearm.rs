@@ -65,11 +65,14 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         paths: &'a [&str],
         relative_zxid: Zxid,
     ) -> impl Iterator<Item = Rearm<'a>> {
-        let nodes = paths.iter().filter_map(|path| self.paths.get_key_value(*path));
-        let has_streams = |watches: &PathWatches<W, S>| {
-            STREAM_MODES.iter().any(|mode| has_stream(watches, *mode))
-        };
-        rearm(nodes.filter(move |(_, watches)| has_streams(watches)), relative_zxid)
+        let paths = paths.iter().filter(|path| self.has_streams(path));
+        rearm(paths.filter_map(|path| self.paths.get_key_value(*path)), relative_zxid)
+    }
+
+    /// Returns true if the node has a persistent watch, or if such a watch is being set.
+    pub(crate) fn has_streams(&self, path: &str) -> bool {
+        let watches = self.paths.get(path);
+        watches.is_some_and(|it| STREAM_MODES.iter().any(|mode| has_stream(it, *mode)))
     }
 
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node

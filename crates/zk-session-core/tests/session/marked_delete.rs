@@ -6,7 +6,7 @@ use proto::{
 };
 use zk_session_core::{ErrorKind, Limit, Outcome, WatchKind};
 
-use crate::harness::{T, World};
+use crate::harness::{SINCE, T, World};
 
 const DELETED: EventType = EventType::NODE_DELETED;
 const CHANGED: EventType = EventType::NODE_DATA_CHANGED;
@@ -108,6 +108,7 @@ fn watches_on_several_nodes_are_set_by_one_request() {
         (&*request.data, &*request.child),
         (&["/a".into()][..], &["/a".into(), "/b".into()][..])
     );
+    assert_eq!(request.relative_zxid, SINCE);
     // An event of a missing node precedes the reply.
     world.notify(DELETED, "/b");
     assert_eq!(world.event_zxid(watches[2]), None);
@@ -136,8 +137,13 @@ fn watches_on_several_nodes_survive_a_lost_connection() {
     let frame = world.take(OpCode::SetWatches);
     let request = frame.read::<SetWatches<'_>>();
     assert_eq!((&*request.data, &*request.child), (&["/a".into()][..], &["/b".into()][..]));
+    assert_ne!(request.relative_zxid, SINCE);
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    // A node that was created again before the latest reply, and after `SINCE`, fires by this one.
     let frame = world.take(OpCode::SetWatches);
+    let request = frame.read::<SetWatches<'_>>();
+    assert_eq!((&*request.data, &*request.child), (&[][..], &["/b".into()][..]));
+    assert_eq!(request.relative_zxid, SINCE);
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
     world.notify_of(Zxid(17), CHANGED, "/a");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use proto::path::child;
-use proto::{CheckWatches, ErrorCode, OpCode, WatcherType};
+use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
 use tokio::task::AbortHandle;
 use zk_session_core::{Error, Failure, Operation, TIMEOUT_MAX, WatchKind};
 
@@ -99,15 +99,19 @@ impl Client {
     /// order. They are set when the reply has arrived.
     ///
     /// A watch fires with `NODE_DELETED` if its node does not exist when the server executes the
-    /// request. It fires too if the node was changed since the latest reply that the session has
-    /// received. These events have no [`zxid`](crate::WatchEvent::zxid), and precede the reply.
+    /// request. It fires too if the node was created or changed after the transaction `since`. These
+    /// events have no [`zxid`](crate::WatchEvent::zxid), and precede the reply.
     ///
     /// The server does not check the permission to read the nodes. A watch on a node that the client
     /// may not read never fires.
     ///
     /// # Errors
     /// As all operations. The watches must not be used then.
-    pub fn watch_nodes(&self, nodes: &[(&str, WatchKind)]) -> (Vec<Watch>, Pending<()>) {
+    pub fn watch_nodes(
+        &self,
+        nodes: &[(&str, WatchKind)],
+        since: Zxid,
+    ) -> (Vec<Watch>, Pending<()>) {
         let checked = nodes.iter().map(|(path, kind)| Ok((self.checked(path)?, *kind)));
         let checked = checked.collect::<Result<Vec<_>, Failure>>();
         let (mut asked, mut watches) = (Vec::new(), Vec::new());
@@ -122,7 +126,7 @@ impl Client {
         let refused = checked.as_ref().err().cloned();
         let set = self.submit(ask, |session, to| match refused {
             Some(failure) => Err(failure),
-            None => session.watch_nodes(now(), asked, to).map(Some),
+            None => session.watch_nodes(now(), since, asked, to).map(Some),
         });
         (watches, set)
     }

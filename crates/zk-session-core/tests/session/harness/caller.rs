@@ -100,7 +100,7 @@ impl<P: Peer> World<P> {
         self.admitted(to, result).unwrap()
     }
 
-    /// Sets watches with one request. Returns its number and those of the watches.
+    /// Sets watches with one request, from [`SINCE`] on. Returns its number and those of the watches.
     pub(crate) fn watch_nodes(
         &mut self,
         nodes: &[(&str, WatchKind)],
@@ -110,7 +110,7 @@ impl<P: Peer> World<P> {
         let watches = watches.map(|((path, kind), to)| (*path, *kind, to.clone())).collect();
         let (to, now) = (self.number(), self.instant());
         self.set_at_once.extend(numbers.iter().map(|watch| watch.n));
-        let result = self.session.watch_nodes(now, watches, to.clone());
+        let result = self.session.watch_nodes(now, SINCE, watches, to.clone());
         let n = self.admitted(to, result.map(drop))?;
         Ok((n, numbers.into_iter().map(|watch| watch.n).collect()))
     }

@@ -31,6 +31,9 @@ use crate::script::{Frame, Script, acceptance, notify, reply};
 /// Session timeout of the tests. The fractions of it that they use are whole milliseconds.
 pub(crate) const T: Duration = Duration::from_millis(6000);
 
+/// Transaction since which [`World::watch_nodes`] reports changes.
+pub(crate) const SINCE: Zxid = Zxid(3);
+
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
