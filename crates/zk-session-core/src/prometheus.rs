@@ -257,6 +257,7 @@ mod tests {
             "zk_sent_bytes_total{of=\"a\"} 0",
             "zk_received_bytes_total{of=\"a\"} 0",
             "zk_unwritten_bytes{of=\"a\"} 0",
+            "# TYPE zk_watches gauge",
             "zk_watches{of=\"a\",kind=\"one_shot\"} 0",
             "zk_watches{of=\"a\",kind=\"recursive\"} 2",
             "zk_clean_up_pending{of=\"a\"} 0",

@@ -54,6 +54,12 @@ fn silent_server_may_be_another_service() {
 }
 
 #[test]
+fn server_that_closes_may_expect_tls() {
+    let error = Error::not_applied(ErrorKind::NoSession(DisconnectReason::ClosedByServer));
+    assert!(error.to_string().contains("is this its client port, without TLS?"), "{error}");
+}
+
+#[test]
 fn limit_errors_describe_the_limit() {
     let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
     assert!(told(Limit::Watches).starts_with("too many watches"));

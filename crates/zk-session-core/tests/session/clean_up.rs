@@ -338,6 +338,19 @@ fn clean_up_beyond_its_byte_limits_ends_the_session() {
     world.finish();
 }
 
+#[test]
+fn answered_deletes_make_room_for_as_many_bytes() {
+    let mut world = World::up();
+    let path = format!("/{}", "x".repeat(1_000_000));
+    for _ in 0..QUEUED_BYTES_MAX / path.len() + 1 {
+        world.delete_guaranteed(&path);
+        let frame = world.take(OpCode::Delete);
+        world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    }
+    assert_eq!(world.session.stats(world.instant()).clean_up_pending, 0);
+    world.finish();
+}
+
 /// The list of a server that lags behind may lack the node, which would then stay.
 #[test]
 fn sweep_is_repeated_if_the_server_rejects_its_sync() {

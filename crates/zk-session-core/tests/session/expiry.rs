@@ -1,7 +1,7 @@
 //! Local expiry: the client's own clock ends a session that no server has answered for too long.
 
 use proto::{ErrorCode, OpCode, Zxid};
-use zk_session_core::{DisconnectReason, Outcome, SessionEnd, SessionEvent};
+use zk_session_core::{DisconnectReason, Outcome, SessionEnd, SessionEvent, WatchKind};
 
 use crate::harness::{Servers, T, World, ended, ms};
 use crate::script::acceptance;
@@ -36,6 +36,20 @@ fn session_expires_locally_after_four_thirds_of_the_timeout() {
         ));
         world.finish();
     }
+}
+
+#[test]
+fn every_watch_on_a_node_ends_with_the_session() {
+    let mut world = World::served();
+    let kinds = [WatchKind::Data, WatchKind::Children, WatchKind::Data, WatchKind::Children];
+    let watches = kinds.map(|kind| world.watch(kind, "/"));
+    world.advance(ms(100));
+    world.servers = Servers::Refuse;
+    world.cut();
+    world.advance(LIMIT);
+    let end = SessionEnd::ExpiredLocally { paused: None };
+    assert_eq!(watches.map(|n| world.fired(n).cloned()), [(); 4].map(|()| Some(Err(end))));
+    world.finish();
 }
 
 #[test]

@@ -164,6 +164,16 @@ fn watches_beyond_the_limit_are_rejected_together() {
     world.finish();
 }
 
+#[test]
+fn watches_that_fit_no_frame_are_rejected_together() {
+    let mut world = World::up();
+    let long = format!("/{}", "a".repeat(proto::FRAME_LEN_MAX_SERVER));
+    let refused = world.watch_nodes(&[("/a", WatchKind::Data), (&long, WatchKind::Data)]);
+    assert!(matches!(refused, Err((ErrorKind::TooLarge { .. }, Outcome::NotApplied))));
+    assert_eq!((world.ops(), world.session.stats(world.instant()).one_shot_watches), (vec![], 0));
+    world.finish();
+}
+
 /// Before 3.9.0 the request replaces a persistent watch on its node. Other nodes need no repetition.
 #[test]
 fn stream_on_one_of_several_watched_nodes_is_set_again() {

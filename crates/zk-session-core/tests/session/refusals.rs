@@ -216,17 +216,22 @@ fn most_telling_cause_of_all_servers_is_reported() {
     let closed = DisconnectReason::ClosedByServer;
     let sasl = DisconnectReason::Sasl(SaslFailure::ClosedByServer);
     let passing = DisconnectReason::Tls(TlsFailure::ClosedByServer);
+    let rejected = DisconnectReason::Sasl(SaslFailure::Rejected);
+    let not_serving = |closing, servers| DisconnectReason::NotServing { closing, servers };
     for (causes, expected) in [
-        ([CERTIFICATE, REFUSED], CERTIFICATE),
-        ([CERTIFICATE, DisconnectReason::IdleTimeout], CERTIFICATE),
-        ([CERTIFICATE, passing.clone()], CERTIFICATE),
-        ([sasl.clone(), REFUSED], sasl),
-        ([passing.clone(), REFUSED], passing),
-        ([HTTP, CERTIFICATE], CERTIFICATE),
-        ([REFUSED, DisconnectReason::IdleTimeout], DisconnectReason::IdleTimeout),
-        ([closed, REFUSED], DisconnectReason::NotServing { closing: 1, servers: 2 }),
+        (vec![CERTIFICATE, REFUSED], CERTIFICATE),
+        (vec![CERTIFICATE, DisconnectReason::IdleTimeout], CERTIFICATE),
+        (vec![CERTIFICATE, passing.clone()], CERTIFICATE),
+        (vec![sasl.clone(), REFUSED], sasl),
+        (vec![passing.clone(), REFUSED], passing),
+        (vec![HTTP, CERTIFICATE], CERTIFICATE),
+        (vec![rejected.clone(), CERTIFICATE], rejected),
+        (vec![REFUSED, DisconnectReason::IdleTimeout], DisconnectReason::IdleTimeout),
+        (vec![closed.clone(), REFUSED], not_serving(1, 2)),
+        (vec![closed.clone(), REFUSED, REFUSED], not_serving(1, 3)),
+        (vec![closed.clone(), closed.clone()], closed),
     ] {
-        let mut world = world(2, None);
+        let mut world = world(u16::try_from(causes.len()).unwrap(), None);
         assert_eq!(world.session.connect_failure(), None);
         for cause in causes {
             fail(&mut world, cause);

@@ -87,3 +87,15 @@ fn child_watch_fires_with_the_events_that_its_server_sends() {
         world.finish();
     }
 }
+
+/// The reply to its request arrives after the last recipient is gone.
+#[test]
+fn abandoned_stream_is_not_registered() {
+    let mut world = World::up();
+    let stream = world.stream(AddWatchMode::Persistent, "/a");
+    let add = world.take(OpCode::AddWatch);
+    world.abandon(stream);
+    world.answer(&add, Zxid(7), ErrorCode::OK, &());
+    assert_eq!(world.session.stats(world.instant()).persistent_watches, 0);
+    world.finish();
+}
