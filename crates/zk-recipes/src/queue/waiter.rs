@@ -25,16 +25,17 @@ use std::future::pending;
 use std::pin::pin;
 
 use futures::future::{Either, select};
+use tokio::time::Instant;
 use zk_session::path::file_name;
 use zk_session::{Children, Client, Error, LeaseTerm, Stat};
 
 use super::blockers::Blockers;
 use super::contender::Contender;
 use super::foreign;
-use super::long_wait::LongWait;
 use super::one_write;
 use super::position::QueuePosition;
 use super::watch_set::{NodeChange, NodeRole, Target, WatchSet};
+use crate::deadline::now;
 use crate::error::LockError;
 use crate::limits::{LONG_WAIT_PART, RESTARTS_MAX};
 use crate::retry::{if_exists, retry};
@@ -57,8 +58,9 @@ pub(crate) struct Waiter {
     has_marks: bool,
     /// It has waited for [`LONG_WAIT_PART`] of the session timeout.
     waits_long: bool,
-    /// The rest of that time, for the nearest contender ahead.
-    long_wait: LongWait,
+    /// The end of that time, for the nearest contender ahead; `None` once that contender was checked.
+    /// It is no timer: a timer belongs to a runtime, and the next step may run on another one.
+    long_wait: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Waiter {
             place: None,
             has_marks: false,
             waits_long: false,
-            long_wait: LongWait::NotBegun,
+            long_wait: None,
         }
     }
 
@@ -202,7 +204,7 @@ impl Waiter {
                 self.contender.claim_lease();
             }
             self.contender.observed.blocked();
-            self.long_wait = LongWait::NotBegun;
+            self.long_wait = Some(long_wait_end(&self.contender.client));
         }
         Ok(())
     }
@@ -275,7 +277,7 @@ impl Waiter {
     /// wait.
     async fn next_change(&mut self) -> Result<Option<(NodeRole, NodeChange)>, LockError> {
         let client = &self.contender.client;
-        let rest = self.long_wait.rest(client.session_timeout() / LONG_WAIT_PART);
+        let rest = self.long_wait.map(|end| end.saturating_duration_since(now()));
         let long = async {
             match rest {
                 Some(rest) => Box::pin(client.sleep(rest)).await,
@@ -286,7 +288,7 @@ impl Waiter {
             Either::Left((news, _)) => news.map(Some),
             Either::Right(_) => {
                 // If the check is cancelled, it is made after another wait.
-                (self.waits_long, self.long_wait) = (true, LongWait::NotBegun);
+                (self.waits_long, self.long_wait) = (true, Some(long_wait_end(client)));
                 Ok(None)
             }
         }
@@ -303,7 +305,7 @@ impl Waiter {
                 self.list_again();
             }
         }
-        self.long_wait = LongWait::Over;
+        self.long_wait = None;
         Ok(())
     }
 
@@ -318,7 +320,7 @@ impl Waiter {
             }
             (NodeRole::Nearest { .. }, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.nearest = ahead.second.take();
-                self.long_wait = LongWait::NotBegun;
+                self.long_wait = Some(long_wait_end(&self.contender.client));
             }
             (NodeRole::Second, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.second = None
@@ -399,6 +401,11 @@ impl Waiter {
     pub(crate) fn position(&self) -> Option<&QueuePosition> {
         self.place.as_ref()
     }
+}
+
+/// Returns the time at which a wait that begins now counts as long.
+fn long_wait_end(client: &Client) -> Instant {
+    now() + client.session_timeout() / LONG_WAIT_PART
 }
 
 /// Lists the children of a node; returns `None` if it does not exist.
