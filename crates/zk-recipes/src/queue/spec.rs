@@ -7,6 +7,7 @@ use zk_session::path::child;
 use zk_session::{Acl, ChildList, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
+use super::name::contains;
 use crate::child_order::{Rank, SequenceOrder};
 use crate::metrics::LockMetrics;
 use crate::recipe::{LATCH, LEASE, LOCK, READ, Recipe, WRITE};
@@ -73,13 +74,16 @@ impl QueueSpec {
         Self { lock_name: reader.lock_name, admission: reader.admission, ..self.clone() }
     }
 
-    /// Returns true if a release may change the data of its node.
+    /// Returns true if a release may change the data of its node; see
+    /// [`mark_release`](super::contender::Contender::mark_release). A contender that is first must hold
+    /// the lock alone, as long as its node exists.
     ///
     /// Curator's `LeaderLatch` watches the data of the node ahead, once, and ignores a change
     /// (`LeaderLatch.checkLeadership`): after it, the candidate would miss the deletion and wait for
     /// ever. Curator's locks list the queue after any event.
     pub(crate) fn may_mark_release(&self) -> bool {
-        self.admission.is_alone_when_first() && self.lock_name != LATCH
+        matches!(self.admission, Admission::FirstForGood | Admission::First)
+            && self.lock_name != LATCH
     }
 
     pub(crate) fn rule(&self) -> SequenceOrder<'_> {
@@ -89,7 +93,13 @@ impl QueueSpec {
     /// Returns the position of the contender `own` among those that matter to it. Returns `None` if
     /// it is not in the list.
     pub(crate) fn rank<'l>(&self, names: &'l ChildList, own: &str) -> Option<Rank<'l>> {
-        self.admission.rank(self.rule(), names, own.as_bytes())
+        let (rule, own) = (self.rule(), own.as_bytes());
+        match self.admission {
+            Admission::Behind(text) => rule.rank_among(names, own, |name| contains(name, text)),
+            Admission::FirstForGood | Admission::First | Admission::Counted => {
+                rule.rank(names, own)
+            }
+        }
     }
 
     /// Returns the path of the node with this name.
