@@ -157,21 +157,8 @@ pub use ticket::Ticket;
 
 /// Keeps traits from being implemented outside of this crate, so that they can grow.
 mod sealed {
-    use crate::*;
-
     #[allow(unnameable_types, reason = "no other crate may name it")]
     pub trait Sealed {}
-
-    impl Sealed for Mutex {}
-    impl Sealed for ReadLock {}
-    impl Sealed for WriteLock {}
-    impl Sealed for Semaphore {}
-    impl Sealed for SemaphoreMutex {}
-    impl Sealed for MultiLock {}
-    impl Sealed for Guard {}
-    impl Sealed for WriteGuard {}
-    impl Sealed for SemaphoreGuard {}
-    impl Sealed for MultiGuard {}
 }
 
 /// The future that the methods of [`Lock`] and [`LockGuard`] return.

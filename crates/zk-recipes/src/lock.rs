@@ -68,6 +68,8 @@ pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
 /// `$inherent`.
 macro_rules! lock_guard {
     ($guard:ty, $inherent:ty, $nodes:expr, $tokens:expr) => {
+        impl Sealed for $guard {}
+
         impl LockGuard for $guard {
             fn nodes(&self) -> Vec<&str> {
                 $nodes(self)
@@ -119,6 +121,8 @@ lock_guard!(SemaphoreGuard, SemaphoreGuard, leases, SemaphoreGuard::tokens);
 /// Implements [`Lock`] for a handle with the methods of a lock. Its kind has the same name.
 macro_rules! lock {
     ($kind:ident) => {
+        impl Sealed for $kind {}
+
         impl Lock for $kind {
             fn client(&self) -> &Client {
                 Self::client(self)
