@@ -61,7 +61,8 @@ impl HeldNode {
     /// `waited` is the time in the queue, if it is known.
     fn observe(&self, token: FencingToken, waited: Option<Duration>) -> Option<Box<observe::Hold>> {
         let session_id = || self.client.session_id();
-        observe::Hold::begin(&self.spec, &self.node.path, token, waited, session_id)
+        let (spec, node) = (&self.spec, &self.node.path);
+        observe::Hold::begin(&spec.path, spec.metrics.as_ref(), node, token, waited, session_id)
     }
 
     /// Records that the node no longer exists, and returns the loss of the lock.

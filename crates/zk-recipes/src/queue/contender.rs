@@ -71,7 +71,7 @@ impl Contender {
             state: NodeStage::Absent,
             watch: None,
             is_marked: AtomicBool::new(false),
-            observed: observe::Acquire::begin(spec),
+            observed: observe::Acquire::begin(&spec.path, spec.metrics.as_ref()),
         }
     }
 

@@ -75,9 +75,7 @@ pub(super) async fn wait(
 /// Returns the contender for a turn. This is a function of its own because a contender in a local
 /// variable of [`wait`] would take memory in the future of each waiter.
 fn turn(client: &Client, queues: &Queues) -> Waiter {
-    let mut contender = Contender::new(client, &queues.turns);
-    contender.observed.precede(&queues.leases);
-    Waiter::new(contender)
+    Waiter::new(Contender::new(client, &queues.turns))
 }
 
 /// Acquires the permits if they are free now. This needs no turn: a permit that the head of the
