@@ -106,8 +106,8 @@ fn node(guard: &Guard) -> Vec<&str> {
     vec![guard.node()]
 }
 
-fn leases(lease: &SemaphoreGuard) -> Vec<&str> {
-    lease.nodes().collect()
+fn nodes(guard: &SemaphoreGuard) -> Vec<&str> {
+    guard.nodes().collect()
 }
 
 fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
@@ -116,7 +116,7 @@ fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
 
 lock_guard!(Guard, Guard, node, token);
 lock_guard!(WriteGuard, Guard, node, token);
-lock_guard!(SemaphoreGuard, SemaphoreGuard, leases, SemaphoreGuard::tokens);
+lock_guard!(SemaphoreGuard, SemaphoreGuard, nodes, SemaphoreGuard::tokens);
 
 /// Implements [`Lock`] for a handle with the methods of a lock. Its kind has the same name.
 macro_rules! lock {

@@ -344,7 +344,7 @@ mod tests {
         let config = Config::new("server:1").unwrap().seed(1).connector(server);
         let one = config.clone().connect().await.unwrap();
         let other = config.connect().await.unwrap();
-        let specs = [QueueSpec::mutex, QueueSpec::writer, QueueSpec::lease];
+        let specs = [QueueSpec::mutex, QueueSpec::writer, QueueSpec::permit];
         let owner = Owner::new();
         let slots = || {
             let mut slots = Vec::new();

@@ -11,6 +11,6 @@ pub(crate) enum Admission {
     /// No contender ahead has a name that contains this text: readers, which wait for writers. Like
     /// Curator, this matches the text anywhere in the name.
     Behind(&'static str),
-    /// It is among the first contenders, up to the limit: leases of semaphores.
+    /// It is among the first contenders, up to the limit: permits of semaphores.
     Counted,
 }

@@ -150,8 +150,8 @@ impl Contender {
                 let _one_write = self.client.batch();
                 let mode = CreateMode::EphemeralSequential;
                 let created = self.client.create_with_acl(&path, &data, mode, self.spec.acl());
-                // A caller that counts many leases requests one list for all of them.
-                let listed = (!self.is_lease()).then(|| self.client.get_children(&self.spec.path));
+                // A caller that counts many permits requests one list for all of them.
+                let listed = (!self.is_permit()).then(|| self.client.get_children(&self.spec.path));
                 (created, listed)
             };
             let error = match Creating::of(&mut self.state, created).answer().await {
@@ -280,7 +280,7 @@ impl Contender {
         Ok(())
     }
 
-    fn is_lease(&self) -> bool {
+    fn is_permit(&self) -> bool {
         self.spec.admission == Admission::Counted
     }
 

@@ -57,8 +57,8 @@ impl QueueSpec {
         Self { rule: Some(READ_WRITE), ..spec }
     }
 
-    /// Leases of a semaphore; `path` is their parent.
-    pub(crate) fn lease(path: String) -> Self {
+    /// Nodes of a semaphore's permits; `path` is their parent.
+    pub(crate) fn permit(path: String) -> Self {
         Self::new(path, LEASE, Admission::Counted, Recipe::Semaphore)
     }
 
