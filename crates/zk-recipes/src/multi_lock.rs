@@ -101,7 +101,7 @@ impl MultiLock {
     pub async fn acquire(&self) -> Result<MultiGuard, MultiLockError> {
         match self.take().await {
             Ok(guard) => Ok(guard),
-            Err(Incomplete { taken, failure }) => Err(taken.give_up(failure).await),
+            Err(Incomplete { taken, failure }) => Err(taken.release_after(failure).await),
         }
     }
 
@@ -144,8 +144,8 @@ impl MultiLock {
         match deadline.acquire(|| self.take(), || self.try_take()).await {
             Ok(acquired) => Ok(acquired),
             Err(Incomplete { taken, failure }) => {
-                let given_up = deadline.bound(taken.give_up(failure.clone())).await;
-                Err(given_up.unwrap_or_else(|| failure.into()))
+                let released = deadline.bound(taken.release_after(failure.clone())).await;
+                Err(released.unwrap_or_else(|| failure.into()))
             }
         }
     }
@@ -320,8 +320,8 @@ impl MultiGuard {
         LockFailure::new(path, LockError::Lost(reason))
     }
 
-    /// Releases the locks that were acquired before this failure.
-    async fn give_up(self, failure: LockFailure) -> MultiLockError {
+    /// Releases the locks that were acquired before this failure, and returns all failures.
+    async fn release_after(self, failure: LockFailure) -> MultiLockError {
         let mut failures = vec![failure];
         if let Err(error) = self.release().await {
             failures.extend(error.failures);

@@ -11,9 +11,9 @@ use crate::fencing_token::FencingToken;
 use crate::metrics::LockMetrics;
 use crate::trace;
 
-/// An acquisition: from the first request to the lock, or until the caller gives up.
+/// Observer of an acquisition: from the first request to the lock, or until the caller gives up.
 #[derive(Debug)]
-pub(crate) struct Acquire {
+pub(crate) struct AcquireObserver {
     trace: trace::AcquireSpan,
     hand_off: HandOffPhase,
     /// The metrics, and the time at which the acquisition began. On the heap: waiters of locks
@@ -32,7 +32,7 @@ enum HandOffPhase {
     Begun(Instant),
 }
 
-impl Acquire {
+impl AcquireObserver {
     pub(crate) fn begin(path: &str, metrics: Option<&LockMetrics>) -> Self {
         let measured = metrics.map(|metrics| {
             metrics.began_to_wait();
@@ -79,7 +79,7 @@ impl Acquire {
     }
 }
 
-impl Drop for Acquire {
+impl Drop for AcquireObserver {
     fn drop(&mut self) {
         if let Some(measured) = &self.measured {
             measured.0.gave_up();
@@ -87,15 +87,15 @@ impl Drop for Acquire {
     }
 }
 
-/// A hold that somebody observes: from the grant until the lock is released or passed on.
+/// Observer of a hold: from the grant until the lock is released or passed on.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct HoldObserver {
     trace: trace::HoldSpan,
     metrics: Option<LockMetrics>,
     begun: Instant,
 }
 
-impl Hold {
+impl HoldObserver {
     /// Returns `None` if nobody observes the hold. On the heap: most locks do not need this memory.
     pub(crate) fn begin(
         path: &str,

@@ -128,7 +128,7 @@ impl Side {
     fn of(spec: &QueueSpec) -> Self {
         match spec.admission {
             Admission::Behind(_) => Self::Shared,
-            Admission::FirstForGood | Admission::First | Admission::Counted => Self::Exclusive,
+            Admission::FirstInFinalOrder | Admission::First | Admission::Counted => Self::Exclusive,
         }
     }
 }

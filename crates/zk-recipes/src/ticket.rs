@@ -153,7 +153,7 @@ impl<G> Ticket<G> {
     /// Dropping the future changes nothing.
     pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let State::Queued(queued) = &self.state else { return Ok(None) };
-        let Some(node) = queued.waiter.position().and_then(|place| place.holder.as_deref()) else {
+        let Some(node) = queued.waiter.position().and_then(|it| it.holder.as_deref()) else {
             return Ok(None);
         };
         let contender = &queued.waiter.contender;

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// It is the first of all contenders, and no contender can be placed ahead of it: mutexes.
-    FirstForGood,
+    FirstInFinalOrder,
     /// It is the first of all contenders: writers. A downgrade may place a read node ahead of others
     /// (CURATOR-621).
     First,

@@ -37,12 +37,12 @@ pub(crate) struct QueueSpec {
 impl QueueSpec {
     /// Nodes of a mutex at `path`.
     pub(crate) fn mutex(path: String) -> Self {
-        Self::new(path, LOCK, Admission::FirstForGood, Recipe::Mutex)
+        Self::new(path, LOCK, Admission::FirstInFinalOrder, Recipe::Mutex)
     }
 
     /// Nodes of the candidates of an election.
     pub(crate) fn candidate(path: String) -> Self {
-        Self::new(path, LATCH, Admission::FirstForGood, Recipe::Election)
+        Self::new(path, LATCH, Admission::FirstInFinalOrder, Recipe::Election)
     }
 
     /// Nodes of the readers of a read-write lock.
@@ -82,7 +82,7 @@ impl QueueSpec {
     /// (`LeaderLatch.checkLeadership`): after it, the candidate would miss the deletion and wait for
     /// ever. Curator's locks list the queue after any event.
     pub(crate) fn may_mark_release(&self) -> bool {
-        matches!(self.admission, Admission::FirstForGood | Admission::First)
+        matches!(self.admission, Admission::FirstInFinalOrder | Admission::First)
             && self.lock_name != LATCH
     }
 
@@ -96,7 +96,7 @@ impl QueueSpec {
         let (rule, own) = (self.rule(), own.as_bytes());
         match self.admission {
             Admission::Behind(text) => rule.rank_among(names, own, |name| contains(name, text)),
-            Admission::FirstForGood | Admission::First | Admission::Counted => {
+            Admission::FirstInFinalOrder | Admission::First | Admission::Counted => {
                 rule.rank(names, own)
             }
         }
