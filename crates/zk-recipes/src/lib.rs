@@ -64,7 +64,7 @@
 //! Subscribers run where something happens, also on the driver of the session: a subscriber that
 //! blocks delays heartbeats, and can cost locks.
 //!
-//! A service can leave INFO on: of these events, locks that come and go cause none.
+//! A service can leave INFO on: acquisitions and releases emit no event at INFO.
 //!
 //! # Example
 //!

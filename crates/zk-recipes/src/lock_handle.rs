@@ -152,8 +152,8 @@ macro_rules! queue_lock {
                 self.handle.acquire().await.map($convert)
             }
 
-            /// Acquires the lock if no other contender excludes this one, neither a holder nor one
-            /// that waits. Returns `None` otherwise.
+            /// Acquires the lock if it is free and no contender is queued ahead; for a reader, only
+            /// writers count. Returns `None` otherwise.
             ///
             /// # Errors
             /// As [`acquire`](Self::acquire). Without a connection the call fails with

@@ -32,10 +32,11 @@ use crate::multi_lock_error::{LockFailure, MultiLockError};
 ///   except by [`try_acquire`](Self::try_acquire), which releases them in the background.
 ///
 /// # On the wire
-/// The nodes of its locks and no others. Other callers may acquire the locks one by one.
+/// A multi-lock creates only the nodes of its locks. Other callers may acquire the locks one by one.
 ///
 /// # What it costs
-/// The costs of its locks, one after the other. Its fairness is that of its locks.
+/// It costs the sum of the costs of its locks, which it acquires one after the other. Its fairness is
+/// that of its locks.
 ///
 /// # What happens on loss
 /// A [`MultiGuard`] is held while all its locks are held. The first loss ends it, and

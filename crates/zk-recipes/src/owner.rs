@@ -38,8 +38,8 @@ use crate::queue::spec::QueueSpec;
 ///
 /// # What it costs
 /// Re-entering a lock needs no request. The release of any guard but the last needs none either.
-/// All other costs are the same as without an owner. An owner is a list of the locks it holds or
-/// acquires now.
+/// All other costs are the same as without an owner. An owner costs one list entry for each lock
+/// that it holds or waits for.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::session::Client) -> Result<(), zk_recipes::LockError> {

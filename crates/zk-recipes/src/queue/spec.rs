@@ -25,7 +25,7 @@ pub(crate) struct QueueSpec {
     rule: Option<SequenceOrder<'static>>,
     /// The contenders that these nodes wait for.
     pub(crate) admission: Admission,
-    /// Data of the nodes; `None` for the default, which tells who the contender is.
+    /// Data of the nodes; `None` for the default, which identifies the contender.
     pub(crate) data: Option<Arc<[u8]>>,
     /// ACL of the nodes, and of the missing nodes of the path.
     pub(crate) acl: Option<Arc<[Acl]>>,

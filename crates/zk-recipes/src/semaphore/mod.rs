@@ -36,8 +36,7 @@ pub use self::guard::SemaphoreGuard;
 /// call.
 ///
 /// # What it promises
-/// * The number of held permits never exceeds the limit in the process that acquired the latest of
-///   them.
+/// * The number of held permits never exceeds the limit that the most recent holder's process uses.
 /// * **Fair**: first come, first served. A caller that waits for few permits does not overtake a
 ///   caller that waits for many.
 /// * Several permits in one call are acquired all together or not at all.
