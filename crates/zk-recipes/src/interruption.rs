@@ -37,8 +37,19 @@ impl fmt::Display for Interruption {
     }
 }
 
+impl std::error::Error for Interruption {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Lost { .. } => None,
+            Self::NotAcquired(error) | Self::NotReleased(error) => Some(error),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use zk_session::Zxid;
 
     use super::*;
@@ -64,6 +75,9 @@ mod tests {
         ];
         for (interruption, line) in lines {
             assert_eq!(interruption.to_string(), line);
+            let is_lost = matches!(interruption, Interruption::Lost { .. });
+            let source = interruption.source().map(ToString::to_string);
+            assert_eq!(source, (!is_lost).then(|| error.to_string()));
         }
     }
 }

@@ -39,6 +39,7 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
 /// A guard of any lock. Dropping it releases the lock in the background.
 pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     /// Returns the paths of the holder's nodes.
+    #[must_use]
     fn nodes(&self) -> Vec<&str>;
 
     /// Returns the fencing tokens, one for each node.
@@ -48,10 +49,12 @@ pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     fn tokens(&self) -> Result<Vec<FencingToken>, LockError>;
 
     /// Returns true if the lock is provably held now.
+    #[must_use]
     fn is_held(&self) -> bool;
 
     /// Returns how long the lock stays provably held if no more replies arrive from the ensemble;
     /// zero if it is lost. See [`Guard::remaining`].
+    #[must_use]
     fn remaining(&self) -> Duration;
 
     /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].

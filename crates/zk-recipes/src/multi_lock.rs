@@ -69,6 +69,7 @@ pub struct MultiLock {
 impl MultiLock {
     /// Combines the locks in this order. All callers that acquire several of them must use the same
     /// order, or a timeout.
+    #[must_use]
     pub fn new(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         Self { locks: locks.into_iter().collect() }
     }
@@ -80,6 +81,7 @@ impl MultiLock {
     /// read-write lock before its read side: one [`Owner`](crate::Owner) can hold both in this order
     /// only. The paths are compared as the handles have them. Locks of different ensembles, or with
     /// different chroots, need an order defined by the caller.
+    #[must_use]
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
         this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));

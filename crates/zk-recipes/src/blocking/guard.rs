@@ -59,11 +59,6 @@ impl<G: Release> Guard<G> {
         self.client.block_on(async { tokio::time::timeout(timeout, lost).await.ok() })
     }
 
-    /// Returns the async guard, for an async part of the program.
-    pub fn into_async(self) -> G {
-        self.into_parts().0
-    }
-
     #[allow(
         clippy::expect_used,
         reason = "only `into_parts` and `drop` take it, and both consume the guard"
