@@ -50,9 +50,9 @@ pub(crate) fn check_len(client: &Client, spec: &QueueSpec) -> Result<(), LockErr
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteNode {
     /// The write node stays: the writer keeps its lock.
-    Stays,
+    Kept,
     /// The transaction that creates the read node deletes the write node.
-    Goes,
+    Deleted,
 }
 
 /// A held write lock, beside which a read node is made. It is no reference to the hold, so the last guard
@@ -84,7 +84,7 @@ pub(crate) async fn beside(
     write_node: WriteNode,
 ) -> Result<Holding, LockError> {
     let HeldWriter { held, token } = writer;
-    if write_node == WriteNode::Goes {
+    if write_node == WriteNode::Deleted {
         // This must precede the deletion event of the write node, which arrives before the reply.
         held.end.set(LossReason::Released);
     }
@@ -119,7 +119,7 @@ async fn make(
             let _one_write = client.batch();
             let mode = CreateMode::Ephemeral;
             let mut multi = writer.multi().create_with_acl(&path, &data, mode, acl);
-            if write_node == WriteNode::Goes {
+            if write_node == WriteNode::Deleted {
                 multi = multi.delete(&writer.node.path, None);
             }
             // Servers before 3.7.2 and 3.8.2 do not return the Stat of the new node.

@@ -109,8 +109,11 @@ pub enum LockError {
         /// The recipe that uses such names.
         recipe: Recipe,
     },
-    /// Other clients deleted the node of a waiter again and again. A call that waits for the
-    /// revocation of a node returns this error after one deletion.
+    /// A node was deleted. Which one depends on the call:
+    /// * An acquisition: other clients deleted the node of the waiter repeatedly. It has queued again
+    ///   as often as [`RESTARTS_MAX`](crate::limits::RESTARTS_MAX) permits. For a reader beside its own
+    ///   writer, one deletion is enough.
+    /// * A wait for the revocation of a node: that node no longer exists.
     NodeDeleted {
         /// The path of the lock, or of the node.
         path: String,

@@ -290,7 +290,7 @@ impl Guard {
     pub async fn release(self) -> Result<(), LockError> {
         let held = self.token();
         match self.hold.into_last() {
-            Some(hold) => hold.give_up(held).await,
+            Some(hold) => hold.release(held).await,
             None => held.map(drop), // the other guards still hold it
         }
     }

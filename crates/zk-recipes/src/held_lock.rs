@@ -17,11 +17,12 @@ use crate::lock::LockGuard;
 #[derive(Clone, Debug)]
 pub struct HeldLock {
     client: Client,
-    held: Arc<Held>,
+    shared: Arc<SharedGuard>,
 }
 
+/// The guard, which all clones share.
 #[derive(Debug)]
-struct Held {
+struct SharedGuard {
     /// Paths of the holder's nodes. A transaction checks them also after the release.
     nodes: Vec<String>,
     /// `None` once the lock is released.
@@ -31,8 +32,8 @@ struct Held {
 impl HeldLock {
     pub(crate) fn new(client: &Client, guard: Box<dyn LockGuard>) -> Self {
         let nodes = guard.nodes().into_iter().map(str::to_owned).collect();
-        let held = Held { nodes, guard: Mutex::new(Some(guard)) };
-        Self { client: client.weak(), held: Arc::new(held) }
+        let shared = SharedGuard { nodes, guard: Mutex::new(Some(guard)) };
+        Self { client: client.weak(), shared: Arc::new(shared) }
     }
 
     /// Returns the client with which the lock was created. It does not keep the session open.
@@ -69,7 +70,7 @@ impl HeldLock {
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         match *self.lock() {
-            Some(_) => self.held.nodes.clone(),
+            Some(_) => self.shared.nodes.clone(),
             None => Vec::new(),
         }
     }
@@ -106,7 +107,7 @@ impl HeldLock {
     /// [`Guard::multi`](crate::Guard::multi). Its first operations check the [nodes](Self::nodes),
     /// one each, also after the lock was released.
     pub fn multi<'a>(&self) -> Multi<'a> {
-        self.held.nodes.iter().fold(self.client.multi(), |multi, node| multi.check(node, None))
+        self.shared.nodes.iter().fold(self.client.multi(), |multi, node| multi.check(node, None))
     }
 
     /// Releases the lock, and waits until the server has confirmed it; see
@@ -128,7 +129,7 @@ impl HeldLock {
 
     /// Locks the state for a short time, never across an await.
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn LockGuard>>> {
-        self.held.guard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Holding {
     turn: Option<LocalTurn<Self>>,
     /// `None` before the next local holder takes the hold, once its end is reported, and if nobody
     /// observes it.
-    observed: Option<Box<observe::Hold>>,
+    observed: Option<Box<observe::HoldObserver>>,
 }
 
 /// The parts of a hold that stay the same when its node passes to the next holder.
@@ -59,9 +59,21 @@ pub(crate) struct HeldNode {
 
 impl HeldNode {
     /// `waited` is the time in the queue, if it is known.
-    fn observe(&self, token: FencingToken, waited: Option<Duration>) -> Option<Box<observe::Hold>> {
+    fn observe(
+        &self,
+        token: FencingToken,
+        waited: Option<Duration>,
+    ) -> Option<Box<observe::HoldObserver>> {
         let session_id = || self.client.session_id();
-        observe::Hold::begin(&self.spec, &self.node.path, token, waited, session_id)
+        let (spec, node) = (&self.spec, &self.node.path);
+        observe::HoldObserver::begin(
+            &spec.path,
+            spec.metrics.as_ref(),
+            node,
+            token,
+            waited,
+            session_id,
+        )
     }
 
     /// Records that the node no longer exists, and returns the loss of the lock.
@@ -144,7 +156,7 @@ impl Holding {
 
     /// Passes the lock to the next local waiter, or deletes the node and waits until the server has
     /// confirmed it. `held` is the [`token`](Self::token) at the time of the release.
-    pub(crate) async fn give_up(
+    pub(crate) async fn release(
         mut self,
         held: Result<FencingToken, LockError>,
     ) -> Result<(), LockError> {

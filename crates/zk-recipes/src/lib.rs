@@ -64,7 +64,7 @@
 //! Subscribers run where something happens, also on the driver of the session: a subscriber that
 //! blocks delays heartbeats, and can cost locks.
 //!
-//! A service can leave INFO on: of these events, locks that come and go cause none.
+//! A service can leave INFO on: acquisitions and releases emit no event at INFO.
 //!
 //! # Example
 //!
@@ -101,6 +101,7 @@ mod fencing_token;
 mod guard;
 mod held_lock;
 mod holding;
+mod interruption;
 mod local_queue;
 mod lock;
 mod lock_handle;
@@ -118,13 +119,13 @@ mod queue;
 mod recipe;
 mod retry;
 mod revocation;
+mod run_terms;
 mod run_whenever_held;
 mod rwlock;
 mod semaphore;
 mod semaphore_mutex;
 mod shared_count;
 mod shared_value;
-mod terms;
 mod ticket;
 mod trace;
 
@@ -134,6 +135,7 @@ pub use error::{LockError, LossReason};
 pub use fencing_token::FencingToken;
 pub use guard::Guard;
 pub use held_lock::HeldLock;
+pub use interruption::Interruption;
 pub use local_queue::LocalQueueLimits;
 pub use lock::{Lock, LockGuard};
 pub use lock_kind::LockKind;
@@ -152,26 +154,12 @@ pub use semaphore::{Semaphore, SemaphoreGuard};
 pub use semaphore_mutex::SemaphoreMutex;
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};
-pub use terms::Interruption;
 pub use ticket::Ticket;
 
 /// Keeps traits from being implemented outside of this crate, so that they can grow.
 mod sealed {
-    use crate::*;
-
     #[allow(unnameable_types, reason = "no other crate may name it")]
     pub trait Sealed {}
-
-    impl Sealed for Mutex {}
-    impl Sealed for ReadLock {}
-    impl Sealed for WriteLock {}
-    impl Sealed for Semaphore {}
-    impl Sealed for SemaphoreMutex {}
-    impl Sealed for MultiLock {}
-    impl Sealed for Guard {}
-    impl Sealed for WriteGuard {}
-    impl Sealed for SemaphoreGuard {}
-    impl Sealed for MultiGuard {}
 }
 
 /// The future that the methods of [`Lock`] and [`LockGuard`] return.

@@ -39,6 +39,7 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
 /// A guard of any lock. Dropping it releases the lock in the background.
 pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     /// Returns the paths of the holder's nodes.
+    #[must_use]
     fn nodes(&self) -> Vec<&str>;
 
     /// Returns the fencing tokens, one for each node.
@@ -48,10 +49,12 @@ pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     fn tokens(&self) -> Result<Vec<FencingToken>, LockError>;
 
     /// Returns true if the lock is provably held now.
+    #[must_use]
     fn is_held(&self) -> bool;
 
     /// Returns how long the lock stays provably held if no more replies arrive from the ensemble;
     /// zero if it is lost. See [`Guard::remaining`].
+    #[must_use]
     fn remaining(&self) -> Duration;
 
     /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].
@@ -68,6 +71,8 @@ pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
 /// `$inherent`.
 macro_rules! lock_guard {
     ($guard:ty, $inherent:ty, $nodes:expr, $tokens:expr) => {
+        impl Sealed for $guard {}
+
         impl LockGuard for $guard {
             fn nodes(&self) -> Vec<&str> {
                 $nodes(self)
@@ -104,8 +109,8 @@ fn node(guard: &Guard) -> Vec<&str> {
     vec![guard.node()]
 }
 
-fn leases(lease: &SemaphoreGuard) -> Vec<&str> {
-    lease.nodes().collect()
+fn nodes(guard: &SemaphoreGuard) -> Vec<&str> {
+    guard.nodes().collect()
 }
 
 fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
@@ -114,11 +119,13 @@ fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
 
 lock_guard!(Guard, Guard, node, token);
 lock_guard!(WriteGuard, Guard, node, token);
-lock_guard!(SemaphoreGuard, SemaphoreGuard, leases, SemaphoreGuard::tokens);
+lock_guard!(SemaphoreGuard, SemaphoreGuard, nodes, SemaphoreGuard::tokens);
 
 /// Implements [`Lock`] for a handle with the methods of a lock. Its kind has the same name.
 macro_rules! lock {
     ($kind:ident) => {
+        impl Sealed for $kind {}
+
         impl Lock for $kind {
             fn client(&self) -> &Client {
                 Self::client(self)

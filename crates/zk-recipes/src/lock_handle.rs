@@ -69,7 +69,7 @@ impl LockHandle {
         match reenter(self.enter().await?).await? {
             Break(guard) => Ok(Ticket::held(guard, convert)),
             Continue(permit) => {
-                let mut waiter = Waiter::with_place(self.contender());
+                let mut waiter = Waiter::with_position(self.contender());
                 waiter.settle().await?;
                 Ok(Ticket::queued(Queued { waiter, permit }, convert))
             }
@@ -152,8 +152,8 @@ macro_rules! queue_lock {
                 self.handle.acquire().await.map($convert)
             }
 
-            /// Acquires the lock if no other contender excludes this one, neither a holder nor one
-            /// that waits. Returns `None` otherwise.
+            /// Acquires the lock if it is free and no contender is queued ahead; for a reader, only
+            /// writers count. Returns `None` otherwise.
             ///
             /// # Errors
             /// As [`acquire`](Self::acquire). Without a connection the call fails with
@@ -227,7 +227,7 @@ async fn reenter(entry: Entry) -> Result<ControlFlow<Guard, Option<ReentryPermit
         Entry::Held(hold) => Break(Guard::of(hold)),
         Entry::Beside(writer, permit) => {
             // On the heap: waiters do not need this memory.
-            match Box::pin(beside(&writer, WriteNode::Stays)).await {
+            match Box::pin(beside(&writer, WriteNode::Kept)).await {
                 Ok(reader) => Break(Guard::of(SharedHolding::new(reader, Some(permit)))),
                 // Its last guard has released the write lock meanwhile.
                 Err(LockError::Lost(_)) if writer.is_released() => Continue(Some(permit)),

@@ -18,7 +18,7 @@ macro_rules! lock_options {
     ($lock:ty) => {
         impl $lock {
             /// Sets the data of this handle's nodes, of a semaphore's leases, which other contenders can
-            /// read. The default tells who the contender is, see
+            /// read. By default the data identifies the contender, see
             /// [`ContenderInfo`](crate::ContenderInfo); Curator writes the address only. A writer that
             /// becomes a reader keeps its data.
             #[must_use]

@@ -32,10 +32,11 @@ use crate::multi_lock_error::{LockFailure, MultiLockError};
 ///   except by [`try_acquire`](Self::try_acquire), which releases them in the background.
 ///
 /// # On the wire
-/// The nodes of its locks and no others. Other callers may acquire the locks one by one.
+/// A multi-lock creates only the nodes of its locks. Other callers may acquire the locks one by one.
 ///
 /// # What it costs
-/// The costs of its locks, one after the other. Its fairness is that of its locks.
+/// It costs the sum of the costs of its locks, which it acquires one after the other. Its fairness is
+/// that of its locks.
 ///
 /// # What happens on loss
 /// A [`MultiGuard`] is held while all its locks are held. The first loss ends it, and
@@ -68,6 +69,7 @@ pub struct MultiLock {
 impl MultiLock {
     /// Combines the locks in this order. All callers that acquire several of them must use the same
     /// order, or a timeout.
+    #[must_use]
     pub fn new(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         Self { locks: locks.into_iter().collect() }
     }
@@ -79,6 +81,7 @@ impl MultiLock {
     /// read-write lock before its read side: one [`Owner`](crate::Owner) can hold both in this order
     /// only. The paths are compared as the handles have them. Locks of different ensembles, or with
     /// different chroots, need an order defined by the caller.
+    #[must_use]
     pub fn in_canonical_order(locks: impl IntoIterator<Item = Arc<dyn Lock>>) -> Self {
         let mut this = Self::new(locks);
         this.locks.sort_by(|a, b| (a.path(), a.kind()).cmp(&(b.path(), b.kind())));
@@ -101,7 +104,7 @@ impl MultiLock {
     pub async fn acquire(&self) -> Result<MultiGuard, MultiLockError> {
         match self.take().await {
             Ok(guard) => Ok(guard),
-            Err(Incomplete { taken, failure }) => Err(taken.give_up(failure).await),
+            Err(Incomplete { taken, failure }) => Err(taken.release_after(failure).await),
         }
     }
 
@@ -144,8 +147,8 @@ impl MultiLock {
         match deadline.acquire(|| self.take(), || self.try_take()).await {
             Ok(acquired) => Ok(acquired),
             Err(Incomplete { taken, failure }) => {
-                let given_up = deadline.bound(taken.give_up(failure.clone())).await;
-                Err(given_up.unwrap_or_else(|| failure.into()))
+                let released = deadline.bound(taken.release_after(failure.clone())).await;
+                Err(released.unwrap_or_else(|| failure.into()))
             }
         }
     }
@@ -320,8 +323,8 @@ impl MultiGuard {
         LockFailure::new(path, LockError::Lost(reason))
     }
 
-    /// Releases the locks that were acquired before this failure.
-    async fn give_up(self, failure: LockFailure) -> MultiLockError {
+    /// Releases the locks that were acquired before this failure, and returns all failures.
+    async fn release_after(self, failure: LockFailure) -> MultiLockError {
         let mut failures = vec![failure];
         if let Err(error) = self.release().await {
             failures.extend(error.failures);

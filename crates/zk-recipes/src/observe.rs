@@ -1,29 +1,24 @@
 //! Observation of acquisitions and holds: for traces, and for the metrics of a lock that has some.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_session::SessionId;
 
+use crate::deadline::now;
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 use crate::metrics::LockMetrics;
-use crate::queue::spec::QueueSpec;
 use crate::trace;
 
-/// An acquisition: from the first request to the lock, or until the caller gives up.
+/// Observer of an acquisition: from the first request to the lock, or until the caller gives up.
 #[derive(Debug)]
-pub(crate) struct Acquire {
+pub(crate) struct AcquireObserver {
     trace: trace::AcquireSpan,
-    /// On the heap: waiters of locks without metrics do not need this memory.
-    measured: Option<Box<Measured>>,
-}
-
-#[derive(Debug)]
-struct Measured {
-    /// `None` for a turn, which is not an acquisition of its own.
-    metrics: Option<LockMetrics>,
-    begun: Instant,
     hand_off: HandOffPhase,
+    /// The metrics, and the time at which the acquisition began. On the heap: waiters of locks
+    /// without metrics do not need this memory.
+    measured: Option<Box<(LockMetrics, Instant)>>,
 }
 
 /// Progress of a hand-off to a waiter.
@@ -37,106 +32,87 @@ enum HandOffPhase {
     Begun(Instant),
 }
 
-impl Acquire {
-    pub(crate) fn begin(spec: &QueueSpec) -> Self {
-        let measured = spec.metrics.clone().map(|metrics| {
+impl AcquireObserver {
+    pub(crate) fn begin(path: &str, metrics: Option<&LockMetrics>) -> Self {
+        let measured = metrics.map(|metrics| {
             metrics.began_to_wait();
-            Measured { metrics: Some(metrics), begun: now(), hand_off: HandOffPhase::NotNeeded }
-                .into()
+            Box::new((metrics.clone(), now()))
         });
-        Self { trace: trace::AcquireSpan::begin(&spec.path), measured }
+        let trace = trace::AcquireSpan::begin(path);
+        Self { trace, hand_off: HandOffPhase::NotNeeded, measured }
     }
 
-    /// Marks this acquisition as the turn before an acquisition of `spec`. A hand-off may begin with
-    /// the turn; see [`continue_hand_off`](Self::continue_hand_off).
-    pub(crate) fn precede(&mut self, spec: &QueueSpec) {
-        if spec.metrics.is_some() {
-            let turn = Measured { metrics: None, begun: now(), hand_off: HandOffPhase::NotNeeded };
-            self.measured = Some(turn.into());
-        }
-    }
-
-    /// Continues the hand-off of the turn before this acquisition.
+    /// Continues the hand-off that has begun with the turn before this acquisition.
     pub(crate) fn continue_hand_off(&mut self, turn: &Self) {
-        if let (Some(measured), Some(turn)) = (&mut self.measured, &turn.measured) {
-            measured.hand_off = turn.hand_off;
-        }
+        self.hand_off = turn.hand_off;
     }
 
     /// Notes that other contenders block this one.
     pub(crate) fn blocked(&mut self) {
-        self.set_hand_off(|_| HandOffPhase::Blocked);
+        self.hand_off = HandOffPhase::Blocked;
     }
 
     /// Notes that nothing is known to block this contender any longer, if anything has blocked it.
     pub(crate) fn unblocked(&mut self) {
-        self.set_hand_off(|before| match before {
-            HandOffPhase::Blocked => HandOffPhase::Begun(now()),
-            HandOffPhase::NotNeeded | HandOffPhase::Begun(_) => before,
-        });
+        if let HandOffPhase::Blocked = self.hand_off {
+            self.hand_off = HandOffPhase::Begun(now());
+        }
     }
 
     /// Notes that the contender queues again, at the end.
     pub(crate) fn restarted(&mut self) {
-        self.set_hand_off(|_| HandOffPhase::NotNeeded);
+        self.hand_off = HandOffPhase::NotNeeded;
     }
 
     /// Returns how long the acquisition has taken, if the hold is traced.
     pub(crate) fn granted(&mut self, node: &str, token: FencingToken) -> Option<Duration> {
         let waited = self.trace.granted(node, token);
-        let Some(measured) = self.measured.take() else { return waited };
-        if let Some(metrics) = measured.metrics {
+        if let Some((metrics, begun)) = self.measured.take().map(|measured| *measured) {
             let now = now();
-            let hand_off = match measured.hand_off {
+            let hand_off = match self.hand_off {
                 HandOffPhase::Begun(at) => Some(now.saturating_duration_since(at)),
                 HandOffPhase::NotNeeded | HandOffPhase::Blocked => None,
             };
-            metrics.waited(now.saturating_duration_since(measured.begun), hand_off);
+            metrics.waited(now.saturating_duration_since(begun), hand_off);
         }
         waited
     }
-
-    fn set_hand_off(&mut self, next: impl FnOnce(HandOffPhase) -> HandOffPhase) {
-        if let Some(measured) = &mut self.measured {
-            measured.hand_off = next(measured.hand_off);
-        }
-    }
 }
 
-impl Drop for Acquire {
+impl Drop for AcquireObserver {
     fn drop(&mut self) {
-        if let Some(metrics) = self.measured.as_ref().and_then(|it| it.metrics.as_ref()) {
-            metrics.gave_up();
+        if let Some(measured) = &self.measured {
+            measured.0.gave_up();
         }
     }
 }
 
-/// A hold that somebody observes: from the grant until the lock is released or passed on.
+/// Observer of a hold: from the grant until the lock is released or passed on.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct HoldObserver {
     trace: trace::HoldSpan,
     metrics: Option<LockMetrics>,
     begun: Instant,
 }
 
-impl Hold {
+impl HoldObserver {
     /// Returns `None` if nobody observes the hold. On the heap: most locks do not need this memory.
     pub(crate) fn begin(
-        spec: &QueueSpec,
+        path: &str,
+        metrics: Option<&LockMetrics>,
         node: &str,
         token: FencingToken,
         waited: Option<Duration>,
         session_id: impl FnOnce() -> SessionId,
     ) -> Option<Box<Self>> {
-        let metrics = spec.metrics.clone();
         if metrics.is_none() && !trace::IS_ON {
             return None;
         }
-        if let Some(metrics) = &metrics {
+        if let Some(metrics) = metrics {
             metrics.acquired();
         }
-        let trace = trace::HoldSpan::begin(&spec.path, node, token, waited, session_id);
-        Some(Box::new(Self { trace, metrics, begun: now() }))
+        let trace = trace::HoldSpan::begin(path, node, token, waited, session_id);
+        Some(Box::new(Self { trace, metrics: metrics.cloned(), begun: now() }))
     }
 
     /// Reports the end: why the lock was lost before, if it was, and how long the lease would have
@@ -148,10 +124,4 @@ impl Hold {
             metrics.ended(held, loss, left);
         }
     }
-}
-
-/// The clock of tokio, which stops while the machine sleeps.
-#[allow(clippy::disallowed_methods, reason = "the times are for reports only")]
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }

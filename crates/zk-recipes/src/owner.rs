@@ -38,8 +38,8 @@ use crate::queue::spec::QueueSpec;
 ///
 /// # What it costs
 /// Re-entering a lock needs no request. The release of any guard but the last needs none either.
-/// All other costs are the same as without an owner. An owner is a list of the locks it holds or
-/// acquires now.
+/// All other costs are the same as without an owner. An owner costs one list entry for each lock
+/// that it holds or waits for.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::session::Client) -> Result<(), zk_recipes::LockError> {
@@ -63,7 +63,7 @@ use crate::queue::spec::QueueSpec;
 pub struct Owner {
     /// The locks that it holds or acquires. Those that it has released leave the list when it
     /// acquires the next one.
-    slots: Arc<Mutex<Vec<ListedSlot>>>,
+    slots: Arc<Mutex<Vec<Weak<ReentrySlot>>>>,
 }
 
 impl Owner {
@@ -77,77 +77,42 @@ impl Owner {
     fn slot(&self, client: &Client, spec: &Arc<QueueSpec>) -> Arc<ReentrySlot> {
         let path = client.full_path(&spec.path);
         let mut slots = self.lock();
-        slots.retain(|listed| listed.slot.strong_count() > 0);
-        let known = slots.iter().find(|listed| listed.key.is_of(client, &path, spec));
-        if let Some(slot) = known.and_then(|listed| listed.slot.upgrade()) {
+        slots.retain(|slot| slot.strong_count() > 0);
+        let mut living = slots.iter().filter_map(Weak::upgrade);
+        if let Some(slot) = living.find(|slot| slot.is_of(client, &path, spec)) {
             return slot;
         }
-        let key = Arc::new(SlotKey { client: client.weak(), path, spec: spec.clone() });
-        let slot = ReentrySlot { key, entry: Arc::default(), holds: Mutex::default() };
-        let slot = Arc::new(slot);
-        slots.push(ListedSlot { key: slot.key.clone(), slot: Arc::downgrade(&slot) });
+        let slot = Arc::new(ReentrySlot::new(client, path, spec));
+        slots.push(Arc::downgrade(&slot));
         slot
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ListedSlot>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<ReentrySlot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slots = self.lock();
-        let living = slots.iter().filter(|listed| listed.slot.strong_count() > 0);
-        let paths: Vec<&str> = living.map(|listed| listed.key.path.as_str()).collect();
+        let living: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
+        let paths: Vec<&str> = living.iter().map(|slot| slot.path.as_str()).collect();
         f.debug_struct("Owner").field("paths", &paths).finish()
     }
 }
 
-/// Entry of an owner's list. A search compares the keys, and takes references to no other slot.
-struct ListedSlot {
-    key: Arc<SlotKey>,
-    slot: Weak<ReentrySlot>,
-}
-
-/// What identifies the slot of a lock.
-struct SlotKey {
+/// State of one owner at one lock. It exists while the owner holds the lock or acquires it.
+struct ReentrySlot {
     /// A weak handle. With a strong one, the last reference to a slot could close a session, and the
     /// drop of the last client may wait for the server.
     client: Client,
     /// Path from the root of the ensemble.
     path: String,
     spec: Arc<QueueSpec>,
-}
-
-impl SlotKey {
-    fn is_of(&self, client: &Client, path: &str, spec: &QueueSpec) -> bool {
-        self.path == path && self.client.is_same_session(client) && self.spec.rule() == spec.rule()
-    }
-}
-
-/// State of one owner at one lock. It exists while the owner holds the lock or acquires it.
-struct ReentrySlot {
-    key: Arc<SlotKey>,
     /// Held by the one acquisition in progress, unless it re-enters a hold.
     entry: Arc<tokio::sync::Mutex<()>>,
-    holds: Mutex<Holds>,
-}
-
-/// The holds of an owner at one lock. The references are weak, so that a hold ends with its last
-/// guard.
-#[derive(Default)]
-struct Holds {
-    exclusive: Weak<Holding>,
-    shared: Weak<Holding>,
-}
-
-impl Holds {
-    fn of(&mut self, side: Side) -> &mut Weak<Holding> {
-        match side {
-            Side::Exclusive => &mut self.exclusive,
-            Side::Shared => &mut self.shared,
-        }
-    }
+    /// The holds of the owner, one for each [`Side`]. The references are weak, so that a hold ends
+    /// with its last guard.
+    holds: Mutex<[Weak<Holding>; 2]>,
 }
 
 /// How a lock is held: by one holder, or shared with others.
@@ -163,7 +128,7 @@ impl Side {
     fn of(spec: &QueueSpec) -> Self {
         match spec.admission {
             Admission::Behind(_) => Self::Shared,
-            Admission::FirstForGood | Admission::First | Admission::Counted => Self::Exclusive,
+            Admission::FirstInFinalOrder | Admission::First | Admission::Counted => Self::Exclusive,
         }
     }
 }
@@ -224,6 +189,15 @@ pub(crate) fn try_enter(
 }
 
 impl ReentrySlot {
+    fn new(client: &Client, path: String, spec: &Arc<QueueSpec>) -> Self {
+        let (client, spec) = (client.weak(), spec.clone());
+        Self { client, path, spec, entry: Arc::default(), holds: Mutex::default() }
+    }
+
+    fn is_of(&self, client: &Client, path: &str, spec: &QueueSpec) -> bool {
+        self.path == path && self.client.is_same_session(client) && self.spec.rule() == spec.rule()
+    }
+
     async fn enter(self: Arc<Self>, side: Side) -> Result<Entry, LockError> {
         match self.reenter(side)? {
             Some(hold) => Ok(Entry::Held(hold)),
@@ -234,7 +208,7 @@ impl ReentrySlot {
     /// Waits until no other task acquires the lock for this owner, or until the session ends. The
     /// other acquisition may be a [`Ticket`](crate::Ticket) that no task awaits.
     async fn permit(self: Arc<Self>) -> Result<ReentryPermit, LockError> {
-        let only_one = or_session_end(&self.key.client, self.entry.clone().lock_owned()).await?;
+        let only_one = or_session_end(&self.client, self.entry.clone().lock_owned()).await?;
         Ok(ReentryPermit { slot: self, _only_one: only_one })
     }
 
@@ -245,14 +219,14 @@ impl ReentrySlot {
     /// guards, because its node may still exist.
     fn reenter(self: &Arc<Self>, side: Side) -> Result<Option<SharedHolding>, LockError> {
         if self.look(side, Holding::token).transpose()?.is_some() {
-            let hold = self.holds().of(side).upgrade();
+            let hold = self.holds()[side as usize].upgrade();
             if let Some(hold) = hold {
                 return Ok(Some(SharedHolding { hold, slot: Some(self.clone()) }));
             }
         }
         match side {
             Side::Exclusive if self.look(Side::Shared, Holding::token).transpose()?.is_some() => {
-                Err(LockError::WouldDeadlock { path: self.key.path.clone() })
+                Err(LockError::WouldDeadlock { path: self.path.clone() })
             }
             Side::Exclusive | Side::Shared => Ok(None),
         }
@@ -261,8 +235,8 @@ impl ReentrySlot {
     /// Calls `see` with the hold of a side, if there is one. This does not keep a guard from being the
     /// last one of its hold; see [`SharedHolding::into_last`].
     fn look<T>(&self, side: Side, see: impl FnOnce(&Holding) -> T) -> Option<T> {
-        let mut holds = self.holds();
-        let hold = holds.of(side).upgrade()?;
+        let holds = self.holds();
+        let hold = holds[side as usize].upgrade()?;
         let seen = see(&hold);
         // If the last guard was dropped meanwhile, this ends the hold, outside the mutex.
         let last = Arc::into_inner(hold);
@@ -271,7 +245,7 @@ impl ReentrySlot {
         Some(seen)
     }
 
-    fn holds(&self) -> MutexGuard<'_, Holds> {
+    fn holds(&self) -> MutexGuard<'_, [Weak<Holding>; 2]> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -294,7 +268,7 @@ impl SharedHolding {
         let side = Side::of(&hold.spec);
         let (hold, slot) = (Arc::new(hold), permit.as_ref().map(|permit| permit.slot.clone()));
         if let Some(slot) = &slot {
-            *slot.holds().of(side) = Arc::downgrade(&hold);
+            slot.holds()[side as usize] = Arc::downgrade(&hold);
         }
         Self { hold, slot }
     }
@@ -338,7 +312,7 @@ impl Deref for SharedHolding {
 
 impl fmt::Debug for ReentrySlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentrySlot").field("path", &self.key.path).finish_non_exhaustive()
+        f.debug_struct("ReentrySlot").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -370,7 +344,7 @@ mod tests {
         let config = Config::new("server:1").unwrap().seed(1).connector(server);
         let one = config.clone().connect().await.unwrap();
         let other = config.connect().await.unwrap();
-        let specs = [QueueSpec::mutex, QueueSpec::writer, QueueSpec::lease];
+        let specs = [QueueSpec::mutex, QueueSpec::writer, QueueSpec::permit];
         let owner = Owner::new();
         let slots = || {
             let mut slots = Vec::new();

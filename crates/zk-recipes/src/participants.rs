@@ -22,7 +22,7 @@ use crate::retry::{if_exists, retry, retry_after};
 pub struct Participant {
     /// Path of the contender's node.
     pub path: String,
-    /// Data of the node; [`info`](Self::info) reads the default one.
+    /// Data of the node; [`info`](Self::info) parses the default data.
     pub data: Vec<u8>,
     /// Number at the end of the node's name, if it has one.
     pub sequence: Option<u32>,

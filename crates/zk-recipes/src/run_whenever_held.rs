@@ -8,8 +8,9 @@ use zk_session::{Client, SessionManager};
 
 use crate::error::LockError;
 use crate::held_lock::HeldLock;
+use crate::interruption::Interruption;
 use crate::lock::Lock;
-use crate::terms::{Interruption, run_terms};
+use crate::run_terms::run_terms;
 
 /// Runs `work` whenever this process holds the lock, until the work has finished.
 ///

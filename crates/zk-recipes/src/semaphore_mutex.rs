@@ -102,7 +102,7 @@ impl SemaphoreMutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
-        self.semaphore.try_acquire().await?.map(|lease| self.guard(lease)).transpose()
+        self.semaphore.try_acquire().await?.map(|permit| self.guard(permit)).transpose()
     }
 
     /// Waits until the lock is acquired, for at most `timeout`, including the time without a
@@ -117,8 +117,8 @@ impl SemaphoreMutex {
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
-        let lease = self.semaphore.acquire_timeout(timeout).await?;
-        lease.map(|lease| self.guard(lease)).transpose()
+        let permit = self.semaphore.acquire_timeout(timeout).await?;
+        permit.map(|permit| self.guard(permit)).transpose()
     }
 
     /// Returns the holder and the head of the queue; see [`Semaphore::participants`].
@@ -133,9 +133,9 @@ impl SemaphoreMutex {
         self.semaphore.client()
     }
 
-    fn guard(&self, lease: SemaphoreGuard) -> Result<Guard, LockError> {
-        // A lease has one guard for each permit, and this lease has one permit.
-        lease.into_guard().ok_or_else(|| LockError::NodeDeleted { path: self.path().to_owned() })
+    fn guard(&self, permit: SemaphoreGuard) -> Result<Guard, LockError> {
+        // The guard of a semaphore has one guard for each permit, and this is the guard of one permit.
+        permit.into_guard().ok_or_else(|| LockError::NodeDeleted { path: self.path().to_owned() })
     }
 }
 

@@ -37,21 +37,20 @@ use crate::queue::waiter::Waiter;
 /// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the
 /// queue. At the head of the queue it blocks the other contenders, even if no task awaits it.
 ///
-/// An [`Owner`](crate::Owner) that holds the lock does not queue: it is its turn at once. For other
-/// owners this is their one acquisition of the lock: further acquisitions for the same owner wait
-/// until this one is acquired or dropped.
+/// A ticket for an [`Owner`](crate::Owner) that already holds the lock acquires it immediately. While
+/// a ticket is pending, other acquisitions for the same owner wait.
 ///
 /// ```no_run
 /// # async fn example(lock: zk_recipes::Mutex) -> Result<(), zk_recipes::LockError> {
-/// let mut waiting = lock.enqueue().await?;
-/// while waiting.position().ahead > 0 {
-///     println!("{} ahead", waiting.position().ahead);
-///     if let Some(holder) = waiting.holder().await? {
+/// let mut ticket = lock.enqueue().await?;
+/// while ticket.position().ahead > 0 {
+///     println!("{} ahead", ticket.position().ahead);
+///     if let Some(holder) = ticket.holder().await? {
 ///         println!("held by {}", String::from_utf8_lossy(&holder.data));
 ///     }
-///     waiting.position_changed().await?;
+///     ticket.position_changed().await?;
 /// }
-/// let guard = waiting.acquire().await?;
+/// let guard = ticket.acquire().await?;
 /// # guard.release().await
 /// # }
 /// ```
@@ -93,8 +92,8 @@ impl<G> Ticket<G> {
         }
     }
 
-    /// Returns the path of the waiter's own node, as the last method that was awaited left it. `None`
-    /// if that one found it deleted and no new one is created yet.
+    /// Returns the path of the waiter's own node, as of the last awaited method. `None` if that method
+    /// found the node deleted and has not created a new one.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.state {
@@ -153,7 +152,7 @@ impl<G> Ticket<G> {
     /// Dropping the future changes nothing.
     pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let State::Queued(queued) = &self.state else { return Ok(None) };
-        let Some(node) = queued.waiter.position().and_then(|place| place.holder.as_deref()) else {
+        let Some(node) = queued.waiter.position().and_then(|it| it.holder.as_deref()) else {
             return Ok(None);
         };
         let contender = &queued.waiter.contender;

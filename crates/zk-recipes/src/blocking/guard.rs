@@ -59,11 +59,6 @@ impl<G: Release> Guard<G> {
         self.client.block_on(async { tokio::time::timeout(timeout, lost).await.ok() })
     }
 
-    /// Returns the async guard, for an async part of the program.
-    pub fn into_async(self) -> G {
-        self.into_parts().0
-    }
-
     #[allow(
         clippy::expect_used,
         reason = "only `into_parts` and `drop` take it, and both consume the guard"
@@ -173,3 +168,6 @@ release!(crate::Guard, LockError, Self);
 release!(WriteGuard, LockError, crate::Guard);
 release!(SemaphoreGuard, LockError, Self);
 release!(MultiGuard, MultiLockError, Self);
+
+// It is no `LockGuard`, unlike the other guards.
+impl Sealed for MultiGuard {}

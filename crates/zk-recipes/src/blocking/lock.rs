@@ -39,11 +39,13 @@ impl<L> Lock<L> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn of(client: &Client, lock: L) -> Self {
         Self { client: client.clone(), lock }
     }
 
     /// Returns the async lock.
+    #[must_use]
     pub fn as_async(&self) -> &L {
         &self.lock
     }
@@ -108,6 +110,7 @@ blocking!(crate::MultiLock, MultiGuard, MultiLockError);
 
 impl<L: crate::Lock + Clone + 'static> Lock<L> {
     /// Returns the lock as a part of a [`MultiLock`](super::MultiLock).
+    #[must_use]
     pub fn shared(&self) -> Arc<dyn crate::Lock> {
         Arc::new(self.lock.clone())
     }
@@ -198,6 +201,7 @@ impl Lock<crate::Semaphore> {
 impl Lock<crate::MultiLock> {
     /// Blocking form of [`MultiLock::in_canonical_order`](crate::MultiLock::in_canonical_order),
     /// for locks from [`shared`](Self::shared).
+    #[must_use]
     pub fn in_canonical_order(
         client: &Client,
         locks: impl IntoIterator<Item = Arc<dyn crate::Lock>>,
@@ -206,6 +210,7 @@ impl Lock<crate::MultiLock> {
     }
 
     /// Blocking form of [`MultiLock::new`](crate::MultiLock::new).
+    #[must_use]
     pub fn new(client: &Client, locks: impl IntoIterator<Item = Arc<dyn crate::Lock>>) -> Self {
         Self::of(client, crate::MultiLock::new(locks))
     }
@@ -227,7 +232,19 @@ impl RwLock {
         Ok(Self::of(client, &crate::RwLock::new(client.as_async(), path)?))
     }
 
-    /// Wraps an async lock of the same session.
+    /// Wraps an async lock of the same session, for options that [`new`](Self::new) does not have.
+    ///
+    /// ```no_run
+    /// use zk_recipes::blocking::{Client, RwLock};
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("127.0.0.1:2181")?;
+    /// let lock = zk_recipes::RwLock::new(client.as_async(), "/locks/catalogue")?;
+    /// let lock = RwLock::of(&client, &lock.with_data("the nightly run"));
+    /// lock.write().acquire()?.release()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn of(client: &Client, lock: &crate::RwLock) -> Self {
         Self {

@@ -14,10 +14,11 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::held_lock::{HeldLock, ReleaseOnDrop};
+use crate::interruption::Interruption;
 use crate::queue::contender::Contender;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
-use crate::terms::{Interruption, pause_after};
+use crate::run_terms::pause_after;
 
 /// A candidacy that runs in the background, from [`Election::stand`](crate::Election::stand).
 ///

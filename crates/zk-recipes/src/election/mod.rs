@@ -13,11 +13,12 @@ pub use self::candidacy::{Candidacy, Leadership};
 pub use self::candidate::Candidate;
 use crate::error::LockError;
 use crate::held_lock::HeldLock;
+use crate::interruption::Interruption;
 use crate::lock_options::{Nodes, node_options};
 use crate::mutex::Mutex;
 use crate::participants::{first_participant, participants};
 use crate::queue::spec::QueueSpec;
-use crate::terms::{Interruption, run_terms};
+use crate::run_terms::run_terms;
 
 /// An election: at any moment at most one of its candidates leads. It has the nodes of Curator's
 /// `LeaderLatch` or `LeaderSelector`.

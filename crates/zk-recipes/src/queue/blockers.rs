@@ -18,7 +18,7 @@ pub(super) struct Blockers {
 impl Blockers {
     /// Returns the contenders that block a waiter of this rank.
     pub(super) fn of(spec: &QueueSpec, rank: &Rank<'_>) -> Self {
-        let is_order_final = spec.admission == Admission::FirstForGood;
+        let is_order_final = spec.admission == Admission::FirstInFinalOrder;
         Self {
             nearest: rank.predecessor.map(|name| spec.node(name)),
             second: rank.second.filter(|_| is_order_final).map(|name| spec.node(name)),
@@ -47,7 +47,7 @@ mod tests {
         };
         let [first, second] = [0, 1].map(|at: usize| Some(format!("/lock/{}", names[at])));
         assert_eq!(nearest(Admission::First), ([second.clone(), None], 2, false));
-        assert_eq!(nearest(Admission::FirstForGood), ([second, first.clone()], 2, true));
+        assert_eq!(nearest(Admission::FirstInFinalOrder), ([second, first.clone()], 2, true));
         assert_eq!(nearest(Admission::Behind("__WRIT__")), ([first, None], 1, false));
         assert!(reader.rank(&list, "d__READ__0000000004").is_none());
 

@@ -39,7 +39,7 @@ pub(crate) struct Contender {
     watch: Option<Watch>,
     /// The deletion of the node is marked.
     is_marked: AtomicBool,
-    pub(crate) observed: observe::Acquire,
+    pub(crate) observed: observe::AcquireObserver,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Contender {
             state: NodeStage::Absent,
             watch: None,
             is_marked: AtomicBool::new(false),
-            observed: observe::Acquire::begin(spec),
+            observed: observe::AcquireObserver::begin(&spec.path, spec.metrics.as_ref()),
         }
     }
 
@@ -150,8 +150,8 @@ impl Contender {
                 let _one_write = self.client.batch();
                 let mode = CreateMode::EphemeralSequential;
                 let created = self.client.create_with_acl(&path, &data, mode, self.spec.acl());
-                // A caller that counts many leases requests one list for all of them.
-                let listed = (!self.is_lease()).then(|| self.client.get_children(&self.spec.path));
+                // A caller that counts many permits requests one list for all of them.
+                let listed = (!self.is_permit()).then(|| self.client.get_children(&self.spec.path));
                 (created, listed)
             };
             let error = match Creating::of(&mut self.state, created).answer().await {
@@ -180,7 +180,7 @@ impl Contender {
             self.state = NodeStage::Absent;
             if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
-                Box::pin(self.make_path()).await?;
+                Box::pin(self.ensure_path()).await?;
             } else {
                 attempts.again(&self.client, error, Repeat::NotApplied).await?;
             }
@@ -190,7 +190,7 @@ impl Contender {
     /// Creates the missing nodes of the queue's path as containers. The server removes them some time
     /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
     /// chroot would exclude no other client.
-    async fn make_path(&self) -> Result<(), LockError> {
+    async fn ensure_path(&self) -> Result<(), LockError> {
         let path = &self.spec.path;
         if self.spec.exclusive == Some(Recipe::Semaphore) {
             refuse_before_leases(&self.client, path).await?;
@@ -280,7 +280,7 @@ impl Contender {
         Ok(())
     }
 
-    fn is_lease(&self) -> bool {
+    fn is_permit(&self) -> bool {
         self.spec.admission == Admission::Counted
     }
 

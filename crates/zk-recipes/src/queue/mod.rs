@@ -19,7 +19,6 @@ pub(crate) mod admission;
 mod blockers;
 pub(crate) mod contender;
 pub(crate) mod foreign;
-mod long_wait;
 pub(crate) mod name;
 pub(crate) mod position;
 pub(crate) mod spec;

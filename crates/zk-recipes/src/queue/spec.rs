@@ -7,6 +7,7 @@ use zk_session::path::child;
 use zk_session::{Acl, ChildList, OPEN_ACL_UNSAFE};
 
 use super::admission::Admission;
+use super::name::contains;
 use crate::child_order::{Rank, SequenceOrder};
 use crate::metrics::LockMetrics;
 use crate::recipe::{LATCH, LEASE, LOCK, READ, Recipe, WRITE};
@@ -24,7 +25,7 @@ pub(crate) struct QueueSpec {
     rule: Option<SequenceOrder<'static>>,
     /// The contenders that these nodes wait for.
     pub(crate) admission: Admission,
-    /// Data of the nodes; `None` for the default, which tells who the contender is.
+    /// Data of the nodes; `None` for the default, which identifies the contender.
     pub(crate) data: Option<Arc<[u8]>>,
     /// ACL of the nodes, and of the missing nodes of the path.
     pub(crate) acl: Option<Arc<[Acl]>>,
@@ -36,12 +37,12 @@ pub(crate) struct QueueSpec {
 impl QueueSpec {
     /// Nodes of a mutex at `path`.
     pub(crate) fn mutex(path: String) -> Self {
-        Self::new(path, LOCK, Admission::FirstForGood, Recipe::Mutex)
+        Self::new(path, LOCK, Admission::FirstInFinalOrder, Recipe::Mutex)
     }
 
     /// Nodes of the candidates of an election.
     pub(crate) fn candidate(path: String) -> Self {
-        Self::new(path, LATCH, Admission::FirstForGood, Recipe::Election)
+        Self::new(path, LATCH, Admission::FirstInFinalOrder, Recipe::Election)
     }
 
     /// Nodes of the readers of a read-write lock.
@@ -56,8 +57,8 @@ impl QueueSpec {
         Self { rule: Some(READ_WRITE), ..spec }
     }
 
-    /// Leases of a semaphore; `path` is their parent.
-    pub(crate) fn lease(path: String) -> Self {
+    /// Nodes of a semaphore's permits; `path` is their parent.
+    pub(crate) fn permit(path: String) -> Self {
         Self::new(path, LEASE, Admission::Counted, Recipe::Semaphore)
     }
 
@@ -73,13 +74,16 @@ impl QueueSpec {
         Self { lock_name: reader.lock_name, admission: reader.admission, ..self.clone() }
     }
 
-    /// Returns true if a release may change the data of its node.
+    /// Returns true if a release may change the data of its node; see
+    /// [`mark_release`](super::contender::Contender::mark_release). A contender that is first must hold
+    /// the lock alone, as long as its node exists.
     ///
     /// Curator's `LeaderLatch` watches the data of the node ahead, once, and ignores a change
     /// (`LeaderLatch.checkLeadership`): after it, the candidate would miss the deletion and wait for
     /// ever. Curator's locks list the queue after any event.
     pub(crate) fn may_mark_release(&self) -> bool {
-        self.admission.is_alone_when_first() && self.lock_name != LATCH
+        matches!(self.admission, Admission::FirstInFinalOrder | Admission::First)
+            && self.lock_name != LATCH
     }
 
     pub(crate) fn rule(&self) -> SequenceOrder<'_> {
@@ -89,7 +93,13 @@ impl QueueSpec {
     /// Returns the position of the contender `own` among those that matter to it. Returns `None` if
     /// it is not in the list.
     pub(crate) fn rank<'l>(&self, names: &'l ChildList, own: &str) -> Option<Rank<'l>> {
-        self.admission.rank(self.rule(), names, own.as_bytes())
+        let (rule, own) = (self.rule(), own.as_bytes());
+        match self.admission {
+            Admission::Behind(text) => rule.rank_among(names, own, |name| contains(name, text)),
+            Admission::FirstInFinalOrder | Admission::First | Admission::Counted => {
+                rule.rank(names, own)
+            }
+        }
     }
 
     /// Returns the path of the node with this name.

@@ -25,16 +25,17 @@ use std::future::pending;
 use std::pin::pin;
 
 use futures::future::{Either, select};
+use tokio::time::Instant;
 use zk_session::path::file_name;
 use zk_session::{Children, Client, Error, LeaseTerm, Stat};
 
 use super::blockers::Blockers;
 use super::contender::Contender;
 use super::foreign;
-use super::long_wait::LongWait;
 use super::one_write;
 use super::position::QueuePosition;
 use super::watch_set::{NodeChange, NodeRole, Target, WatchSet};
+use crate::deadline::now;
 use crate::error::LockError;
 use crate::limits::{LONG_WAIT_PART, RESTARTS_MAX};
 use crate::retry::{if_exists, retry};
@@ -47,18 +48,19 @@ pub(crate) struct Waiter {
     watches: WatchSet,
     stage: Stage,
     /// Number of connections lost before the last list of the queue.
-    cuts: u64,
+    connections_lost: u64,
     restarts: usize,
     /// True once the queue has been checked for nodes of other recipes.
     is_path_checked: bool,
     /// Position in the queue, for callers that request it. It requires a sorted list each time.
-    place: Option<QueuePosition>,
+    position: Option<QueuePosition>,
     /// The servers let a waiter distinguish a marked release. Known once it has waited.
     has_marks: bool,
     /// It has waited for [`LONG_WAIT_PART`] of the session timeout.
     waits_long: bool,
-    /// The rest of that time, for the nearest contender ahead.
-    long_wait: LongWait,
+    /// The end of that time, for the nearest contender ahead; `None` once that contender was checked.
+    /// It is no timer: a timer belongs to a runtime, and the next step may run on another one.
+    long_wait: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -74,24 +76,24 @@ enum Stage {
 impl Waiter {
     pub(crate) fn new(contender: Contender) -> Self {
         let watches = WatchSet::new(&contender.client);
-        let cuts = contender.client.connections_lost();
+        let connections_lost = contender.client.connections_lost();
         Self {
             contender,
             watches,
             stage: Stage::NotQueued,
-            cuts,
+            connections_lost,
             restarts: 0,
             is_path_checked: false,
-            place: None,
+            position: None,
             has_marks: false,
             waits_long: false,
-            long_wait: LongWait::NotBegun,
+            long_wait: None,
         }
     }
 
     /// As [`new`](Self::new), and tracks the position in the queue.
-    pub(crate) fn with_place(contender: Contender) -> Self {
-        Self { place: Some(QueuePosition::default()), ..Self::new(contender) }
+    pub(crate) fn with_position(contender: Contender) -> Self {
+        Self { position: Some(QueuePosition::default()), ..Self::new(contender) }
     }
 
     /// Queues, and waits until the contender is first and its session lease is valid.
@@ -144,8 +146,8 @@ impl Waiter {
     /// first. A lost connection may have hidden the event. Otherwise the watch on the own node is
     /// conclusive, if there is one.
     fn revalidate(&mut self) {
-        let is_cut = self.cuts != self.contender.client.connections_lost();
-        if self.is_first() && (is_cut || self.contender.is_node_outdated()) {
+        let has_disconnected = self.connections_lost != self.contender.client.connections_lost();
+        if self.is_first() && (has_disconnected || self.contender.is_node_outdated()) {
             self.stage = Stage::Queued(None);
         }
     }
@@ -164,7 +166,7 @@ impl Waiter {
     }
 
     async fn enter(&mut self) -> Result<(), LockError> {
-        self.cuts = self.contender.client.connections_lost();
+        self.connections_lost = self.contender.client.connections_lost();
         let listed = self.contender.enter().await?;
         self.stage = Stage::Queued(listed.map(Box::new));
         Ok(())
@@ -173,7 +175,7 @@ impl Waiter {
     async fn list(&mut self, listed: Option<Box<Children>>) -> Result<(), LockError> {
         let listed = match listed {
             Some(children) => Some(*children),
-            None => Box::pin(self.list_and_look()).await?,
+            None => Box::pin(self.list_and_check_own_node()).await?,
         };
         let own = self.contender.node().map(|node| file_name(&node.path));
         let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
@@ -190,8 +192,8 @@ impl Waiter {
             }
         }
         self.is_path_checked = true;
-        if let Some(place) = &mut self.place {
-            *place = QueuePosition::of(spec, &children.names, &rank);
+        if let Some(position) = &mut self.position {
+            *position = QueuePosition::of(spec, &children.names, &rank);
         }
         if rank.position == 0 {
             self.become_first();
@@ -202,7 +204,7 @@ impl Waiter {
                 self.contender.claim_lease();
             }
             self.contender.observed.blocked();
-            self.long_wait = LongWait::NotBegun;
+            self.long_wait = Some(long_wait_end(&self.contender.client));
         }
         Ok(())
     }
@@ -213,10 +215,10 @@ impl Waiter {
     /// its name, maybe after somebody else had the lock. The watch on the own node shows that, also
     /// after a reconnect: it is set again ahead of the list. Without a watch, the node is read in the
     /// same write, after the list.
-    async fn list_and_look(&mut self) -> Result<Option<Children>, LockError> {
+    async fn list_and_check_own_node(&mut self) -> Result<Option<Children>, LockError> {
         let is_watched = self.is_own_node_watched();
         let Contender { client, spec, .. } = &self.contender;
-        self.cuts = client.connections_lost();
+        self.connections_lost = client.connections_lost();
         match self.contender.node().filter(|_| !is_watched) {
             None => {
                 let listed = list(client, &spec.path).await?;
@@ -259,7 +261,7 @@ impl Waiter {
         let Stage::Blocked(ahead) = &self.stage else { return Ok(None) };
         let role = NodeRole::Nearest { has_marks: self.has_marks };
         let nearest = ahead.nearest.as_ref().map(|node| Target { node, role });
-        let looks_ahead = !self.has_marks || self.waits_long || self.place.is_some();
+        let looks_ahead = !self.has_marks || self.waits_long || self.position.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
         let second = second.map(|node| Target { node, role: NodeRole::Second });
         let role = NodeRole::Own { is_readable: self.contender.spec.has_default_acl() };
@@ -275,7 +277,7 @@ impl Waiter {
     /// wait.
     async fn next_change(&mut self) -> Result<Option<(NodeRole, NodeChange)>, LockError> {
         let client = &self.contender.client;
-        let rest = self.long_wait.rest(client.session_timeout() / LONG_WAIT_PART);
+        let rest = self.long_wait.map(|end| end.saturating_duration_since(now()));
         let long = async {
             match rest {
                 Some(rest) => Box::pin(client.sleep(rest)).await,
@@ -286,7 +288,7 @@ impl Waiter {
             Either::Left((news, _)) => news.map(Some),
             Either::Right(_) => {
                 // If the check is cancelled, it is made after another wait.
-                (self.waits_long, self.long_wait) = (true, LongWait::NotBegun);
+                (self.waits_long, self.long_wait) = (true, Some(long_wait_end(client)));
                 Ok(None)
             }
         }
@@ -303,7 +305,7 @@ impl Waiter {
                 self.list_again();
             }
         }
-        self.long_wait = LongWait::Over;
+        self.long_wait = None;
         Ok(())
     }
 
@@ -318,14 +320,14 @@ impl Waiter {
             }
             (NodeRole::Nearest { .. }, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.nearest = ahead.second.take();
-                self.long_wait = LongWait::NotBegun;
+                self.long_wait = Some(long_wait_end(&self.contender.client));
             }
             (NodeRole::Second, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.second = None
             }
             // Most likely it was first and has released the lock, so that this waiter is next. If it
             // was asked to release and stays, this claims the lease too early, which does no harm.
-            (NodeRole::Second, NodeChange::Changed) if self.place.is_none() => {
+            (NodeRole::Second, NodeChange::Changed) if self.position.is_none() => {
                 (ahead.second, ahead.at_most_two_ahead) = (None, false);
             }
             _ => {
@@ -335,8 +337,8 @@ impl Waiter {
         }
         if let Some(holder) = &ahead.nearest {
             self.contender.claim_lease();
-            if let Some(place) = &mut self.place {
-                *place = QueuePosition { ahead: 1, holder: Some(holder.clone()) };
+            if let Some(position) = &mut self.position {
+                *position = QueuePosition { ahead: 1, holder: Some(holder.clone()) };
             }
         } else if self.is_stale() {
             self.list_again();
@@ -358,7 +360,7 @@ impl Waiter {
     fn is_stale(&mut self) -> bool {
         let own = self.contender.node();
         own.is_none_or(|own| self.watches.is_outdated(&own.path))
-            || self.cuts != self.contender.client.connections_lost()
+            || self.connections_lost != self.contender.client.connections_lost()
     }
 
     fn become_first(&mut self) {
@@ -372,8 +374,8 @@ impl Waiter {
         if self.has_marks {
             self.contender.mark_release();
         }
-        if let Some(place) = &mut self.place {
-            *place = QueuePosition::default();
+        if let Some(position) = &mut self.position {
+            *position = QueuePosition::default();
         }
         self.stage = Stage::First;
     }
@@ -397,8 +399,13 @@ impl Waiter {
     }
 
     pub(crate) fn position(&self) -> Option<&QueuePosition> {
-        self.place.as_ref()
+        self.position.as_ref()
     }
+}
+
+/// Returns the time at which a wait that begins now counts as long.
+fn long_wait_end(client: &Client) -> Instant {
+    now() + LONG_WAIT_PART.of(client.session_timeout())
 }
 
 /// Lists the children of a node; returns `None` if it does not exist.

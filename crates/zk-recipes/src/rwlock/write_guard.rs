@@ -64,14 +64,14 @@ impl WriteGuard {
             // Of several downgrades at the same time, exactly one gets the last writer.
             if let Some(writer) = writer.into_last() {
                 let held = writer.token();
-                writer.give_up(held).await?;
+                writer.release(held).await?;
             }
             return Ok(reads);
         }
         let reader = match writer.try_into_last() {
-            Err(writer) => beside(&HeldWriter::of(&writer)?, WriteNode::Stays).await?,
+            Err(writer) => beside(&HeldWriter::of(&writer)?, WriteNode::Kept).await?,
             Ok(mut writer) => {
-                let reader = beside(&HeldWriter::of(&writer)?, WriteNode::Goes).await?;
+                let reader = beside(&HeldWriter::of(&writer)?, WriteNode::Deleted).await?;
                 writer.forget_node();
                 reader
             }
@@ -99,7 +99,7 @@ impl WriteGuard {
             Entry::Beside(_, permit) => Some(permit),
             Entry::Queue(permit) => permit,
         };
-        let reader = beside(&HeldWriter::of(writer)?, WriteNode::Stays).await?;
+        let reader = beside(&HeldWriter::of(writer)?, WriteNode::Kept).await?;
         Ok(Guard::of(SharedHolding::new(reader, permit)))
     }
 

@@ -149,6 +149,7 @@ impl SemaphoreGuard {
 
     /// Moves the last `permits` permits of this guard into a new guard. Returns `None` if either
     /// guard would have no permit.
+    #[must_use = "dropping the new guard releases its permits"]
     pub fn split(&mut self, permits: u32) -> Option<Self> {
         let left = self.guards.len().checked_sub(usize::try_from(permits).ok()?)?;
         (left > 0 && permits > 0)

@@ -11,7 +11,6 @@ use std::time::Duration;
 use zk_session::path::child;
 use zk_session::{Client, PathError};
 
-use self::collect::Queues;
 use self::limit::PermitLimit;
 use self::path_check::PathCheck;
 use crate::deadline::{acquire_in_time, while_connected};
@@ -37,8 +36,7 @@ pub use self::guard::SemaphoreGuard;
 /// call.
 ///
 /// # What it promises
-/// * The number of held permits never exceeds the limit in the process that acquired the latest of
-///   them.
+/// * The number of held permits never exceeds the limit that the most recent holder's process uses.
 /// * **Fair**: first come, first served. A caller that waits for few permits does not overtake a
 ///   caller that waits for many.
 /// * Several permits in one call are acquired all together or not at all.
@@ -107,8 +105,8 @@ pub use self::guard::SemaphoreGuard;
 ///
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let licences = Semaphore::new(&client, "/licences", 10)?;
-/// if let Some(lease) = licences.acquire_many_timeout(3, Duration::from_secs(5)).await? {
-///     println!("three of ten, until {:?}", lease.lost().await);
+/// if let Some(permits) = licences.acquire_many_timeout(3, Duration::from_secs(5)).await? {
+///     println!("three of ten, until {:?}", permits.lost().await);
 /// }
 /// # Ok(())
 /// # }
@@ -116,8 +114,12 @@ pub use self::guard::SemaphoreGuard;
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     client: Client,
-    path: String,
-    queues: Queues,
+    /// The path, with its check. All clones of the handle share it.
+    path: Arc<PathCheck>,
+    /// Nodes of the mutex that orders the waiters.
+    turns: Arc<QueueSpec>,
+    /// Nodes of the permits, one for each.
+    permits: Arc<QueueSpec>,
     limit: PermitLimit,
 }
 
@@ -155,18 +157,15 @@ impl Semaphore {
         zk_session::validate_path(path)?;
         let mut turns = QueueSpec::mutex(child(path, "locks"));
         turns.exclusive = None;
-        let queues = Queues {
-            turns: turns.into(),
-            leases: QueueSpec::lease(child(path, LEASES)).into(),
-            path: PathCheck::new(path).into(),
-        };
-        Ok(Self { client: client.clone(), path: path.to_owned(), queues, limit })
+        let permits = QueueSpec::permit(child(path, LEASES));
+        let (client, path) = (client.clone(), Arc::new(PathCheck::new(path)));
+        Ok(Self { client, path, turns: turns.into(), permits: permits.into(), limit })
     }
 
     /// Returns the path of the semaphore.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.path
+        &self.path.path
     }
 
     /// Waits until a permit is acquired, without a time limit.
@@ -236,7 +235,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<SemaphoreGuard, LockError> {
         self.check_range(permits)?;
-        let guards = collect::wait(&self.client, &self.queues, &self.limit, permits).await?;
+        let guards = self.collect(permits).await?;
         Ok(self.guard(guards))
     }
 
@@ -254,8 +253,8 @@ impl Semaphore {
         permits: u32,
     ) -> Result<Option<SemaphoreGuard>, LockError> {
         self.check_range(permits)?;
-        let attempt = collect::try_acquire(&self.client, &self.queues, &self.limit, permits);
-        let guards = while_connected(&self.client, &self.path, attempt).await?;
+        let attempt = self.try_collect(permits);
+        let guards = while_connected(&self.client, self.path(), attempt).await?;
         Ok(guards.map(|guards| self.guard(guards)))
     }
 
@@ -282,7 +281,7 @@ impl Semaphore {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, &self.queues.leases).await
+        participants(&self.client, &self.permits).await
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -296,7 +295,9 @@ impl Semaphore {
         };
         match (1..=max).contains(&permits) {
             true => Ok(()),
-            false => Err(LockError::PermitsOutOfRange { path: self.path.clone(), permits, max }),
+            false => {
+                Err(LockError::PermitsOutOfRange { path: self.path().to_owned(), permits, max })
+            }
         }
     }
 
@@ -307,12 +308,12 @@ impl Semaphore {
 
 impl Nodes for Semaphore {
     fn edit_all(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
-        change(Arc::make_mut(&mut self.queues.turns));
+        change(Arc::make_mut(&mut self.turns));
         self.edit(change)
     }
 
     fn edit(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
-        change(Arc::make_mut(&mut self.queues.leases));
+        change(Arc::make_mut(&mut self.permits));
         self
     }
 }

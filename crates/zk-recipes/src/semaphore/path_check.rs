@@ -11,7 +11,7 @@ use crate::queue::foreign::refuse_beside_semaphore;
 /// server has removed the node of the leases. See [`foreign`](crate::queue::foreign).
 #[derive(Debug)]
 pub(super) struct PathCheck {
-    path: String,
+    pub(super) path: String,
     /// The czxid of the leases' node at the last check; 0 before the first check.
     checked: AtomicI64,
 }
@@ -22,7 +22,7 @@ impl PathCheck {
     }
 
     /// Requests the children of the path, unless the path was checked. The caller has requested a
-    /// lease before, in the same write.
+    /// permit before, in the same write.
     pub(super) fn list(&self, client: &Client) -> Option<Pending<Children>> {
         let is_checked = self.checked.load(Ordering::Acquire) != 0;
         (!is_checked).then(|| client.get_children(&self.path))

@@ -1,13 +1,14 @@
 //! With tracing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{Span, debug, field, info_span, warn};
 use zk_session::SessionId;
 
+use crate::deadline::now;
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
-use crate::observe::now;
 
 pub(crate) const IS_ON: bool = true;
 

@@ -7,7 +7,7 @@ use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore};
 use zk_testing::{Cut, TestServer};
 
-use crate::wire::{
+use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, Record, SET_WATCHES, WATCH_NODE, recorded_client,
     without_checks, without_lease,
 };

@@ -10,8 +10,8 @@ use zk_recipes::session::{Client, CreateMode, ErrorCode, ErrorKind};
 use zk_recipes::{LockError, LossReason, RwLock, WriteGuard};
 use zk_testing::{Cut, Op, TestServer};
 
+use crate::recorded_connection::{DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client};
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::wire::{DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client};
 use crate::{LEASE, T, children, client, now, polled, settle, settle_node_watches};
 
 const NOTHING: [[i32; 0]; 0] = [];

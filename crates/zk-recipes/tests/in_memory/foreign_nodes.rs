@@ -9,7 +9,7 @@ use zk_recipes::{
 };
 use zk_testing::{Op, TestServer};
 
-use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
 use crate::{T, children, client, settle};
 
 const PATH: &str = "/app/lock";

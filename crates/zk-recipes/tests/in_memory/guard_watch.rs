@@ -11,7 +11,7 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::wire::{
+use crate::recorded_connection::{
     DELETE, EXISTS, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease,
 };
 use crate::{LEASE, T, client, config, now, settle, settle_node_watches};

@@ -7,7 +7,7 @@ use zk_recipes::session::Client;
 use zk_recipes::{Guard, Mutex};
 use zk_testing::{Op, TestServer};
 
-use crate::wire::{
+use crate::recorded_connection::{
     CREATE2, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, PING, Record, SET_WATCHES,
     recorded_client,
 };

@@ -33,7 +33,7 @@ use zk_recipes::session::{Client, CreateMode, ParentMode};
 use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
-use crate::wire::{
+use crate::recorded_connection::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, WATCH_NODE, recorded_client,
     without_lease,
 };

@@ -15,7 +15,7 @@ use zk_recipes::{
 };
 use zk_testing::TestServer;
 
-use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
 use crate::{T, children, client, polled, settle, settle_node_watches};
 
 const PATH: &str = "/lock";

@@ -9,7 +9,7 @@ use zk_recipes::session::Client;
 use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore};
 use zk_testing::TestServer;
 
-use crate::wire::{Record, WATCH_NODE, recorded_client, without_lease};
+use crate::recorded_connection::{Record, WATCH_NODE, recorded_client, without_lease};
 use crate::{T, client, settle};
 
 const TURNS: usize = 400;

@@ -37,7 +37,6 @@ macro_rules! pass_writes_on {
 pub(crate) use pass_writes_on;
 
 mod blocking;
-mod budget;
 mod cancelled;
 mod closing;
 mod connection_loss;
@@ -63,6 +62,7 @@ mod outside_runtime;
 mod owner;
 mod parity_with_curator;
 mod program_exit;
+mod recorded_connection;
 mod reentry_combinations;
 mod relist_and_retry;
 mod resign_cancelled;
@@ -77,10 +77,10 @@ mod shared_value;
 mod short_request_timeouts;
 mod stepped;
 mod timeouts;
+mod tokio_budget;
 mod unreadable_create;
 mod waiter_deleted;
 mod waiting;
-mod wire;
 
 use std::future::Future;
 use std::pin::pin;

@@ -11,7 +11,7 @@ use zk_recipes::{Guard, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::lease_in_line::{mutex, queue};
-use crate::wire::{
+use crate::recorded_connection::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };

@@ -6,7 +6,7 @@ use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::{Guard, Mutex};
 use zk_testing::TestServer;
 
-use crate::wire::{
+use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, Record, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
 };
 use crate::{T, client, settle_node_watches};

@@ -10,7 +10,7 @@ use zk_recipes::session::{Client, SessionEnd};
 use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::wire::{CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client};
 use crate::{Random, T, children, client, polled, settle, settle_node_watches};
 
 const PATH: &str = "/lock";

@@ -9,8 +9,10 @@ use zk_recipes::session::{Client, RetryOn};
 use zk_recipes::{LockError, Owner, RwLock};
 use zk_testing::TestServer;
 
+use crate::recorded_connection::{
+    CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client,
+};
 use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::wire::{CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client};
 use crate::{client, settle, settle_node_watches};
 
 const NOTHING: [[i32; 0]; 0] = [];

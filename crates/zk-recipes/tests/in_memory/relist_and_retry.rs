@@ -10,7 +10,7 @@ use zk_recipes::session::{Client, Config, ErrorCode};
 use zk_recipes::{Mutex, RwLock, Semaphore, SharedValue, revoke};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::wire::{recorded_client, without_lease};
+use crate::recorded_connection::{recorded_client, without_lease};
 use crate::{T, children, client, now, settle};
 
 const PATH: &str = "/lock";

@@ -8,7 +8,7 @@ use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, Lock, LockError, MultiLock, RwLock, WriteGuard};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::wire::{
+use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
 };
 use crate::{Random, children, client, polled, settle, settle_node_watches};

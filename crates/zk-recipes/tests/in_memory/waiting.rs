@@ -8,11 +8,11 @@ use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, Mutex, Owner, RwLock, Ticket, WriteGuard};
 use zk_testing::{Cut, Op, TestServer, Zxid};
 
-use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::wire::{
+use crate::recorded_connection::{
     CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, SET_WATCHES, WATCH_NODE,
     recorded_client,
 };
+use crate::rwlock::{queue_reader, queue_writer, rw};
 use crate::{T, children, client, settle, settle_node_watches};
 
 const PATH: &str = "/lock";
