@@ -68,12 +68,12 @@ fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     names.iter().map(listing).collect()
 }
 
-/// Runs rustdoc, and returns the folder with its JSON files.
+/// Runs rustdoc with all features of the libraries, and returns the folder with its JSON files.
 ///
 /// The JSON output is unstable. The variable `RUSTC_BOOTSTRAP` permits it with a stable toolchain.
 fn document(names: &[String]) -> Result<PathBuf, Box<dyn Error>> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib"]);
+    command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib", "--all-features"]);
     command.args(names.iter().flat_map(|name| ["--package", name]));
     command.current_dir(root()).env("RUSTC_BOOTSTRAP", "1");
     command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow");
