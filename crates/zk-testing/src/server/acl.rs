@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use proto::wire::{Reader, decode_text};
+use proto::{Reader, decode_text};
 use proto::{Acl, ClientInfo, DecodeError, ErrorCode, Perms, credential_id};
 
 use super::settings::Settings;

@@ -1,7 +1,7 @@
 //! Frames of a connection: parsing them into requests and dispatching those.
 
 use bytes::Bytes;
-use proto::wire::Reader;
+use proto::Reader;
 use proto::{
     AuthPacket, Decode, DecodeError, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, RequestHeader,
     SessionId, Zxid, split_frame, xid,
