@@ -155,19 +155,19 @@ impl TestServer {
         self.inner.servers
     }
 
-    /// Calls `look` with the state of the servers: to inspect it, or to call methods that have no
-    /// wrapper here. The servers are locked meanwhile. `look` must not use a handle or a stream; it
+    /// Calls `inspect` with the state of the servers: to read it, or to call methods that have no
+    /// wrapper here. The servers are locked meanwhile. `inspect` must not use a handle or a stream; it
     /// would deadlock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let server = zk_testing::TestServer::in_memory();
-    /// assert!(server.with(|truth| truth.tree().contains("/zookeeper")));
+    /// assert!(server.with(|ensemble| ensemble.tree().contains("/zookeeper")));
     /// # }
     /// ```
-    pub fn with<T>(&self, look: impl FnOnce(&mut Ensemble) -> T) -> T {
-        self.inner.shared.with(|ensemble, _| look(ensemble))
+    pub fn with<T>(&self, inspect: impl FnOnce(&mut Ensemble) -> T) -> T {
+        self.inner.shared.with(|ensemble, _| inspect(ensemble))
     }
 
     pub(crate) fn shared(&self) -> &Shared {

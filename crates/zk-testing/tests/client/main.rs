@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+mod create_builder;
+mod each_fault;
 mod in_memory;
 mod life;
 
@@ -17,8 +19,6 @@ mod fault_proxy;
 mod faults_a_client_meets;
 mod memory_streams;
 mod multis;
-mod new_nodes;
-mod one_sentence_each;
 mod operations;
 mod paused_clock;
 mod read_only;
