@@ -9,10 +9,10 @@ use zk_testing::server::{Action, Rule, RuleId};
 use zk_testing::{Cut, SessionId};
 
 use crate::clock::now;
-use crate::harm;
 use crate::network::Network;
 use crate::plan::Timed;
 use crate::rng::Rng;
+use crate::server_faults;
 use crate::world::World;
 
 /// Fault rules for requests that are in force.
@@ -160,7 +160,7 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
         }
         Timed::IsolateLeader if follower != leader => {
             log("isolate leader", format_args!("{leader} for {time:?}, {follower} leads"));
-            server.isolate_leader(follower);
+            let _ = server.isolate_leader(follower);
             later(world, time, move |world| world.server.heal(leader));
         }
         Timed::Lag if follower != leader => {
@@ -204,8 +204,8 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             }
             (place.client, place.sessions) = (None, None);
         }
-        Timed::Elect => harm::elect_any(world, rng),
-        Timed::KillServer => harm::kill(world, number, time, rng),
+        Timed::Elect => server_faults::elect_any(world, rng),
+        Timed::KillServer => server_faults::kill(world, number, time, rng),
         Timed::FlushLag if follower != leader => {
             let lag = rng.millis(world.plan.flush_lag_max);
             log("flush lag", format_args!("{follower} by {lag:?} for {time:?}"));

@@ -18,13 +18,12 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-mod bound;
 mod campaign;
 mod client;
 mod clock;
 mod coordination;
+mod earliest_expiry;
 mod faults;
-mod harm;
 mod history;
 mod network;
 pub mod oracle;
@@ -33,10 +32,11 @@ mod plan;
 mod process;
 mod rng;
 mod run;
+mod server_faults;
 mod servers;
 mod suite;
 mod trace;
-mod trail;
+mod watch_progress;
 mod workload;
 mod world;
 mod zxids;

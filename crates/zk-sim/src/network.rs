@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use zk_session::{Connector, Host};
 use zk_testing::MemoryStream;
 
-use crate::bound::Exchange;
 use crate::clock::now;
+use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
 use crate::rng::Rng;

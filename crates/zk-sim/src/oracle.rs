@@ -73,8 +73,8 @@ use self::permits::Limits;
 use self::registrations::Registrations;
 use self::shared::Shared;
 use self::single_barrier::SingleBarrier;
-use crate::bound::Bounds;
 use crate::clock::now;
+use crate::earliest_expiry::EarliestExpiries;
 use crate::history::{History, ROOT, is_at_or_below};
 use crate::trace::Trace;
 use crate::workload::holding::Holding;
@@ -113,7 +113,7 @@ pub(crate) struct Oracle {
     operated: BTreeSet<String>,
     deletions: Deletions,
     /// The earliest expiry of each session.
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: EarliestExpiries,
     /// Sessions that have just created a lock node or another ephemeral node, for the fault that
     /// expires them.
     pub(crate) fresh_owners: VecDeque<SessionId>,
@@ -205,7 +205,7 @@ impl Oracle {
             dead: BTreeSet::new(),
             operated: BTreeSet::new(),
             deletions: Deletions::default(),
-            bounds: Bounds::default(),
+            bounds: EarliestExpiries::default(),
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
             requests: BTreeMap::new(),

@@ -101,9 +101,9 @@ fn reaches(world: &World, client: &Client, orphan: &Orphan) -> Option<Connection
     if !client.is_connected() {
         return None;
     }
-    world.server.with(|truth| {
-        let at = truth.sessions().find(|session| session.id == orphan.session)?.server;
-        let knows = !truth.tree_of(at)?.contains(&orphan.node);
-        truth.connection_of(orphan.session).filter(|id| knows && truth.is_passable(*id))
+    world.server.with(|ensemble| {
+        let at = ensemble.sessions().find(|session| session.id == orphan.session)?.server;
+        let knows = !ensemble.tree_of(at)?.contains(&orphan.node);
+        ensemble.connection_of(orphan.session).filter(|id| knows && ensemble.is_passable(*id))
     })
 }

@@ -149,7 +149,7 @@ pub(crate) struct Permits {
     pub(crate) several: f64,
 }
 
-/// Bounds of a local queue.
+/// EarliestExpiries of a local queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalQueuePlan {
     pub(crate) passes: u32,
@@ -422,7 +422,7 @@ impl Plan {
     }
 
     /// Returns the time within which every waiter must be served after the faults have ended.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn time_limit(&self) -> Duration {
         let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);
         self.longest_timeout() * 6 + tick * (self.sync_limit + 10) + Duration::from_secs(60)
     }

@@ -21,7 +21,7 @@ pub(crate) fn isolate(
     time: Duration,
     rng: &mut Rng,
 ) -> bool {
-    let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
+    let at = world.server.with(|ensemble| ensemble.sessions().find(|it| it.id == session));
     // A draining run gets no more faults, even if the caller decided earlier.
     let at = at.map(|it| it.server).filter(|_| !world.is_draining());
     let Some(at) = at else { return false };
@@ -39,7 +39,7 @@ pub(crate) fn isolate(
         (0 | 3, true) => {
             let successor = another(world, at, rng);
             log("isolate leader", format_args!("{at} for {time:?}, {successor} leads"));
-            server.isolate_leader(successor);
+            let _ = server.isolate_leader(successor);
             later(world, time, move |world| world.server.heal(at));
         }
         (0, false) => {

@@ -89,7 +89,7 @@ impl World {
         mut found: impl FnMut() -> Option<T>,
         missing: impl FnOnce() -> String,
     ) -> Option<T> {
-        let until = now() + self.plan.patience();
+        let until = now() + self.plan.time_limit();
         loop {
             if let Some(found) = found() {
                 return Some(found);
