@@ -168,6 +168,7 @@ pub use proto::{ErrorCode, SessionId, Stat, Zxid};
 pub use server::connection_id::ConnectionId;
 pub use server::control::Switch;
 pub use server::faults::Cut;
+pub use server::request_log::RequestLog;
 pub use server::settings::{SaslFault, Settings};
 pub use server::version::Version;
 pub use transport::{MemoryStream, TestServer};

@@ -71,6 +71,7 @@ impl Ensemble {
         let op = OpCode::from_code(header.op);
         let mut ticket = Ticket { connection: id, xid: header.xid, fault: None };
         if let Some(op) = op {
+            self.log_request(session_id, op, &body);
             let (target, session) = (Target::Op(op), Some(session_id));
             let occasion = Occasion { target, session, connection: id, server: at };
             match self.faults.strike(occasion) {

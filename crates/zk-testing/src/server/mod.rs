@@ -79,6 +79,7 @@ mod reads;
 mod real_state;
 mod replication;
 mod replies;
+pub(crate) mod request_log;
 mod sasl;
 mod sessions;
 pub(crate) mod settings;
@@ -118,6 +119,7 @@ use hash::FastMap;
 use learners::Pings;
 use observer::Observer;
 use replication::{Log, Server};
+use request_log::Logged;
 use sessions::Sessions;
 
 use crate::limits::HANDSHAKE_TIMEOUT;
@@ -155,6 +157,7 @@ pub struct Ensemble {
     next_reaping: Instant,
     faults: Faults,
     observer: Option<Observer>,
+    logged: Vec<Logged>,
     /// The open ACL, which almost every node has.
     open: Arc<[Acl]>,
 }
@@ -206,6 +209,7 @@ impl Ensemble {
             next_reaping: now + settings.container_check_interval,
             faults: Faults::new(settings.seed),
             observer: None,
+            logged: Vec::new(),
             open: OPEN_ACL_UNSAFE.into(),
             settings,
             clock,

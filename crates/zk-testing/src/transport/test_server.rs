@@ -4,12 +4,14 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use proto::SessionId;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
 use super::memory::MemoryStream;
 use super::shared::{Shared, run_timer};
 use super::tcp;
+use crate::server::request_log::RequestLog;
 use crate::server::{Ensemble, Settings};
 
 /// ZooKeeper server or ensemble in this process. Clones are cheap; the servers end with the last
@@ -168,6 +170,27 @@ impl TestServer {
     /// ```
     pub fn with<T>(&self, inspect: impl FnOnce(&mut Ensemble) -> T) -> T {
         self.inner.shared.with(|ensemble, _| inspect(ensemble))
+    }
+
+    /// Logs the operations that the servers receive from a session, from now on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_session::{Config, CreateMode};
+    /// use zk_testing::{Op, TestServer};
+    ///
+    /// let server = TestServer::in_memory();
+    /// let client = Config::new("server-0:1")?.connector(server.clone()).connect().await?;
+    /// let log = server.log_requests(client.session_id());
+    /// client.create("/a", b"", CreateMode::Persistent).await?;
+    /// assert_eq!(log.take(), [Op::Create2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn log_requests(&self, session_id: SessionId) -> RequestLog {
+        self.with(|ensemble| ensemble.log_requests(session_id))
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -22,6 +22,7 @@ mod multis;
 mod operations;
 mod paused_clock;
 mod read_only;
+mod request_log;
 mod retries;
 mod sasl;
 mod server_features;
