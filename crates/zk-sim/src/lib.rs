@@ -30,6 +30,7 @@ pub mod oracle;
 mod orphans;
 mod plan;
 mod process;
+mod recipe;
 mod rng;
 mod run;
 mod server_faults;

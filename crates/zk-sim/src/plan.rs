@@ -8,6 +8,7 @@ use zk_testing::server::{Action, Target};
 use zk_testing::{Cut, ErrorCode, Op, Version};
 
 use crate::coordination::CoordinationPlan;
+use crate::recipe::Recipe;
 use crate::rng::Rng;
 use crate::servers::{ServerPlan, longest_flush_lag, longest_granted};
 use crate::suite::Suite;
@@ -78,46 +79,6 @@ pub(crate) struct SessionPlan {
     pub(crate) read_only: f64,
     /// Total number of requests. After them the faults end, or only the locks go on.
     pub(crate) requests: u64,
-}
-
-/// The recipe that all contenders of a seed use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recipe {
-    Mutex,
-    RwLock,
-    Semaphore,
-    SemaphoreMutex,
-    MultiLock,
-    Shared,
-    Revocation,
-    /// A mutex whose contenders of one process share a node.
-    LocalQueue,
-    /// Candidates of an election, each with a manager of sessions.
-    Election,
-    /// Additions to one counter.
-    Counter,
-    /// Members of a group, each with a manager of sessions.
-    Registration,
-    /// Caches of a tree that other clients change.
-    Cache,
-    DoubleBarrier,
-    Barrier,
-    /// Persistent nodes of other kinds than those of a group, each with a manager of sessions.
-    KeptNode,
-    /// Instances of a service, and caches of the service, each with a manager of sessions.
-    Discovery,
-}
-
-impl Recipe {
-    /// Returns true if each client has a manager of sessions. `is_first` tells whether its slot is the
-    /// first of three.
-    pub(crate) fn is_managed(self, is_first: bool) -> bool {
-        match self {
-            Self::Election | Self::Registration | Self::KeptNode | Self::Discovery => true,
-            Self::Cache => is_first,
-            _ => false,
-        }
-    }
 }
 
 /// Weight of each recipe. The mutex, on which the others rest, gets almost half of the seeds.

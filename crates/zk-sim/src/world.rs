@@ -125,6 +125,23 @@ impl World {
         self.target.notify_one();
     }
 
+    /// Ends a fault after `time`, unless the run drains before.
+    pub(crate) fn later(
+        self: &Arc<Self>,
+        time: Duration,
+        undo: impl FnOnce(&Self) + Send + 'static,
+    ) {
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(time).await;
+            // `heal` ends all faults when the run drains. Undoing a fault again would break
+            // connections.
+            if !world.is_draining() {
+                undo(&world);
+            }
+        });
+    }
+
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }

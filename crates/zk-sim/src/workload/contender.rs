@@ -14,7 +14,7 @@ use super::holding::{Failures, Holding};
 use super::{Impatient, Seat};
 use crate::clock::now;
 use crate::oracle::Claim;
-use crate::plan::Recipe;
+use crate::recipe::Recipe;
 use crate::server_faults::isolate;
 use crate::world::World;
 

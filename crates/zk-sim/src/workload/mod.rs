@@ -34,8 +34,8 @@ use zk_recipes::{LockError, Mutex};
 use zk_session::{Client, SessionId};
 
 use self::holding::Holding;
-use crate::plan::Recipe;
 use crate::process::Process;
+use crate::recipe::Recipe;
 use crate::rng::Rng;
 use crate::world::World;
 
