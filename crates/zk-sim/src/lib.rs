@@ -25,6 +25,7 @@ mod coordination;
 mod earliest_expiry;
 mod faults;
 mod history;
+mod holding;
 mod network;
 pub mod oracle;
 mod orphans;

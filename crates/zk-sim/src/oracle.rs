@@ -52,7 +52,7 @@ use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::barriers::{BARRIER_PATH, Call};
 pub(crate) use self::caches::{HIDDEN, LEFT_OUT, Part, Replay, TREE_ROOT};
-pub(crate) use self::claims::{Claim, Share, Token};
+pub(crate) use self::claims::{Claim, Share};
 pub(crate) use self::counters::{Added, Addition, COUNTER_PATH};
 pub(crate) use self::deletions::Orphan;
 pub(crate) use self::kept_nodes::{KEPT_PATH, SERVICE_PATH};
@@ -76,8 +76,8 @@ use self::single_barrier::SingleBarrier;
 use crate::clock::now;
 use crate::earliest_expiry::EarliestExpiries;
 use crate::history::{History, ROOT, is_at_or_below};
+use crate::holding::{Holding, Token};
 use crate::trace::Trace;
-use crate::workload::holding::Holding;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use zk_testing::{ConnectionId, Op, SessionId};
 
 use crate::clock::now;
 use crate::faults::outsider;
+use crate::holding::Holding;
 use crate::oracle::Orphan;
 use crate::process::Process;
 use crate::rng::Rng;
-use crate::workload::holding::Holding;
 use crate::world::World;
 
 /// Time within which a guard becomes invalid after its client has read the deletion event. Only

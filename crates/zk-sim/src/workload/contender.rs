@@ -10,9 +10,9 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::{LockError, LossReason};
 use zk_session::ErrorOrigin;
 
-use super::holding::{Failures, Holding};
 use super::{Impatient, Seat};
 use crate::clock::now;
+use crate::holding::{Failures, Holding};
 use crate::oracle::Claim;
 use crate::recipe::Recipe;
 use crate::server_faults::isolate;

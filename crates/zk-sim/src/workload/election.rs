@@ -10,9 +10,9 @@ use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockEr
 use zk_session::{Client, SessionManager};
 
 use super::contender::{Attempt, enter, judge, keep};
-use super::holding::Holding;
 use super::managed::{self, Managed};
 use super::{Impatient, Seat};
+use crate::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 use crate::process::Process;

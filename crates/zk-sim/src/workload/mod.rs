@@ -7,7 +7,6 @@ pub(crate) mod discovery;
 pub(crate) mod double_barrier;
 pub(crate) mod election;
 pub(crate) mod follower;
-pub(crate) mod holding;
 pub(crate) mod kept_node;
 mod managed;
 mod multi_lock;
@@ -33,7 +32,7 @@ use tokio::time::sleep;
 use zk_recipes::{LockError, Mutex};
 use zk_session::{Client, SessionId};
 
-use self::holding::Holding;
+use crate::holding::Holding;
 use crate::process::Process;
 use crate::recipe::Recipe;
 use crate::rng::Rng;

@@ -7,8 +7,8 @@ use zk_recipes::{Guard, LockError, RwLock, WriteGuard};
 use zk_session::Client;
 
 use super::contender::{Attempt, ask, enter, give_up, judge, keep, rest, settle, take};
-use super::holding::Holding;
 use super::{Impatient, Seat};
+use crate::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
