@@ -5,13 +5,13 @@
 //!
 //! * [`Encode`], [`Decode`]: the two traits of all records. [`Reader`] and [`writer`] read and append the
 //!   primitives of jute, ZooKeeper's record format.
-//! * [`split_frame`], [`encode_request`], [`encode_reply`]: length-prefixed frames, read from and written to a
-//!   byte buffer.
+//! * [`split_frame`], [`encode_request`], [`encode_reply`]: length-prefixed frames, in a byte
+//!   buffer.
 //! * [`ConnectRequest`], [`ConnectReply`]: the connect exchange.
 //! * [`RequestHeader`], [`ReplyHeader`], [`xid`]: the headers of requests and replies, and request numbers.
 //! * [`Request`]: the trait of all requests, which names the reply of each.
-//! * [`SessionId`], [`Zxid`], [`OpCode`], [`ErrorCode`], [`CreateMode`], [`Acl`], [`Stat`]: the types that the
-//!   records share.
+//! * [`SessionId`], [`Zxid`], [`OpCode`], [`ErrorCode`], [`CreateMode`], [`Acl`], [`Stat`]: the types that
+//!   the records share.
 //! * [`WatcherEvent`]: the notification that a watch sends.
 //! * [`validate_path`] checks a node path, and [`path`] takes it apart. [`digest_md5`] is the SASL mechanism.
 //!
@@ -23,8 +23,8 @@
 //!
 //! The servers' wire format fixes the fields of each record and the cases of each reply, so these types are
 //! exhaustive. A later version of ZooKeeper adds a record, or a number: the enums of operations, of modes and
-//! of watches, and those of errors in paths and records, are `#[non_exhaustive]`. Unknown error codes, events and
-//! states keep their numbers ([`ErrorCode`], [`EventType`], [`KeeperState`]).
+//! of watches, and those of errors in paths and records, are `#[non_exhaustive]`. Unknown error codes, events
+//! and states keep their numbers ([`ErrorCode`], [`EventType`], [`KeeperState`]).
 //!
 //! # Untrusted input
 //!

@@ -20,7 +20,7 @@ use crate::background::{TASK_POLICY, open_client};
 use crate::limits::{REMOVAL_ROUNDS, RESTORE_PAUSE, ROUNDS_AT_ONCE};
 use crate::requests::{is_passing, is_session_end};
 
-/// Data that the handle requests, or the end of its node. Their channel is closed when the handle is dropped.
+/// Data that the handle requests, or the end of its node. Its channel is closed when the handle is dropped.
 #[derive(Debug)]
 pub(super) struct NodeRequest {
     data: NumberedData,

@@ -16,9 +16,9 @@ pub struct Connections {
 
 /// Faults of sessions and nodes.
 impl TestServer {
-    /// Expires a session immediately, before its lease ends. Two clients may then hold a lock at once until the
-    /// first sees the expiry. For the expiry of a silent client, let the time pass. Returns whether the session
-    /// was alive.
+    /// Expires a session immediately, before its lease ends. Two clients may then hold a lock at once until
+    /// the first sees the expiry. For the expiry of a silent client, let the time pass. Returns whether the
+    /// session was alive.
     pub fn expire(&self, session_id: SessionId) -> bool {
         self.shared().with(|ensemble, now| ensemble.expire_session(now, session_id))
     }

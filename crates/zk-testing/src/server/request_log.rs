@@ -9,7 +9,7 @@ use crate::limits::REQUESTS_LOGGED_MAX;
 
 /// Requests of one session, in the order in which the servers receive them.
 ///
-/// [`TestServer::log_requests`](crate::TestServer::log_requests) starts the log. It ends when this is dropped.
+/// [`TestServer::log_requests`](crate::TestServer::log_requests) starts the log. It ends with this value.
 #[derive(Debug)]
 pub struct RequestLog(Arc<Mutex<Vec<OpCode>>>);
 
@@ -17,8 +17,8 @@ impl RequestLog {
     /// Returns the operations since the last call, also those of requests that a fault has dropped.
     ///
     /// The requests that keep the session and its lease alive are left out: pings, `sync`s of `/`, and
-    /// transactions without an operation. After [`REQUESTS_LOGGED_MAX`] requests without a call, further ones are
-    /// not logged.
+    /// transactions without an operation. After [`REQUESTS_LOGGED_MAX`] requests without a call, further ones
+    /// are not logged.
     pub fn take(&self) -> Vec<OpCode> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
