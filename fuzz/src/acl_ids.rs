@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha1::{Digest, Sha1};
-use zk_proto::wire::decode_text;
+use zk_proto::decode_text;
 use zk_proto::{Acl, Perms, digest_id};
 
 use crate::Input;

@@ -2,8 +2,8 @@
 //!
 //! Input: a path; invalid UTF-8 is replaced.
 
-use zk_proto::path::{PathError, PathErrorKind, file_name, parent};
-use zk_proto::{validate_path, validate_sequential_path};
+use zk_proto::path::{file_name, parent};
+use zk_proto::{PathError, PathErrorKind, validate_path, validate_sequential_path};
 
 /// Checks a path and splits it.
 pub fn run(data: &[u8]) {

@@ -55,7 +55,16 @@ fn check(names: &[String]) -> Result<(), Box<dyn Error>> {
 
 /// Returns the path, relative to the workspace, and the current text of each list.
 fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
-    let documented = document(names)?;
+    // A crate with a lock file is a workspace of its own.
+    let (separate, members): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| root().join(format!("crates/{name}/Cargo.lock")).exists());
+    if !members.is_empty() {
+        document("Cargo.toml", &members)?;
+    }
+    for name in separate {
+        document(&format!("crates/{name}/Cargo.toml"), &[name])?;
+    }
+    let documented = target().join("doc");
     let listing = |name: &String| {
         let json = documented.join(format!("{}.json", name.replace('-', "_")));
         let index: Value = serde_json::from_slice(&fs::read(&json)?)?;
@@ -68,20 +77,26 @@ fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     names.iter().map(listing).collect()
 }
 
-/// Runs rustdoc, and returns the folder with its JSON files.
+/// Runs rustdoc with all features of the libraries.
 ///
 /// The JSON output is unstable. The variable `RUSTC_BOOTSTRAP` permits it with a stable toolchain.
-fn document(names: &[String]) -> Result<PathBuf, Box<dyn Error>> {
+fn document(manifest: &str, names: &[&String]) -> Result<(), Box<dyn Error>> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib"]);
-    command.args(names.iter().flat_map(|name| ["--package", name]));
-    command.current_dir(root()).env("RUSTC_BOOTSTRAP", "1");
+    command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib", "--all-features"]);
+    command.args(["--manifest-path", manifest]);
+    command.args(names.iter().flat_map(|name| ["--package", name.as_str()]));
+    command.current_dir(root()).env("CARGO_TARGET_DIR", target()).env("RUSTC_BOOTSTRAP", "1");
     command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow");
     if !command.status()?.success() {
         return Err("cargo doc has failed".into());
     }
+    Ok(())
+}
+
+/// Returns cargo's target folder.
+fn target() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(root().join(target).join("doc"))
+    root().join(target)
 }
 
 /// Returns one line for each item.

@@ -8,6 +8,7 @@ pub(crate) mod conform;
 pub(crate) mod cross;
 pub(crate) mod docs;
 pub(crate) mod fuzz;
+mod gssapi;
 pub(crate) mod msrv;
 pub(crate) mod mutants;
 pub(crate) mod package;

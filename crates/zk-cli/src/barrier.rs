@@ -65,16 +65,16 @@ pub(crate) async fn run(
     let barrier = Barrier::new(client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
-            sessions.attend(barrier.set()).await.map_err(Failure::of_write)??;
+            sessions.run_connected(barrier.set()).await.map_err(Failure::of_write)??;
             "set"
         }
         BarrierArgs { remove: true, .. } => {
             refuse_other_node(client, &args.path).await?;
-            sessions.attend(barrier.remove()).await.map_err(Failure::of_write)??;
+            sessions.run_connected(barrier.remove()).await.map_err(Failure::of_write)??;
             "removed"
         }
         BarrierArgs { timeout: Some(Duration::ZERO), .. } => {
-            if !sessions.attend(is_open(client, &barrier)).await?? {
+            if !sessions.run_connected(is_open(client, &barrier)).await?? {
                 return Err(Failure::still_set(&args.path));
             }
             "waited"
@@ -98,7 +98,7 @@ async fn wait(
     // Without a majority, nobody can tell whether the barrier is set.
     majority::wait_for_session(client, sessions.servers(), deadline, output).await?;
     let waited = tokio::select! {
-        waited = sessions.attend(barrier.wait()) => Some(waited),
+        waited = sessions.run_connected(barrier.wait()) => Some(waited),
         () = until(deadline) => None,
     };
     sessions.count_answers();

@@ -68,8 +68,8 @@ pub(crate) async fn run(
     if counter.set.is_some() && !counter.force {
         refuse_other_data(retry, counter).await?;
     }
-    let attended = sessions.attend(apply(client, counter)).await;
-    let number = attended.map_err(|silent| match counter.is_read() {
+    let applied = sessions.run_connected(apply(client, counter)).await;
+    let number = applied.map_err(|silent| match counter.is_read() {
         true => silent,
         false => silent.of_write(),
     })??;

@@ -9,7 +9,7 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_discovery::{InstanceError, ServiceInstance};
 use zk_recipes::session::{
-    Client, Error, ErrorCode, EventType, PathError, Retry, WatchStreamItem, path::child,
+    Client, Error, ErrorCode, EventType, PathError, Retry, WatchStreamItem, path, path::child,
     path::file_name, validate_path,
 };
 
@@ -234,12 +234,12 @@ async fn follow_session(
     loop {
         match news {
             Some(WatchStreamItem::Changed(event)) => {
-                if event.path.rsplit_once('/').is_some_and(|(parent, _)| parent == path) {
+                if path::parent(&event.path) == Some(path) {
                     let mut now = Nodes::default();
                     if event.event_type != EventType::NODE_DELETED {
                         now.add(client, retry, std::slice::from_ref(&event.path)).await?;
                     }
-                    tell(told, &event.path, now.0.remove(&event.path), output)?;
+                    print_change(told, &event.path, now.0.remove(&event.path), output)?;
                 }
             }
             Some(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. }) => {
@@ -248,7 +248,7 @@ async fn follow_session(
                 let mut now = Nodes::read(client, retry, path).await?;
                 let paths: BTreeSet<_> = told.0.keys().chain(now.0.keys()).cloned().collect();
                 for path in paths {
-                    tell(told, &path, now.0.remove(&path), output)?;
+                    print_change(told, &path, now.0.remove(&path), output)?;
                 }
             }
             // The stream ends after the error.
@@ -259,7 +259,12 @@ async fn follow_session(
 }
 
 /// Prints the event that leads to the present state of a node, if it has changed.
-fn tell(told: &mut Nodes, path: &str, now: Option<Node>, output: Output) -> Result<(), Failure> {
+fn print_change(
+    told: &mut Nodes,
+    path: &str,
+    now: Option<Node>,
+    output: Output,
+) -> Result<(), Failure> {
     let before = match &now {
         Some(node) => told.0.insert(path.to_owned(), node.clone()),
         None => told.0.remove(path),

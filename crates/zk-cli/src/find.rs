@@ -6,7 +6,7 @@ use zk_recipes::session::{Client, Retry, SessionId, path::file_name};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
-use crate::subtree::{read_each, sorted_paths, tell_hidden};
+use crate::subtree::{print_hidden, read_each, sorted_paths};
 
 /// The `find` command.
 #[derive(Debug, ClapArgs)]
@@ -54,7 +54,7 @@ pub(crate) async fn find(
     output: Output,
 ) -> Result<(), Failure> {
     let (mut paths, hidden) = sorted_paths(client, retry, &find.path).await?;
-    tell_hidden(&hidden, presented, output);
+    print_hidden(&hidden, presented, output);
     if let Some(pattern) = &find.name {
         paths.retain(|path| matches(file_name(path), pattern));
     }
@@ -80,7 +80,7 @@ pub(crate) async fn ephemerals(
     output: Output,
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, &wanted.path).await?;
-    tell_hidden(&hidden, presented, output);
+    print_hidden(&hidden, presented, output);
     let mut found = Vec::new();
     read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
         let session = stat.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);

@@ -57,7 +57,7 @@ pub(crate) async fn import(
         ));
     }
     ended?;
-    import.tell()
+    import.print_summary()
 }
 
 /// An import under way.
@@ -176,7 +176,7 @@ impl Import<'_> {
             }
             // The existence of the node is checked before its list.
             Err(denied) if denied.code() == Some(ErrorCode::NO_AUTH) => {
-                self.tell_unread(path);
+                self.count_unread(path);
                 Ok(())
             }
             Err(_) if error.code() == Some(ErrorCode::NO_AUTH) => {
@@ -307,7 +307,7 @@ impl Import<'_> {
 
     /// Counts an existing node that this client may not read. An import may have created it, with a list
     /// that denies it to the importer.
-    fn tell_unread(&mut self, path: &str) {
+    fn count_unread(&mut self, path: &str) {
         self.unread += 1;
         if self.unread <= NODES_TOLD {
             let path = data_text(path.as_bytes());
@@ -330,7 +330,7 @@ impl Import<'_> {
     }
 
     /// Prints the result.
-    fn tell(&self) -> Result<(), Failure> {
+    fn print_summary(&self) -> Result<(), Failure> {
         let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
         let unread = self.unread;
         if unread > 0 && !self.overwrites {

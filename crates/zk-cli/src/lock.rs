@@ -18,7 +18,7 @@ use crate::majority;
 use crate::output::Output;
 use crate::sessions::{Sessions, clock, until};
 use crate::signals::{Signals, number};
-use crate::verbose::tell_waiting;
+use crate::verbose::print_waiting;
 use crate::verbose_log::VerboseLog;
 
 /// A command, and the lock that it runs under.
@@ -107,7 +107,7 @@ async fn release(
     let lost = tokio::select! {
         // A silent ensemble does not receive the release. It deletes the node when the session
         // ends.
-        lost = sessions.attend(lock.release()) => lost.ok().flatten(),
+        lost = sessions.run_connected(lock.release()) => lost.ok().flatten(),
         // A signal ends the wait for servers that do not answer. The lock was held until the
         // command had ended, and the node is deleted with the session.
         () = signals.next_ending() => return Ok(code),
@@ -158,7 +158,7 @@ async fn acquire(
         }
         tokio::select! {
             biased;
-            acquired = sessions.attend(task.acquire(&client, how)) => match acquired? {
+            acquired = sessions.run_connected(task.acquire(&client, how)) => match acquired? {
                 Ok(Some(lock)) => return Ok((client, lock)),
                 Ok(None) => return Err(not_in_time(&client, task).await),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
@@ -166,7 +166,7 @@ async fn acquire(
                 Err(_) => {}
             },
             () = until(deadline) => {}
-            () = tell_waiting(log.as_ref(), &client, &task.wanted) => {}
+            () = print_waiting(log.as_ref(), &client, &task.wanted) => {}
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {

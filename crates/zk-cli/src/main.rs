@@ -239,10 +239,10 @@ fn operate<'a>(
 ) -> Work<'a, ()> {
     match command {
         Command::Participants { path, semaphore, table } => Box::pin(async move {
-            let listed = sessions.attend(participants::list(client, path, *semaphore));
+            let listed = sessions.run_connected(participants::list(client, path, *semaphore));
             let listed = listed.await??;
             if listed.is_empty() {
-                participants::tell_why_empty(retry, path, *semaphore, output).await?;
+                participants::print_why_empty(retry, path, *semaphore, output).await?;
             }
             participants::print(&listed, *semaphore, *table, output)
         }),

@@ -7,7 +7,7 @@ use zk_recipes::session::{Client, SessionId};
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::sessions::{clock, patience, until};
+use crate::sessions::{clock, idle_limit, until};
 
 /// Waits until the client has a session, which only a server with a majority grants (`--read-only`).
 ///
@@ -39,7 +39,7 @@ async fn wait(client: &Client, servers: &str, output: Output) -> Result<(), Fail
         match client.with_timeout(PROBE_INTERVAL).exists("/").await {
             Ok(_) => heard = clock(),
             Err(error) if error.code().is_some() => heard = clock(), // it may not read the root
-            Err(_) if clock() - heard < patience(client) => {}
+            Err(_) if clock() - heard < idle_limit(client) => {}
             Err(_) => return Err(Failure::silent(servers)),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat,
+    Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat, path,
 };
 
 use crate::acl::NewNodeAcl;
@@ -57,7 +57,7 @@ pub(crate) async fn revoke(
     node: &str,
     output: Output,
 ) -> Result<(), Failure> {
-    let asked = sessions.attend(request_revocation(client, node, output)).await;
+    let asked = sessions.run_connected(request_revocation(client, node, output)).await;
     asked.map_err(Failure::of_write)?
 }
 
@@ -103,8 +103,8 @@ pub(crate) async fn create(
     };
     let created = retry.run(create).await;
     // Only the chroot can be missing above a top-level node.
-    let hint = match path.rfind('/') {
-        Some(0) => "create it first, by its whole path and without a chroot in --connect",
+    let hint = match path::parent(path) {
+        Some("/") => "create it first, by its whole path and without a chroot in --connect",
         _ => "create the parents first, or use --parents",
     };
     let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
@@ -128,9 +128,9 @@ fn mode(create: &Create) -> CreateMode {
 /// Creates the missing parents, from the lowest one up: an access control list may deny the creation
 /// of a node that exists already.
 async fn create_parents(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
-    match path.rsplit_once('/') {
-        None | Some(("", _)) => Ok(()),
-        Some((parent, _)) => client.ensure_path_with_acl(parent, ParentMode::Persistent, acl).await,
+    match path::parent(path) {
+        None | Some("/") => Ok(()),
+        Some(parent) => client.ensure_path_with_acl(parent, ParentMode::Persistent, acl).await,
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) async fn delete(
     let deleted = retry.run(|client| client.delete(path, version)).await;
     let hint = "--recursive deletes what is below, too";
     deleted.map_err(|error| deletion_failure(error).with_hint(ErrorCode::NOT_EMPTY, hint))?;
-    tell_deleted(path, 1, output)
+    print_deleted(path, 1, output)
 }
 
 fn deletion_failure(error: Error) -> Failure {
@@ -231,11 +231,11 @@ pub(crate) async fn delete_recursive(
     let ended = ended.await;
     progress.hide();
     ended.map_err(|error| deletion_failure(error).with_deleted(progress.done()))?;
-    tell_deleted(path, progress.done(), output)
+    print_deleted(path, progress.done(), output)
 }
 
 /// Prints the number of deleted nodes, with `--json` only.
-fn tell_deleted(path: &str, nodes: usize, output: Output) -> Result<(), Failure> {
+fn print_deleted(path: &str, nodes: usize, output: Output) -> Result<(), Failure> {
     output.print([], || json!({ "path": path, "done": "deleted", "nodes": nodes }))
 }
 
@@ -317,8 +317,7 @@ pub(crate) async fn delete_branch(
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
                     Err(error) => return Err(error),
                 };
-                let parent = node.trim_end_matches('/');
-                branch.extend(children.names().map(|name| format!("{parent}/{name}")));
+                branch.extend(children.names().map(|name| path::child(&node, &name)));
             }
             // Another client was faster. Only the node on the command line must have existed.
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) && branch.len() > 1 => {

@@ -97,7 +97,7 @@ async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, Loc
 }
 
 /// Prints on standard error why there may be no participants, if it is not that the lock is free.
-pub(crate) async fn tell_why_empty(
+pub(crate) async fn print_why_empty(
     retry: &Retry,
     path: &str,
     is_semaphore: bool,

@@ -151,7 +151,7 @@ async fn keep(
                     let end = format!("{}: the command ended without its node", register.path);
                     stopped = Some(failure().with_message(end));
                 } else {
-                    tell_change(&register.path, &state, creation, output);
+                    print_change(&register.path, &state, creation, output);
                 }
                 creation = self::creation(&state).or(creation);
                 store_session(file, &state);
@@ -181,7 +181,7 @@ async fn created(
             NodeState::Refused { error }
             | NodeState::Stopped { error }
             | NodeState::Closed { error: Some(error) } => return Err(error.clone().into()),
-            _ => tell_trouble(path, &state, output),
+            _ => print_trouble(path, &state, output),
         }
         let is_late = match deadline {
             Some(deadline) => tokio::time::timeout_at(deadline, states.changed()).await.is_err(),
@@ -200,18 +200,18 @@ fn creation(state: &NodeState) -> Option<Zxid> {
 
 /// Prints that the node was lost, why it is not created again, or that it is. `last` is the zxid that
 /// created the last one.
-fn tell_change(path: &str, state: &NodeState, last: Option<Zxid>, output: Output) {
+fn print_change(path: &str, state: &NodeState, last: Option<Zxid>, output: Output) {
     match state {
         NodeState::Pending => output.note(&format!("{path}: the node was lost; creating it again")),
         NodeState::Present { .. } if creation(state) != last => {
             output.note(&format!("{path}: registered again"));
         }
-        state => tell_trouble(path, state, output),
+        state => print_trouble(path, state, output),
     }
 }
 
 /// Prints why the node does not exist, unless it is about to be created.
-fn tell_trouble(path: &str, state: &NodeState, output: Output) {
+fn print_trouble(path: &str, state: &NodeState, output: Output) {
     match state {
         NodeState::Pending | NodeState::Present { .. } => {}
         state => output.note(&format!("{path}: {state}")),

@@ -3,7 +3,7 @@
 use zk_recipes::session::{Client, Error, Outcome};
 
 use crate::failure::is_end;
-use crate::sessions::{Sessions, clock, patience};
+use crate::sessions::{Sessions, clock, idle_limit};
 
 /// Sends a request, and repeats it if its answer is lost: it does no harm to apply it twice. Returns
 /// also whether an answer was lost.
@@ -16,7 +16,7 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     loop {
         let done = retry.run(&request).await;
         let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
-        if !done.as_ref().is_err_and(is_lost) || clock() - begun > patience(client) {
+        if !done.as_ref().is_err_and(is_lost) || clock() - begun > idle_limit(client) {
             let whole = |error: Error| match was_lost {
                 true => error.with_outcome(Outcome::Unknown),
                 false => error,

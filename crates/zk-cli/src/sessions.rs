@@ -29,7 +29,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The shortest limit of silence. An ensemble may be silent for twice the session timeout, but at
 /// least this long: a client must notice that a server is silent, and try the others.
-const PATIENCE_MIN: Duration = Duration::from_secs(10);
+const IDLE_LIMIT_MIN: Duration = Duration::from_secs(10);
 
 /// The longest limit of silence, for any session timeout of the servers.
 const IDLE_LIMIT_MAX: Duration = Duration::from_secs(120);
@@ -177,7 +177,7 @@ impl Sessions {
         };
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
-        let client = client.with_timeout(patience(&client));
+        let client = client.with_timeout(idle_limit(&client));
         let is_new = self.told.replace(client.session_id()) != Some(client.session_id());
         if let Some(log) = self.log.as_ref().filter(|_| is_new) {
             log.print_session(&client);
@@ -198,7 +198,10 @@ impl Sessions {
     }
 
     /// Runs `work`, and fails if the ensemble is silent for too long.
-    pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(crate) async fn run_connected<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
         let (mut work, mut silence) = (pin!(work), self.silence_failure());
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Ok(done)),
@@ -215,7 +218,7 @@ impl Sessions {
     ) -> Result<T, Failure> {
         loop {
             let client = self.open(None).await?;
-            match self.attend(work(&client)).await? {
+            match self.run_connected(work(&client)).await? {
                 Err(failure) if failure.starts_over() && self.may_go_on() => {}
                 Err(failure) => return Err(failure),
                 Ok(done) => {
@@ -230,7 +233,7 @@ impl Sessions {
     /// Returns a handle that retries requests within a time limit, unless they could be applied twice.
     pub(crate) fn retry(client: &Client) -> Retry {
         let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
-        client.retry(policy.timeout(patience(client)))
+        client.retry(policy.timeout(idle_limit(client)))
     }
 
     /// Returns a handle that retries requests without a limit, unless they could be applied twice.
@@ -264,7 +267,7 @@ impl Sessions {
             self.fruitless_since = None;
         }
         self.keeps_trying
-            || self.fruitless_since.is_none_or(|since| clock() - since < patience(&open.client))
+            || self.fruitless_since.is_none_or(|since| clock() - since < idle_limit(&open.client))
     }
 
     /// Returns true if there was a session at all.
@@ -319,10 +322,10 @@ impl Sessions {
     /// `sync` from time to time, which servers do not log.
     async fn silence(&mut self) {
         let Some(client) = self.current.as_ref().map(|open| open.client.clone()) else { return };
-        let patience = patience(&client);
+        let limit = idle_limit(&client);
         let pause = (client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX);
         let mut heard = clock();
-        while clock() - heard < patience {
+        while clock() - heard < limit {
             sleep(pause).await;
             // The lease shows replies from before this call.
             if self.listen() || client.with_timeout(pause).sync("/").await.is_ok() {
@@ -347,8 +350,8 @@ const LOOK_MIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Returns how long all requests may remain unanswered.
-pub(crate) fn patience(client: &Client) -> Duration {
-    (2 * client.session_timeout()).clamp(PATIENCE_MIN, IDLE_LIMIT_MAX)
+pub(crate) fn idle_limit(client: &Client) -> Duration {
+    (2 * client.session_timeout()).clamp(IDLE_LIMIT_MIN, IDLE_LIMIT_MAX)
 }
 
 /// Waits until the deadline, if there is one.
@@ -376,7 +379,7 @@ mod tests {
         let connector = ServerConnector::new(None).unwrap();
         let mut sessions = Sessions::new(Config::new(&connect).unwrap(), connector, &connect);
         let client = sessions.open(None).await.unwrap();
-        sessions.fruitless_since = clock().checked_sub(2 * patience(&client));
+        sessions.fruitless_since = clock().checked_sub(2 * idle_limit(&client));
         assert!(sessions.fruitless_since.is_some());
         (sessions, client)
     }

@@ -19,7 +19,7 @@ pub(crate) async fn ls(
     output: Output,
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, root).await?;
-    tell_hidden(&hidden, presented, output);
+    print_hidden(&hidden, presented, output);
     let lines = paths.iter().map(|path| data_text(path.as_bytes()));
     output.print(lines, || paths.iter().map(|path| json!(path)).collect())
 }
@@ -83,7 +83,7 @@ pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -
 }
 
 /// Prints how many nodes hide their children from this client, and its credentials in words.
-pub(crate) fn tell_hidden(hidden: &Hidden, presented: &str, output: Output) {
+pub(crate) fn print_hidden(hidden: &Hidden, presented: &str, output: Output) {
     if !hidden.is_empty() {
         output.note(&format!("{hidden} ({presented})"));
     }
@@ -102,7 +102,7 @@ pub(crate) async fn count(
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
             let (paths, hidden) = paths(client, retry, root, &|_| false).await?;
-            tell_hidden(&hidden, presented, output);
+            print_hidden(&hidden, presented, output);
             paths.len() - 1
         }
         Err(error) => return Err(error.into()),

@@ -8,7 +8,7 @@ use zk_recipes::session::{Client, Retry, path};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_text};
-use crate::subtree::{tell_hidden, walk};
+use crate::subtree::{print_hidden, walk};
 
 /// The `tree` command.
 #[derive(Debug, ClapArgs)]
@@ -71,7 +71,7 @@ pub(crate) async fn run(
         paths
     })
     .await?;
-    tell_hidden(&hidden, presented, output);
+    print_hidden(&hidden, presented, output);
     let mut lines = vec![root.line(&tree.path)];
     root.draw("", &mut lines);
     output.print(lines, || root.to_json(&tree.path))

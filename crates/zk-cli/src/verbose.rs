@@ -13,7 +13,7 @@ use crate::sessions::clock;
 use crate::verbose_log::VerboseLog;
 
 /// Prints the holder of the lock from time to time, until the lock is acquired.
-pub(crate) async fn tell_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {
+pub(crate) async fn print_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {
     let begun = clock();
     let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
     // Several locks are acquired one after the other. The one that blocks is not known here.

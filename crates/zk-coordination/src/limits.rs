@@ -64,6 +64,14 @@ pub const REMOVAL_ROUNDS: u32 = 6;
 /// Two processes that both restore their own data change the node ten times a second.
 pub const RESTORE_PAUSE: Duration = Duration::from_millis(100);
 
+/// Part of the time to live after which a node is refreshed. The other half is left for attempts that
+/// fail.
+pub const TTL_REFRESH_PART: u32 = 2;
+
+/// Part of the pause between two refreshes after which a failed one is repeated. Three attempts then fit into
+/// the rest of the time to live.
+pub const TTL_RETRY_PART: u32 = 4;
+
 /// Shortest pause between two refreshes of a node with a time to live. A shorter time to live than
 /// twice this pause lets the node expire.
 pub const TTL_REFRESH_MIN: Duration = Duration::from_millis(10);

@@ -30,7 +30,7 @@ pub(crate) fn retry(client: &Client) -> Retry {
 pub(crate) struct Repeated<T> {
     pub(crate) reply: Result<T, Error>,
     /// The reply to an earlier attempt was lost, so that attempt may have been applied.
-    pub(crate) is_doubtful: bool,
+    pub(crate) is_unconfirmed: bool,
 }
 
 /// Repeats a request until a server has answered it, also after a lost reply.
@@ -41,20 +41,20 @@ where
     F: Future<Output = Result<T, Error>>,
 {
     let policy = REQUEST_POLICY.max_attempts(REPEATS_MAX);
-    let (mut attempts, mut is_doubtful) = (policy.begin(), false);
+    let (mut attempts, mut is_unconfirmed) = (policy.begin(), false);
     loop {
         let error = match request().await {
-            Ok(reply) => return Repeated { reply: Ok(reply), is_doubtful },
+            Ok(reply) => return Repeated { reply: Ok(reply), is_unconfirmed },
             Err(error) => error,
         };
-        is_doubtful |= error.outcome() == Outcome::Unknown;
+        is_unconfirmed |= error.outcome() == Outcome::Unknown;
         let Err(error) = attempts.again(client, error, Repeat::Unanswered).await else { continue };
         let is_answered = error.code().is_some() && !is_transient(&error);
-        let reply = match is_doubtful && !is_answered {
+        let reply = match is_unconfirmed && !is_answered {
             true => Err(error.with_outcome(Outcome::Unknown)),
             false => Err(error),
         };
-        return Repeated { reply, is_doubtful };
+        return Repeated { reply, is_unconfirmed };
     }
 }
 

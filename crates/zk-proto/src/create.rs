@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The four operations have different opcodes and the same request. Only createTTL appends a field
-//! ([`create_ttl`](crate::create_ttl)).
+//! ([`CreateTtl`](crate::CreateTtl)).
 //!
 //! ```
 //! use bytes::BytesMut;

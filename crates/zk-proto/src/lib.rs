@@ -3,20 +3,28 @@
 //! The crate does no IO, reads no clock and has no async code. Every record has an encoder and a decoder. The
 //! same crate therefore serves a client, an in-memory server and the tests of both.
 //!
-//! * [`wire`]: the jute primitives, as a cursor ([`Reader`]) and as append functions.
-//! * [`frame`]: length-prefixed frames, read from and written to a byte buffer.
-//! * [`connect`], [`header`], [`xid`]: the connect exchange, the headers of requests and replies, and request
-//!   numbers.
-//! * [`SessionId`], [`Zxid`], [`op`], [`code`], [`mode`], [`acl`], [`stat`], [`path`]: the types that the
-//!   records share.
-//! * One module per family of requests, each with its replies: [`create`], [`create_ttl`], [`delete`],
-//!   [`exists`], [`data`], [`node_acl`], [`children`], [`descendants`], [`ephemerals`], [`sync`], [`multi`],
-//!   [`add_watch`], [`set_watches`], [`session`], [`auth`], [`sasl`], [`who_am_i`], [`reconfig`].
-//! * [`watch`]: the notifications that watches send.
+//! * [`Encode`], [`Decode`]: the two traits of all records. [`Reader`] and [`writer`] read and append the
+//!   primitives of jute, ZooKeeper's record format.
+//! * [`split_frame`], [`encode_request`], [`encode_reply`]: length-prefixed frames, in a byte
+//!   buffer.
+//! * [`ConnectRequest`], [`ConnectReply`]: the connect exchange.
+//! * [`RequestHeader`], [`ReplyHeader`], [`xid`]: the headers of requests and replies, and request numbers.
+//! * [`Request`]: the trait of all requests, which names the reply of each.
+//! * [`SessionId`], [`Zxid`], [`OpCode`], [`ErrorCode`], [`CreateMode`], [`Acl`], [`Stat`]: the types that
+//!   the records share.
+//! * [`WatcherEvent`]: the notification that a watch sends.
+//! * [`validate_path`] checks a node path, and [`path`] takes it apart. [`digest_md5`] is the SASL mechanism.
 //!
-//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the same names. The documentation
-//! of each module begins with the layouts of its records. A `boolean` takes one byte, an `int` four, a `long`
+//! The records are those of `zookeeper.jute` in ZooKeeper's source, under the same names. Each
+//! source file begins with the layouts of its records. A `boolean` takes one byte, an `int` four, a `long`
 //! eight. A `buffer` and a `ustring` start with their length, a `vector` with its count; both are an `int`.
+//!
+//! # Exhaustive types
+//!
+//! The servers' wire format fixes the fields of each record and the cases of each reply, so these types are
+//! exhaustive. A later version of ZooKeeper adds a record, or a number: the enums of operations, of modes and
+//! of watches, and those of errors in paths and records, are `#[non_exhaustive]`. Unknown error codes, events
+//! and states keep their numbers ([`ErrorCode`], [`EventType`], [`KeeperState`]).
 //!
 //! # Untrusted input
 //!
@@ -64,43 +72,44 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod abbreviated;
-pub mod acl;
-pub mod add_watch;
-pub mod auth;
+mod abbreviated;
+mod acl;
+mod add_watch;
+mod auth;
 mod base64;
-pub mod child_list;
-pub mod children;
-pub mod code;
-pub mod connect;
-pub mod create;
-pub mod create_ttl;
-pub mod data;
-pub mod delete;
-pub mod descendants;
+mod child_list;
+mod children;
+mod code;
+mod connect;
+mod create;
+mod create_ttl;
+mod data;
+mod delete;
+mod descendants;
 pub mod digest_md5;
-pub mod ephemerals;
-pub mod exists;
-pub mod frame;
-pub mod header;
+mod ephemerals;
+mod exists;
+mod frame;
+mod header;
 mod ids;
-pub mod mode;
-pub mod multi;
+mod mode;
+mod multi;
 mod named_numbers;
-pub mod node_acl;
-pub mod op;
+mod node_acl;
+mod op;
 pub mod path;
-pub mod reconfig;
-pub mod request;
-pub mod sasl;
-pub mod session;
-pub mod set_watches;
+mod path_rules;
+mod reconfig;
+mod request;
+mod sasl;
+mod session;
+mod set_watches;
 mod sha1;
-pub mod stat;
-pub mod sync;
-pub mod watch;
-pub mod who_am_i;
-pub mod wire;
+mod stat;
+mod sync;
+mod watch;
+mod who_am_i;
+mod wire;
 pub mod xid;
 
 pub use abbreviated::{ABBREVIATED_LEN_MAX, Abbreviated};
@@ -131,7 +140,7 @@ pub use multi::{
 };
 pub use node_acl::{AclReply, GetAcl, SetAcl};
 pub use op::OpCode;
-pub use path::{PathError, PathErrorKind, validate_path, validate_sequential_path};
+pub use path_rules::{PathError, PathErrorKind, validate_path, validate_sequential_path};
 pub use reconfig::Reconfig;
 pub use request::Request;
 pub use sasl::{Sasl, SaslReply};
@@ -141,7 +150,7 @@ pub use stat::Stat;
 pub use sync::{Sync, SyncReply};
 pub use watch::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
 pub use who_am_i::{ClientInfo, WhoAmI, WhoAmIReply};
-pub use wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader};
+pub use wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, decode_text, writer};
 
 /// Compiles the example of the crate's README.
 #[cfg(doctest)]

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The names and numbers are those of `Watcher.Event`, `Watcher.WatcherType` and `AddWatchMode` in
-//! ZooKeeper's source. The requests are in [`set_watches`](crate::set_watches) and
-//! [`add_watch`](crate::add_watch).
+//! ZooKeeper's source. The requests are in `set_watches.rs` and
+//! `add_watch.rs`.
 //!
 //! ```
 //! use bytes::BytesMut;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use proptest::prelude::*;
-use zk_proto::wire::{decode_text, writer::java_text_len};
+use zk_proto::{decode_text, writer::java_text_len};
 
 mod support;
 

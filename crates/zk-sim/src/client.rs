@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zk_recipes::{LocalQueueLimits, Mutex};
-use zk_session::{Client, Config, SessionEnd, SessionEvent, SessionEvents};
+use zk_session::{Client, SessionEnd, SessionEvent, SessionEvents};
 
-use crate::network::Network;
-use crate::plan::Recipe;
+use crate::network::{Network, config};
 use crate::process::Process;
-use crate::rng::Rng;
+use crate::recipe::Recipe;
 use crate::workload::{
     Seat, contend, discovery, election, follower, kept_node, registration, requests, session,
 };
@@ -34,7 +33,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         }
         let mut rng = world.rng((number + 1) << 32 | generation);
         let Some(config) = config(&world, slot, generation) else { return };
-        let network = network(&world, slot, &mut rng);
+        let network = Network::new(&world, slot, &mut rng);
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
         let config = if takes_read_only { config.allow_read_only() } else { config };
         let (client, driver) = config.connector(network).into_parts();
@@ -82,27 +81,6 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             (place.process, place.client) = (None, None);
         }
     }
-}
-
-/// Returns the settings of a client, with a seed of its own.
-pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Config> {
-    let plan = &world.plan.clients[slot];
-    let hosts = match plan.home {
-        Some(home) => format!("server-{home}:1"),
-        None => {
-            let hosts: Vec<_> =
-                (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
-            hosts.join(",")
-        }
-    };
-    let number = u64::try_from(slot).unwrap_or(0);
-    let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
-    Some(Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed))
-}
-
-pub(crate) fn network(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Network {
-    let rng = std::sync::Mutex::new(rng.fork());
-    Network { world: Arc::clone(world), slot, process: None, rng, newest: Arc::default() }
 }
 
 /// Returns the lock that the contenders of a client share, in a run with local queues.

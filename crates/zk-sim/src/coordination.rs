@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_coordination::NodeMode;
 
-use crate::plan::Recipe;
+use crate::recipe::Recipe;
 use crate::rng::Rng;
 
 /// Parameters of the recipes of `zk-coordination`.

@@ -9,10 +9,10 @@ use zk_testing::server::{Action, Rule, RuleId};
 use zk_testing::{Cut, SessionId};
 
 use crate::clock::now;
-use crate::harm;
 use crate::network::Network;
 use crate::plan::Timed;
 use crate::rng::Rng;
+use crate::server_faults;
 use crate::world::World;
 
 /// Fault rules for requests that are in force.
@@ -128,24 +128,24 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             log("stall", format_args!("client {slot} for {time:?}"));
             let connection = server.connection_of(session);
             connection.stall();
-            later(world, time, move |_| connection.resume());
+            world.later(time, move |_| connection.resume());
         }
         Timed::StallServer => {
             log("stall server", format_args!("{number} for {time:?}"));
             server.stall(number);
-            later(world, time, move |world| world.server.resume(number));
+            world.later(time, move |world| world.server.resume(number));
         }
         Timed::Expire => expire(world, session),
         Timed::RefuseConnects => {
             log("refuse connects", format_args!("{number} for {time:?}"));
             server.refuse_connects(number);
-            later(world, time, move |world| world.server.accept_connects(number));
+            world.later(time, move |world| world.server.accept_connects(number));
         }
         Timed::CloseConnects => {
             log("close connects", format_args!("{number} for {time:?}"));
             server.close_on_connect(number);
             server.connections().cut(Cut::Fin);
-            later(world, time, move |world| world.server.accept_connects(number));
+            world.later(time, move |world| world.server.accept_connects(number));
         }
         Timed::RefuseAsAhead => {
             let times = rng.between(1, 20);
@@ -156,28 +156,28 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
         Timed::CutFromLeader if follower != leader => {
             log("cut from leader", format_args!("{follower} for {time:?}"));
             server.cut_from_leader(follower);
-            later(world, time, move |world| world.server.heal(follower));
+            world.later(time, move |world| world.server.heal(follower));
         }
         Timed::IsolateLeader if follower != leader => {
             log("isolate leader", format_args!("{leader} for {time:?}, {follower} leads"));
-            server.isolate_leader(follower);
-            later(world, time, move |world| world.server.heal(leader));
+            let _ = server.isolate_leader(follower);
+            world.later(time, move |world| world.server.heal(leader));
         }
         Timed::Lag if follower != leader => {
             let lag = rng.around(timeout / 10);
             log("lag", format_args!("{follower} by {lag:?} for {time:?}"));
             server.lag(follower, lag);
-            later(world, time, move |world| world.server.heal(follower));
+            world.later(time, move |world| world.server.heal(follower));
         }
         Timed::FreezeView if follower != leader => {
             log("freeze view", format_args!("{follower} for {time:?}"));
             server.freeze_view(follower);
-            later(world, time, move |world| world.server.heal(follower));
+            world.later(time, move |world| world.server.heal(follower));
         }
         Timed::ReadOnly => {
             log("read-only", format_args!("{number} for {time:?}"));
             server.make_read_only(number);
-            later(world, time, move |world| world.server.make_writable(number));
+            world.later(time, move |world| world.server.make_writable(number));
         }
         Timed::Reap => {
             let reaped = server.reap_containers();
@@ -204,13 +204,13 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             }
             (place.client, place.sessions) = (None, None);
         }
-        Timed::Elect => harm::elect_any(world, rng),
-        Timed::KillServer => harm::kill(world, number, time, rng),
+        Timed::Elect => server_faults::elect_any(world, rng),
+        Timed::KillServer => server_faults::kill(world, number, time, rng),
         Timed::FlushLag if follower != leader => {
             let lag = rng.millis(world.plan.flush_lag_max);
             log("flush lag", format_args!("{follower} by {lag:?} for {time:?}"));
             server.lag_flushes(follower, lag);
-            later(world, time, move |world| world.server.lag_flushes(follower, Duration::ZERO));
+            world.later(time, move |world| world.server.lag_flushes(follower, Duration::ZERO));
         }
         Timed::FlushLag
         | Timed::CutFromLeader
@@ -226,32 +226,10 @@ pub(crate) fn expire(world: &World, session: SessionId) {
     world.server.expire(session);
 }
 
-pub(crate) fn later(
-    world: &Arc<World>,
-    time: Duration,
-    undo: impl FnOnce(&World) + Send + 'static,
-) {
-    let world = Arc::clone(world);
-    tokio::spawn(async move {
-        sleep(time).await;
-        // `heal` ends all faults when the run drains. Undoing a fault again would break
-        // connections.
-        if !world.is_draining() {
-            undo(&world);
-        }
-    });
-}
-
 /// Creates a client outside the clients under test, for an operator that deletes nodes or changes
 /// limits.
 pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option<Client> {
-    let network = Network {
-        world: Arc::clone(world),
-        slot,
-        process: None,
-        rng: std::sync::Mutex::new(rng.fork()),
-        newest: Arc::default(),
-    };
+    let network = Network::new(world, slot, rng);
     let hosts: Vec<_> = (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
     let config = Config::new(&hosts.join(",")).ok()?;
     config.seed(u128::from(rng.draw())).connector(network).open().ok()

@@ -18,25 +18,27 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-mod bound;
 mod campaign;
 mod client;
 mod clock;
 mod coordination;
+mod earliest_expiry;
 mod faults;
-mod harm;
 mod history;
+mod holding;
 mod network;
 pub mod oracle;
 mod orphans;
 mod plan;
 mod process;
+mod recipe;
 mod rng;
 mod run;
+mod server_faults;
 mod servers;
 mod suite;
 mod trace;
-mod trail;
+mod watch_progress;
 mod workload;
 mod world;
 mod zxids;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use zk_session::{Connector, Host};
+use zk_session::{Config, Connector, Host};
 use zk_testing::MemoryStream;
 
-use crate::bound::Exchange;
 use crate::clock::now;
+use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
 use crate::rng::Rng;
@@ -32,6 +32,13 @@ pub(crate) struct Network {
     pub(crate) rng: std::sync::Mutex<Rng>,
     /// The newest zxid that the session has read, over all of its connections.
     pub(crate) newest: Arc<Newest>,
+}
+
+impl Network {
+    pub(crate) fn new(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Self {
+        let rng = std::sync::Mutex::new(rng.fork());
+        Self { world: Arc::clone(world), slot, process: None, rng, newest: Arc::default() }
+    }
 }
 
 /// The connector of the client's next session.
@@ -70,6 +77,22 @@ impl Connector for Network {
             Ok(wire)
         }
     }
+}
+
+/// Returns the settings of a client, with a seed of its own.
+pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Config> {
+    let plan = &world.plan.clients[slot];
+    let hosts = match plan.home {
+        Some(home) => format!("server-{home}:1"),
+        None => {
+            let hosts: Vec<_> =
+                (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
+            hosts.join(",")
+        }
+    };
+    let number = u64::try_from(slot).unwrap_or(0);
+    let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
+    Some(Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed))
 }
 
 fn is_killed(process: Option<&Process>) -> bool {

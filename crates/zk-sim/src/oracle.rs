@@ -52,7 +52,7 @@ use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::barriers::{BARRIER_PATH, Call};
 pub(crate) use self::caches::{HIDDEN, LEFT_OUT, Part, Replay, TREE_ROOT};
-pub(crate) use self::claims::{Claim, Share, Token};
+pub(crate) use self::claims::{Claim, Share};
 pub(crate) use self::counters::{Added, Addition, COUNTER_PATH};
 pub(crate) use self::deletions::Orphan;
 pub(crate) use self::kept_nodes::{KEPT_PATH, SERVICE_PATH};
@@ -73,11 +73,11 @@ use self::permits::Limits;
 use self::registrations::Registrations;
 use self::shared::Shared;
 use self::single_barrier::SingleBarrier;
-use crate::bound::Bounds;
 use crate::clock::now;
+use crate::earliest_expiry::EarliestExpiries;
 use crate::history::{History, ROOT, is_at_or_below};
+use crate::holding::{Holding, Token};
 use crate::trace::Trace;
-use crate::workload::holding::Holding;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ pub(crate) struct Oracle {
     operated: BTreeSet<String>,
     deletions: Deletions,
     /// The earliest expiry of each session.
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: EarliestExpiries,
     /// Sessions that have just created a lock node or another ephemeral node, for the fault that
     /// expires them.
     pub(crate) fresh_owners: VecDeque<SessionId>,
@@ -205,7 +205,7 @@ impl Oracle {
             dead: BTreeSet::new(),
             operated: BTreeSet::new(),
             deletions: Deletions::default(),
-            bounds: Bounds::default(),
+            bounds: EarliestExpiries::default(),
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
             requests: BTreeMap::new(),

@@ -10,10 +10,10 @@ use zk_testing::{ConnectionId, Op, SessionId};
 
 use crate::clock::now;
 use crate::faults::outsider;
+use crate::holding::Holding;
 use crate::oracle::Orphan;
 use crate::process::Process;
 use crate::rng::Rng;
-use crate::workload::holding::Holding;
 use crate::world::World;
 
 /// Time within which a guard becomes invalid after its client has read the deletion event. Only
@@ -101,9 +101,9 @@ fn reaches(world: &World, client: &Client, orphan: &Orphan) -> Option<Connection
     if !client.is_connected() {
         return None;
     }
-    world.server.with(|truth| {
-        let at = truth.sessions().find(|session| session.id == orphan.session)?.server;
-        let knows = !truth.tree_of(at)?.contains(&orphan.node);
-        truth.connection_of(orphan.session).filter(|id| knows && truth.is_passable(*id))
+    world.server.with(|ensemble| {
+        let at = ensemble.sessions().find(|session| session.id == orphan.session)?.server;
+        let knows = !ensemble.tree_of(at)?.contains(&orphan.node);
+        ensemble.connection_of(orphan.session).filter(|id| knows && ensemble.is_passable(*id))
     })
 }

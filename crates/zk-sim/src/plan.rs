@@ -8,6 +8,7 @@ use zk_testing::server::{Action, Target};
 use zk_testing::{Cut, ErrorCode, Op, Version};
 
 use crate::coordination::CoordinationPlan;
+use crate::recipe::Recipe;
 use crate::rng::Rng;
 use crate::servers::{ServerPlan, longest_flush_lag, longest_granted};
 use crate::suite::Suite;
@@ -80,46 +81,6 @@ pub(crate) struct SessionPlan {
     pub(crate) requests: u64,
 }
 
-/// The recipe that all contenders of a seed use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recipe {
-    Mutex,
-    RwLock,
-    Semaphore,
-    SemaphoreMutex,
-    MultiLock,
-    Shared,
-    Revocation,
-    /// A mutex whose contenders of one process share a node.
-    LocalQueue,
-    /// Candidates of an election, each with a manager of sessions.
-    Election,
-    /// Additions to one counter.
-    Counter,
-    /// Members of a group, each with a manager of sessions.
-    Registration,
-    /// Caches of a tree that other clients change.
-    Cache,
-    DoubleBarrier,
-    Barrier,
-    /// Persistent nodes of other kinds than those of a group, each with a manager of sessions.
-    KeptNode,
-    /// Instances of a service, and caches of the service, each with a manager of sessions.
-    Discovery,
-}
-
-impl Recipe {
-    /// Returns true if each client has a manager of sessions. `is_first` tells whether its slot is the
-    /// first of three.
-    pub(crate) fn is_managed(self, is_first: bool) -> bool {
-        match self {
-            Self::Election | Self::Registration | Self::KeptNode | Self::Discovery => true,
-            Self::Cache => is_first,
-            _ => false,
-        }
-    }
-}
-
 /// Weight of each recipe. The mutex, on which the others rest, gets almost half of the seeds.
 const RECIPES: [(Recipe, usize); 7] = [
     (Recipe::Mutex, 9),
@@ -149,7 +110,7 @@ pub(crate) struct Permits {
     pub(crate) several: f64,
 }
 
-/// Bounds of a local queue.
+/// EarliestExpiries of a local queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalQueuePlan {
     pub(crate) passes: u32,
@@ -422,7 +383,7 @@ impl Plan {
     }
 
     /// Returns the time within which every waiter must be served after the faults have ended.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn time_limit(&self) -> Duration {
         let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);
         self.longest_timeout() * 6 + tick * (self.sync_limit + 10) + Duration::from_secs(60)
     }

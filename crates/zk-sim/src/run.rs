@@ -14,7 +14,8 @@ use crate::clock::now;
 use crate::faults::{self, Rules};
 use crate::oracle::Violation;
 use crate::orphans;
-use crate::plan::{Plan, Recipe};
+use crate::plan::Plan;
+use crate::recipe::Recipe;
 use crate::suite::Suite;
 use crate::workload::{self, double_barrier, registration, semaphore};
 use crate::world::World;
@@ -130,19 +131,19 @@ async fn course(world: Arc<World>) {
     if world.plan.recipe == Recipe::Election {
         world.oracle().must_lead_within(world.plan.leaderless());
     }
-    let patience = world.plan.patience();
+    let time_limit = world.plan.time_limit();
     for client in clients {
-        if timeout(patience, client).await.is_err() {
+        if timeout(time_limit, client).await.is_err() {
             let left = world.oracle().leftovers();
-            return world.oracle().violated("I6", format!("not served in {patience:?}: {left}"));
+            return world.oracle().violated("I6", format!("not served in {time_limit:?}: {left}"));
         }
     }
-    if !becomes(patience, || !world.oracle().has_nodes()).await {
+    if !becomes(time_limit, || !world.oracle().has_nodes()).await {
         let left = world.oracle().leftovers();
-        return world.oracle().violated("I5", format!("left behind after {patience:?}: {left}"));
+        return world.oracle().violated("I5", format!("left behind after {time_limit:?}: {left}"));
     }
     if world.plan.recipe == Recipe::DoubleBarrier {
-        double_barrier::exam(&world, patience).await;
+        double_barrier::exam(&world, time_limit).await;
     }
     // Every client acquires the lock. One of them keeps it, because a renewal of its lease takes
     // time to show.
@@ -156,7 +157,7 @@ async fn course(world: Arc<World>) {
             exam(&world, slot, client, (time, is_keeper)).await;
         }
     }
-    close(&world, patience).await;
+    close(&world, time_limit).await;
 }
 
 /// Checks that a live client acquires the lock without faults, and holds it for `time`. A keeper
@@ -170,9 +171,9 @@ async fn exam(
     if client.end_reason().is_some() {
         return;
     }
-    let patience = world.plan.patience();
+    let time_limit = world.plan.time_limit();
     let who = format!("exam of {slot}");
-    let guard = match timeout(patience, workload::exam(world, &client, &who)).await {
+    let guard = match timeout(time_limit, workload::exam(world, &client, &who)).await {
         Ok(Ok(guard)) => guard,
         Ok(Err(error)) if matches!(&error, LockError::Client(it) if it.origin() == ErrorOrigin::Session) =>
         {
@@ -185,7 +186,7 @@ async fn exam(
             return world.oracle().violated("I6", format!("client {slot}, all well: {error}"));
         }
         Err(_) => {
-            let text = format!("client {slot} waited for {patience:?} with all well");
+            let text = format!("client {slot} waited for {time_limit:?} with all well");
             return world.oracle().violated("I6", text);
         }
     };
@@ -203,7 +204,7 @@ async fn exam(
 }
 
 /// Closes all clients, and checks that their sessions end at both ends.
-async fn close(world: &World, patience: Duration) {
+async fn close(world: &World, time_limit: Duration) {
     for slot in 0..world.slots() {
         let (client, drivers) = {
             let mut place = world.slot(slot);
@@ -212,7 +213,7 @@ async fn close(world: &World, patience: Duration) {
         };
         drop(client);
         for driver in drivers {
-            match timeout(patience, driver).await {
+            match timeout(time_limit, driver).await {
                 Err(_) => {
                     let text = format!("a session of client {slot} does not end");
                     return world.oracle().violated("I7", text);
@@ -224,15 +225,15 @@ async fn close(world: &World, patience: Duration) {
             }
         }
     }
-    if becomes(patience, || !world.oracle().has_nodes()).await {
+    if becomes(time_limit, || !world.oracle().has_nodes()).await {
         return;
     }
     let left = world.oracle().leftovers();
     world.oracle().violated("I5", format!("left behind by sessions that ended: {left}"));
 }
 
-async fn becomes(patience: Duration, mut is: impl FnMut() -> bool) -> bool {
-    let until = now() + patience;
+async fn becomes(time_limit: Duration, mut is: impl FnMut() -> bool) -> bool {
+    let until = now() + time_limit;
     while !is() {
         if now() > until {
             return false;

@@ -89,7 +89,7 @@ impl World {
         mut found: impl FnMut() -> Option<T>,
         missing: impl FnOnce() -> String,
     ) -> Option<T> {
-        let until = now() + self.plan.patience();
+        let until = now() + self.plan.time_limit();
         loop {
             if let Some(found) = found() {
                 return Some(found);
@@ -123,6 +123,23 @@ impl World {
 
     pub(crate) fn reached_target(&self) {
         self.target.notify_one();
+    }
+
+    /// Ends a fault after `time`, unless the run drains before.
+    pub(crate) fn later(
+        self: &Arc<Self>,
+        time: Duration,
+        undo: impl FnOnce(&Self) + Send + 'static,
+    ) {
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(time).await;
+            // `heal` ends all faults when the run drains. Undoing a fault again would break
+            // connections.
+            if !world.is_draining() {
+                undo(&world);
+            }
+        });
     }
 
     pub(crate) fn next_number(&self) -> u64 {

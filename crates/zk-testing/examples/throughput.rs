@@ -32,7 +32,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let started = now();
         let requests = mix(&mut streams[0]).await?;
         let seconds = started.elapsed().as_secs_f64();
-        let (nodes, sessions) = server.with(|truth| (truth.tree().len(), truth.sessions().count()));
+        let (nodes, sessions) =
+            server.with(|ensemble| (ensemble.tree().len(), ensemble.sessions().count()));
         assert_eq!((nodes, sessions), (NODES + 4, SESSIONS));
         let rate = f64::from(u32::try_from(requests)?) / seconds;
         println!(

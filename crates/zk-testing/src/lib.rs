@@ -1,7 +1,7 @@
 //! In-process ZooKeeper server for tests, with fault injection.
 //!
 //! * [`TestServer`] is the handle of a test: one server or an ensemble, reachable in memory and
-//!   over TCP. Its [`faults`] read like sentences.
+//!   over TCP. Its faults read like sentences ([`FaultBuilder`]).
 //! * [`FaultProxy`] applies byte-stream faults in front of any server, including a real one.
 //! * [`server`] is ZooKeeper itself as a state machine without I/O or clock, for simulations that
 //!   control every event.
@@ -109,7 +109,7 @@
 //! let client = zk_session::Client::connect(&server.connect_string()).await?;
 //! let error = client.create("/a", b"", zk_session::CreateMode::Persistent).await.unwrap_err();
 //! assert_eq!(error.outcome(), zk_session::Outcome::Unknown);
-//! assert!(server.with(|truth| truth.tree().contains("/a")));
+//! assert!(server.with(|ensemble| ensemble.tree().contains("/a")));
 //! # Ok(())
 //! # }
 //! ```
@@ -146,7 +146,7 @@
 //! let config = Config::new("server-0:1")?.connector(server.clone());
 //! let (client, thread) = config.connect_blocking()?;
 //! thread.block_on(client.create("/a", b"", CreateMode::Persistent))?;
-//! assert!(server.with(|truth| truth.tree().contains("/a")));
+//! assert!(server.with(|ensemble| ensemble.tree().contains("/a")));
 //! # Ok(())
 //! # }
 //! ```
@@ -156,7 +156,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod faults;
+mod faults;
 pub mod limits;
 pub mod server;
 mod transport;
@@ -165,7 +165,12 @@ pub use faults::{Connections, Direction, Fault, FaultBuilder, FaultProxy};
 /// Operation code of a request.
 pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, SessionId, Stat, Zxid};
-pub use server::{ConnectionId, Cut, SaslFault, Settings, Switch, Version};
+pub use server::connection_id::ConnectionId;
+pub use server::control::Switch;
+pub use server::faults::Cut;
+pub use server::request_log::RequestLog;
+pub use server::settings::{SaslFault, Settings};
+pub use server::version::Version;
 pub use transport::{MemoryStream, TestServer};
 #[cfg(feature = "tls")]
 pub use transport::{TlsPort, TlsSettings};

@@ -42,6 +42,10 @@ pub const RECEIVED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// so only a loop that never removes its rules reaches the limit.
 pub const FAULT_RULES_MAX: usize = 10_000;
 
+/// Most requests of a [`RequestLog`](crate::RequestLog) between two calls of `take`. A test compares fewer;
+/// at this many, a log that nobody reads has a few megabytes.
+pub const REQUESTS_LOGGED_MAX: usize = 1_000_000;
+
 /// Most servers in an ensemble: a session id has one byte for the server's number.
 pub const SERVERS_MAX: usize = 254;
 

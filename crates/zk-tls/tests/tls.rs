@@ -589,7 +589,7 @@ async fn ephemeral_node_is_created_over_tls() {
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     assert!(client.local_address().is_some_and(|address| address.is_loopback()));
     client.close().await;
-    assert!(server.with(|truth| !truth.tree().contains("/e")));
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/e")));
 }
 
 /// Waits until a condition holds that wakes nobody.

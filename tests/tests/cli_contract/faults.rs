@@ -353,7 +353,7 @@ async fn lost_sessions_are_told_before_the_servers_are_back() {
     says(&running[3].0, "runs");
     server.refuse_connects(0);
     server
-        .with(|truth| truth.sessions().map(|it| it.id).collect::<Vec<_>>())
+        .with(|ensemble| ensemble.sessions().map(|it| it.id).collect::<Vec<_>>())
         .into_iter()
         .for_each(|session| server.connection_of(session).cut(Cut::Rst));
     for (command, lost, _) in &running {
@@ -391,8 +391,8 @@ async fn candidate_leads_again_after_a_long_outage() {
 
 /// Returns the session that is not `other`'s.
 fn session_beside(server: &TestServer, other: &Client) -> SessionId {
-    server.with(|truth| {
-        let mut sessions = truth.sessions().map(|session| session.id);
+    server.with(|ensemble| {
+        let mut sessions = ensemble.sessions().map(|session| session.id);
         sessions.find(|id| *id != other.session_id()).expect("no other session")
     })
 }

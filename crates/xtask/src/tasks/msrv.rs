@@ -7,22 +7,32 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{COMMAND, Failure, LIBRARIES, package_options, step, target_folder, workspace_root};
+use super::{
+    COMMAND, Failure, LIBRARIES, gssapi, package_options, step, target_folder, workspace_root,
+};
 use crate::zookeeper::{Privilege, install};
 
-/// Checks the library crates and the command with their locked dependencies.
+/// Checks the library crates and the command with their locked dependencies, and `zk-gssapi` if it can be
+/// built here.
 pub(crate) fn run() -> Result<(), Failure> {
     let folder = target_folder().join("msrv");
     let programs = folder.join("usr/bin");
     if !programs.join("cargo").exists() && !unpack(&folder)? {
         return Ok(());
     }
-    let mut check = Command::new(programs.join("cargo"));
-    check.args(["check", "--locked", "--target-dir"]).arg(folder.join("target"));
-    check.args(package_options(&LIBRARIES)).args(package_options(&[COMMAND]));
-    check.env("LD_LIBRARY_PATH", folder.join("usr/lib/x86_64-linux-gnu"));
-    check.env("RUSTC", programs.join("rustc")).env_remove("RUSTUP_TOOLCHAIN");
-    step(check.current_dir(workspace_root()))
+    let check = || {
+        let mut check = Command::new(programs.join("cargo"));
+        check.args(["check", "--locked", "--target-dir"]).arg(folder.join("target"));
+        check.env("LD_LIBRARY_PATH", folder.join("usr/lib/x86_64-linux-gnu"));
+        check.env("RUSTC", programs.join("rustc")).env_remove("RUSTUP_TOOLCHAIN");
+        check.current_dir(workspace_root());
+        check
+    };
+    step(check().args(package_options(&LIBRARIES)).args(package_options(&[COMMAND])))?;
+    match gssapi::can_build() {
+        true => step(check().args(["--manifest-path", gssapi::MANIFEST])),
+        false => Ok(()),
+    }
 }
 
 /// Installs the shared libraries that the compiler needs, and unpacks the compiler itself. Returns false

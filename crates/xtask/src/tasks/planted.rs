@@ -104,7 +104,7 @@ fn check_unedited(copy: &WorkspaceCopy, faults: &[Fault]) -> Result<(), Failure>
 
 /// Runs the finders of a fault, and prints what each of them reports. Returns whether all of them fail.
 fn is_found(copy: &WorkspaceCopy, fault: &Fault) -> Result<bool, Failure> {
-    copy.plant(fault)?;
+    copy.write(&fault.planted(copy.original())?)?;
     let mut is_found = true;
     for finder in &fault.finders {
         let (verdict, took) = timing::timed(&fault.name, || finder.run(copy));
@@ -115,14 +115,14 @@ fn is_found(copy: &WorkspaceCopy, fault: &Fault) -> Result<bool, Failure> {
                 format!("NOT FOUND by {finder}")
             }
             Err(failure) => {
-                copy.restore(fault)?;
+                copy.restore(fault.paths())?;
                 let text = format!("{}: {}", fault.file(), failure.message());
                 return Err(Failure::task(text));
             }
         };
         println!("    {:<28} {:>7.1}  {how}", fault.name, took.as_secs_f64());
     }
-    copy.restore(fault)?;
+    copy.restore(fault.paths())?;
     Ok(is_found)
 }
 

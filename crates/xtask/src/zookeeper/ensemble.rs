@@ -207,6 +207,24 @@ impl Ensemble {
     }
 }
 
+impl Settings {
+    /// Starts `count` servers on loopback as one ensemble.
+    ///
+    /// # Errors
+    /// If there is no ZooKeeper, or if not all servers serve in time.
+    pub fn start_ensemble(&self, count: usize) -> Result<Ensemble, Error> {
+        Ensemble::on_loopback(count, self)
+    }
+
+    /// Starts three servers as one ensemble, each in its own network namespace.
+    ///
+    /// # Errors
+    /// Like [`Ensemble::in_namespaces`].
+    pub fn start_in_namespaces(&self) -> Result<Ensemble, Error> {
+        Ensemble::with_namespaces(self)
+    }
+}
+
 /// Size of the smallest ensemble that tolerates the loss of a server.
 const NAMESPACED_SERVERS: usize = 3;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
-use super::{Ensemble, Error, Standalone, kerberos};
+use super::{Error, kerberos};
 
 /// Settings of the servers of a test.
 ///
@@ -103,30 +103,6 @@ impl Settings {
     pub fn kerberos(mut self, folder: &Path) -> Self {
         self.kerberos = Some(folder.to_owned());
         self
-    }
-
-    /// Starts a standalone server.
-    ///
-    /// # Errors
-    /// If there is no ZooKeeper, or if the server does not serve in time.
-    pub fn start(&self) -> Result<Standalone, Error> {
-        Standalone::with(self)
-    }
-
-    /// Starts `count` servers on loopback as one ensemble.
-    ///
-    /// # Errors
-    /// If there is no ZooKeeper, or if not all servers serve in time.
-    pub fn start_ensemble(&self, count: usize) -> Result<Ensemble, Error> {
-        Ensemble::on_loopback(count, self)
-    }
-
-    /// Starts three servers as one ensemble, each in its own network namespace.
-    ///
-    /// # Errors
-    /// Like [`Ensemble::in_namespaces`].
-    pub fn start_in_namespaces(&self) -> Result<Ensemble, Error> {
-        Ensemble::with_namespaces(self)
     }
 
     pub(super) fn has_tls(&self) -> bool {

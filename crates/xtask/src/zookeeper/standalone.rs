@@ -55,6 +55,16 @@ impl Standalone {
     }
 }
 
+impl Settings {
+    /// Starts a standalone server.
+    ///
+    /// # Errors
+    /// If there is no ZooKeeper, or if the server does not serve in time.
+    pub fn start(&self) -> Result<Standalone, Error> {
+        Standalone::with(self)
+    }
+}
+
 impl Deref for Standalone {
     type Target = Server;
 

@@ -42,7 +42,7 @@ pub(super) async fn examine(
     let version = if seen.is_tls13 { "TLS 1.3" } else { "TLS 1.2" };
     let names = data_text(seen.names.join(", ").as_bytes());
     let (level, text) = judge(&names, seen.valid_until, wall_clock());
-    report.tell(level, host, format!("{version}, {text}"))
+    report.add_text(level, host, format!("{version}, {text}"))
 }
 
 fn judge(names: &str, until: Result<SystemTime, TlsFailure>, now: SystemTime) -> (Level, String) {

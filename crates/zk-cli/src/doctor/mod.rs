@@ -112,7 +112,7 @@ struct Report {
 }
 
 impl Report {
-    fn tell(&mut self, level: Level, host: &Host, text: String) -> Result<(), Failure> {
+    fn add_text(&mut self, level: Level, host: &Host, text: String) -> Result<(), Failure> {
         self.add(Finding { level, server: host.to_string(), text })
     }
 
@@ -157,7 +157,7 @@ async fn examine(
         Ok(connector) => connector,
         // The files for TLS cannot be used.
         Err(failure) => {
-            report.tell(Level::Error, host, failure.to_string())?;
+            report.add_text(Level::Error, host, failure.to_string())?;
             return Ok(Examined { rejects: true, ..Examined::default() });
         }
     };
@@ -169,15 +169,15 @@ async fn examine(
                 // The line names the server already.
                 _ => for_users(&Error::not_applied(error.kind().clone()).to_string()),
             };
-            report.tell(Level::Error, host, text)?;
+            report.add_text(Level::Error, host, text)?;
             return Ok(Examined { rejects: is_rejection(&error), ..Examined::default() });
         }
     };
     let took = ms(now() - begun);
     let way = if is_plain { "in the clear" } else { "over TLS" };
-    report.tell(Level::Ok, host, format!("connected {way} in {took}"))?;
+    report.add_text(Level::Ok, host, format!("connected {way} in {took}"))?;
     if let Some(text) = door.risk_without_tls.filter(|_| is_plain) {
-        report.tell(Level::Warning, host, format!("{text}: use TLS (--cacert)"))?;
+        report.add_text(Level::Warning, host, format!("{text}: use TLS (--cacert)"))?;
     }
     let mode = words::version(door, host, report).await?;
     timeouts(door, host, &client, report).await?;
@@ -230,15 +230,15 @@ async fn timeouts(
         false => (Level::Warning, ": see minSessionTimeout and maxSessionTimeout of the server"),
     };
     let text = format!("session timeout {} of {} asked for{limits}", ms(granted), ms(asked));
-    report.tell(level, host, text)?;
+    report.add_text(level, host, text)?;
     match LeaseAssumptions::new().times(granted) {
         Ok(times) => {
             let least = ms(times.least_left(granted));
             let text = format!("a lock outlasts the ensemble's silence for at least {least}");
-            report.tell(Level::Ok, host, text)?;
+            report.add_text(Level::Ok, host, text)?;
             words::tick(door, host, &times, report).await
         }
-        Err(impossible) => report.tell(Level::Error, host, impossible.to_string()),
+        Err(impossible) => report.add_text(Level::Error, host, impossible.to_string()),
     }
 }
 
@@ -249,12 +249,12 @@ async fn latency(host: &Host, client: &Client, report: &mut Report) -> Result<()
     for _ in 0..ROUND_TRIPS {
         let begun = now();
         if let Err(error) = client.exists("/").await {
-            return report.tell(Level::Error, host, error.to_string());
+            return report.add_text(Level::Error, host, error.to_string());
         }
         own.push(now() - begun);
         let begun = now();
         if let Err(error) = client.sync("/").await {
-            return report.tell(Level::Error, host, error.to_string());
+            return report.add_text(Level::Error, host, error.to_string());
         }
         leaders.push(now() - begun);
     }
@@ -262,7 +262,7 @@ async fn latency(host: &Host, client: &Client, report: &mut Report) -> Result<()
     let is_slow = own.max(leader) > client.session_timeout() / SLOW_PART;
     let level = if is_slow { Level::Warning } else { Level::Ok };
     let text = format!("round trip {}, to the leader and back {}", ms(own), ms(leader));
-    report.tell(level, host, text)
+    report.add_text(level, host, text)
 }
 
 /// Creates an ephemeral node and deletes it: a majority of the servers writes to its disks. The node
@@ -283,17 +283,17 @@ async fn write(host: &Host, client: &Client, report: &mut Report) -> Result<(), 
         Ok(stat) => stat.unwrap_or_default(),
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
             let text = "no permission to create a node here: writes are not examined";
-            return report.tell(Level::Note, host, text.to_owned());
+            return report.add_text(Level::Note, host, text.to_owned());
         }
-        Err(error) => return report.tell(Level::Error, host, error.to_string()),
+        Err(error) => return report.add_text(Level::Error, host, error.to_string()),
     };
     drop(client.delete(&path, None).await); // otherwise it goes with the session
     let slow = took > client.session_timeout() / SLOW_PART;
     let level = if slow { Level::Warning } else { Level::Ok };
-    report.tell(level, host, format!("a write took {}", ms(took)))?;
+    report.add_text(level, host, format!("a write took {}", ms(took)))?;
     let created = u64::try_from(stat.ctime_ms).unwrap_or(0);
     let (level, text) = clock(Duration::from_millis(created), wall, took);
-    report.tell(level, host, text)
+    report.add_text(level, host, text)
 }
 
 /// Compares the time of a node with that of this machine, between the beginning of its creation and
@@ -325,19 +325,21 @@ async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result
         Ok(known) => {
             let known = known.iter().map(|it| format!("{}:{}", it.scheme, it.user));
             let known = data_text(known.collect::<Vec<_>>().join(", ").as_bytes());
-            report.tell(Level::Ok, host, format!("this client is {known}"))?;
+            report.add_text(Level::Ok, host, format!("this client is {known}"))?;
         }
         Err(error) if lacks(&error) => lacking.push("whoAmI (3.7)"),
-        Err(error) => report.tell(Level::Warning, host, error.to_string())?,
+        Err(error) => report.add_text(Level::Warning, host, error.to_string())?,
     }
     if !client.events_have_zxids().await {
         lacking.push("events with a zxid (3.9), which speed up hand-offs");
     }
     match lacking.is_empty() {
-        true => {
-            report.tell(Level::Ok, host, "the server knows all operations that zk uses".to_owned())
-        }
-        false => report.tell(Level::Note, host, format!("it lacks {}", lacking.join(", "))),
+        true => report.add_text(
+            Level::Ok,
+            host,
+            "the server knows all operations that zk uses".to_owned(),
+        ),
+        false => report.add_text(Level::Note, host, format!("it lacks {}", lacking.join(", "))),
     }
 }
 

@@ -21,16 +21,16 @@ pub(super) async fn version(
     let value = |label| value(&answer, label);
     let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
         let text = "it does not tell its version: srvr is not in its 4lw.commands.whitelist";
-        report.tell(Level::Note, host, text.to_owned())?;
+        report.add_text(Level::Note, host, text.to_owned())?;
         return Ok(None);
     };
     let is_in_memory = version.contains(IN_MEMORY);
     let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
     let level = if mode == "read-only" { Level::Warning } else { Level::Ok };
-    report.tell(level, host, format!("version {version}, {mode}"))?;
+    report.add_text(level, host, format!("version {version}, {mode}"))?;
     if is_in_memory {
         let text = "a server of zk-testing, in memory: it keeps no node when it ends";
-        report.tell(Level::Warning, host, text.to_owned())?;
+        report.add_text(Level::Warning, host, text.to_owned())?;
     }
     Ok(Some(mode))
 }
@@ -73,7 +73,7 @@ pub(super) async fn tick(
             (Level::Note, format!("{unknown}; the lease assumes at most {}", ms(most)))
         }
     };
-    report.tell(level, host, text)
+    report.add_text(level, host, text)
 }
 
 /// Returns the answer to a four-letter word; empty if there is none.

@@ -75,7 +75,7 @@ impl LockList {
     }
 
     /// Obeys a key, on a screen with room for so many locks.
-    pub(super) fn obey(&mut self, key: Key, room: usize) -> Step {
+    pub(super) fn handle_key(&mut self, key: Key, room: usize) -> Step {
         if self.quits(key) {
             return Step::Quit;
         }
@@ -196,7 +196,7 @@ mod tests {
                 '\u{1b}' => Key::Escape,
                 key => Key::Char(key),
             };
-            assert_eq!(list.obey(key, 2), Step::Stay, "{key:?}");
+            assert_eq!(list.handle_key(key, 2), Step::Stay, "{key:?}");
         }
     }
 
@@ -242,10 +242,10 @@ mod tests {
             (Key::Down, "/b"),
             (Key::Home, "/a"),
         ] {
-            assert_eq!(list.obey(key, 2), Step::Stay);
+            assert_eq!(list.handle_key(key, 2), Step::Stay);
             assert_eq!(list.selected().unwrap().path, path, "{key:?}");
         }
-        assert_eq!(list.obey(Key::Right, 2), Step::Open);
-        assert_eq!(list.obey(Key::Char('q'), 2), Step::Quit);
+        assert_eq!(list.handle_key(Key::Right, 2), Step::Open);
+        assert_eq!(list.handle_key(Key::Char('q'), 2), Step::Quit);
     }
 }

@@ -193,7 +193,7 @@ async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(
             (Some(Key::Char('q' | 'Q')), Some(_)) => return Ok(()),
             (Some(key), Some(_)) if QueuePage::goes_back(key) => page = None,
             (Some(key), Some(queue)) => queue.scroll(key, view::room(size)),
-            (Some(key), None) => match (list.obey(key, view::room(size)), list.selected()) {
+            (Some(key), None) => match (list.handle_key(key, view::room(size)), list.selected()) {
                 (Step::Quit, _) => return Ok(()),
                 (Step::Open, Some(row)) => {
                     let is_semaphore = row.kind == QueueKind::Semaphore;
@@ -223,7 +223,7 @@ async fn unless_key<W: Future>(
             done = &mut work => return Some(done),
             () = &mut late, if !is_late => {
                 is_late = true;
-                Terminal::tell("the servers do not answer; what is shown is old    q: quit");
+                Terminal::print_note("the servers do not answer; what is shown is old    q: quit");
             }
             key = terminal.key() => {
                 early.push_back(key);

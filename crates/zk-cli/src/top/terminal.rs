@@ -91,7 +91,7 @@ impl Terminal {
 
 impl Terminal {
     /// Replaces the last line.
-    pub(super) fn tell(text: &str) {
+    pub(super) fn print_note(text: &str) {
         let (width, height) = Self::size();
         let text: String = text.chars().take(width).collect();
         write(&format!("\u{1b}[{height};1H{text}{CLEAR_LINE}"));

@@ -45,18 +45,18 @@ impl NodeWatch {
         sessions.was_answered();
         watched.notes.begin();
         let retry = watched.retry(client);
-        self.tell(None, seen.state, watched, &retry).await?;
+        self.print_event(None, seen.state, watched, &retry).await?;
         loop {
             let event = seen.event().await?;
             // The watches are set again before the event is printed, so that a reader who reacts to
             // the line misses no change. Changes in between cause no event.
             seen = WatchedState::of(&retry, watched.path).await?;
-            self.tell(Some(event.event_type), seen.state, watched, &retry).await?;
+            self.print_event(Some(event.event_type), seen.state, watched, &retry).await?;
         }
     }
 
     /// Tells the events since the last call.
-    async fn tell(
+    async fn print_event(
         &mut self,
         event: Option<EventType>,
         now: State,

@@ -51,7 +51,7 @@ impl SubtreeWatch {
         sessions.was_answered();
         watched.notes.begin();
         let retry = &watched.retry(client);
-        self.tell_changes(now, watched, retry).await?;
+        self.print_changes(now, watched, retry).await?;
         loop {
             match stream.next().await {
                 Some(Ok(WatchStreamItem::Changed(event))) => {
@@ -60,7 +60,7 @@ impl SubtreeWatch {
                 }
                 Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
                     let now = self.read(client, retry, watched.path).await?;
-                    self.tell_changes(now, watched, retry).await?;
+                    self.print_changes(now, watched, retry).await?;
                 }
                 Some(Err(error)) => return Err(error.into()),
                 // The stream ends after the error.
@@ -109,7 +109,7 @@ impl SubtreeWatch {
     }
 
     /// Tells what has changed since the last read and the events after it.
-    async fn tell_changes(
+    async fn print_changes(
         &mut self,
         now: BTreeMap<String, Told>,
         watched: &Watched<'_>,

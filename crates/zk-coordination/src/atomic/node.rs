@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zk_recipes::session::{
     Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, PathError, Pending, Stat,
-    validate_path,
+    path, validate_path,
 };
 
 use super::contention::{Contention, Promotion};
@@ -123,7 +123,7 @@ impl ValueNode {
     /// Creates the parents if they caused the error; otherwise returns the error. If the parents cannot
     /// be created, the value is not changed.
     pub(super) async fn create_parents_if_missing(&self, error: Error) -> Result<(), Error> {
-        let is_top = self.path.rfind('/') == Some(0);
+        let is_top = path::parent(&self.path) == Some("/");
         match error.code() {
             Some(ErrorCode::NO_NODE) if !is_top => {
                 let created = create_parents(&self.client, &self.path, self.acl.entries()).await;
@@ -141,17 +141,17 @@ impl ValueNode {
     pub(super) async fn write(&self, read: &Read, data: &[u8]) -> Result<Written, AtomicError> {
         let version = self.version(&read.stat)?;
         let set = || self.client.set_data(&self.path, data, Some(version));
-        let Repeated { reply, is_doubtful } = repeat(&self.client, set).await;
+        let Repeated { reply, is_unconfirmed } = repeat(&self.client, set).await;
         let error = match reply {
             Ok(stat) => return self.done(read, &stat),
             Err(error) => error,
         };
         match error.code() {
-            Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) if !is_doubtful => {
+            Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE) if !is_unconfirmed => {
                 Ok(Written::Conflict)
             }
             Some(ErrorCode::BAD_VERSION) => self.decide(read, data, error).await,
-            _ if is_doubtful => Err(error.with_outcome(Outcome::Unknown).into()),
+            _ if is_unconfirmed => Err(error.with_outcome(Outcome::Unknown).into()),
             _ => Err(error.into()),
         }
     }

@@ -87,8 +87,8 @@ impl<N: Number> AtomicNumber<N> {
         Ok(Self { value, of: PhantomData })
     }
 
-    /// Lets a change acquire a lock after `after` conflicts, and release it when it is done:
-    /// Curator's `PromotedToLock`. Curator's lock is an `InterProcessMutex`.
+    /// Returns a handle whose changes acquire a lock after `after` conflicts. Each change releases the
+    /// lock when it is done: Curator's `PromotedToLock`. Curator's lock is an `InterProcessMutex`.
     ///
     /// The lock is a [`Mutex`](zk_recipes::Mutex) at a path of its own. Clients that wait in its queue
     /// do not disturb the one that changes the number. A change with the lock sends four requests
@@ -97,8 +97,8 @@ impl<N: Number> AtomicNumber<N> {
     /// after 3 conflicts, and their slowest addition 0.3 to 0.6 times as long. With 8 clients, they
     /// need 0.5 to 1.0 times as long.
     ///
-    /// The clients need not agree: those without the lock contend as before. The lock protects
-    /// nothing, so a change with a lost lock does no harm.
+    /// Clients with the lock and clients without it may change the same number: those without it contend
+    /// as before. The condition of each write protects the number, so a lost lock does no harm.
     ///
     /// # Errors
     /// Returns an error if `lock_path` is not a valid ZooKeeper path.

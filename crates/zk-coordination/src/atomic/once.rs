@@ -60,13 +60,14 @@ impl<N: Number> AtomicNumber<N> {
         let mut contention = node.contention();
         let mut view = View::Any;
         loop {
-            let look = |client: &Client| look(client.clone(), &node.path, &marker, view);
-            let looked = retry(&node.client).run(look).await;
-            let (value, earlier) = match looked {
+            let read =
+                |client: &Client| read_number_and_marker(client.clone(), &node.path, &marker, view);
+            let reply = retry(&node.client).run(read).await;
+            let (value, earlier) = match reply {
                 Err(error) if view == View::SyncedAfterLoss => {
                     return Err(error.with_outcome(Outcome::Unknown).into());
                 }
-                looked => looked?,
+                reply => reply?,
             };
             if let Some(earlier) = earlier {
                 return self.result_of(&marker, delta, &earlier);
@@ -207,7 +208,7 @@ impl<N: Number> AtomicNumber<N> {
     }
 }
 
-/// State that [`look`] reads.
+/// State that [`read_number_and_marker`] reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View {
     /// Any state that the server has had.
@@ -220,7 +221,7 @@ enum View {
 }
 
 /// Reads a number and a marker, at once.
-async fn look(
+async fn read_number_and_marker(
     client: Client,
     path: &str,
     marker: &str,

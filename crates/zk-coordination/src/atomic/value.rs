@@ -78,8 +78,8 @@ impl AtomicValue {
         Ok(Self { node: ValueNode::new(client, path, zero)? })
     }
 
-    /// Lets a change acquire a lock after a number of conflicts: Curator's `PromotedToLock`. See
-    /// [`AtomicNumber::promote_to_lock`](crate::AtomicNumber::promote_to_lock).
+    /// Returns a handle whose changes acquire a lock after a number of conflicts: Curator's
+    /// `PromotedToLock`. See [`AtomicNumber::promote_to_lock`](crate::AtomicNumber::promote_to_lock).
     ///
     /// # Errors
     /// Returns an error if `lock_path` is not a valid ZooKeeper path.
@@ -133,10 +133,10 @@ impl AtomicValue {
         let (node, value) = (&self.node, value.into());
         let create = || node.create(&node.client, &value);
         loop {
-            let Repeated { reply, is_doubtful } = repeat(&node.client, create).await;
+            let Repeated { reply, is_unconfirmed } = repeat(&node.client, create).await;
             let Err(error) = reply else { return Ok(true) };
             match error.code() {
-                Some(ErrorCode::NODE_EXISTS) if !is_doubtful => return Ok(false),
+                Some(ErrorCode::NODE_EXISTS) if !is_unconfirmed => return Ok(false),
                 Some(ErrorCode::NODE_EXISTS) => {
                     let unknown = error.with_outcome(Outcome::Unknown);
                     let now = node.read().await.map_err(|e| e.with_outcome(Outcome::Unknown))?;
@@ -145,7 +145,7 @@ impl AtomicValue {
                     return if is_by_another { Ok(false) } else { Err(unknown.into()) };
                 }
                 // The parent existed if an attempt was applied.
-                _ if is_doubtful => return Err(error.with_outcome(Outcome::Unknown).into()),
+                _ if is_unconfirmed => return Err(error.with_outcome(Outcome::Unknown).into()),
                 _ => node.create_parents_if_missing(error).await?,
             }
         }

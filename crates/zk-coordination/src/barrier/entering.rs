@@ -112,16 +112,16 @@ impl<'a> Entering<'a> {
                 self.create().await?;
                 continue;
             };
-            match self.look(&member).await? {
-                Look::Open(view) => return self.entered(view),
-                Look::TooLate(view) => self.withdraw(&member, view.version).await?,
-                Look::Deleted => {
+            match self.read_state(&member).await? {
+                BarrierState::Open(view) => return self.entered(view),
+                BarrierState::TooLate(view) => self.withdraw(&member, view.version).await?,
+                BarrierState::Deleted => {
                     deletions += 1;
                     self.forget();
                 }
-                Look::Changed => {}
-                Look::Few(mut watched) => watched.changed().await,
-                Look::Enough(view, mut watched) => {
+                BarrierState::Changed => {}
+                BarrierState::Few(mut watched) => watched.changed().await,
+                BarrierState::Enough(view, mut watched) => {
                     let turn = watched.turn(path::file_name(&member));
                     let is_turn =
                         turn.is_zero() || within(client, turn, watched.changed()).await.is_none();
@@ -202,32 +202,34 @@ impl<'a> Entering<'a> {
         }
     }
 
-    /// Finds out what to do next.
-    async fn look(&self, member: &str) -> Result<Look, Error> {
+    /// Reads the state of the barrier, and watches it unless it is open.
+    async fn read_state(&self, member: &str) -> Result<BarrierState, Error> {
         let client = &self.barrier.client;
-        let Some((stat, view)) = self.seen(member).await? else { return Ok(Look::Deleted) };
+        let Some((stat, view)) = self.seen(member).await? else { return Ok(BarrierState::Deleted) };
         match &view.ready {
-            Some(_) if view.admits(&stat) => return Ok(Look::Open(view)),
-            Some(_) => return Ok(Look::TooLate(view)),
+            Some(_) if view.admits(&stat) => return Ok(BarrierState::Open(view)),
+            Some(_) => return Ok(BarrierState::TooLate(view)),
             None => {}
         }
         let watch = |client: &Client| watch(client.clone(), &self.barrier.path, member);
-        let Some(watched) = retry(client).run(watch).await? else { return Ok(Look::Deleted) };
+        let Some(watched) = retry(client).run(watch).await? else {
+            return Ok(BarrierState::Deleted);
+        };
         Ok(match watched.members.len() >= self.barrier.members {
-            _ if watched.is_ready => Look::Changed,
-            true => Look::Enough(view, watched),
-            false => Look::Few(watched),
+            _ if watched.is_ready => BarrierState::Changed,
+            true => BarrierState::Enough(view, watched),
+            false => BarrierState::Few(watched),
         })
     }
 
     /// Reads the member's node, and the barrier. Returns `None` if the node does not exist.
     async fn seen(&self, member: &str) -> Result<Option<(Stat, View)>, Error> {
         let DoubleBarrier { client, path, .. } = self.barrier;
-        let look = |client: &Client| {
+        let read = |client: &Client| {
             let view = view(client.clone(), path);
             try_join(client.exists(member), view).map_ok(|(own, view)| own.zip(view))
         };
-        retry(client).run(look).await
+        retry(client).run(read).await
     }
 
     /// Opens the barrier with the oldest `n` members. Returns false if something has changed.
@@ -247,7 +249,7 @@ impl<'a> Entering<'a> {
         let Err(error) = opened else { return Ok(true) };
         match error.code() {
             Some(ErrorCode::NO_NODE | ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS) => Ok(false),
-            // The next look shows whether it was applied.
+            // The next read shows whether it was applied.
             _ if is_transient(&error) => Ok(false),
             _ => Err(error.into()),
         }
@@ -304,7 +306,7 @@ impl<'a> Entering<'a> {
 }
 
 /// State of the barrier, for a member that has not entered.
-enum Look {
+enum BarrierState {
     /// The barrier has opened with it.
     Open(View),
     /// The barrier has opened without it.

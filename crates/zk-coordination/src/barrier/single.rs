@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorCode, EventType, PathError, Stat, Watch, validate_path,
+    Acl, Client, Error, ErrorCode, EventType, ParentMode, PathError, Stat, Watch, validate_path,
 };
 
 use super::error::BarrierError;
 use crate::create_acl::CreateAcl;
-use crate::requests::{create_parents, repeat, retry, unless, within};
+use crate::requests::{repeat, retry, unless, within};
 
 /// A barrier that all waiting processes pass at once when it is removed: Curator's
 /// `DistributedBarrier`, on the same node.
@@ -95,19 +95,13 @@ impl Barrier {
     /// # Cancel safety
     /// The barrier may or may not be set when the future is dropped, and parents may remain.
     pub async fn set(&self) -> Result<(), BarrierError> {
-        let (mode, acl) = (CreateMode::Persistent, self.acl.entries());
-        let create = || self.client.create_with_acl(&self.path, b"", mode, acl);
-        let is_top = self.path.rfind('/') == Some(0);
-        loop {
-            let Err(error) = repeat(&self.client, create).await.reply else { return Ok(()) };
-            match error.code() {
-                Some(ErrorCode::NODE_EXISTS) => return Ok(()),
-                Some(ErrorCode::NO_NODE) if !is_top => {
-                    create_parents(&self.client, &self.path, acl).await?;
-                }
-                _ => return Err(error.into()),
-            }
-        }
+        let acl = self.acl.entries();
+        let create = || {
+            let node = self.client.create_builder(&self.path).acl(acl);
+            node.parents(ParentMode::Containers).parents_acl(acl).create()
+        };
+        unless(ErrorCode::NODE_EXISTS, repeat(&self.client, create).await.reply)?;
+        Ok(())
     }
 
     /// Removes the barrier, and wakes all waiters. Does nothing if it is not set.
@@ -146,7 +140,7 @@ impl Barrier {
     pub async fn wait(&self) -> Result<(), BarrierError> {
         let retry = retry(&self.client);
         loop {
-            let (stat, watch) = retry.run(|client| look(client.clone(), &self.path)).await?;
+            let (stat, watch) = retry.run(|client| read_state(client.clone(), &self.path)).await?;
             if stat.is_none() || watch.await?.event_type == EventType::NODE_DELETED {
                 return Ok(());
             }
@@ -169,11 +163,11 @@ impl Barrier {
 
 /// Reads the state of a barrier after a `sync`, so that a server that lags cannot hide a barrier that
 /// was set before.
-async fn look(client: Client, path: &str) -> Result<(Option<Stat>, Watch), Error> {
-    let (synced, looked) = {
+async fn read_state(client: Client, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+    let (synced, found) = {
         let _one_write = client.batch();
         (client.sync(path), client.exists_and_watch(path))
     };
     synced.await?;
-    looked.await
+    found.await
 }

@@ -92,7 +92,7 @@ impl Follower {
     /// cached, or the cached parent may be an earlier node of the same path.
     fn must_wait(&self, path: &str) -> bool {
         let is_unknown = |parent: &str| {
-            !self.shared.snapshot().contains(parent) || self.reads.is_in_doubt(parent)
+            !self.shared.snapshot().contains(parent) || self.reads.is_unconfirmed(parent)
         };
         path != &*self.scope.root && parent(path).is_some_and(is_unknown)
     }
@@ -106,6 +106,6 @@ impl Follower {
                 self.reads.add(Read { path, what: What::Data, is_walk: false });
             }
         }
-        self.reads.add_in_doubt(Arc::clone(&read.path));
+        self.reads.add_unconfirmed(Arc::clone(&read.path));
     }
 }

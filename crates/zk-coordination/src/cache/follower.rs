@@ -207,7 +207,7 @@ impl Follower {
         }
         let path: Arc<str> = event.path.into();
         match event.event_type {
-            EventType::NODE_CREATED | EventType::NODE_DELETED => self.reads.add_in_doubt(path),
+            EventType::NODE_CREATED | EventType::NODE_DELETED => self.reads.add_unconfirmed(path),
             EventType::NODE_DATA_CHANGED => {
                 self.reads.add(Read { path, what: What::Data, is_walk: false });
             }

@@ -39,7 +39,7 @@ struct Pending {
     in_flight: usize,
     /// An event reported that the node was created or deleted. Until it is read, the cached node
     /// may be an earlier one of the same path.
-    is_in_doubt: bool,
+    is_unconfirmed: bool,
 }
 
 impl Reads {
@@ -72,9 +72,9 @@ impl Reads {
     }
 
     /// Requests a read because of an event that reported a creation or a deletion.
-    pub(super) fn add_in_doubt(&mut self, path: Arc<str>) {
+    pub(super) fn add_unconfirmed(&mut self, path: Arc<str>) {
         self.add(Read { path: Arc::clone(&path), what: What::Data, is_walk: false });
-        self.pending.entry(path).or_default().is_in_doubt = true;
+        self.pending.entry(path).or_default().is_unconfirmed = true;
     }
 
     /// Forgets all reads, before a walk. After a reconnect, the walk may be on another server.
@@ -166,8 +166,8 @@ impl Reads {
         self.pending.contains_key(path)
     }
 
-    pub(super) fn is_in_doubt(&self, path: &str) -> bool {
-        self.pending.get(path).is_some_and(|pending| pending.is_in_doubt)
+    pub(super) fn is_unconfirmed(&self, path: &str) -> bool {
+        self.pending.get(path).is_some_and(|pending| pending.is_unconfirmed)
     }
 
     /// Returns the number of reads that wait to be sent.

@@ -37,7 +37,8 @@ impl Snapshot {
     }
 
     /// Returns true if neither the data nor the access control list has changed since the node was
-    /// read. A Stat is sent to every client, also to one that may no longer read the data.
+    /// read. The server sends the Stat to every client, but the data only to those with read
+    /// permission.
     pub(super) fn is_unchanged(&self, path: &str, stat: &Stat) -> bool {
         let has_same_acl = |node: &Arc<CachedNode>| node.stat.aversion == stat.aversion;
         self.is_same_data(path, stat) && self.get(path).is_some_and(has_same_acl)

@@ -20,7 +20,7 @@ use zk_recipes::session::{Client, Error, SessionManager, Stat};
 
 use self::builder::Options;
 use self::published::Progress;
-use self::task::{NodeTask, Wanted};
+use self::task::{NodeRequest, NodeTask};
 
 pub use self::builder::{NodeMode, PersistentNodeBuilder};
 pub use self::state::{NodeState, PersistentNodeError};
@@ -57,8 +57,8 @@ pub use self::state::{NodeState, PersistentNodeError};
 ///
 /// * **Replacement.** The earlier session expires after the owner was read, and another process
 ///   creates the node before the transaction of this handle arrives. The transaction then replaces the
-///   node of the other process. Both handles know what has happened: this one is
-///   [`Present`](NodeState::Present), and the other one reports a [`Conflict`](NodeState::Conflict).
+///   node of the other process. This handle then reports
+///   [`Present`](NodeState::Present), and the other one a [`Conflict`](NodeState::Conflict).
 ///   The read follows a `sync`, so only the time of one round trip counts. But two replicas that keep
 ///   one path wait for the same expiry, so this is likely then, and the path may change hands several
 ///   times. Give each process a path of its own.
@@ -110,7 +110,7 @@ pub struct PersistentNode {
     options: Options,
     /// For timers. It does not keep the session open.
     client: Client,
-    wanted: watch::Sender<Wanted>,
+    requested: watch::Sender<NodeRequest>,
     state: watch::Receiver<NodeState>,
     progress: watch::Receiver<Progress>,
 }
@@ -139,11 +139,12 @@ impl PersistentNode {
 
     fn spawn(sessions: &SessionManager, path: &str, data: Bytes, options: Options) -> Self {
         let client = sessions.client();
-        let (wanted, wants) = watch::channel(Wanted::new(data));
-        let (task, state, progress) = NodeTask::new(path, options.clone(), client.clone(), wants);
+        let (requested, requests) = watch::channel(NodeRequest::new(data));
+        let (task, state, progress) =
+            NodeTask::new(path, options.clone(), client.clone(), requests);
         // Before the driver has run there is no runtime. The state is `Closed` then.
         drop(client.spawn_beside(task.run(sessions.clone())));
-        Self { path: path.to_owned(), options, client: client.weak(), wanted, state, progress }
+        Self { path: path.to_owned(), options, client: client.weak(), requested, state, progress }
     }
 
     /// Returns the path that the handle was started with. The path of a sequential node is in its
@@ -209,7 +210,7 @@ impl PersistentNode {
         let data = data.into();
         let stored = self.check_data(&data).map(|()| {
             let mut number = 0;
-            self.wanted.send_modify(|wanted| number = wanted.replace_data(data));
+            self.requested.send_modify(|requested| number = requested.replace_data(data));
             number
         });
         let (state, path) = (self.state.clone(), self.path.clone());
@@ -256,7 +257,7 @@ impl PersistentNode {
     /// # Cancel safety
     /// Dropping the future does not stop the deletion.
     pub async fn close(self) -> Result<(), PersistentNodeError> {
-        self.wanted.send_modify(Wanted::close);
+        self.requested.send_modify(NodeRequest::close);
         let mut state = self.state.clone();
         drop(state.wait_for(NodeState::is_closed).await);
         let state = state.borrow();

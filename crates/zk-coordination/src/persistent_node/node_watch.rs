@@ -5,13 +5,13 @@ use std::future::pending;
 use zk_recipes::limits::UNWATCHED_PAUSE;
 use zk_recipes::session::{Client, Error, ErrorKind, EventType, Stat, Watch};
 
-/// The watch of the last look at the path.
+/// Watch that the last read of the path has set.
 ///
 /// It outlives pauses. So a deletion during a pause is noticed, and the node is never written with a
 /// version that was read before.
 #[derive(Debug)]
 pub(super) enum NodeWatch {
-    /// There was no look, or the watch has fired.
+    /// The path was not read yet, or the watch has fired.
     Over,
     Set(Watch),
     /// The session has too many watches.
@@ -28,7 +28,10 @@ pub(super) enum Event {
 
 impl NodeWatch {
     /// Returns the Stat of the node at the path, and a watch on the path.
-    pub(super) async fn look(client: &Client, path: &str) -> Result<(Option<Stat>, Self), Error> {
+    pub(super) async fn exists_and_watch(
+        client: &Client,
+        path: &str,
+    ) -> Result<(Option<Stat>, Self), Error> {
         match client.exists_and_watch(path).await {
             Ok((stat, watch)) => Ok((stat, Self::Set(watch))),
             Err(error) if matches!(error.kind(), ErrorKind::LimitReached(_)) => {

@@ -27,7 +27,7 @@ pub(super) struct OwnNode {
     /// The node that this handle has created.
     czxid: Option<Zxid>,
     /// Sessions on which this handle may have created a node besides.
-    doubtful: Vec<SessionId>,
+    unconfirmed: Vec<SessionId>,
     /// Number of the data that was written last.
     written: u64,
     /// Zxid of that write.
@@ -63,7 +63,7 @@ pub(super) enum Lack {
 
 impl OwnNode {
     pub(super) fn new(client: &Client, path: &str, options: Options) -> Self {
-        let doubtful = options.previous_session.into_iter().collect();
+        let unconfirmed = options.previous_session.into_iter().collect();
         let given_path = match options.mode {
             NodeMode::EphemeralSequential => protected(path, &client.random_uuid()),
             _ => path.to_owned(),
@@ -73,7 +73,7 @@ impl OwnNode {
             options,
             numbered_path: None,
             czxid: None,
-            doubtful,
+            unconfirmed,
             written: 0,
             written_zxid: Zxid::ZERO,
         }
@@ -98,7 +98,7 @@ impl OwnNode {
         if self.has_applied_create(client).await? {
             return Ok(());
         }
-        let is_first = self.doubt(session_id);
+        let is_first = self.mark_unconfirmed(session_id);
         let node = client.create_builder(self.path()).data(&data.data).acl(&self.options.acl);
         let node = match self.options.mode {
             NodeMode::EphemeralSequential if self.numbered_path.is_none() => {
@@ -119,7 +119,7 @@ impl OwnNode {
             }
             Err(error) => {
                 if is_first && error.outcome() == Outcome::NotApplied {
-                    self.forget_doubt(session_id);
+                    self.unmark_unconfirmed(session_id);
                 }
                 Err(error)
             }
@@ -131,7 +131,7 @@ impl OwnNode {
         if !self.may_have_lost_number() {
             return Ok(false);
         }
-        let is_of_other_session = !self.doubtful.contains(&client.session_id());
+        let is_of_other_session = !self.unconfirmed.contains(&client.session_id());
         match self.find(client).await {
             // The lost node ends with its session.
             Err(error) if error.code() == Some(ErrorCode::NO_AUTH) && is_of_other_session => {
@@ -145,7 +145,7 @@ impl OwnNode {
     /// lost.
     fn may_have_lost_number(&self) -> bool {
         let is_sequential = self.options.mode == NodeMode::EphemeralSequential;
-        is_sequential && self.numbered_path.is_none() && !self.doubtful.is_empty()
+        is_sequential && self.numbered_path.is_none() && !self.unconfirmed.is_empty()
     }
 
     /// Searches for a sequential node by its protection. Returns false if it does not exist.
@@ -157,12 +157,15 @@ impl OwnNode {
     }
 
     /// Returns the Stat of the node at the path, and a watch on the path.
-    pub(super) async fn look(&self, client: &Client) -> Result<(Option<Stat>, NodeWatch), Error> {
-        NodeWatch::look(client, self.path()).await
+    pub(super) async fn exists_and_watch(
+        &self,
+        client: &Client,
+    ) -> Result<(Option<Stat>, NodeWatch), Error> {
+        NodeWatch::exists_and_watch(client, self.path()).await
     }
 
     /// Returns the Stat of the node at the path, after the server has caught up.
-    async fn look_synced(&self, client: &Client) -> Result<Option<Stat>, Error> {
+    async fn read_synced(&self, client: &Client) -> Result<Option<Stat>, Error> {
         let (synced, found) = {
             let _one_write = client.batch();
             (client.sync(self.path()), client.exists(self.path()))
@@ -184,13 +187,13 @@ impl OwnNode {
     }
 
     fn is_own(&self, stat: &Stat) -> bool {
-        self.czxid == Some(stat.czxid) || self.doubtful.contains(&stat.ephemeral_owner)
+        self.czxid == Some(stat.czxid) || self.unconfirmed.contains(&stat.ephemeral_owner)
     }
 
     /// Records that this is the node of the handle, and the only one.
     pub(super) fn confirm(&mut self, stat: &Stat) {
         self.czxid = Some(stat.czxid);
-        self.doubtful.clear();
+        self.unconfirmed.clear();
     }
 
     /// Replaces the node of an earlier session in one transaction, unless the path has another one by now.
@@ -202,12 +205,12 @@ impl OwnNode {
         client: &Client,
         data: &NumberedData,
     ) -> Result<(), Error> {
-        let Some(stat) = self.look_synced(client).await? else { return Ok(()) };
+        let Some(stat) = self.read_synced(client).await? else { return Ok(()) };
         if self.owner(client, &stat) != Owner::Earlier {
             return Ok(());
         }
         let session_id = client.session_id();
-        let is_first = self.doubt(session_id);
+        let is_first = self.mark_unconfirmed(session_id);
         let (path, acl) = (self.path(), &self.options.acl);
         let replaced = client
             .multi()
@@ -226,7 +229,7 @@ impl OwnNode {
             }
             Err(error) => {
                 if is_first && error.outcome() == Outcome::NotApplied {
-                    self.forget_doubt(session_id);
+                    self.unmark_unconfirmed(session_id);
                 }
                 Err(error)
             }
@@ -303,14 +306,14 @@ impl OwnNode {
     /// To close the earlier session would be safe, too. But it would also delete the nodes that other
     /// handles are about to replace without a gap.
     pub(super) async fn delete(&mut self, client: &Client) -> Result<(), Error> {
-        if self.czxid.is_none() && self.doubtful.is_empty() {
+        if self.czxid.is_none() && self.unconfirmed.is_empty() {
             return Ok(()); // no create was sent, and no node was adopted
         }
         if self.may_have_lost_number() && !self.find(client).await? {
             return Ok(());
         }
         loop {
-            let Some(stat) = self.look_synced(client).await? else { return Ok(()) };
+            let Some(stat) = self.read_synced(client).await? else { return Ok(()) };
             match self.owner(client, &stat) {
                 Owner::Other => return Ok(()),
                 Owner::Earlier => self.wait_for_end(client, &stat).await?,
@@ -326,7 +329,7 @@ impl OwnNode {
 
     /// Waits for an event of the node with this Stat.
     async fn wait_for_end(&self, client: &Client, stat: &Stat) -> Result<(), Error> {
-        let (found, mut watch) = self.look(client).await?;
+        let (found, mut watch) = self.exists_and_watch(client).await?;
         if found.is_some_and(|found| found.czxid == stat.czxid) {
             watch.event(client).await?;
         }
@@ -339,7 +342,7 @@ impl OwnNode {
 
     fn record_creation(&mut self, session_id: SessionId, data: &NumberedData, stat: &Stat) {
         self.czxid = Some(stat.czxid);
-        self.forget_doubt(session_id);
+        self.unmark_unconfirmed(session_id);
         self.record_write(data, stat.mzxid);
     }
 
@@ -349,19 +352,20 @@ impl OwnNode {
 
     /// Records, before a create is sent, that the session may own a node of the handle. Returns false if
     /// that was recorded before.
-    fn doubt(&mut self, session_id: SessionId) -> bool {
-        let is_new = !self.doubtful.contains(&session_id);
+    fn mark_unconfirmed(&mut self, session_id: SessionId) -> bool {
+        let is_new = !self.unconfirmed.contains(&session_id);
         if is_new {
-            if self.doubtful.len() == EARLIER_SESSIONS_MAX {
-                self.doubtful.remove(0);
+            if self.unconfirmed.len() == EARLIER_SESSIONS_MAX {
+                self.unconfirmed.remove(0);
             }
-            self.doubtful.push(session_id);
+            self.unconfirmed.push(session_id);
         }
         is_new
     }
 
-    fn forget_doubt(&mut self, session_id: SessionId) {
-        self.doubtful.retain(|id| *id != session_id);
+    /// Records that the session owns no node of the handle, or only the known one.
+    fn unmark_unconfirmed(&mut self, session_id: SessionId) {
+        self.unconfirmed.retain(|id| *id != session_id);
     }
 }
 

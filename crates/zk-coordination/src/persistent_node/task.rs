@@ -20,14 +20,14 @@ use crate::background::{TASK_POLICY, open_client};
 use crate::limits::{REMOVAL_ROUNDS, RESTORE_PAUSE, ROUNDS_AT_ONCE};
 use crate::requests::{is_passing, is_session_end};
 
-/// The wishes of the handle. Their channel is closed when the handle is dropped.
+/// Data that the handle requests, or the end of its node. Its channel is closed when the handle is dropped.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct NodeRequest {
     data: NumberedData,
     is_closing: bool,
 }
 
-impl Wanted {
+impl NodeRequest {
     pub(super) fn new(data: Bytes) -> Self {
         Self { data: NumberedData { number: 1, data }, is_closing: false }
     }
@@ -53,11 +53,11 @@ pub(super) struct NodeTask {
     client: Client,
     /// The right to use the path. Until then, the task changes nothing.
     reservation: Option<Reservation>,
-    wanted: watch::Receiver<Wanted>,
+    requested: watch::Receiver<NodeRequest>,
     published: Published,
     /// Number of the data of the latest attempt.
     tried: u64,
-    /// The node did not exist at the last look.
+    /// The node did not exist at the last read.
     is_missing: bool,
     watch: NodeWatch,
     restoration: Timer,
@@ -69,7 +69,7 @@ impl NodeTask {
         path: &str,
         options: Options,
         client: Client,
-        wanted: watch::Receiver<Wanted>,
+        requested: watch::Receiver<NodeRequest>,
     ) -> (Self, watch::Receiver<NodeState>, watch::Receiver<Progress>) {
         let (published, states, progresses) = Published::new();
         let renewal = Renewal::new(options.mode);
@@ -77,7 +77,7 @@ impl NodeTask {
             node: OwnNode::new(&client, path, options),
             client,
             reservation: None,
-            wanted,
+            requested,
             published,
             tried: 0,
             is_missing: true,
@@ -90,7 +90,7 @@ impl NodeTask {
 
     pub(super) async fn run(mut self, sessions: SessionManager) {
         let kept = self.keep_over_sessions(&sessions).await;
-        let is_closing = self.wanted.borrow().is_closing;
+        let is_closing = self.requested.borrow().is_closing;
         let removed = match kept {
             Ok(()) if is_closing => self.remove(Some(&sessions)).await,
             Ok(()) => {
@@ -109,9 +109,9 @@ impl NodeTask {
     /// Returns the error with which the session manager stopped.
     async fn keep_over_sessions(&mut self, sessions: &SessionManager) -> Result<(), Error> {
         loop {
-            let mut wanted = self.wanted.clone();
+            let mut requested = self.requested.clone();
             // An error means that the handle was dropped.
-            let over = async { drop(wanted.wait_for(|wanted| wanted.is_closing).await) };
+            let over = async { drop(requested.wait_for(|it| it.is_closing).await) };
             match select(pin!(over), pin!(open_client(sessions))).await {
                 Either::Left(_) => return Ok(()),
                 Either::Right((opened, _)) => self.client = opened?,
@@ -129,7 +129,7 @@ impl NodeTask {
 
     /// Returns true if the handle is closed or dropped.
     fn is_over(&self) -> bool {
-        self.wanted.has_changed().is_err() || self.wanted.borrow().is_closing
+        self.requested.has_changed().is_err() || self.requested.borrow().is_closing
     }
 
     fn may_use_path(&self) -> bool {
@@ -147,8 +147,8 @@ impl NodeTask {
             if self.is_over() {
                 return false;
             }
-            self.tried = self.wanted.borrow_and_update().data.number;
-            match self.look(&client).await {
+            self.tried = self.requested.borrow_and_update().data.number;
+            match self.exists_and_watch(&client).await {
                 Ok(Some(stat)) => self.published.set(conflict(&client, stat), self.tried),
                 Ok(None) => self.published.set_state(NodeState::Pending),
                 Err(error) if is_session_end(&error) => return false,
@@ -162,7 +162,7 @@ impl NodeTask {
             }
             attempts.reset();
             let changed = pin!(self.watch.event(&client));
-            let replaced = pin!(self.wanted.changed());
+            let replaced = pin!(self.requested.changed());
             match select(reserved.as_mut(), select(changed, replaced)).await {
                 Either::Left((reservation, _)) => self.reservation = Some(reservation),
                 Either::Right((Either::Left((Err(_), _)), _)) => return false, // with the session
@@ -210,11 +210,11 @@ impl NodeTask {
     }
 
     /// Brings the node into the wanted state, with the requests of one step. Returns `None` if the
-    /// node was changed, by this attempt or by another client. The next attempt looks again.
+    /// node was changed, by this attempt or by another client. The next attempt reads it again.
     ///
     /// The state that it returns lasts until an event. A failed restoration stays due.
     async fn attempt(&mut self, client: &Client) -> Result<Option<NodeState>, Error> {
-        let data = self.wanted.borrow_and_update().data.clone();
+        let data = self.requested.borrow_and_update().data.clone();
         self.tried = data.number;
         if self.is_missing {
             match self.node.create(client, &data).await {
@@ -223,7 +223,7 @@ impl NodeTask {
                 Err(error) => return Err(error),
             }
         }
-        let Some(stat) = self.look(client).await? else { return Ok(None) };
+        let Some(stat) = self.exists_and_watch(client).await? else { return Ok(None) };
         match self.node.owner(client, &stat) {
             Owner::Other => {
                 self.restoration.stop();
@@ -256,8 +256,8 @@ impl NodeTask {
     }
 
     /// Returns the Stat of the node at the path, and watches the path from now on.
-    async fn look(&mut self, client: &Client) -> Result<Option<Stat>, Error> {
-        let (found, watch) = self.node.look(client).await?;
+    async fn exists_and_watch(&mut self, client: &Client) -> Result<Option<Stat>, Error> {
+        let (found, watch) = self.node.exists_and_watch(client).await?;
         (self.is_missing, self.watch) = (found.is_none(), watch);
         Ok(found)
     }
@@ -268,7 +268,7 @@ impl NodeTask {
         self.published.set(state, self.tried);
         let stat = {
             let changed = pin!(self.watch.event(client));
-            let replaced = pin!(self.wanted.changed());
+            let replaced = pin!(self.requested.changed());
             let restoration = pin!(self.restoration.due());
             let renewal = pin!(async {
                 match present {
@@ -296,7 +296,7 @@ impl NodeTask {
 
     /// Renews the time to live of the node with this Stat.
     async fn renew(&mut self, client: &Client, stat: &Stat) -> Result<(), Error> {
-        let data = self.wanted.borrow().data.clone();
+        let data = self.requested.borrow().data.clone();
         let renewed = unless_raced(self.node.renew(client, stat, &data).await);
         match renewed {
             Ok(()) => self.renewal.restart(),
@@ -316,7 +316,7 @@ impl NodeTask {
         loop {
             let event = {
                 let changed = pin!(self.watch.event(client));
-                let replaced = pin!(self.wanted.changed());
+                let replaced = pin!(self.requested.changed());
                 let over = select(pause.as_mut(), replaced);
                 let renewal = pin!(self.renewal.due());
                 match select(changed, select(over, renewal)).await {
@@ -328,8 +328,8 @@ impl NodeTask {
             match event {
                 Ok(Event::Deleted) => return self.is_missing = true,
                 Err(_) => return, // with the session
-                // Another look sets the watch again. If it fails, the pause goes on without a watch.
-                Ok(Event::Changed) => match self.look(client).await {
+                // Another read sets the watch again. If it fails, the pause goes on without a watch.
+                Ok(Event::Changed) => match self.exists_and_watch(client).await {
                     Ok(None) => return,
                     Ok(Some(stat)) if self.renewal.is_over() => {
                         drop(self.renew(client, &stat).await);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
 use super::builder::NodeMode;
-use crate::limits::TTL_REFRESH_MIN;
+use crate::limits::{TTL_REFRESH_MIN, TTL_REFRESH_PART, TTL_RETRY_PART};
 
 /// Timer that is never due unless it runs.
 #[derive(Default)]
@@ -50,7 +50,7 @@ pub(super) struct Renewal {
 impl Renewal {
     pub(super) fn new(mode: NodeMode) -> Self {
         let pause = match mode {
-            NodeMode::Ttl(ttl) => Some((ttl / 2).max(TTL_REFRESH_MIN)),
+            NodeMode::Ttl(ttl) => Some((ttl / TTL_REFRESH_PART).max(TTL_REFRESH_MIN)),
             _ => None,
         };
         Self { pause, timer: Timer::default() }
@@ -62,11 +62,10 @@ impl Renewal {
         }
     }
 
-    /// Starts the time to the next attempt after a failed renewal. Three of them fit into the rest
-    /// of the time to live.
+    /// Starts the time to the next attempt after a failed renewal.
     pub(super) fn restart_soon(&mut self) {
         if let Some(pause) = self.pause {
-            self.timer.restart(pause / 4);
+            self.timer.restart(pause / TTL_RETRY_PART);
         }
     }
 

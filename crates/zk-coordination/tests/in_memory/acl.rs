@@ -25,8 +25,8 @@ impl Lists {
     fn of(server: &TestServer) -> Self {
         let lists = Self::default();
         let seen = lists.clone();
-        server.with(|truth| {
-            truth.observe(move |tree, _| {
+        server.with(|ensemble| {
+            ensemble.observe(move |tree, _| {
                 let ours = tree.iter().filter(|(path, _)| !path.starts_with("/zookeeper"));
                 for (path, node) in ours.filter(|(path, _)| *path != "/") {
                     seen.0.lock().unwrap().insert(path.to_owned(), node.acl().to_vec());

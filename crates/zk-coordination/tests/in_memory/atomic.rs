@@ -10,7 +10,7 @@ use crate::{T, client, client_of_three, settle};
 
 /// Returns the data of a node at the leader.
 pub(crate) fn data(server: &TestServer, path: &str) -> Option<Vec<u8>> {
-    server.with(|truth| Some(truth.tree().node(path)?.data().unwrap_or_default().to_vec()))
+    server.with(|ensemble| Some(ensemble.tree().node(path)?.data().unwrap_or_default().to_vec()))
 }
 
 fn number(server: &TestServer, path: &str) -> i64 {
@@ -32,8 +32,8 @@ async fn counter_has_the_layout_of_curator() {
     let integer = AtomicInteger::new(&client, "/counters/integer").unwrap();
     assert_eq!(integer.increment().await.unwrap(), 1);
     assert_eq!(data(&server, "/counters/integer").unwrap(), [0, 0, 0, 1]);
-    server.with(|truth| {
-        let kind = |path| truth.tree().node(path).unwrap().kind();
+    server.with(|ensemble| {
+        let kind = |path| ensemble.tree().node(path).unwrap().kind();
         assert_eq!(kind("/counters/long"), NodeKind::Persistent);
         assert_eq!(kind("/counters"), NodeKind::Container);
     });
@@ -324,7 +324,7 @@ async fn version_minus_1_is_never_compared() {
     let client = client(&server, 1).await;
     let counter = AtomicLong::new(&client, "/c").unwrap();
     counter.set(1).await.unwrap();
-    server.with(|truth| assert!(truth.set_data_version("/c", -2)));
+    server.with(|ensemble| assert!(ensemble.set_data_version("/c", -2)));
     assert_eq!(counter.increment().await.unwrap(), 2);
     let error = AtomicError::VersionsUsedUp { path: "/c".into() };
     assert_eq!(counter.increment().await, Err(error.clone()));
@@ -378,7 +378,8 @@ async fn promoted_change_holds_the_lock_and_releases_it() {
     guard.release().await.unwrap();
     assert_eq!(adding.await.unwrap().unwrap(), 2);
     settle().await;
-    server.with(|truth| assert_eq!(truth.tree().node("/lock").unwrap().children().count(), 0));
+    server
+        .with(|ensemble| assert_eq!(ensemble.tree().node("/lock").unwrap().children().count(), 0));
 }
 
 /// Drops the change after each number of polls.
@@ -399,8 +400,8 @@ where
         tokio::time::sleep(T / 4).await;
         let now = number(&server, "/c");
         assert!((10..=11).contains(&now), "{polls} polls: {now}");
-        server.with(|truth| {
-            let lock = truth.tree().node("/lock");
+        server.with(|ensemble| {
+            let lock = ensemble.tree().node("/lock");
             assert_eq!(lock.map_or(0, |lock| lock.children().count()), 0, "{polls} polls");
         });
         if let Some(done) = done {

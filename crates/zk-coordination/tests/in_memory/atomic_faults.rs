@@ -89,7 +89,7 @@ async fn add_at_random(seed: u64) {
     }
     server.clear_faults();
     let number = i64::from_be_bytes(data(&server, "/c").unwrap().try_into().unwrap());
-    let operations = server.with(|truth| truth.tree().node("/c").unwrap().children().count());
+    let operations = server.with(|ensemble| ensemble.tree().node("/c").unwrap().children().count());
     let mut told = told.lock().unwrap();
     told.by_id = 1_000 * i64::try_from(operations).unwrap();
     let least = told.applied + told.by_id;

@@ -128,8 +128,8 @@ async fn old_markers_are_forgotten_and_count_again() {
     counter.add_once("new", 1).await.unwrap();
     assert_eq!(counter.forget_operations(minute).await.unwrap(), 300);
     settle().await;
-    let left: Vec<String> =
-        server.with(|truth| truth.tree().node("/c").unwrap().children().map(Into::into).collect());
+    let left: Vec<String> = server
+        .with(|ensemble| ensemble.tree().node("/c").unwrap().children().map(Into::into).collect());
     assert_eq!(left.len(), 2, "{left:?}");
     assert_eq!(counter.add_once("new", 1).await.unwrap(), 301);
     assert_eq!(counter.add_once("old-7", 1).await.unwrap(), 302, "its marker is gone");

@@ -18,7 +18,7 @@ pub(crate) async fn settle_watches() {
 }
 
 fn watches(server: &TestServer) -> usize {
-    server.with(|truth| truth.watches(0))
+    server.with(|ensemble| ensemble.watches(0))
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,8 +49,8 @@ async fn barrier_has_the_layout_of_curator() {
     let barrier = Barrier::new(&client(&server, 1).await, "/a/b").unwrap();
     barrier.wait().await.unwrap();
     barrier.set().await.unwrap();
-    server.with(|truth| {
-        let kind = |path| truth.tree().node(path).unwrap().kind();
+    server.with(|ensemble| {
+        let kind = |path| ensemble.tree().node(path).unwrap().kind();
         assert_eq!(kind("/a/b"), NodeKind::Persistent);
         assert_eq!(kind("/a"), NodeKind::Container);
     });
@@ -153,7 +153,7 @@ async fn waiter_fails_when_its_session_expires() {
     server.expire(client.session_id());
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.retry_on(), RetryOn::NewSession, "{error}");
-    server.with(|truth| assert!(truth.tree().contains("/b"), "the barrier is still set"));
+    server.with(|ensemble| assert!(ensemble.tree().contains("/b"), "the barrier is still set"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,8 +42,8 @@ pub(crate) fn leaving(mut entered: Entered) -> JoinHandle<Result<(), BarrierErro
 }
 
 pub(crate) fn children(server: &TestServer) -> Vec<String> {
-    server.with(|truth| {
-        let node = truth.tree().node("/b");
+    server.with(|ensemble| {
+        let node = ensemble.tree().node("/b");
         node.map(|node| node.children().map(str::to_owned).collect()).unwrap_or_default()
     })
 }
@@ -52,7 +52,7 @@ pub(crate) fn children(server: &TestServer) -> Vec<String> {
 pub(crate) async fn expect_empty(server: &TestServer) {
     settle_watches().await;
     assert_eq!(children(server), [""; 0]);
-    assert_eq!(server.with(|truth| truth.watches(0)), 0, "watches are left");
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0, "watches are left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,8 +68,8 @@ async fn members_enter_and_leave_together() {
     for entering in waiting {
         members.push(entered(entering).await);
     }
-    server.with(|truth| {
-        let kind = |path: &str| truth.tree().node(path).unwrap().kind();
+    server.with(|ensemble| {
+        let kind = |path: &str| ensemble.tree().node(path).unwrap().kind();
         assert_eq!((kind("/b"), kind("/b/ready")), (NodeKind::Container, NodeKind::Persistent));
         assert!(matches!(kind(members[0].node()), NodeKind::Ephemeral(_)));
     });
@@ -188,7 +188,7 @@ async fn barrier_is_used_again_and_again() {
     for playing in playing {
         playing.await.unwrap();
     }
-    let version = server.with(|truth| truth.tree().node("/b").unwrap().stat().version);
+    let version = server.with(|ensemble| ensemble.tree().node("/b").unwrap().stat().version);
     assert_eq!(version, 25, "each generation has a version of the node");
     expect_empty(&server).await;
 }
@@ -638,7 +638,11 @@ async fn dropped_member_leaves_nothing_behind() {
             settle_watches().await;
             let left: Vec<String> = children(&server);
             assert!(left.iter().all(|name| name == "ready"), "{trouble:?}, {polls}: {left:?}");
-            assert_eq!(server.with(|truth| truth.watches(0)), 0, "{trouble:?}, {polls} polls");
+            assert_eq!(
+                server.with(|ensemble| ensemble.watches(0)),
+                0,
+                "{trouble:?}, {polls} polls"
+            );
             if done.is_some() {
                 assert!(polls > 5, "it has several steps");
                 break;

@@ -63,7 +63,7 @@ async fn repeated_close_keeps_ready_of_a_new_container() {
     settle().await;
     assert_eq!(children(&server), [""; 0]);
     server.reap_containers();
-    assert!(server.with(|truth| truth.tree().node("/b").is_none()));
+    assert!(server.with(|ensemble| ensemble.tree().node("/b").is_none()));
     let next = [entering(&three, 2), entering(&four, 2)];
     settle().await;
     server.accept_connects(0);

@@ -33,8 +33,8 @@ type Generations = Arc<Mutex<Vec<Generation>>>;
 fn observe(server: &TestServer) -> Generations {
     let generations = Generations::default();
     let record = generations.clone();
-    server.with(|truth| {
-        truth.observe(move |tree, commit| {
+    server.with(|ensemble| {
+        ensemble.observe(move |tree, commit| {
             if commit.effect == Effect::Created("/b/ready") {
                 let names = tree.node("/b").unwrap().children().filter(|name| *name != "ready");
                 let alive: BTreeSet<String> = names.map(|name| format!("/b/{name}")).collect();
@@ -94,7 +94,7 @@ async fn play(
         }
         if let Ok(true) = entered.leave_timeout(random.ms(20_000)).await {
             let mut inside = generations.lock().unwrap()[number].inside.clone();
-            inside.retain(|(_, id)| server.with(|truth| truth.is_alive(*id)));
+            inside.retain(|(_, id)| server.with(|ensemble| ensemble.is_alive(*id)));
             assert!(inside.is_empty(), "others have not left: {inside:?}");
         }
     }

@@ -378,7 +378,7 @@ async fn dropped_group_leaves_no_watch_and_no_session() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
     let _a = joined(&sessions, "a").await;
-    let before = server.with(|truth| truth.watches(0));
+    let before = server.with(|ensemble| ensemble.watches(0));
     let group = Group::open(&sessions, GROUP).await.unwrap();
     drop(group);
     drop(Group::open(&sessions, GROUP)); // before it has sent anything
@@ -389,7 +389,7 @@ async fn dropped_group_leaves_no_watch_and_no_session() {
     }
     // reason: virtual time, in which the session removes the watches
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(server.with(|truth| truth.watches(0)), before);
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ pub(crate) struct Found {
 }
 
 pub(crate) fn found(server: &TestServer, path: &str) -> Option<Found> {
-    server.with(|truth| {
-        let node = truth.tree().node(path)?;
+    server.with(|ensemble| {
+        let node = ensemble.tree().node(path)?;
         let data = node.data().unwrap_or_default().to_vec();
         Some(Found { data, owner: node.stat().ephemeral_owner })
     })
@@ -74,9 +74,9 @@ async fn outage(server: &TestServer, length: Duration) {
 pub(crate) fn record_gaps(server: &TestServer, path: &'static str) -> Arc<Mutex<u32>> {
     let gaps = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&gaps);
-    server.with(|truth| {
-        let mut has_existed = truth.tree().contains(path);
-        truth.observe(move |tree, _| {
+    server.with(|ensemble| {
+        let mut has_existed = ensemble.tree().contains(path);
+        ensemble.observe(move |tree, _| {
             has_existed |= tree.contains(path);
             if has_existed && !tree.contains(path) {
                 *seen.lock().unwrap() += 1;
@@ -97,7 +97,7 @@ pub(crate) async fn expire_at_the_client_only(server: &TestServer, sessions: &Se
     assert!(server.elect(leader));
     old.wait_for_end().await;
     (0..server.servers()).for_each(|it| server.accept_connects(it));
-    assert!(server.with(|truth| truth.is_alive(old.session_id())));
+    assert!(server.with(|ensemble| ensemble.is_alive(old.session_id())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn node_is_created_with_data_below_containers() {
     assert_eq!(data(&server), b"10.0.0.7");
     let NodeState::Present { path, stat } = next_state(&node, is_pending).await else { panic!() };
     assert_eq!((&*path, stat.version), (PATH, 0));
-    let kind = |path: &str| server.with(|truth| truth.tree().node(path).unwrap().kind());
+    let kind = |path: &str| server.with(|ensemble| ensemble.tree().node(path).unwrap().kind());
     assert_eq!(kind(parent(PATH).unwrap()), zk_testing::server::NodeKind::Container);
     node.close().await.unwrap();
     assert!(found(&server, PATH).is_none());
@@ -175,7 +175,7 @@ async fn node_of_own_dead_session_is_replaced_without_a_gap() {
         assert_ne!(sessions.client().session_id(), old);
         // reason: virtual time, in which the servers expire the old session
         tokio::time::sleep(2 * T).await;
-        assert!(!server.with(|truth| truth.is_alive(old)));
+        assert!(!server.with(|ensemble| ensemble.is_alive(old)));
         expect_present(&server, &sessions, &node).await;
     }
     assert_eq!(*gaps.lock().unwrap(), 0);
@@ -650,10 +650,10 @@ async fn dropped_handle_and_manager_end_the_session() {
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
     drop(sessions);
     node.wait_until_present(T).await.unwrap();
-    assert!(server.with(|truth| truth.is_alive(id)), "the handle keeps the sessions alive");
+    assert!(server.with(|ensemble| ensemble.is_alive(id)), "the handle keeps the sessions alive");
     drop(node);
     settle().await;
-    assert!(!server.with(|truth| truth.is_alive(id)));
+    assert!(!server.with(|ensemble| ensemble.is_alive(id)));
 }
 
 #[tokio::test(start_paused = true)]

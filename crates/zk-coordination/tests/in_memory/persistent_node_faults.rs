@@ -158,8 +158,8 @@ async fn close_after(mode: NodeMode, trouble: Trouble, ending: Ending, after: Du
     }
     // reason: virtual time, in which the node is deleted over the next connection
     tokio::time::sleep(T / 2).await;
-    let left = server.with(|truth| {
-        let group = truth.tree().node("/services/web");
+    let left = server.with(|ensemble| {
+        let group = ensemble.tree().node("/services/web");
         group.map_or(0, |group| group.children().count())
     });
     assert_eq!(left, 0, "{what}");
@@ -184,10 +184,10 @@ async fn close_between_two_sessions_waits_for_the_end_of_the_old_one() {
     assert!(!closing.is_finished() && found(&server, PATH).is_some());
     server.accept_connects(0);
     settle().await;
-    assert!(!closing.is_finished() && server.with(|truth| truth.is_alive(old.session_id())));
+    assert!(!closing.is_finished() && server.with(|ensemble| ensemble.is_alive(old.session_id())));
     let deletes = server.on(Op::Delete).always().delay(T);
     closing.await.unwrap().unwrap();
-    assert!(!server.with(|truth| truth.is_alive(old.session_id())));
+    assert!(!server.with(|ensemble| ensemble.is_alive(old.session_id())));
     assert!(found(&server, PATH).is_none() && deletes.count() == 0);
 }
 
@@ -242,8 +242,8 @@ async fn repeated_close_keeps_the_next_node_of_the_path() {
     settle().await;
     let creates = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&creates);
-    server.with(|truth| {
-        truth.observe(move |_, commit| {
+    server.with(|ensemble| {
+        ensemble.observe(move |_, commit| {
             if commit.effect == Effect::Created(PATH) {
                 count.fetch_add(1, Relaxed);
             }
@@ -261,7 +261,7 @@ async fn close_at_a_slow_follower_finds_the_created_node() {
     let server = TestServer::ensemble(2);
     let sessions = sessions_of_all(&server, 1).await;
     let id = sessions.client().session_id();
-    while server.with(|truth| truth.connection_of(id)).is_none() {
+    while server.with(|ensemble| ensemble.connection_of(id)).is_none() {
         settle().await;
     }
     server.lag(1, T / 3);
@@ -431,5 +431,5 @@ async fn sequential_node_of_an_unreadable_parent_returns() {
 
 /// Returns the number of nodes below `/g`.
 fn members(server: &TestServer) -> usize {
-    server.with(|truth| truth.tree().node("/g").unwrap().children().count())
+    server.with(|ensemble| ensemble.tree().node("/g").unwrap().children().count())
 }

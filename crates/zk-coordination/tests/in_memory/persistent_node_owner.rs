@@ -29,8 +29,8 @@ fn keeping(sessions: &SessionManager, data: &'static str) -> PersistentNode {
 fn count_writes(server: &TestServer, path: &'static str) -> Arc<AtomicUsize> {
     let writes = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&writes);
-    server.with(|truth| {
-        truth.observe(move |_, commit| {
+    server.with(|ensemble| {
+        ensemble.observe(move |_, commit| {
             count.fetch_add(usize::from(commit.effect == Effect::Changed(path)), Relaxed);
         });
     });
@@ -194,7 +194,7 @@ async fn close_after_the_session_keeps_the_next_node_of_the_path() {
         let refused = server.on(Op::Multi).always().answer(ErrorCode::NO_AUTH);
         expire_at_the_client_only(&server, &sessions).await;
         pass(T / 10).await;
-        assert!(server.with(|truth| truth.is_alive(old.session_id())));
+        assert!(server.with(|ensemble| ensemble.is_alive(old.session_id())));
         let closing = tokio::spawn(async move {
             match is_closed {
                 true => node.close().await.unwrap(),
@@ -232,7 +232,7 @@ async fn lagging_server_causes_no_replacement_of_another_owner() {
     (0..3).filter(|it| *it != leader).for_each(|it| server.lag(it, T / 10));
     server.refuse_connects(leader);
     let next = sessions.open_client().await.unwrap();
-    let at = server.with(|truth| truth.sessions().find(|it| it.id == next.session_id()));
+    let at = server.with(|ensemble| ensemble.sessions().find(|it| it.id == next.session_id()));
     assert!(at.is_some_and(|at| at.server != leader));
     assert!(server.expire(old.session_id()));
     let stat = other.wait_until_present(T).await.unwrap();

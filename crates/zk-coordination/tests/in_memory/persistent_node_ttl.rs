@@ -28,7 +28,7 @@ async fn ttl_node_is_renewed_until_it_is_closed() {
     let builder = PersistentNode::builder(&sessions, "/n").mode(NodeMode::Ttl(TTL)).data("a");
     let node = builder.start().unwrap();
     let stat = node.wait_until_present(T).await.unwrap();
-    let kind = server.with(|truth| truth.tree().node("/n").unwrap().kind());
+    let kind = server.with(|ensemble| ensemble.tree().node("/n").unwrap().kind());
     assert_eq!(kind, NodeKind::Ttl(2_000));
     pass(&server, 20 * TTL).await;
     let now = node.wait_until_present(T).await.unwrap();
@@ -106,7 +106,7 @@ async fn container_of_curator_is_adopted_and_then_replaced() {
     pass(&server, 4 * TTL).await; // the child expires, and then the container
     settle().await;
     assert!(node.wait_until_present(T).await.unwrap().czxid > stat.czxid);
-    let kind = server.with(|truth| truth.tree().node("/n").unwrap().kind());
+    let kind = server.with(|ensemble| ensemble.tree().node("/n").unwrap().kind());
     assert_eq!(kind, NodeKind::Ttl(2_000));
 }
 

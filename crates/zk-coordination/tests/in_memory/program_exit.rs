@@ -63,7 +63,7 @@ fn program_that_returns_leaves_no_node_behind() {
         runtime.block_on(async { drop(kept(&server).await) });
         drop(runtime);
         wait_until_no_session(&server);
-        assert!(!server.with(|truth| truth.tree().contains("/n")));
+        assert!(!server.with(|ensemble| ensemble.tree().contains("/n")));
     }
 }
 
@@ -106,7 +106,7 @@ fn node_is_kept_and_closed_on_a_dedicated_thread() {
     thread.block_on(node.wait_until_present(SOON)).unwrap();
     thread.block_on(node.set_data("b")).unwrap();
     thread.block_on(node.close()).unwrap();
-    assert!(!server.with(|truth| truth.tree().contains("/n")));
+    assert!(!server.with(|ensemble| ensemble.tree().contains("/n")));
     let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
     thread.block_on(node.wait_until_present(SOON)).unwrap();
     drop((sessions, node));

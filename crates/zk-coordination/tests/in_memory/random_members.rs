@@ -85,8 +85,8 @@ struct Seen {
 fn observe(server: &TestServer, operator: &Client) -> Arc<Mutex<Seen>> {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (shared, operator) = (Arc::clone(&seen), operator.session_id());
-    server.with(|truth| {
-        truth.observe(move |tree, commit| {
+    server.with(|ensemble| {
+        ensemble.observe(move |tree, commit| {
             let mut seen = shared.lock().unwrap();
             let node = |path: &str| tree.node(path).map(|node| node.stat().ephemeral_owner);
             match commit.effect {
@@ -143,7 +143,7 @@ async fn fault(
             server.connections().cut(Cut::Rst);
             let length = T / 10 * rng.below(15);
             tokio::time::sleep(length).await; // reason: virtual time, the length of the outage
-            server.elect((server.leader() + 1) % SERVERS);
+            let _ = server.elect((server.leader() + 1) % SERVERS);
             let length = T / 10 * rng.below(15);
             tokio::time::sleep(length).await; // reason: virtual time, the length of the outage
             (0..SERVERS).for_each(|it| server.accept_connects(it));
@@ -168,18 +168,18 @@ async fn calm_down(server: &TestServer, processes: &[Process]) {
     settle().await;
 }
 
-fn check_truth(server: &TestServer, processes: &[Process], what: &str) {
+fn check_state(server: &TestServer, processes: &[Process], what: &str) {
     let ids: BTreeSet<String> = processes.iter().map(|process| process.id.clone()).collect();
-    server.with(|truth| {
-        let listed = truth.tree().node(GROUP).unwrap().children().map(str::to_owned).collect();
+    server.with(|ensemble| {
+        let listed = ensemble.tree().node(GROUP).unwrap().children().map(str::to_owned).collect();
         assert_eq!(ids, listed, "{what}: every id is a member");
     });
     for process in processes {
         let shown = process.member.state();
-        let (owner, data, is_alive) = server.with(|truth| {
-            let node = truth.tree().node(&process.path()).unwrap();
+        let (owner, data, is_alive) = server.with(|ensemble| {
+            let node = ensemble.tree().node(&process.path()).unwrap();
             let owner = node.stat().ephemeral_owner;
-            (owner, node.data().unwrap().to_vec(), truth.is_alive(owner))
+            (owner, node.data().unwrap().to_vec(), ensemble.is_alive(owner))
         });
         assert!(is_alive, "{what}: {} is the id of a dead session", process.id);
         let listed = process.group.members();
@@ -222,7 +222,7 @@ async fn members_equal_live_processes_after_random_faults() {
             processes.iter_mut().for_each(Process::note_sessions);
             if step % 20 == 19 {
                 calm_down(&server, &processes).await;
-                check_truth(&server, &processes, &format!("seed {seed}, step {step}"));
+                check_state(&server, &processes, &format!("seed {seed}, step {step}"));
             }
         }
         processes.iter_mut().for_each(Process::note_sessions);
@@ -237,8 +237,8 @@ async fn members_equal_live_processes_after_random_faults() {
         for process in processes {
             process.member.leave().await.unwrap();
         }
-        let left =
-            server.with(|truth| truth.tree().node(GROUP).map_or(0, |it| it.children().count()));
+        let left = server
+            .with(|ensemble| ensemble.tree().node(GROUP).map_or(0, |it| it.children().count()));
         assert_eq!(left, 0, "seed {seed}");
     }
     assert!(replacements > 0, "no session has outlived its client");

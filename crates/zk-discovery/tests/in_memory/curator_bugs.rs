@@ -117,14 +117,14 @@ async fn curator_320_reconnect_writes_nothing() {
     let cache = discovery(&server, 2).await.cache("web").await.unwrap();
     let before = cache.instances();
     assert_eq!(before.len(), 20);
-    let zxid = server.with(|truth| truth.zxid());
+    let zxid = server.with(|ensemble| ensemble.zxid());
     for _ in 0..5 {
         server.connection_of(sessions.client().session_id()).cut(Cut::Rst);
         // reason: virtual time, in which the session reconnects
         tokio::time::sleep(T / 2).await;
         assert!(sessions.client().is_connected());
     }
-    assert_eq!(server.with(|truth| truth.zxid()), zxid);
+    assert_eq!(server.with(|ensemble| ensemble.zxid()), zxid);
     assert!(std::sync::Arc::ptr_eq(&before, &cache.instances()));
 }
 

@@ -56,8 +56,8 @@ pub(crate) async fn register(discovery: &Discovery, instance: ServiceInstance) -
 
 /// Returns the data of a node on the leader.
 pub(crate) fn data(server: &TestServer, path: &str) -> Option<String> {
-    server.with(|truth| {
-        let node = truth.tree().node(path)?;
+    server.with(|ensemble| {
+        let node = ensemble.tree().node(path)?;
         Some(String::from_utf8(node.data().unwrap_or_default().to_vec()).unwrap())
     })
 }

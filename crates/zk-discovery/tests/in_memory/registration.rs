@@ -21,9 +21,9 @@ async fn instance_is_registered_with_its_json() {
     let registration = register(&discovery, web("a")).await;
     assert_eq!(registration.path(), PATH);
     assert_eq!(data(&server, PATH).unwrap(), registration.instance().to_json());
-    let owner = server.with(|truth| truth.tree().node(PATH).unwrap().stat().ephemeral_owner);
+    let owner = server.with(|ensemble| ensemble.tree().node(PATH).unwrap().stat().ephemeral_owner);
     assert_ne!(owner, SessionId::NONE);
-    let kind = |path: &str| server.with(|truth| truth.tree().node(path).unwrap().kind());
+    let kind = |path: &str| server.with(|ensemble| ensemble.tree().node(path).unwrap().kind());
     assert_eq!(kind("/services/web"), zk_testing::server::NodeKind::Container);
     assert_eq!(kind(BASE), zk_testing::server::NodeKind::Container);
     registration.unregister().await.unwrap();
@@ -287,8 +287,11 @@ async fn unregister_during_the_creation_leaves_no_node() {
                 tokio::time::sleep(step * 5 * ms).await;
                 registration.unregister().await.unwrap();
                 let left = || {
-                    server.with(|truth| {
-                        truth.tree().node("/services/web").map_or(0, |web| web.children().count())
+                    server.with(|ensemble| {
+                        ensemble
+                            .tree()
+                            .node("/services/web")
+                            .map_or(0, |web| web.children().count())
                     })
                 };
                 let what = format!("{service_type} {lost:?} {step}");

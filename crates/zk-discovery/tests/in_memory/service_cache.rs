@@ -128,14 +128,14 @@ async fn readers_write_nothing_and_leave_no_watch() {
             true => Some(register(&theirs, web("a")).await),
             false => None,
         };
-        let (zxid, watches) = server.with(|truth| (truth.zxid(), truth.watches(0)));
+        let (zxid, watches) = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
         for polls in 0..12 {
             drop(poll_times(polls, ours.cache("web")).await);
             drop(poll_times(polls, ours.names()).await);
             drop(poll_times(polls, ours.provider("web")).await);
             // reason: the session removes watches a moment after they are dropped
             tokio::time::sleep(T / 10).await;
-            let after = server.with(|truth| (truth.zxid(), truth.watches(0)));
+            let after = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
             assert_eq!(after, (zxid, watches), "after {polls} polls");
         }
         drop(registration);
@@ -152,7 +152,7 @@ async fn dropped_names_and_instances_have_no_effect() {
             let sessions = sessions(&server, 1).await;
             let ours = Discovery::new(&sessions, BASE).unwrap();
             let _a = register(&discovery(&server, 2).await, web("a")).await;
-            let before = server.with(|truth| (truth.zxid(), truth.watches(0)));
+            let before = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
             if is_expired {
                 server.expire(sessions.client().session_id());
             }
@@ -163,7 +163,8 @@ async fn dropped_names_and_instances_have_no_effect() {
             for _ in 0..2 {
                 // reason: the session removes watches a moment after they are dropped
                 tokio::time::sleep(T / 10).await;
-                let (zxid, watches) = server.with(|truth| (truth.zxid(), truth.watches(0)));
+                let (zxid, watches) =
+                    server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
                 assert_eq!(watches, before.1, "{is_expired}, {polls} polls");
                 assert!(is_expired || zxid == before.0, "{polls} polls: a read writes nothing");
                 assert_eq!(ours.names().await.unwrap(), ["web"], "{is_expired}, {polls} polls");

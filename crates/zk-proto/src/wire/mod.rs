@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use bytes::{Bytes, BytesMut};
-//! use zk_proto::wire::{Reader, writer};
+//! use zk_proto::{Reader, writer};
 //!
 //! let mut out = BytesMut::new();
 //! writer::put_text(&mut out, "/a");

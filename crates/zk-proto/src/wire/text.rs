@@ -5,7 +5,7 @@
 //! auth ids can. One stored id must not make a whole reply unreadable. Therefore no string is an error here.
 //!
 //! ```
-//! use zk_proto::wire::decode_text;
+//! use zk_proto::decode_text;
 //!
 //! assert_eq!(decode_text(b"/plain"), "/plain");
 //! assert_eq!(decode_text(b"u\xed\xa0\xbd\xed\xb8\x80"), "u\u{1f600}");

@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use zk_proto::wire::writer;
+//! use zk_proto::writer;
 //!
 //! let mut out = BytesMut::new();
 //! writer::put_buffer(&mut out, None);

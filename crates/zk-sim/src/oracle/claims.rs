@@ -1,5 +1,7 @@
 //! Rules for concurrent holders and their tokens, the same for all locks.
 
+use crate::holding::Token;
+
 /// The part of a lock that a guard holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
@@ -40,9 +42,6 @@ pub(super) fn conflict(valid: &[(u64, &Claim)]) -> Option<String> {
     }
     None
 }
-
-/// The two numbers of a fencing token: the czxid and the pass.
-pub(crate) type Token = (i64, u32);
 
 /// The tokens of one lock, in the order of its grants.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use zk_coordination::session::SessionId;
 
 use super::{Held, Oracle};
-use crate::workload::holding::Holding;
+use crate::holding::Holding;
 
 /// A guard whose node was deleted, to be checked.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::claims::Token;
+use crate::holding::Token;
 
 /// The local queues of all processes, in a run whose locks have them.
 #[derive(Debug, Default)]

@@ -34,17 +34,17 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
 async fn operate(seat: &mut Seat, barrier: &Barrier) -> Result<(), BarrierError> {
     let begun = seat.world.oracle().barrier_call_begins();
     // The faults may end at any time, so no client waits without a limit.
-    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    let time_limit = seat.rng.millis(seat.world.plan.hold.longest);
     let choice = seat.rng.below(8);
     let is_seen_set = match choice {
         0 | 1 => barrier.set().await.map(|()| Some(true))?,
         2 | 3 => barrier.remove().await.map(|()| Some(false))?,
         4 => {
-            let future = Some(Box::pin(barrier.wait_timeout(patience)));
-            let waited = (Impatient { future, patience: seat.rng.below(12) }).await;
+            let future = Some(Box::pin(barrier.wait_timeout(time_limit)));
+            let waited = (Impatient { future, polls: seat.rng.below(12) }).await;
             waited.transpose()?.filter(|is_over| *is_over).map(|_| false)
         }
-        _ => barrier.wait_timeout(patience).await?.then_some(false),
+        _ => barrier.wait_timeout(time_limit).await?.then_some(false),
     };
     let plan = &seat.world.plan;
     let staleness = if choice < 4 { Duration::ZERO } else { plan.tick * plan.sync_limit };

@@ -10,12 +10,12 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::{LockError, LossReason};
 use zk_session::ErrorOrigin;
 
-use super::holding::{Failures, Holding};
 use super::{Impatient, Seat};
 use crate::clock::now;
-use crate::harm::isolate;
+use crate::holding::{Failures, Holding};
 use crate::oracle::Claim;
-use crate::plan::Recipe;
+use crate::recipe::Recipe;
+use crate::server_faults::isolate;
 use crate::world::World;
 
 /// An attempt to acquire a lock. The oracle counts it as in progress until it is dropped.
@@ -68,21 +68,21 @@ where
     let styles = seat.world.plan.styles;
     let all = styles.acquire + styles.with_timeout + styles.one_try + styles.dropped;
     let style = seat.rng.below(all);
-    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    let time_limit = seat.rng.millis(seat.world.plan.hold.longest);
     if style < styles.acquire {
         return ask(Asking::Waiting).await;
     }
     if style < styles.acquire + styles.with_timeout {
-        return ask(Asking::Within(patience)).await;
+        return ask(Asking::Within(time_limit)).await;
     }
     if style < styles.acquire + styles.with_timeout + styles.one_try {
         return ask(Asking::Once).await;
     }
-    let patience = seat.rng.below(12);
+    let polls = seat.rng.below(12);
     let future = Some(Box::pin(ask(Asking::Waiting)));
-    let Some(result) = (Impatient { future, patience }).await else {
+    let Some(result) = (Impatient { future, polls }).await else {
         let number = attempt.number;
-        seat.world.oracle().log(format_args!("#{number} dropped after {patience} polls"));
+        seat.world.oracle().log(format_args!("#{number} dropped after {polls} polls"));
         return Ok(None);
     };
     result
@@ -256,13 +256,13 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
         1..=5 => drop(guard),
         6 => {
             let future = Some(Box::pin(guard.release()));
-            let patience = seat.rng.below(4);
-            drop((Impatient { future, patience }).await);
+            let polls = seat.rng.below(4);
+            drop((Impatient { future, polls }).await);
         }
         _ => match guard.release().await {
             Ok(()) => {
                 let there =
-                    |it: &&String| seat.world.server.with(|truth| truth.tree().contains(it));
+                    |it: &&String| seat.world.server.with(|ensemble| ensemble.tree().contains(it));
                 let there: Vec<&String> = nodes.iter().filter(there).collect();
                 let mut oracle = seat.world.oracle();
                 // A local queue keeps the node for the next holder.

@@ -21,8 +21,8 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
         0 | 1 => read(&seat.world, &counter).await,
         2 | 3 => {
             let future = Some(Box::pin(add(&seat.world, &seat.client, &counter, is_once, repeats)));
-            let patience = seat.rng.below(12);
-            (Impatient { future, patience }).await.unwrap_or(Ok(()))
+            let polls = seat.rng.below(12);
+            (Impatient { future, polls }).await.unwrap_or(Ok(()))
         }
         _ if compares => compare_and_set(&seat.world, &seat.client, &counter).await,
         _ => add(&seat.world, &seat.client, &counter, is_once, repeats).await,

@@ -92,13 +92,13 @@ impl Member {
         let (world, client) = (Arc::clone(&self.managed.world), self.managed.sessions.client());
         if self.managed.rng.chance(0.5) {
             expire(&world, client.session_id());
-            drop(timeout(world.plan.patience(), client.wait_for_end()).await);
+            drop(timeout(world.plan.time_limit(), client.wait_for_end()).await);
             if !self.settle().await {
                 return;
             }
         }
         let Some(registration) = self.registration.take() else { return };
-        let unregistered = timeout(world.plan.patience(), registration.unregister()).await;
+        let unregistered = timeout(world.plan.time_limit(), registration.unregister()).await;
         let is_left = registered(&world).contains_key(&self.managed.slot.to_string());
         if is_left || !matches!(unregistered, Ok(Ok(()))) {
             let text = format!("client {} is registered: {unregistered:?}", self.managed.slot);
@@ -122,7 +122,7 @@ impl Member {
         let (id, json) = (instance.id().to_owned(), instance.to_json().into_bytes());
         let Some(registration) = self.register() else { return false };
         // An update that fails is kept, and written as soon as possible.
-        drop(timeout(world.plan.patience(), registration.update(instance)).await);
+        drop(timeout(world.plan.time_limit(), registration.update(instance)).await);
         let is_registered = || {
             let session = self.managed.sessions.client().session_id();
             (registered(&world).get(&id) == Some(&(session, json.clone()))).then_some(())
@@ -178,8 +178,8 @@ fn is_current(world: &World, instances: &Instances) -> bool {
 
 /// Returns the owner and the JSON of each registered instance at the leader, by id.
 fn registered(world: &World) -> BTreeMap<String, (SessionId, Vec<u8>)> {
-    world.server.with(|truth| {
-        let nodes = truth.tree().iter().filter_map(|(path, node)| {
+    world.server.with(|ensemble| {
+        let nodes = ensemble.tree().iter().filter_map(|(path, node)| {
             let id = path.strip_prefix(SERVICE_PATH)?.strip_prefix('/')?;
             let json = node.data().unwrap_or_default().to_vec();
             Some((id.to_owned(), (node.stat().ephemeral_owner, json)))

@@ -46,21 +46,21 @@ async fn enter(
     call: Call,
 ) -> Result<Option<Entered>, BarrierError> {
     let (style, polls) = (seat.rng.below(8), seat.rng.below(60));
-    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    let time_limit = seat.rng.millis(seat.world.plan.hold.longest);
     match style {
         0 => {
             let future = Some(Box::pin(barrier.enter()));
-            let dropped = Impatient { future, patience: polls };
-            timeout(patience, dropped).await.ok().flatten().transpose()
+            let dropped = Impatient { future, polls };
+            timeout(time_limit, dropped).await.ok().flatten().transpose()
         }
         1..=4 => {
-            let entered = barrier.enter_timeout(patience).await;
+            let entered = barrier.enter_timeout(time_limit).await;
             if let Ok(None) = &entered {
                 seat.world.oracle().member_timed_out(call);
             }
             entered
         }
-        _ => timeout(patience, barrier.enter()).await.ok().transpose(),
+        _ => timeout(time_limit, barrier.enter()).await.ok().transpose(),
     }
 }
 
@@ -68,16 +68,16 @@ async fn enter(
 async fn leave(seat: &mut Seat, mut entered: Entered) -> Result<(), BarrierError> {
     let node = entered.node().to_owned();
     let (style, polls) = (seat.rng.below(8), seat.rng.below(8));
-    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    let time_limit = seat.rng.millis(seat.world.plan.hold.longest);
     match style {
         0 => return Ok(()),
         1 => {
             let future = Some(Box::pin(entered.leave()));
-            let left = (Impatient { future, patience: polls }).await;
+            let left = (Impatient { future, polls }).await;
             let Some(left) = left else { return Ok(()) };
             left?;
         }
-        2 | 3 if !entered.leave_timeout(patience).await? => entered.leave().await?,
+        2 | 3 if !entered.leave_timeout(time_limit).await? => entered.leave().await?,
         2 | 3 => {}
         _ => entered.leave().await?,
     }
@@ -106,13 +106,13 @@ fn judge(world: &World, name: &str, error: &BarrierError) -> bool {
 }
 
 /// Lets all live clients enter and leave together, without faults.
-pub(crate) async fn exam(world: &World, patience: Duration) {
+pub(crate) async fn exam(world: &World, time_limit: Duration) {
     let mut clients: Vec<Client> = Vec::new();
     for slot in 0..world.slots() {
         let client = world.slot(slot).client.clone();
         // The session may have expired without the client's knowledge.
         if let Some(client) = client
-            && let Ok(Ok(_)) = timeout(patience, client.sync("/")).await
+            && let Ok(Ok(_)) = timeout(time_limit, client.sync("/")).await
         {
             clients.push(client);
         }
@@ -122,14 +122,14 @@ pub(crate) async fn exam(world: &World, patience: Duration) {
     }
     world.oracle().set_barrier_size(clients.len());
     let together = join_all(clients.iter().map(|client| member(world, client, clients.len())));
-    match timeout(patience, together).await {
+    match timeout(time_limit, together).await {
         Ok(results) => {
             if let Some(error) = results.into_iter().find_map(Result::err) {
                 world.oracle().violated("I21", format!("a member, all well: {error}"));
             }
         }
         Err(_) => {
-            let text = format!("{} members waited for {patience:?} with all well", clients.len());
+            let text = format!("{} members waited for {time_limit:?} with all well", clients.len());
             world.oracle().violated("I21", text);
         }
     }

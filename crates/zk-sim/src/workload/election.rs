@@ -10,9 +10,9 @@ use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockEr
 use zk_session::{Client, SessionManager};
 
 use super::contender::{Attempt, enter, judge, keep};
-use super::holding::Holding;
 use super::managed::{self, Managed};
 use super::{Impatient, Seat};
+use crate::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -89,13 +89,13 @@ impl Candidate {
 
     /// Leads for some terms. Sometimes the future is dropped before.
     async fn lead(&self) {
-        let (terms, is_dropped, patience) =
+        let (terms, is_dropped, polls) =
             self.draw(|rng| (rng.between(1, 4), rng.chance(0.2), rng.below(60)));
         match is_dropped {
             false => self.terms(terms).await,
             true => {
                 let future: Pin<Box<_>> = Box::pin(self.terms(terms));
-                (Impatient { future: Some(future), patience }).await.unwrap_or_default();
+                (Impatient { future: Some(future), polls }).await.unwrap_or_default();
             }
         }
     }
@@ -126,9 +126,9 @@ impl Candidate {
         let candidacy = self.election.stand();
         for _ in 0..self.draw(|rng| rng.between(1, 3)) {
             let longest = self.world.plan.hold.longest;
-            let patience = self.world.plan.clients[self.slot].timeout;
-            let patience = patience + self.draw(|rng| rng.millis(longest));
-            let elected = match timeout(patience, candidacy.wait_to_lead()).await {
+            let time_limit = self.world.plan.clients[self.slot].timeout;
+            let time_limit = time_limit + self.draw(|rng| rng.millis(longest));
+            let elected = match timeout(time_limit, candidacy.wait_to_lead()).await {
                 Err(_) if self.world.is_draining() => candidacy.wait_to_lead().await,
                 Err(_) => break,
                 Ok(elected) => elected,
@@ -146,7 +146,7 @@ impl Candidate {
 
     /// Resigns in one of several ways.
     async fn resign(&self, candidacy: Candidacy) {
-        let (style, patience) = self.draw(|rng| (rng.below(4), rng.below(4)));
+        let (style, polls) = self.draw(|rng| (rng.below(4), rng.below(4)));
         // The node of a lost leadership is deleted in the background.
         let nodes = match candidacy.leadership() {
             Leadership::Leading { held, .. } => held.nodes(),
@@ -156,12 +156,13 @@ impl Candidate {
             0 => drop(candidacy),
             1 => {
                 let future = Some(Box::pin(candidacy.resign()));
-                drop((Impatient { future, patience }).await);
+                drop((Impatient { future, polls }).await);
             }
             _ => match candidacy.resign().await {
                 Ok(()) => {
-                    let is_there =
-                        |it: &String| self.world.server.with(|truth| truth.tree().contains(it));
+                    let is_there = |it: &String| {
+                        self.world.server.with(|ensemble| ensemble.tree().contains(it))
+                    };
                     if let Some(node) = nodes.into_iter().find(is_there) {
                         let text = format!("{} has resigned, {node} is there", self.name);
                         self.world.oracle().violated("I7", text);

@@ -46,7 +46,7 @@ async fn follow(managed: Managed) {
             reader.restart(&world);
         }
     }
-    let until = now() + world.plan.patience();
+    let until = now() + world.plan.time_limit();
     while !reader.is_current(&world, &cache) {
         if now() > until {
             let text = format!("the cache of client {slot} does not become current: {cache:?}");
@@ -108,7 +108,8 @@ impl Reader {
         self.drain(world);
         let plan = &world.plan.coordination;
         let part = Part { depth: plan.depth, filters: plan.filters };
-        let is_current = world.server.with(|truth| self.replay.is_current(truth.tree(), part));
+        let is_current =
+            world.server.with(|ensemble| self.replay.is_current(ensemble.tree(), part));
         is_current && cache.status() == CacheStatus::Synced
     }
 }

@@ -82,7 +82,7 @@ impl Keeper {
         let Some(node) = self.node.take() else { return };
         let closed = match self.managed.rng.below(3) {
             0 => return drop(node),
-            1 => (Impatient { future: Some(Box::pin(node.close())), patience: 2 }).await,
+            1 => (Impatient { future: Some(Box::pin(node.close())), polls: 2 }).await,
             _ => Some(node.close().await),
         };
         if let Some(Err(error)) = closed {
@@ -98,7 +98,7 @@ impl Keeper {
         if self.managed.rng.chance(0.5) {
             let (world, client) = (&self.managed.world, self.managed.sessions.client());
             expire(world, client.session_id());
-            drop(timeout(world.plan.patience(), client.wait_for_end()).await);
+            drop(timeout(world.plan.time_limit(), client.wait_for_end()).await);
             let Some(second) = self.settle().await else { return };
             if first != second {
                 let text = format!("{first} became {second}");
@@ -107,7 +107,7 @@ impl Keeper {
         }
         let Some(node) = self.node.take() else { return };
         let Managed { world, slot, .. } = &self.managed;
-        match timeout(world.plan.patience(), node.close()).await {
+        match timeout(world.plan.time_limit(), node.close()).await {
             Ok(Ok(())) if !paths(world, *slot).contains(&first) => {}
             other => {
                 let text = format!("{first} is not closed: {other:?}");
@@ -126,7 +126,7 @@ impl Keeper {
     /// Checks that the handle creates its node again without a call, if faults have left it without one.
     async fn comes_back(&self) {
         let (Some(node), world) = (&self.node, &self.managed.world) else { return };
-        let exists = |path: &str| world.server.with(|truth| truth.tree().contains(path));
+        let exists = |path: &str| world.server.with(|ensemble| ensemble.tree().contains(path));
         let is_back = || {
             let is_back = matches!(&node.state(), NodeState::Present { path, .. } if exists(path));
             is_back.then_some(())
@@ -154,8 +154,8 @@ impl Keeper {
         let Managed { world, sessions, .. } = &self.managed;
         let session = sessions.client().session_id();
         let is_sequential = world.plan.coordination.mode == NodeMode::EphemeralSequential;
-        world.server.with(|truth| {
-            truth.tree().node(path).is_some_and(|node| {
+        world.server.with(|ensemble| {
+            ensemble.tree().node(path).is_some_and(|node| {
                 let is_ours = !is_sequential || node.stat().ephemeral_owner == session;
                 is_ours && node.data() == Some(data)
             })
@@ -173,8 +173,8 @@ const PROTECTION_LEN: usize = "_c_00000000-0000-0000-0000-000000000000-".len();
 /// Returns the paths of all nodes of a slot at the leader.
 fn paths(world: &World, slot: usize) -> Vec<String> {
     let name = name(slot);
-    world.server.with(|truth| {
-        let Some(parent) = truth.tree().node(KEPT_PATH) else { return Vec::new() };
+    world.server.with(|ensemble| {
+        let Some(parent) = ensemble.tree().node(KEPT_PATH) else { return Vec::new() };
         let children = parent.children().map(|child| child.to_string());
         let is_ours = |child: &String| {
             let unprotected = child.get(PROTECTION_LEN..).unwrap_or_default();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::time::sleep;
 use zk_session::{SessionChange, SessionId, SessionManager};
 
-use crate::client::{config, network};
-use crate::plan::Recipe;
+use crate::network::{Network, config};
 use crate::process::Process;
+use crate::recipe::Recipe;
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -58,7 +58,7 @@ pub(crate) async fn open(world: &Arc<World>, slot: usize, generation: u64) -> Op
     let number = u64::try_from(slot).unwrap_or(0);
     let mut rng = world.rng((number + 1) << 32 | generation);
     let config = config(world, slot, generation)?;
-    let mut network = network(world, slot, &mut rng);
+    let mut network = Network::new(world, slot, &mut rng);
     let process = Process::new(rng.fork(), world.plan.jitter);
     // A candidate that is killed closes its session.
     if world.plan.recipe != Recipe::Election {

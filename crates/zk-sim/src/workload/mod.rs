@@ -7,7 +7,6 @@ pub(crate) mod discovery;
 pub(crate) mod double_barrier;
 pub(crate) mod election;
 pub(crate) mod follower;
-pub(crate) mod holding;
 pub(crate) mod kept_node;
 mod managed;
 mod multi_lock;
@@ -33,9 +32,9 @@ use tokio::time::sleep;
 use zk_recipes::{LockError, Mutex};
 use zk_session::{Client, SessionId};
 
-use self::holding::Holding;
-use crate::plan::Recipe;
+use crate::holding::Holding;
 use crate::process::Process;
+use crate::recipe::Recipe;
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -142,10 +141,10 @@ pub(crate) async fn exam(
     Ok(Some(guard))
 }
 
-/// A future that drops its inner future after `patience` pending polls, and then returns `None`.
+/// A future that drops its inner future after `polls` pending polls, and then returns `None`.
 pub(crate) struct Impatient<F> {
     pub(crate) future: Option<Pin<Box<F>>>,
-    pub(crate) patience: u64,
+    pub(crate) polls: u64,
 }
 
 impl<F: Future> Future for Impatient<F> {
@@ -156,11 +155,11 @@ impl<F: Future> Future for Impatient<F> {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Some(output));
         }
-        if self.patience == 0 {
+        if self.polls == 0 {
             self.future = None;
             return Poll::Ready(None);
         }
-        self.patience -= 1;
+        self.polls -= 1;
         Poll::Pending
     }
 }

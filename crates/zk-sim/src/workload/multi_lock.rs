@@ -7,7 +7,7 @@ use zk_session::{Client, PathError};
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
-use super::holding::{Failures, Holding};
+use crate::holding::{Failures, Holding};
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 

@@ -7,7 +7,7 @@ use zk_session::Client;
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
-use super::holding::Holding;
+use crate::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 

@@ -120,7 +120,7 @@ impl Keeper {
     /// Closes the node in one of several ways.
     async fn close(&mut self) {
         let Some(node) = self.node.take() else { return };
-        let (style, patience) = self.managed.rng.pick(&[(0, 0), (1, 2), (2, 0), (2, 0)]);
+        let (style, polls) = self.managed.rng.pick(&[(0, 0), (1, 2), (2, 0), (2, 0)]);
         // The other handle takes over, so the process may create the node again.
         self.node = self.twin.take();
         let has_twin = self.node.is_some();
@@ -129,7 +129,7 @@ impl Keeper {
         }
         let closed = match style {
             0 => return drop(node),
-            1 => (Impatient { future: Some(Box::pin(node.close())), patience }).await,
+            1 => (Impatient { future: Some(Box::pin(node.close())), polls }).await,
             _ => Some(node.close().await),
         };
         match closed {
@@ -154,7 +154,7 @@ impl Keeper {
                 expire(&self.managed.world, session);
                 // The client notices after its session timeout, at the latest.
                 let client = self.managed.sessions.client();
-                drop(timeout(self.managed.world.plan.patience(), client.wait_for_end()).await);
+                drop(timeout(self.managed.world.plan.time_limit(), client.wait_for_end()).await);
                 self.settle().await;
             }
             1 => self.restart().await,
@@ -162,7 +162,7 @@ impl Keeper {
         }
         let Some(node) = self.node.take() else { return };
         self.managed.world.oracle().handle_closes(self.managed.number);
-        match timeout(self.managed.world.plan.patience(), node.close()).await {
+        match timeout(self.managed.world.plan.time_limit(), node.close()).await {
             Ok(Ok(())) => self.managed.world.oracle().handle_closed(self.managed.number),
             other => {
                 let text = format!("{} is not closed: {other:?}", self.path);
@@ -232,7 +232,7 @@ async fn read(managed: Managed) {
         }
     }
     // The members leave one after the other. The list must be current whenever that takes long.
-    let patience = world.plan.patience();
+    let time_limit = world.plan.time_limit();
     let since = now();
     loop {
         let changed_at = world.oracle().group_changed_at().unwrap_or(since).max(since);
@@ -241,7 +241,7 @@ async fn read(managed: Managed) {
         if is_current && now() - changed_at > world.plan.longest_timeout() * 2 {
             return;
         }
-        if now() - changed_at > patience {
+        if now() - changed_at > time_limit {
             let text = format!("the group of client {slot} does not become current: {group:?}");
             return world.oracle().violated("I19", text);
         }

@@ -7,8 +7,8 @@ use zk_recipes::{Guard, LockError, RwLock, WriteGuard};
 use zk_session::Client;
 
 use super::contender::{Attempt, ask, enter, give_up, judge, keep, rest, settle, take};
-use super::holding::Holding;
 use super::{Impatient, Seat};
+use crate::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
@@ -72,9 +72,9 @@ async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
         seat.world.oracle().operate_on(guard.node());
         drop(seat.client.delete(guard.node(), None));
     }
-    let patience = if way == 1 { seat.rng.below(6) } else { u64::MAX };
+    let polls = if way == 1 { seat.rng.below(6) } else { u64::MAX };
     let future = Some(Box::pin(guard.downgrade()));
-    let downgraded = Impatient { future, patience }.await;
+    let downgraded = Impatient { future, polls }.await;
     lost_is_watched.store(false, Ordering::Relaxed);
     match downgraded {
         None => false,

@@ -9,8 +9,8 @@ use zk_session::{Client, ErrorOrigin, PathError};
 
 use super::Seat;
 use super::contender::{Asking, Attempt, settle, take};
-use super::holding::Holding;
 use crate::faults::outsider;
+use crate::holding::Holding;
 use crate::oracle::{Claim, LIMIT_PATH, Share};
 use crate::plan::Plan;
 use crate::rng::Rng;

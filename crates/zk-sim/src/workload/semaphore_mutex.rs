@@ -7,8 +7,8 @@ use zk_session::Client;
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
-use super::holding::Holding;
 use super::mutex::claims;
+use crate::holding::Holding;
 use crate::plan::Plan;
 
 /// Contends once. Returns true if the session is over.

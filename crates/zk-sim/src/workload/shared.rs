@@ -64,9 +64,9 @@ async fn set(seat: &Seat, value: &SharedValue) -> Result<bool, LockError> {
 
 /// Waits for a while for a value that is newer than the one that was read.
 async fn follow(seat: &mut Seat, value: &SharedValue) -> Result<bool, LockError> {
-    let patience = seat.rng.millis(seat.world.plan.hold.longest);
+    let time_limit = seat.rng.millis(seat.world.plan.hold.longest);
     let before = read(&seat.world, value).await?;
-    let Ok(newer) = timeout(patience, value.changed(&before)).await else { return Ok(false) };
+    let Ok(newer) = timeout(time_limit, value.changed(&before)).await else { return Ok(false) };
     must_be_newer(&seat.world, &before, &newer?);
     Ok(true)
 }

@@ -8,6 +8,22 @@ use crate::server::{Action, Cut, Rule, RuleId, Target};
 use crate::transport::TestServer;
 
 /// Builder of a fault. The fault takes effect with the last call, which selects the action.
+///
+/// A fault on requests has a target, an optional condition, and an action:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use zk_testing::{Cut, Op, SessionId, TestServer};
+///
+/// let server = TestServer::in_memory();
+/// server.on(Op::Create).nth(2).apply_then_drop_reply();
+/// server.on(Op::Delete).session(SessionId(0x123)).by(Cut::Rst).drop_before_applying();
+/// server.next_reply_to(Op::Create2).cut_after(5, Cut::Fin);
+/// let pings = server.on(Op::Ping).always().with_probability(0.1).drop_before_applying();
+/// assert_eq!(pings.count(), 0);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "say what is to happen, e.g. `apply_then_drop_reply()`"]
 pub struct FaultBuilder {

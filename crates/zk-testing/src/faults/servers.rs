@@ -16,9 +16,9 @@ pub struct Connections {
 
 /// Faults of sessions and nodes.
 impl TestServer {
-    /// Expires a session now, however long the client may rely on it. So a lock can have a second holder
-    /// until the first one hears of it, as after a close by somebody else. For the expiry of a silent client,
-    /// let the time pass. Returns whether the session was alive.
+    /// Expires a session immediately, before its lease ends. Two clients may then hold a lock at once until
+    /// the first sees the expiry. For the expiry of a silent client, let the time pass. Returns whether the
+    /// session was alive.
     pub fn expire(&self, session_id: SessionId) -> bool {
         self.shared().with(|ensemble, now| ensemble.expire_session(now, session_id))
     }
@@ -29,6 +29,7 @@ impl TestServer {
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
+    #[must_use = "returns false if the node does not exist"]
     pub fn set_sequence(&self, parent: &str, next: i32) -> bool {
         self.with(|ensemble| ensemble.set_sequence(parent, next))
     }
@@ -56,6 +57,7 @@ impl TestServer {
     ///
     /// Returns false and changes nothing if the server is dead, stopped or cut off, or if it is
     /// standalone.
+    #[must_use = "returns false if the server cannot lead"]
     pub fn elect(&self, server: usize) -> bool {
         self.shared().with(|ensemble, now| ensemble.elect(now, server))
     }
@@ -66,6 +68,7 @@ impl TestServer {
     /// [`heal`](Self::heal).
     ///
     /// Returns false and changes nothing if the successor cannot lead or is the leader already.
+    #[must_use = "returns false if the successor cannot lead"]
     pub fn isolate_leader(&self, successor: usize) -> bool {
         self.shared().with(|ensemble, now| ensemble.isolate_leader(now, successor))
     }

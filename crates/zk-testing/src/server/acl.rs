@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use proto::wire::{Reader, decode_text};
 use proto::{Acl, ClientInfo, DecodeError, ErrorCode, Perms, credential_id};
+use proto::{Reader, decode_text};
 
 use super::settings::Settings;
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use proto::wire::Reader;
+use proto::Reader;
 use proto::{DecodeError, OpCode};
 
 use super::acl::AskedAcl;

@@ -1,7 +1,7 @@
 //! Frames of a connection: parsing them into requests and dispatching those.
 
 use bytes::Bytes;
-use proto::wire::Reader;
+use proto::Reader;
 use proto::{
     AuthPacket, Decode, DecodeError, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, RequestHeader,
     SessionId, Zxid, split_frame, xid,
@@ -71,6 +71,7 @@ impl Ensemble {
         let op = OpCode::from_code(header.op);
         let mut ticket = Ticket { connection: id, xid: header.xid, fault: None };
         if let Some(op) = op {
+            self.log_request(session_id, op, &body);
             let (target, session) = (Target::Op(op), Some(session_id));
             let occasion = Occasion { target, session, connection: id, server: at };
             match self.faults.strike(occasion) {

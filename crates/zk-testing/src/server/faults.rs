@@ -8,7 +8,7 @@ use proto::{ErrorCode, OpCode, SessionId};
 use super::connection_id::ConnectionId;
 use crate::limits::FAULT_RULES_MAX;
 
-/// How a connection breaks.
+/// How a connection is cut: closed, reset, or silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {

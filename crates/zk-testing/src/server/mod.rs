@@ -26,7 +26,8 @@
 //! use std::time::Instant;
 //! use bytes::BytesMut;
 //! use proto::{ConnectReply, ConnectRequest, SessionId, Zxid, encode_record, split_frame};
-//! use zk_testing::server::{Ensemble, Output, Settings};
+//! use zk_testing::server::{Ensemble, Output};
+//! use zk_testing::Settings;
 //!
 //! let now = Instant::now();
 //! let mut zookeeper = Ensemble::new(Settings::new(), now);
@@ -53,15 +54,15 @@
 
 mod acl;
 mod apply;
+mod back_pressure;
 mod clock;
 mod connection;
-mod connection_id;
+pub(crate) mod connection_id;
 mod containers;
-mod control;
+pub(crate) mod control;
 mod create_request;
 mod dispatch;
-mod faults;
-mod flow;
+pub(crate) mod faults;
 mod four_letter;
 mod handshake;
 mod hash;
@@ -78,12 +79,13 @@ mod reads;
 mod real_state;
 mod replication;
 mod replies;
+pub(crate) mod request_log;
 mod sasl;
 mod sessions;
-mod settings;
+pub(crate) mod settings;
 mod tree;
 mod txn;
-mod version;
+pub(crate) mod version;
 mod watch_requests;
 mod watches;
 mod writes;
@@ -98,16 +100,17 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use proto::{Acl, OPEN_ACL_UNSAFE, Zxid};
 
-pub use connection_id::ConnectionId;
-pub use control::Switch;
-pub use faults::{Action, Cut, Rule, RuleId, Target};
+pub use faults::{Action, Rule, RuleId, Target};
 pub use node::{Node, NodeKind};
 pub use observer::{Commit, Effect};
 pub use sessions::SessionInfo;
-pub use settings::{SaslFault, Settings};
 pub use tree::Tree;
-pub use version::Version;
 pub use watches::{WatchMode, WatchTable};
+
+pub(crate) use connection_id::ConnectionId;
+pub(crate) use control::Switch;
+pub(crate) use faults::Cut;
+pub(crate) use settings::Settings;
 
 use clock::Clock;
 use connection::{Connection, Outgoing, State};
@@ -116,6 +119,7 @@ use hash::FastMap;
 use learners::Pings;
 use observer::Observer;
 use replication::{Log, Server};
+use request_log::Logged;
 use sessions::Sessions;
 
 use crate::limits::HANDSHAKE_TIMEOUT;
@@ -153,6 +157,7 @@ pub struct Ensemble {
     next_reaping: Instant,
     faults: Faults,
     observer: Option<Observer>,
+    logged: Vec<Logged>,
     /// The open ACL, which almost every node has.
     open: Arc<[Acl]>,
 }
@@ -204,6 +209,7 @@ impl Ensemble {
             next_reaping: now + settings.container_check_interval,
             faults: Faults::new(settings.seed),
             observer: None,
+            logged: Vec::new(),
             open: OPEN_ACL_UNSAFE.into(),
             settings,
             clock,

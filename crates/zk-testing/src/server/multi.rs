@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use proto::wire::Reader;
+use proto::Reader;
 use proto::{ErrorCode, OpCode};
 
 use super::acl::AskedAcl;

@@ -190,7 +190,7 @@ impl Ensemble {
 /// Returns the number of vectors before the first null one. The codec reads a null vector as empty;
 /// a server fails on it.
 fn vectors_before_null(body: &Bytes, count: usize) -> Result<Option<usize>, ErrorCode> {
-    let mut r = proto::wire::Reader::new(body, "SetWatches");
+    let mut r = proto::Reader::new(body, "SetWatches");
     let unreadable = |_| ErrorCode::MARSHALLING_ERROR;
     r.i64("relativeZxid").map_err(unreadable)?;
     for before in 0..count {

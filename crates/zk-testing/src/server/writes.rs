@@ -1,7 +1,7 @@
 //! Requests that become transactions, including those that fail.
 
 use bytes::Bytes;
-use proto::wire::Reader;
+use proto::Reader;
 use proto::{Check, Decode, DecodeError, ErrorCode, OpCode, SessionId};
 
 use super::Ensemble;

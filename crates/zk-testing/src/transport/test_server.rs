@@ -4,12 +4,14 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use proto::SessionId;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
 use super::memory::MemoryStream;
 use super::shared::{Shared, run_timer};
 use super::tcp;
+use crate::server::request_log::RequestLog;
 use crate::server::{Ensemble, Settings};
 
 /// ZooKeeper server or ensemble in this process. Clones are cheap; the servers end with the last
@@ -155,19 +157,40 @@ impl TestServer {
         self.inner.servers
     }
 
-    /// Calls `look` with the state of the servers: to inspect it, or to call methods that have no
-    /// wrapper here. The servers are locked meanwhile. `look` must not use a handle or a stream; it
+    /// Calls `inspect` with the state of the servers: to read it, or to call methods that have no
+    /// wrapper here. The servers are locked meanwhile. `inspect` must not use a handle or a stream; it
     /// would deadlock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let server = zk_testing::TestServer::in_memory();
-    /// assert!(server.with(|truth| truth.tree().contains("/zookeeper")));
+    /// assert!(server.with(|ensemble| ensemble.tree().contains("/zookeeper")));
     /// # }
     /// ```
-    pub fn with<T>(&self, look: impl FnOnce(&mut Ensemble) -> T) -> T {
-        self.inner.shared.with(|ensemble, _| look(ensemble))
+    pub fn with<T>(&self, inspect: impl FnOnce(&mut Ensemble) -> T) -> T {
+        self.inner.shared.with(|ensemble, _| inspect(ensemble))
+    }
+
+    /// Logs the operations that the servers receive from a session, from now on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_session::{Config, CreateMode};
+    /// use zk_testing::{Op, TestServer};
+    ///
+    /// let server = TestServer::in_memory();
+    /// let client = Config::new("server-0:1")?.connector(server.clone()).connect().await?;
+    /// let log = server.log_requests(client.session_id());
+    /// client.create("/a", b"", CreateMode::Persistent).await?;
+    /// assert_eq!(log.take(), [Op::Create2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn log_requests(&self, session_id: SessionId) -> RequestLog {
+        self.with(|ensemble| ensemble.log_requests(session_id))
     }
 
     pub(crate) fn shared(&self) -> &Shared {

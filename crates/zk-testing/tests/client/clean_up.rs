@@ -19,8 +19,8 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
         }
     }
     let left = || {
-        server.with(|truth| {
-            let names = truth.tree().node("/").unwrap().children();
+        server.with(|ensemble| {
+            let names = ensemble.tree().node("/").unwrap().children();
             names.filter(|name| name.starts_with("lock-")).count()
         })
     };

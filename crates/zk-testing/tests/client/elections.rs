@@ -53,7 +53,7 @@ async fn isolated_leader_answers_syncs_but_no_writes() {
     client.sync("/").await.unwrap();
     let error = client.create("/a", b"", CreateMode::Persistent).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
-    assert!(server.with(|truth| !truth.tree().contains("/a")));
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/a")));
     // The client is connected to the old leader again. It closes the connection when it follows.
     let mut events = client.events();
     server.heal(0);

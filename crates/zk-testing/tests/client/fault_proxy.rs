@@ -102,5 +102,5 @@ async fn client_reconnects_after_every_cut() {
         while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
     }
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(server.with(|truth| truth.sessions().count()), 1);
+    assert_eq!(server.with(|ensemble| ensemble.sessions().count()), 1);
 }

@@ -20,7 +20,7 @@ async fn lost_reply_gives_unknown_outcome() {
         };
         let error = client.create(path, b"", CreateMode::Persistent).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown);
-        assert_eq!(server.with(|truth| truth.tree().contains(path)), is_there);
+        assert_eq!(server.with(|ensemble| ensemble.tree().contains(path)), is_there);
         assert_eq!(fault.count(), 1);
         assert_eq!(client.exists(path).await.unwrap().is_some(), is_there);
     }
@@ -71,7 +71,7 @@ async fn expired_session_is_reported_at_reconnect() {
     server.on(Op::Create2).apply_then_expire_session();
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     while !matches!(events.next().await, Some(SessionEvent::Expired { .. })) {}
-    assert!(server.with(|truth| !truth.tree().contains("/e")));
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/e")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,7 +82,7 @@ async fn stalled_connection_continues_after_resume() {
     stalled.stall();
     let created = client.create("/a", b"", CreateMode::Persistent);
     tokio::task::yield_now().await;
-    assert!(server.with(|truth| !truth.tree().contains("/a")));
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/a")));
     stalled.resume();
     created.await.unwrap();
 }
@@ -100,14 +100,14 @@ async fn requests_have_correct_outcome_under_random_faults() {
         for number in 0..50 {
             let path = format!("/{number}");
             let result = client.create(&path, b"", CreateMode::Persistent).await;
-            let is_there = server.with(|truth| truth.tree().contains(&path));
+            let is_there = server.with(|ensemble| ensemble.tree().contains(&path));
             applied += usize::from(is_there);
             match result {
                 Ok(_) => assert!(is_there, "seed {seed}"),
                 Err(error) => assert_ne!(error.outcome(), Outcome::Applied, "seed {seed}"),
             }
         }
-        assert_eq!(server.with(|truth| truth.tree().len()), 4 + applied, "seed {seed}");
+        assert_eq!(server.with(|ensemble| ensemble.tree().len()), 4 + applied, "seed {seed}");
     }
 }
 

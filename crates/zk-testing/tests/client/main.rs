@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+mod create_builder;
+mod each_fault;
 mod in_memory;
 mod life;
 
@@ -17,11 +19,10 @@ mod fault_proxy;
 mod faults_a_client_meets;
 mod memory_streams;
 mod multis;
-mod new_nodes;
-mod one_sentence_each;
 mod operations;
 mod paused_clock;
 mod read_only;
+mod request_log;
 mod retries;
 mod sasl;
 mod server_features;

@@ -67,7 +67,7 @@ async fn memory_stream_transfers_nothing_after_silent_cut() {
     let minute = std::time::Duration::from_secs(60);
     let read = tokio::time::timeout(minute, stream.read(&mut [0; 1])).await;
     assert!(read.is_err(), "neither bytes nor an end");
-    assert_eq!(server.with(|truth| truth.sessions().count()), 0, "it has expired");
+    assert_eq!(server.with(|ensemble| ensemble.sessions().count()), 0, "it has expired");
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,5 +90,5 @@ async fn memory_stream_disconnects_when_dropped() {
     assert_eq!(server.connections().count(), 1);
     drop(stream);
     assert_eq!(server.connections().count(), 0);
-    assert_eq!(server.with(|truth| truth.sessions().count()), 1, "the session lives on");
+    assert_eq!(server.with(|ensemble| ensemble.sessions().count()), 1, "the session lives on");
 }

@@ -14,8 +14,8 @@ async fn client_keeps_its_session_for_an_hour() {
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     // reason: an hour of virtual time must pass for the session
     tokio::time::sleep(Duration::from_secs(3_600)).await;
-    assert!(server.with(|truth| truth.tree().contains("/e")));
-    assert_eq!(server.with(|truth| truth.sessions().count()), 1);
+    assert!(server.with(|ensemble| ensemble.tree().contains("/e")));
+    assert_eq!(server.with(|ensemble| ensemble.sessions().count()), 1);
 }
 
 #[tokio::test(start_paused = true)]

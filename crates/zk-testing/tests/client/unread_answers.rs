@@ -71,7 +71,7 @@ async fn read_answers(stream: &mut (impl AsyncRead + Unpin), count: usize) {
 }
 
 fn unread_bytes(server: &TestServer, id: ConnectionId) -> usize {
-    server.with(|truth| truth.unread_bytes(id))
+    server.with(|ensemble| ensemble.unread_bytes(id))
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,11 +139,11 @@ async fn tcp_disconnect_of_throttled_client_is_noticed() {
         let _ = stream.write_all(&bytes).await;
     });
     held_back(&server, id).await;
-    while server.with(|truth| truth.has_room(id)) {
+    while server.with(|ensemble| ensemble.has_room(id)) {
         tokio::task::yield_now().await;
     }
     writing.abort();
-    while server.with(|truth| truth.connections().contains(&id)) {
+    while server.with(|ensemble| ensemble.connections().contains(&id)) {
         tokio::task::yield_now().await;
     }
     assert!(other.exists("/big").await.unwrap().is_some());
@@ -153,7 +153,7 @@ async fn tcp_disconnect_of_throttled_client_is_noticed() {
 async fn connect_over_tcp(server: &TestServer) -> (TcpStream, ConnectionId) {
     let mut stream = TcpStream::connect(server.addresses()[0]).await.unwrap();
     open_session(&mut stream).await;
-    let id = server.with(|truth| truth.connections().pop()).unwrap();
+    let id = server.with(|ensemble| ensemble.connections().pop()).unwrap();
     (stream, id)
 }
 

@@ -9,9 +9,8 @@ use proto::{
     ConnectReply, ConnectRequest, Create2, CreateMode, Delete, OPEN_ACL_UNSAFE, ReplyHeader,
     Request, SessionId, SetData, Zxid, split_frame,
 };
-use zk_testing::server::{
-    Commit, ConnectionId, Effect, Ensemble, Output, Settings, Version, WatchMode, WatchTable,
-};
+use zk_testing::server::{Commit, Effect, Ensemble, Output, WatchMode, WatchTable};
+use zk_testing::{ConnectionId, Settings, Version};
 
 use crate::harness::Peer;
 use crate::script::Frame;

@@ -4,7 +4,7 @@ use proto::{
     Acl, AuthPacket, ClientInfo, ErrorCode, GetAcl, GetChildren2, GetData, Perms, SetAcl, WhoAmI,
     digest_id,
 };
-use zk_testing::server::{Settings, Version};
+use zk_testing::{Settings, Version};
 
 use crate::world::{Client, World};
 

@@ -5,7 +5,7 @@ use proto::{
     ConnectReply, ConnectRequest, ConnectResponse, Encode, ErrorCode, Exists, Ping, SessionId,
     Zxid, encode_record, encode_request,
 };
-use zk_testing::server::{ConnectionId, Settings, Switch};
+use zk_testing::{ConnectionId, Settings, Switch};
 
 use crate::world::{World, new_session, request_for};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto::{
     CreateContainer, CreateMode, CreateTtl, EventType, Exists, OPEN_ACL_UNSAFE, SessionId, Zxid,
 };
-use zk_testing::server::Settings;
+use zk_testing::Settings;
 
 use crate::world::{Client, World};
 

@@ -5,7 +5,7 @@ use proto::{
     GetAcl, GetAllChildrenNumber, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Perms,
     SessionId, SetAcl, Sync, Zxid,
 };
-use zk_testing::server::{Settings, Version};
+use zk_testing::{Settings, Version};
 
 use crate::world::{Client, World, create, set};
 

@@ -6,7 +6,7 @@ use proto::{
     CloseSession, ConnectRequest, CreateMode, Delete, EventType, Exists, GetData, Multi, MultiOp,
     Ping, Sync, Zxid,
 };
-use zk_testing::server::Settings;
+use zk_testing::Settings;
 
 use crate::world::{Client, World, create, new_session, set};
 

@@ -1,6 +1,6 @@
 //! Tests of the four-letter words.
 
-use zk_testing::server::{Settings, Switch};
+use zk_testing::{Settings, Switch};
 
 use crate::world::World;
 

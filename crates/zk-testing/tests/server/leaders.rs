@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proto::{ConnectReply, ConnectRequest, CreateMode, ErrorCode, Exists, Ping, Sync, Zxid};
-use zk_testing::server::{Ensemble, Settings, Switch};
+use zk_testing::server::Ensemble;
+use zk_testing::{Settings, Switch};
 
 use crate::world::{Client, World, create, new_session, request_for};
 

@@ -5,7 +5,8 @@ use proto::{
     GetChildren, GetData, Multi, MultiRead, MultiReadResult, MultiReply, MultiResult,
     OPEN_ACL_UNSAFE, OpCode, Zxid,
 };
-use zk_testing::server::{NodeKind, Version};
+use zk_testing::Version;
+use zk_testing::server::NodeKind;
 
 use crate::world::{World, create, set};
 

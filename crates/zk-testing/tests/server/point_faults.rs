@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proto::{ConnectReply, CreateMode, ErrorCode, Exists, OpCode, Ping};
-use zk_testing::server::{Action, Cut, Rule, Settings, Target};
+use zk_testing::server::{Action, Rule, Target};
+use zk_testing::{Cut, Settings};
 
 use crate::world::{Client, World, create, new_session};
 

@@ -1,7 +1,7 @@
 //! Tests of counted and enforced quotas.
 
 use proto::{CreateMode, Delete, ErrorCode};
-use zk_testing::server::Settings;
+use zk_testing::Settings;
 
 use crate::world::{Client, World, create, set};
 

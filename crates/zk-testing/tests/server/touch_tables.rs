@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proto::{CreateMode, Ping, Sync};
-use zk_testing::server::Settings;
+use zk_testing::Settings;
 
 use crate::world::{Client, World, create};
 

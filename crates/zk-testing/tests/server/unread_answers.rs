@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 use proto::{Create2, CreateMode, DataReply, Decode, GetData, Request, encode_request};
 use zk_testing::limits::{OUTSTANDING_REQUESTS_MAX, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
-use zk_testing::server::{Action, Rule, Settings, Target};
-use zk_testing::{Cut, Op};
+use zk_testing::server::{Action, Rule, Target};
+use zk_testing::{Cut, Op, Settings};
 
 use crate::world::{Client, World, create, set};
 

@@ -4,7 +4,7 @@ use proto::{
     Acl, AddWatch, AddWatchMode, AuthPacket, CheckWatches, CreateMode, ErrorCode, EventType,
     Exists, GetChildren2, GetData, Multi, OpCode, Perms, RemoveWatches, WatcherType, Zxid,
 };
-use zk_testing::server::Version;
+use zk_testing::Version;
 
 use crate::world::{Client, World, create, set};
 

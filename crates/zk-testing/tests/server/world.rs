@@ -10,7 +10,8 @@ use proto::{
     ReplyHeader, Request, RequestHeader, SessionId, SetData, Stat, WatcherEvent, Zxid,
     encode_record, encode_request, split_frame, xid,
 };
-use zk_testing::server::{ConnectionId, Cut, Ensemble, Output, Settings, Version};
+use zk_testing::server::{Ensemble, Output};
+use zk_testing::{ConnectionId, Cut, Settings, Version};
 
 pub(crate) struct World {
     pub(crate) zk: Ensemble,

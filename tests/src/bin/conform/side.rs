@@ -6,8 +6,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use zk_testing::ConnectionId;
-use zk_testing::server::{Ensemble, Output, Settings};
+use zk_testing::server::{Ensemble, Output};
+use zk_testing::{ConnectionId, Settings};
 
 use crate::{Outcome, super_digest};
 

@@ -1,13 +1,12 @@
 //! Copy of the workspace, with a target folder of its own, in which faults are planted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::fault::Fault;
 use super::unreadable;
 use crate::tasks::{Failure, cargo};
 
@@ -27,18 +26,23 @@ impl WorkspaceCopy {
         Ok(Self { original: root.to_owned(), folder, target: root.join("target/planted/build") })
     }
 
-    /// Changes the files of a fault.
-    pub(super) fn plant(&self, fault: &Fault) -> Result<(), Failure> {
-        for (path, text) in fault.planted(&self.original)? {
+    /// Returns the folder of the workspace that was copied.
+    pub(super) fn original(&self) -> &Path {
+        &self.original
+    }
+
+    /// Writes files, by their path in the workspace.
+    pub(super) fn write(&self, files: &BTreeMap<&str, String>) -> Result<(), Failure> {
+        for (path, text) in files {
             let path = self.folder.join(path);
             fs::write(&path, text).map_err(|error| unreadable(&path, &error))?;
         }
         Ok(())
     }
 
-    /// Restores the files of a fault.
-    pub(super) fn restore(&self, fault: &Fault) -> Result<(), Failure> {
-        for path in fault.paths() {
+    /// Restores files to those of the workspace.
+    pub(super) fn restore<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+        for path in paths {
             let (from, to) = (self.original.join(path), self.folder.join(path));
             mirror_file(&from, &to).map_err(|error| unreadable(&to, &error))?;
         }

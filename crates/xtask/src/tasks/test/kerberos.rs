@@ -1,16 +1,14 @@
 //! `cargo xtask test kerberos`: the tests of `zk-gssapi`, in a Kerberos realm of their own.
 
-use std::fs;
-use std::path::Path;
-
 use super::set_up;
-use crate::tasks::{Failure, cargo_for, step};
+use crate::tasks::gssapi::{MANIFEST, can_build};
+use crate::tasks::{Failure, api, cargo_for, step};
 use crate::zookeeper::{KerberosRealm, Privilege, install};
 
 /// Starts a realm on loopback and runs the checks and tests of `zk-gssapi`. `arguments` go to `cargo test`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     set_up()?;
-    if !Path::new(HEADER).exists() || !has_libclang() {
+    if !can_build() {
         install(&["libkrb5-dev", "libclang-dev"], Privilege::Sudo).map_err(Failure::task)?;
     }
     let realm = KerberosRealm::start(Privilege::Sudo)?;
@@ -19,18 +17,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     step(clippy.args(["--", "-D", "warnings"]))?;
     let mut doc = cargo_for(MANIFEST, &["doc", "--locked", "--no-deps"]);
     step(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    api::check_gssapi()?;
     let mut test = cargo_for(MANIFEST, &["test", "--locked"]);
     step(test.args(arguments).envs(realm.environment()).env("CI", "true"))
-}
-
-const MANIFEST: &str = "crates/zk-gssapi/Cargo.toml";
-
-/// The header of the system's library, from which the build generates the binding.
-const HEADER: &str = "/usr/include/gssapi/gssapi.h";
-
-/// Returns true if the library that reads the header is installed.
-fn has_libclang() -> bool {
-    let versions = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    let mut folders = versions.filter(|it| it.file_name().to_string_lossy().starts_with("llvm-"));
-    folders.any(|folder| folder.path().join("lib/libclang.so").exists())
 }

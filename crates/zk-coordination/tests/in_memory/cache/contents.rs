@@ -33,7 +33,7 @@ async fn tree_cache_has_everything_below_its_root() {
     assert!(snapshot.children("/app").map(|node| node.path()).eq(["/app/a", "/app/b"]));
     assert_eq!(
         snapshot.zxid(),
-        server.with(|truth| truth.tree().node("/app/a/x/y").unwrap().stat().czxid)
+        server.with(|ensemble| ensemble.tree().node("/app/a/x/y").unwrap().stat().czxid)
     );
 }
 
@@ -239,7 +239,7 @@ async fn too_many_nodes_stop_the_cache() {
     settle().await;
     // reason: the session removes watches a moment after they are dropped
     tokio::time::sleep(zk_coordination::session::limits::REMOVAL_DELAY * 2).await;
-    assert_eq!(server.with(|truth| truth.watches(0)), 0, "a stopped cache watches nothing");
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0, "a stopped cache watches nothing");
 }
 
 #[tokio::test(start_paused = true)]

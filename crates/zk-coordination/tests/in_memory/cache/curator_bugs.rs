@@ -159,10 +159,10 @@ async fn gh_1292_dropped_cache_removes_its_watch() {
         let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
         server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
         synced(&cache).await;
-        assert!(server.with(|truth| truth.watches(0)) > 0);
+        assert!(server.with(|ensemble| ensemble.watches(0)) > 0);
         drop(cache);
         // reason: the session removes watches a moment after they are dropped
         tokio::time::sleep(REMOVAL_DELAY * 2).await;
-        assert_eq!(server.with(|truth| truth.watches(0)), 0);
+        assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0);
     }
 }

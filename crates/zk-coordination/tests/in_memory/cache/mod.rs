@@ -86,8 +86,8 @@ fn nodes(snapshot: &Snapshot) -> BTreeMap<String, Option<Arc<CachedNode>>> {
 pub(crate) fn assert_is_tree(snapshot: &Snapshot, server: &TestServer) {
     let root = snapshot.root();
     let below = format!("{}/", root.trim_end_matches('/'));
-    let expected: BTreeMap<_, _> = server.with(|truth| {
-        let nodes = truth.tree().iter();
+    let expected: BTreeMap<_, _> = server.with(|ensemble| {
+        let nodes = ensemble.tree().iter();
         let nodes = nodes.filter(|(path, _)| *path == root || path.starts_with(&below));
         let view = nodes.map(|(path, node)| {
             let stat = node.stat();

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use zk_coordination::session::{Client, Config, CreateMode, SessionManager, Zxid};
 use zk_coordination::{Cache, CacheStatus, Change};
-use zk_testing::server::Version;
-use zk_testing::{Cut, Op, Settings, TestServer};
+use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use super::{Replay, assert_is_tree};
 use crate::random::Random;
@@ -87,8 +86,8 @@ fn record_deletions(server: &TestServer) -> Graves {
     let graves = Graves::default();
     let recorded = Arc::clone(&graves);
     let mut before: BTreeMap<String, Zxid> = BTreeMap::new();
-    server.with(|truth| {
-        truth.observe(move |tree, _| {
+    server.with(|ensemble| {
+        ensemble.observe(move |tree, _| {
             let nodes = tree.iter().map(|(path, node)| (path.to_owned(), node.stat().czxid));
             let now: BTreeMap<String, Zxid> = nodes.collect();
             let gone = before.iter().filter(|(path, czxid)| now.get(*path) != Some(czxid));

@@ -132,7 +132,7 @@ async fn dropped_open_leaves_no_watch() {
         drop(opened);
         // reason: the session removes watches a moment after they are dropped
         tokio::time::sleep(REMOVAL_DELAY * 2).await;
-        assert_eq!(server.with(|truth| truth.watches(0)), 0, "after {polls} polls");
+        assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0, "after {polls} polls");
     }
 }
 
@@ -151,7 +151,7 @@ async fn cache_dropped_without_a_connection_leaves_no_watch() {
     // reason: the client reconnects in virtual time
     tokio::time::sleep(crate::T / 2).await;
     assert!(sessions.client().is_connected());
-    assert_eq!(server.with(|truth| truth.watches(0)), 0);
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0);
 }
 
 /// Nobody has the cache any more: that is no failure.

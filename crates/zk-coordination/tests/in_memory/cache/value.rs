@@ -63,11 +63,11 @@ async fn dropped_receiver_removes_the_watch() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 2).await;
     let value = watch_value(&sessions, "/n", number).await.unwrap();
-    assert!(server.with(|truth| truth.watches(0)) > 0);
+    assert!(server.with(|ensemble| ensemble.watches(0)) > 0);
     drop(value);
     // reason: the session removes watches a moment after they are dropped
     tokio::time::sleep(REMOVAL_DELAY * 2).await;
-    assert_eq!(server.with(|truth| truth.watches(0)), 0);
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0);
     server.on(Op::AddWatch).answer(ErrorCode::UNIMPLEMENTED);
     let error = watch_value(&sessions, "/n", number).await.unwrap_err();
     assert_eq!(error, CacheError::Unsupported { path: "/n".to_owned() });

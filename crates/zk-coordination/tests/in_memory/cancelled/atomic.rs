@@ -159,8 +159,8 @@ async fn completes(case: &Case, trouble: Option<Trouble>, polls: usize) -> bool 
 async fn expect_usable(server: &TestServer, client: &Client, now: i64, what: &str) {
     assert_eq!(number(client).increment().await, Ok(now + 1), "{what}");
     settle_watches().await;
-    server.with(|truth| {
-        let children = |path| truth.tree().node(path).map_or(0, |node| node.children().count());
+    server.with(|ensemble| {
+        let children = |path| ensemble.tree().node(path).map_or(0, |node| node.children().count());
         assert_eq!((children(PATH), children(LOCK)), (0, 0), "{what}");
     });
     assert_eq!(watches(server), 0, "{what}");
@@ -204,8 +204,8 @@ async fn dropped_forget_operations_leaves_the_other_markers() {
 
 /// Returns the ids of the operations that have a marker.
 fn markers(server: &TestServer) -> Vec<String> {
-    server.with(|truth| {
-        let names = truth.tree().node(PATH).unwrap().children();
+    server.with(|ensemble| {
+        let names = ensemble.tree().node(PATH).unwrap().children();
         names.map(|name| name.strip_prefix("operation-").unwrap().to_owned()).collect()
     })
 }

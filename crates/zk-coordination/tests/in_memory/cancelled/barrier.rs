@@ -58,7 +58,7 @@ async fn completes(case: &Case, lost: Option<Op>, polls: usize) -> bool {
     settle_watches().await;
     server.clear_faults();
 
-    let exists = || server.with(|truth| truth.tree().node(PATH).is_some());
+    let exists = || server.with(|ensemble| ensemble.tree().node(PATH).is_some());
     let now = exists();
     match &done {
         Some(done) => {

@@ -35,5 +35,5 @@ pub(crate) async fn polled_with_yields<F: Future>(polls: usize, future: F) -> Op
 }
 
 fn watches(server: &TestServer) -> usize {
-    server.with(|truth| truth.watches(0))
+    server.with(|ensemble| ensemble.watches(0))
 }

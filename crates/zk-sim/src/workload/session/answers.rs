@@ -10,7 +10,7 @@ use super::ask::{Answer, Asked, Kind};
 use super::watched::{OneShot, Streaming};
 use super::{Worker, is_fair};
 use crate::history::Seen;
-use crate::trail::Trail;
+use crate::watch_progress::WatchProgress;
 
 impl Worker {
     pub(super) fn judge(
@@ -29,7 +29,7 @@ impl Worker {
         self.log(asked, format_args!("done"));
         self.account(asked, Outcome::Applied);
         for one in &mut self.streams {
-            one.trail.answered(&self.seat.world.oracle().history, asked.request);
+            one.progress.answered(&self.seat.world.oracle().history, asked.request);
         }
         match answer {
             Answer::Written(nodes) => {
@@ -61,8 +61,8 @@ impl Worker {
             Answer::Streaming(stream) => {
                 let is_recursive = matches!(asked.kind, Kind::Stream { is_recursive: true });
                 let newest = self.seat.world.oracle().history.newest();
-                let trail = Trail::new(&asked.path, is_recursive, self.view, newest);
-                self.streams.push(Streaming { stream, trail, has_ended: false });
+                let progress = WatchProgress::new(&asked.path, is_recursive, self.view, newest);
+                self.streams.push(Streaming { stream, progress, has_ended: false });
                 // Events that followed the reply immediately are ready now.
                 self.hear(cx);
             }

@@ -141,8 +141,8 @@ impl Worker {
         if self.seat.world.plan.locks {
             return; // the locks have watches too
         }
-        let patience = self.seat.world.plan.patience();
-        let until = crate::clock::now() + patience;
+        let time_limit = self.seat.world.plan.time_limit();
+        let until = crate::clock::now() + time_limit;
         while !self.is_over() {
             let it = self.seat.client.stats();
             let left = it.one_shot_watches + it.persistent_watches + it.recursive_watches;

@@ -10,7 +10,7 @@ use zk_session::{Watch, WatchStream, WatchStreamItem};
 use super::Worker;
 use crate::history::Seen;
 use crate::rng::Rng;
-use crate::trail::Trail;
+use crate::watch_progress::WatchProgress;
 
 /// Kinds of watches that a session uses. If it mixes them, the events of one kind reach watches of
 /// the other, and streams are not checked exactly.
@@ -36,7 +36,7 @@ pub(super) struct OneShot {
 
 pub(super) struct Streaming {
     pub(super) stream: WatchStream,
-    pub(super) trail: Trail,
+    pub(super) progress: WatchProgress,
     pub(super) has_ended: bool,
 }
 
@@ -99,10 +99,10 @@ impl Worker {
                 None => Err("a stream ends without a word".to_owned()),
                 Some(_) if one.has_ended => Err("a stream goes on behind its end".to_owned()),
                 Some(Ok(WatchStreamItem::Changed(event))) if self.uses != Uses::All => {
-                    one.trail.tell(&oracle.history, &event)
+                    one.progress.tell(&oracle.history, &event)
                 }
                 Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
-                    one.trail.gap(self.made + 1, self.view);
+                    one.progress.gap(self.made + 1, self.view);
                     Ok(())
                 }
                 Some(Ok(_)) => Ok(()),
@@ -135,7 +135,7 @@ impl Worker {
         let is_exact = self.uses != Uses::All;
         let exact = self.streams.iter_mut().filter(|one| is_exact && !one.has_ended);
         let missing = || {
-            let mut missing = exact.map(|one| one.trail.missing(&oracle.history, view));
+            let mut missing = exact.map(|one| one.progress.missing(&oracle.history, view));
             missing.find_map(|it| it)
         };
         let late = late.next().or_else(missing);

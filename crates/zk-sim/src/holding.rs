@@ -8,7 +8,8 @@ use zk_recipes::{
     SemaphoreGuard, WriteGuard,
 };
 
-use crate::oracle::Token;
+/// The two numbers of a fencing token: the czxid and the pass.
+pub(crate) type Token = (i64, u32);
 
 /// The operations of a guard that the oracle and a holder need.
 pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {

@@ -84,7 +84,7 @@ async fn expire_ends_session_at_once() {
     let mut events = client.events();
     create(&client, "/e", CreateMode::Ephemeral).await;
     assert!(server.expire(client.session_id()));
-    assert!(server.with(|truth| !truth.tree().contains("/e")));
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/e")));
     while !matches!(events.next().await, Some(SessionEvent::Expired { .. })) {}
     assert!(!server.expire(client.session_id()), "it is gone");
 }
@@ -196,7 +196,7 @@ async fn write_through_cut_follower_completes_after_heal() {
     server.cut_from_leader(1);
     let created = client.create("/a", b"", CreateMode::Persistent);
     tokio::task::yield_now().await;
-    assert!(server.with(|truth| !truth.tree().contains("/a")));
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/a")));
     server.heal(1);
     created.await.unwrap();
 }

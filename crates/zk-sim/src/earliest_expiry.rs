@@ -17,7 +17,7 @@ use zk_coordination::session::SessionId;
 
 /// Expiry bound of one session: the packets its client has sent, and their replies.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct EarliestExpiry {
     /// The shortest timeout that any server grants the client.
     timeout: Duration,
     /// When the client sent the last packet that a leader has counted.
@@ -52,7 +52,7 @@ struct Bytes {
 
 /// The bounds of all sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Bounds(BTreeMap<SessionId, Bound>);
+pub(crate) struct EarliestExpiries(BTreeMap<SessionId, EarliestExpiry>);
 
 const SYNC: i32 = 9;
 const CLOSE_SESSION: i32 = -11;
@@ -60,7 +60,7 @@ const CLOSE_SESSION: i32 = -11;
 const WRITES: [i32; 10] = [1, 2, 5, 7, 14, 15, 16, 19, 21, CLOSE_SESSION];
 const PING_XID: i32 = -2;
 
-impl Bounds {
+impl EarliestExpiries {
     /// Checks that a session which ends at the leader has not expired too early. The caller skips
     /// sessions that a fault has expired.
     pub(crate) fn ends(&self, session: SessionId, now: Instant) -> Result<(), String> {
@@ -86,7 +86,7 @@ impl Exchange {
     }
 
     /// Records bytes that the client sends.
-    pub(crate) fn send(&mut self, now: Instant, mut bytes: &[u8], bounds: &mut Bounds) {
+    pub(crate) fn send(&mut self, now: Instant, mut bytes: &[u8], bounds: &mut EarliestExpiries) {
         while let Some(head) = self.sent.frame(&mut bytes) {
             if !self.is_open {
                 (self.is_open, self.connected) = (true, now);
@@ -103,10 +103,15 @@ impl Exchange {
     }
 
     /// Records that the server has accepted a session. The connect request counts as a touch.
-    pub(crate) fn accepted(&mut self, session: SessionId, timeout: Duration, bounds: &mut Bounds) {
+    pub(crate) fn accepted(
+        &mut self,
+        session: SessionId,
+        timeout: Duration,
+        bounds: &mut EarliestExpiries,
+    ) {
         self.session = Some(session);
         let connected = self.connected;
-        let bound = bounds.0.entry(session).or_insert(Bound {
+        let bound = bounds.0.entry(session).or_insert(EarliestExpiry {
             timeout,
             counted: connected,
             agreed: connected,
@@ -117,7 +122,12 @@ impl Exchange {
 
     /// Records a reply. An error proves nothing, because the server may not have consulted the
     /// leader.
-    pub(crate) fn reply(&mut self, now: Instant, (xid, is_ok): (i32, bool), bounds: &mut Bounds) {
+    pub(crate) fn reply(
+        &mut self,
+        now: Instant,
+        (xid, is_ok): (i32, bool),
+        bounds: &mut EarliestExpiries,
+    ) {
         let Some(at) = self.pending.iter().position(|it| it.0 == xid) else { return };
         let Some((_, op, sent)) = self.pending.remove(at) else { return };
         self.answered.push_back((sent, now));
@@ -176,7 +186,7 @@ mod tests {
     fn may_expire(requests: &[(i32, u64, u64)], at: u64) -> bool {
         let start = crate::clock::now();
         let second = |number| start + Duration::from_secs(number);
-        let (mut exchange, mut bounds) = (Exchange::new(start), Bounds::default());
+        let (mut exchange, mut bounds) = (Exchange::new(start), EarliestExpiries::default());
         exchange.send(start, &[0, 0, 0, 1, 9], &mut bounds);
         exchange.accepted(SessionId(7), TIMEOUT, &mut bounds);
         for (xid, &(op, sent, answered)) in (1..).zip(requests) {

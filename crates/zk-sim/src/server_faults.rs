@@ -7,7 +7,6 @@ use tokio::time::sleep;
 use zk_testing::server::{Action, Rule, Target};
 use zk_testing::{Cut, SessionId};
 
-use crate::faults::later;
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -21,7 +20,7 @@ pub(crate) fn isolate(
     time: Duration,
     rng: &mut Rng,
 ) -> bool {
-    let at = world.server.with(|truth| truth.sessions().find(|it| it.id == session));
+    let at = world.server.with(|ensemble| ensemble.sessions().find(|it| it.id == session));
     // A draining run gets no more faults, even if the caller decided earlier.
     let at = at.map(|it| it.server).filter(|_| !world.is_draining());
     let Some(at) = at else { return false };
@@ -39,20 +38,20 @@ pub(crate) fn isolate(
         (0 | 3, true) => {
             let successor = another(world, at, rng);
             log("isolate leader", format_args!("{at} for {time:?}, {successor} leads"));
-            server.isolate_leader(successor);
-            later(world, time, move |world| world.server.heal(at));
+            let _ = server.isolate_leader(successor);
+            world.later(time, move |world| world.server.heal(at));
         }
         (0, false) => {
             log("isolate follower", format_args!("{at} for {time:?}"));
             server.cut_from_leader(at);
-            later(world, time, move |world| world.server.heal(at));
+            world.later(time, move |world| world.server.heal(at));
         }
         (3, false) => {
             // No server has told the new leader of the session's touches.
             log("isolate follower", format_args!("{at} for {time:?}, and another server leads"));
             server.cut_from_leader(at);
             elect_any(world, rng);
-            later(world, time, move |world| world.server.heal(at));
+            world.later(time, move |world| world.server.heal(at));
         }
         (1, _) => {
             log("stop server", format_args!("{at} for {time:?}"));
@@ -60,7 +59,7 @@ pub(crate) fn isolate(
             if at == leader {
                 elect_any(world, rng);
             }
-            later(world, time, move |world| world.server.resume(at));
+            world.later(time, move |world| world.server.resume(at));
         }
         _ => kill(world, at, time, rng),
     }
@@ -72,7 +71,7 @@ pub(crate) fn isolate(
 pub(crate) fn kill(world: &Arc<World>, at: usize, time: Duration, rng: &mut Rng) {
     world.oracle().fault("kill server", format_args!("{at} for {time:?}"));
     world.server.kill(at);
-    later(world, time, move |world| world.server.restart(at));
+    world.later(time, move |world| world.server.restart(at));
     if at == world.server.leader() && rng.chance(0.8) {
         let (world, mut rng) = (Arc::clone(world), rng.fork());
         tokio::spawn(async move {
@@ -124,6 +123,6 @@ fn strand(world: &Arc<World>, session: SessionId, time: Duration) {
         world.oracle().log(format_args!("{session} has reconnected and does not know it"));
         let all = 0..world.plan.servers.len();
         all.clone().for_each(|server| world.server.refuse_connects(server));
-        later(&world, time, move |world| all.for_each(|at| world.server.accept_connects(at)));
+        world.later(time, move |world| all.for_each(|at| world.server.accept_connects(at)));
     });
 }

@@ -11,7 +11,7 @@ use zk_session::{EventType, WatchEvent, Zxid};
 use crate::history::{History, News, Watched, is_at_or_below};
 
 #[derive(Debug)]
-pub(crate) struct Trail {
+pub(crate) struct WatchProgress {
     path: String,
     is_recursive: bool,
     /// For paths without an event so far: the watch was set after `low`, and not after `high`.
@@ -44,8 +44,8 @@ impl Gap {
     }
 }
 
-impl Trail {
-    /// Creates the trail of a watch that was set after the session's view `low`, at the latest when
+impl WatchProgress {
+    /// Creates the progress of a watch that was set after the session's view `low`, at the latest when
     /// the leader was at `high`.
     pub(crate) fn new(path: &str, is_recursive: bool, low: Zxid, high: Zxid) -> Self {
         let (path, told) = (path.to_owned(), BTreeMap::new());
@@ -156,40 +156,40 @@ mod tests {
     #[test]
     fn undelivered_event_within_view_is_missing() {
         let history = history();
-        let mut trail = Trail::new("/s/a", false, Zxid::ZERO, Zxid(3));
-        assert_eq!(trail.missing(&history, Zxid(4)), None);
-        assert!(trail.missing(&history, Zxid(5)).is_some());
-        trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
-        assert_eq!(trail.missing(&history, Zxid(5)), None);
-        assert!(trail.missing(&history, Zxid(7)).is_some());
-        trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
-        assert!(trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).is_err());
+        let mut progress = WatchProgress::new("/s/a", false, Zxid::ZERO, Zxid(3));
+        assert_eq!(progress.missing(&history, Zxid(4)), None);
+        assert!(progress.missing(&history, Zxid(5)).is_some());
+        progress.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
+        assert_eq!(progress.missing(&history, Zxid(5)), None);
+        assert!(progress.missing(&history, Zxid(7)).is_some());
+        progress.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
+        assert!(progress.tell(&history, &event(EventType::NODE_DATA_CHANGED)).is_err());
     }
 
     #[test]
     fn gap_excuses_missing_events_until_later_request_is_answered() {
         let mut history = history();
-        let mut trail = Trail::new("/s/a", true, Zxid::ZERO, Zxid(3));
-        trail.gap(4, Zxid(3));
-        trail.answered(&history, 3);
-        assert_eq!(trail.missing(&history, Zxid(7)), None);
-        trail.answered(&history, 4);
+        let mut progress = WatchProgress::new("/s/a", true, Zxid::ZERO, Zxid(3));
+        progress.gap(4, Zxid(3));
+        progress.answered(&history, 3);
+        assert_eq!(progress.missing(&history, Zxid(7)), None);
+        progress.answered(&history, 4);
         history.put("/s/a", Zxid(9), b"4", SessionId::NONE).unwrap();
-        assert_eq!(trail.missing(&history, Zxid(8)), None);
-        assert!(trail.missing(&history, Zxid(9)).is_some());
-        assert!(trail.tell(&history, &event(EventType::NODE_DELETED)).is_err());
+        assert_eq!(progress.missing(&history, Zxid(8)), None);
+        assert!(progress.missing(&history, Zxid(9)).is_some());
+        assert!(progress.tell(&history, &event(EventType::NODE_DELETED)).is_err());
     }
 
     #[test]
     fn lagging_server_may_repeat_events_after_the_view() {
         let history = history();
         for (view, is_fine) in [(4, true), (7, false)] {
-            let mut trail = Trail::new("/s/a", true, Zxid::ZERO, Zxid(3));
-            trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
-            trail.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
-            trail.gap(4, Zxid(view));
-            trail.answered(&history, 4);
-            let told = trail.tell(&history, &event(EventType::NODE_DATA_CHANGED));
+            let mut progress = WatchProgress::new("/s/a", true, Zxid::ZERO, Zxid(3));
+            progress.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
+            progress.tell(&history, &event(EventType::NODE_DATA_CHANGED)).unwrap();
+            progress.gap(4, Zxid(view));
+            progress.answered(&history, 4);
+            let told = progress.tell(&history, &event(EventType::NODE_DATA_CHANGED));
             assert_eq!(told.is_ok(), is_fine, "{told:?}");
         }
     }
