@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::TIMEOUT_MAX;
 use crate::limits::{
-    FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, QUORUM_PART, TOUCH_PART, VALIDITY_MIN_PART,
+    FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, QUORUM_PART, TIMEOUT_MAX, TOUCH_PART,
+    VALIDITY_MIN_PART,
 };
 
 /// Assumptions of a session's lease about servers and clocks.

@@ -86,6 +86,7 @@ mod io_failure;
 mod lease;
 mod lease_assumptions;
 mod operation;
+mod outcome;
 mod output;
 mod part;
 mod pauses;
@@ -103,13 +104,14 @@ mod watches;
 
 pub use self::connect_string::{ConnectString, Host, Transport};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
-pub use self::error::{Error, ErrorKind, ErrorOrigin, Failure, Outcome, RetryOn, TRANSIENT_CODES};
+pub use self::error::{Error, ErrorKind, ErrorOrigin, Failure, TRANSIENT_CODES};
 pub use self::error_limit::Limit;
 pub use self::event::SessionEvent;
 pub use self::histogram::{Histogram, HistogramSnapshot};
 pub use self::io_failure::IoFailure;
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseSetting, LeaseTimes};
 pub use self::operation::Operation;
+pub use self::outcome::{Outcome, RetryOn};
 pub use self::output::{
     Forgotten, Handle, Handles, LeaseState, Output, ProbeAnswer, Reply, ReplyTo, TlsProbeAnswer,
     WatchEvent, WatchKind, WatchStreamItem,
@@ -121,6 +123,6 @@ pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};
 pub use self::session::Session;
 pub use self::session_credentials::SessionCredentials;
 pub use self::session_end::SessionEnd;
-pub use self::settings::{Settings, TIMEOUT_MAX};
+pub use self::settings::Settings;
 pub use self::stats::{LeaseStats, Stats};
 pub use self::tls_failure::TlsFailure;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 pub use crate::part::Part;
 
+/// Longest session timeout that the protocol can express, 24 days.
+pub const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
+
 /// Maximum number of requests that wait or are in flight in one session. A request beyond it is
 /// rejected at once, so that an unavailable ensemble cannot fill the memory of a service.
 pub const REQUESTS_MAX: usize = 65_536;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::RetryOn;
+use crate::outcome::RetryOn;
 use crate::pauses::NotRunning;
 
 /// Reason for which a session ended.

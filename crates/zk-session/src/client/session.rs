@@ -8,11 +8,11 @@ use std::time::Duration;
 use proto::SessionId;
 use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
-    TIMEOUT_MAX,
 };
 
 use super::{Batch, Client};
 use crate::driver::{DedicatedThread, now};
+use crate::limits::TIMEOUT_MAX;
 
 /// # State of the session
 impl Client {
