@@ -11,7 +11,8 @@ use futures::future::{Either, select};
 use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, Operation, SessionEnd};
 
 use super::Client;
-use crate::driver::{Shared, now, observe, timer};
+use crate::clock::{now, observe, timer};
+use crate::driver::Shared;
 use crate::limits::{QUORUM_PART, RENEWAL_PAUSE_MIN, TERM_CHECK_PART};
 
 /// Why the caller can no longer rely on the ephemeral nodes of a session.

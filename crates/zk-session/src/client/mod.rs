@@ -23,7 +23,6 @@ mod events;
 mod recipe_support;
 
 // Modules without methods of `Client`.
-mod delayed;
 mod lease;
 mod lost_create;
 mod operation_list;
@@ -41,8 +40,6 @@ use std::time::Duration;
 
 pub use self::config::Config;
 pub use self::create_builder::{CreateBuilder, ParentMode};
-pub use self::delayed::DelayedStart;
-pub(crate) use self::delayed::DelayedStarts;
 pub use self::events::SessionEvents;
 pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};
@@ -57,7 +54,8 @@ pub use self::session_manager::SessionManager;
 pub use self::session_totals::SessionTotals;
 pub use self::watch_stream::{PendingStream, WatchStream};
 
-use crate::driver::{SessionThread, Shared, now};
+use crate::clock::now;
+use crate::driver::{SessionThread, Shared};
 use crate::limits::CLOSE_ON_DROP_WAIT;
 
 /// A handle to one ZooKeeper session.

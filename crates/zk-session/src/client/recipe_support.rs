@@ -9,11 +9,12 @@ use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
 use tokio::task::AbortHandle;
 use zk_session_core::{Error, Failure, Operation, WatchKind};
 
+use super::Client;
 use super::lease::SessionLease;
 use super::operations::{Created, finish_delete_guaranteed};
 use super::pending::{Finish, Pending, WATCH, Watch, decode};
-use super::{Client, DelayedStart};
-use crate::driver::{OneShot, now, timer};
+use crate::clock::{now, timer};
+use crate::driver::{DelayedStart, OneShot};
 use crate::limits::TIMEOUT_MAX;
 
 /// # Building blocks of recipes

@@ -7,7 +7,7 @@ use futures::future::select;
 use zk_session_core::{Error, ErrorKind, RetryOn};
 
 use super::Client;
-use crate::driver::now;
+use crate::clock::now;
 use crate::limits::{
     NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX, RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX,
     TIMED_OUT_PAUSE, TIMED_OUT_PAUSE_PART,

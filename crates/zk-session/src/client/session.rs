@@ -11,7 +11,8 @@ use zk_session_core::{
 };
 
 use super::{Batch, Client};
-use crate::driver::{DedicatedThread, now};
+use crate::clock::now;
+use crate::driver::DedicatedThread;
 use crate::limits::TIMEOUT_MAX;
 
 /// # State of the session

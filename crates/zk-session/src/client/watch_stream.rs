@@ -13,7 +13,8 @@ use zk_session_core::{Error, Operation, WatchEvent, WatchStreamItem};
 use super::Client;
 use super::chroot::strip;
 use super::pending::{Finish, Pending, WATCH, decode_read, watch_ended};
-use crate::driver::{Shared, StreamReceiver, now, stream_queue};
+use crate::clock::now;
+use crate::driver::{Shared, StreamReceiver, stream_queue};
 
 /// Persistent watch: a stream of the events of one node, or of a node and everything below it.
 ///

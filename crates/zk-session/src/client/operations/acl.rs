@@ -7,7 +7,7 @@ use zk_session_core::Operation;
 use super::any;
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode, decode_read};
-use crate::driver::now;
+use crate::clock::now;
 
 /// Access control list of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use zk_session_core::{ErrorKind, Failure, Operation, Outcome, Reply};
 use super::any;
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode_multi, decode_read};
-use crate::driver::now;
+use crate::clock::now;
 
 /// # Consistency
 ///

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::driver::{now, timer};
+use crate::clock::{now, timer};
 use crate::limits::TIMEOUT_MAX;
 
 /// An object with work that starts later; see [`Client::start_after`](crate::Client::start_after).
