@@ -2,9 +2,9 @@
 
 use proto::{EventType, Zxid, path};
 
-use super::path_watches::{List, is_recursive};
+use super::path_watches::is_recursive;
 use super::{Armed, Watches};
-use crate::Handle;
+use crate::{Handle, WatchKind};
 
 /// Recipients of one event. The event uses up the one-shot watches.
 #[derive(Debug)]
@@ -25,20 +25,20 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// while the server still had it. An unknown event has no recipient.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Fired<W, S> {
         let mut fired = Fired::default();
-        let (lists, used): (&[List], _) = match event {
+        let (kinds, used): (&[WatchKind], _) = match event {
             EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => {
-                (&[List::Data, List::Exist], Armed::DATA)
+                (&[WatchKind::Data, WatchKind::Exists], Armed::DATA)
             }
             EventType::NODE_DELETED => {
-                (&[List::Data, List::Exist, List::Children], Armed::ONE_SHOTS)
+                (&[WatchKind::Data, WatchKind::Exists, WatchKind::Children], Armed::ONE_SHOTS)
             }
-            EventType::NODE_CHILDREN_CHANGED => (&[List::Children], Armed::CHILD),
+            EventType::NODE_CHILDREN_CHANGED => (&[WatchKind::Children], Armed::CHILD),
             _ => return fired,
         };
         let of_the_node = event != EventType::NODE_CHILDREN_CHANGED;
         self.on(path, |watches| {
             watches.armed = watches.armed.without(used);
-            watches.take(lists, &mut fired.one_shots);
+            watches.take(kinds, &mut fired.one_shots);
             // No server sends the event of the list of children to a recursive watch
             // (ZOOKEEPER-4475). The watch receives the events of the children themselves.
             let streams = watches.streams().iter();
@@ -77,7 +77,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             if !is_replaced && !watches.armed.has(Armed::RECURSIVE) {
                 return;
             }
-            watches.take(&[List::Children], &mut fired.one_shots);
+            watches.take(&[WatchKind::Children], &mut fired.one_shots);
             if zxid <= Zxid::ZERO || is_replaced || !watches.armed.has(Armed::PERSISTENT) {
                 let streams = watches.streams().iter().filter(|(mode, _)| !is_recursive(*mode));
                 fired.streams.extend(streams.map(|(_, stream)| stream.clone()));

@@ -27,7 +27,7 @@ pub(crate) use self::fire::Fired;
 pub(crate) use self::rearm::{Rearm, rearm_len};
 pub(crate) use self::removal::Step;
 
-use self::path_watches::{List, PathWatches, is_recursive};
+use self::path_watches::{PathWatches, is_recursive, kept_as};
 use self::removal::Removal;
 use crate::{Handle, WatchKind};
 
@@ -157,7 +157,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
                     watches.armed = watches.armed.with(armed);
                     is_bare = is_wanted && is_covered && !watches.armed.has(Armed::covering(kind));
                     if is_wanted {
-                        watches.add(List::of(kind, reply), handle);
+                        watches.add(kept_as(kind, reply), handle);
                     }
                     [usize::from(is_wanted), 0, 0]
                 }
@@ -184,7 +184,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
         let watches = self.paths.entry(path.into()).or_default();
         watches.armed = watches.armed.with(Armed::by_one_shot(kind));
-        watches.add(List::of(kind, WatchReply::Found), handle);
+        watches.add(kept_as(kind, WatchReply::Found), handle);
         self.one_shots += 1;
     }
 

@@ -7,31 +7,12 @@ use proto::AddWatchMode;
 use super::{Armed, WatchReply};
 use crate::{Handle, WatchKind};
 
-/// List of the Java client in which a one-shot watch is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum List {
-    /// Set by getData, or by exists on an existing node.
-    Data,
-    /// Set by exists on a missing node.
-    Exist,
-    /// Set by getChildren.
-    Children,
-}
-
-impl List {
-    pub(super) fn of(kind: WatchKind, reply: WatchReply) -> Self {
-        match (kind, reply) {
-            (WatchKind::Children, _) => Self::Children,
-            (WatchKind::Exists, WatchReply::Absent) => Self::Exist,
-            (WatchKind::Data | WatchKind::Exists, _) => Self::Data,
-        }
-    }
-
-    fn armed(self) -> Armed {
-        match self {
-            Self::Data | Self::Exist => Armed::DATA,
-            Self::Children => Armed::CHILD,
-        }
+/// Returns the kind as which a one-shot watch is kept, as in the lists of the Java client: exists
+/// sets a data watch on an existing node.
+pub(super) fn kept_as(kind: WatchKind, reply: WatchReply) -> WatchKind {
+    match (kind, reply) {
+        (WatchKind::Exists, WatchReply::Found) => WatchKind::Data,
+        (kind, _) => kind,
     }
 }
 
@@ -39,7 +20,7 @@ impl List {
 /// all of them have a single one-shot watch.
 #[derive(Debug)]
 pub(super) struct PathWatches<W, S> {
-    first: Option<(List, W)>,
+    first: Option<(WatchKind, W)>,
     more: Option<Box<More<W, S>>>,
     /// Modes set at the server of this connection. It may have more than callers use: an abandoned
     /// watch stays until the server removes it.
@@ -52,7 +33,7 @@ pub(super) struct PathWatches<W, S> {
 
 #[derive(Debug)]
 struct More<W, S> {
-    one_shots: Vec<(List, W)>,
+    one_shots: Vec<(WatchKind, W)>,
     streams: Vec<(AddWatchMode, S)>,
 }
 
@@ -64,10 +45,10 @@ impl<W, S> Default for PathWatches<W, S> {
 }
 
 impl<W: Handle, S: Handle> PathWatches<W, S> {
-    pub(super) fn add(&mut self, list: List, handle: W) {
+    pub(super) fn add(&mut self, kind: WatchKind, handle: W) {
         match self.first {
-            None => self.first = Some((list, handle)),
-            Some(_) => self.more().one_shots.push((list, handle)),
+            None => self.first = Some((kind, handle)),
+            Some(_) => self.more().one_shots.push((kind, handle)),
         }
     }
 
@@ -84,13 +65,13 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         self.more.as_ref().map_or(&[], |more| &more.streams)
     }
 
-    pub(super) fn lists(&self) -> impl Iterator<Item = List> + '_ {
+    pub(super) fn kinds(&self) -> impl Iterator<Item = WatchKind> + '_ {
         let more = self.more.iter().flat_map(|more| &more.one_shots);
-        self.first.iter().chain(more).map(|(list, _)| *list)
+        self.first.iter().chain(more).map(|(kind, _)| *kind)
     }
 
-    pub(super) fn has(&self, list: List) -> bool {
-        self.lists().any(|one| one == list)
+    pub(super) fn has(&self, kind: WatchKind) -> bool {
+        self.kinds().any(|one| one == kind)
     }
 
     pub(super) fn has_stream(&self, mode: AddWatchMode) -> bool {
@@ -99,7 +80,7 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
 
     /// Returns the modes that callers use.
     pub(super) fn wanted(&self) -> Armed {
-        let one_shots = self.lists().map(List::armed);
+        let one_shots = self.kinds().map(Armed::by_one_shot);
         let streams = self.streams().iter().map(|(mode, _)| Armed::by(*mode));
         one_shots.chain(streams).fold(Armed::NOTHING, Armed::with)
     }
@@ -110,15 +91,15 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         nobody && self.armed == Armed::NOTHING && self.unanswered == 0
     }
 
-    /// Removes the one-shot watches on these lists.
-    pub(super) fn take(&mut self, lists: &[List], into: &mut Vec<W>) {
-        let first = self.first.take_if(|(list, _)| lists.contains(list));
+    /// Removes the one-shot watches of these kinds.
+    pub(super) fn take(&mut self, kinds: &[WatchKind], into: &mut Vec<W>) {
+        let first = self.first.take_if(|(kind, _)| kinds.contains(kind));
         into.extend(first.map(|(_, handle)| handle));
         if let Some(more) = &mut self.more {
-            for (list, handle) in mem::take(&mut more.one_shots) {
-                match lists.contains(&list) {
+            for (kind, handle) in mem::take(&mut more.one_shots) {
+                match kinds.contains(&kind) {
                     true => into.push(handle),
-                    false => more.one_shots.push((list, handle)),
+                    false => more.one_shots.push((kind, handle)),
                 }
             }
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2, Zxid};
 
-use super::path_watches::{List, PathWatches};
+use super::path_watches::PathWatches;
 use super::{Armed, Watches};
-use crate::Handle;
 use crate::limits::REARM_CHUNK_BYTES;
+use crate::{Handle, WatchKind};
 
 /// Request that re-registers watches.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
 
 /// Returns the lists of setWatches2 that contain the path.
 fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
-    let [data, exist, child] = [List::Data, List::Exist, List::Children];
+    let [data, exist, child] = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
     let [persistent, recursive] = STREAM_MODES.map(|mode| has_stream(watches, mode));
     [watches.has(data), watches.has(exist), watches.has(child), persistent, recursive]
 }
