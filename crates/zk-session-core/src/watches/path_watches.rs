@@ -34,7 +34,8 @@ pub(super) struct PathWatches<W, S> {
 #[derive(Debug)]
 struct More<W, S> {
     one_shots: Vec<(WatchKind, W)>,
-    streams: Vec<(AddWatchMode, S)>,
+    persistent: Vec<S>,
+    recursive: Vec<S>,
 }
 
 impl<W, S> Default for PathWatches<W, S> {
@@ -53,16 +54,27 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
     }
 
     pub(super) fn add_stream(&mut self, mode: AddWatchMode, stream: S) {
-        self.more().streams.push((mode, stream));
+        let more = self.more();
+        match is_recursive(mode) {
+            true => more.recursive.push(stream),
+            false => more.persistent.push(stream),
+        }
     }
 
-    pub(super) fn len(&self) -> usize {
-        let more = self.more.as_ref().map_or(0, |it| it.one_shots.len() + it.streams.len());
-        usize::from(self.first.is_some()) + more
+    /// Returns the numbers of one-shot, recursive and persistent watches.
+    pub(super) fn counts(&self) -> [usize; 3] {
+        let first = usize::from(self.first.is_some());
+        let Some(more) = &self.more else { return [first, 0, 0] };
+        [first + more.one_shots.len(), more.recursive.len(), more.persistent.len()]
     }
 
-    pub(super) fn streams(&self) -> &[(AddWatchMode, S)] {
-        self.more.as_ref().map_or(&[], |more| &more.streams)
+    /// Returns the persistent watches of one mode.
+    pub(super) fn streams(&self, mode: AddWatchMode) -> &[S] {
+        match &self.more {
+            Some(more) if is_recursive(mode) => &more.recursive,
+            Some(more) => &more.persistent,
+            None => &[],
+        }
     }
 
     pub(super) fn kinds(&self) -> impl Iterator<Item = WatchKind> + '_ {
@@ -74,15 +86,11 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         self.kinds().any(|one| one == kind)
     }
 
-    pub(super) fn has_stream(&self, mode: AddWatchMode) -> bool {
-        self.streams().iter().any(|(one, _)| *one == mode)
-    }
-
     /// Returns the modes that callers use.
     pub(super) fn wanted(&self) -> Armed {
+        let used = STREAM_MODES.into_iter().filter(|mode| !self.streams(*mode).is_empty());
         let one_shots = self.kinds().map(Armed::by_one_shot);
-        let streams = self.streams().iter().map(|(mode, _)| Armed::by(*mode));
-        one_shots.chain(streams).fold(Armed::NOTHING, Armed::with)
+        one_shots.chain(used.map(Armed::by)).fold(Armed::NOTHING, Armed::with)
     }
 
     /// Returns true if the path has no watch, no mode at the server and no unanswered request.
@@ -106,25 +114,15 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         self.shrink();
     }
 
-    /// Drops the abandoned watches. Returns the numbers of one-shot, recursive and other persistent
-    /// watches dropped.
-    pub(super) fn prune(&mut self) -> [usize; 3] {
-        let mut gone = [0; 3];
-        if self.first.take_if(|(_, handle)| handle.is_abandoned()).is_some() {
-            gone[0] = 1;
-        }
+    /// Drops the abandoned watches.
+    pub(super) fn prune(&mut self) {
+        self.first.take_if(|(_, handle)| handle.is_abandoned());
         if let Some(more) = &mut self.more {
-            let (one_shots, streams) = (more.one_shots.len(), more.streams.len());
             more.one_shots.retain(|(_, handle)| !handle.is_abandoned());
-            let is_recursive = |(mode, _): &&(AddWatchMode, S)| is_recursive(*mode);
-            let recursive = more.streams.iter().filter(is_recursive).count();
-            more.streams.retain(|(_, stream)| !stream.is_abandoned());
-            gone[0] += one_shots - more.one_shots.len();
-            gone[1] = recursive - more.streams.iter().filter(is_recursive).count();
-            gone[2] = streams - more.streams.len() - gone[1];
+            more.persistent.retain(|stream| !stream.is_abandoned());
+            more.recursive.retain(|stream| !stream.is_abandoned());
         }
         self.shrink();
-        gone
     }
 
     /// Removes all watches, at the end of the session.
@@ -132,21 +130,25 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         one_shots.extend(self.first.map(|(_, handle)| handle));
         if let Some(more) = self.more {
             one_shots.extend(more.one_shots.into_iter().map(|(_, handle)| handle));
-            streams.extend(more.streams.into_iter().map(|(_, stream)| stream));
+            streams.extend(more.persistent.into_iter().chain(more.recursive));
         }
     }
 
     fn more(&mut self) -> &mut More<W, S> {
-        let none = || Box::new(More { one_shots: Vec::new(), streams: Vec::new() });
-        self.more.get_or_insert_with(none)
+        let (one_shots, persistent, recursive) = (Vec::new(), Vec::new(), Vec::new());
+        self.more.get_or_insert_with(|| Box::new(More { one_shots, persistent, recursive }))
     }
 
     fn shrink(&mut self) {
-        let is_empty =
-            |more: &mut Box<More<W, S>>| more.one_shots.is_empty() && more.streams.is_empty();
+        let is_empty = |more: &mut Box<More<W, S>>| {
+            more.one_shots.is_empty() && more.persistent.is_empty() && more.recursive.is_empty()
+        };
         drop(self.more.take_if(is_empty));
     }
 }
+
+pub(super) const STREAM_MODES: [AddWatchMode; 2] =
+    [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive];
 
 pub(super) fn is_recursive(mode: AddWatchMode) -> bool {
     mode == AddWatchMode::PersistentRecursive
