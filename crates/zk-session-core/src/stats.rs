@@ -73,16 +73,7 @@ pub struct LeaseStats {
     pub oldest_unanswered: Option<Duration>,
 }
 
-/// Counters of the session, updated when something happens.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) frames_received: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) ping_round_trip: Option<Duration>,
-    pub(crate) heartbeat_round_trip: Option<Duration>,
-}
-
-impl Counters {
+impl Stats {
     /// Notes that a frame of this length has arrived.
     pub(crate) fn received(&mut self, len: usize) {
         self.frames_received += 1;
