@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::identity::{Granted, Identity};
 
-use self::hosts::{Hosts, Reached, Rebalance};
+use self::hosts::{Hosts, Reached};
 use self::search::Search;
 use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::rng::Rng;
@@ -23,8 +23,6 @@ use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
 pub(crate) struct Connection {
     state: State,
     hosts: Hosts,
-    /// Time at which the connection is dropped to move to another server.
-    move_at: Option<Instant>,
     last_disconnect: Option<DisconnectReason>,
     /// Set while the connection is to a read-only server.
     search: Option<Search>,
@@ -71,7 +69,6 @@ impl Connection {
         Self {
             state: State::Waiting { until: now },
             hosts: Hosts::new(hosts, rng),
-            move_at: None,
             last_disconnect: None,
             search: None,
             lost_count: 0,
@@ -248,7 +245,6 @@ impl Connection {
             true => Reached::Served,
         };
         self.hosts.lost(now, reached, cause);
-        self.move_at = None;
         self.search = None;
         self.last_disconnect = Some(cause.clone());
         self.lost_count += u64::from(was_up);
@@ -281,25 +277,26 @@ impl Connection {
     /// at another server.
     pub(crate) fn update_servers(&mut self, now: Instant, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let serving = self.hosts.serving().clone();
-        match (self.hosts.update(hosts, rng), &self.state) {
-            (Rebalance::Stay, _) => self.move_at = None,
-            (Rebalance::Move, State::Waiting { .. }) => {}
+        let moves = self.hosts.update(hosts, rng);
+        match self.state {
+            State::Waiting { .. } => false,
             // The move does not happen at once. The caller may not know which bytes the socket
             // has accepted, and these decide which requests may have been applied.
-            (Rebalance::Move, State::Up) => {
-                self.hosts.leave(serving);
-                self.move_at = Some(now);
+            State::Up => {
+                if moves {
+                    self.hosts.leave(serving, now);
+                }
+                false
             }
             // This server has received no request yet, and its answer is not one of the next
             // server.
-            (Rebalance::Move, _) => return true,
+            _ => moves,
         }
-        false
     }
 
     /// Returns when the connection is dropped to move to another server.
     pub(crate) fn move_due(&self) -> Option<Instant> {
-        self.move_at
+        self.hosts.move_due()
     }
 
     /// Returns when the next server is probed for writes.
