@@ -47,7 +47,7 @@ enum State {
     Handshaking { deadline: Instant },
     /// The server has accepted the session, and the SASL exchange goes on. Nothing else may be sent
     /// before it is complete.
-    Authenticating { deadline: Instant, granted: Granted },
+    Authenticating { deadline: Instant },
     /// The connection is established, and requests are sent.
     Up,
     /// The session has ended.
@@ -90,12 +90,9 @@ impl Connection {
         matches!(self.state, State::Handshaking { .. })
     }
 
-    /// Returns what the server has granted, while the SASL exchange goes on.
-    pub(crate) fn authenticating(&self) -> Option<Granted> {
-        match self.state {
-            State::Authenticating { granted, .. } => Some(granted),
-            _ => None,
-        }
+    /// Returns true while the SASL exchange goes on.
+    pub(crate) fn is_authenticating(&self) -> bool {
+        matches!(self.state, State::Authenticating { .. })
     }
 
     /// Returns how the session ended, if it did.
@@ -172,7 +169,7 @@ impl Connection {
         match self.state {
             State::Connecting { deadline, .. }
             | State::Handshaking { deadline }
-            | State::Authenticating { deadline, .. } => Some(deadline),
+            | State::Authenticating { deadline } => Some(deadline),
             _ => None,
         }
     }
@@ -208,9 +205,9 @@ impl Connection {
 
     /// Notes that the handshake has succeeded, and that the SASL exchange begins. Both together have
     /// the time of one handshake.
-    pub(crate) fn accepted(&mut self, granted: Granted) {
+    pub(crate) fn accepted(&mut self) {
         if let State::Handshaking { deadline } = self.state {
-            self.state = State::Authenticating { deadline, granted };
+            self.state = State::Authenticating { deadline };
         }
     }
 
@@ -236,7 +233,7 @@ impl Connection {
         rng: &mut Rng,
     ) -> Loss {
         let was_up = self.is_up();
-        let was_handshaking = self.is_handshaking() || self.authenticating().is_some();
+        let was_handshaking = self.is_handshaking() || self.is_authenticating();
         let reached = match was_up {
             false => Reached::Nothing,
             // Some servers accept the session and then close the connection, again and again. They
