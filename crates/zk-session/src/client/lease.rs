@@ -109,9 +109,7 @@ impl SessionLease {
             };
             if let Some(why) = impossible {
                 let kind = ErrorKind::LeaseImpossible(why);
-                return Err(
-                    Error::not_applied(kind).on(Operation::Other("renew the lease of"), "/")
-                );
+                return Err(Error::not_applied(kind).on(Operation::RenewLease, "/"));
             }
             // The reply above counts as a touch, and a later request proves it. If replies take too
             // long for any lease, this loop continues at the pace at which a claimed lease is

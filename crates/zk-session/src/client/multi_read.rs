@@ -4,7 +4,7 @@ use proto::{
     ChildList, DataReply, ErrorCode, GetChildren, GetData, MultiReadOp, MultiReadReply,
     MultiReadResult, OpCode,
 };
-use zk_session_core::{Failure, Operation, Outcome, Reply};
+use zk_session_core::{Failure, Outcome, Reply};
 
 use super::Client;
 use super::multi::unfit;
@@ -91,12 +91,7 @@ impl MultiRead {
     pub fn send(self) -> Pending<Vec<Result<ReadOutcome, ErrorCode>>> {
         let asked: Vec<OpCode> = self.0.ops.iter().map(op_of).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked)));
-        self.0.send(
-            [OpCode::MultiRead.into(), Operation::Other("multiRead of")],
-            "node",
-            finish,
-            proto::MultiRead::new,
-        )
+        self.0.send(OpCode::MultiRead, "node", finish, proto::MultiRead::new)
     }
 }
 

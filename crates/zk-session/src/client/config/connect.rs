@@ -69,7 +69,7 @@ impl<C: Connector> Config<C> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
+            return Err(Error::not_applied(kind).on(Operation::Connect, servers));
         }
         let (client, presented) = self.start(thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
@@ -107,7 +107,7 @@ impl<C: Connector> Config<C> {
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
+        Err(Error::not_applied(kind).on(Operation::Connect, servers))
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open.
