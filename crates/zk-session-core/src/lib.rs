@@ -33,14 +33,16 @@
 //!                  Output::Connect           the connect request is sent
 //!   new ──▶ Waiting ─────────▶ Connecting ─────────▶ Handshaking ─────────▶ Up
 //!              ▲                   │                      │   accepted       │
-//!              │                   │ failed, too late     │ refused,         │ lost, silent,
-//!              │                   │                      │ closed, too late │ stalled, moved
+//!              │                   │ failed, too late     │ refused,         │ ClosedByServer, IdleTimeout,
+//!              │                   │                      │ closed, too late │ RequestTimeout, Rebalanced
 //!              └───────────────────┴──────────────────────┴──────────────────┘
 //!
-//!   Handshaking ──▶ Authenticating ──▶ Up, with SASL: lost and too late like Handshaking
+//!   Handshaking ──▶ Authenticating ──▶ Up, with SASL: closed and too late like Handshaking
 //!
 //!   any state ──▶ Ended: expired, closed, detached, credentials rejected
 //! ```
+//!
+//! The reasons are those of [`DisconnectReason`].
 //!
 //! ```
 //! use std::time::{Duration, Instant};

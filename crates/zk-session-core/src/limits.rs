@@ -180,7 +180,7 @@ pub(crate) const SILENCE_PART: Fraction = Fraction::new(2, 3);
 
 /// Time that a server gets to answer the first packet after a silence. If this process did not run,
 /// the server had nothing to answer.
-pub(crate) const ASKED_PART: Fraction = Fraction::new(1, 3);
+pub(crate) const ANSWER_AFTER_SILENCE_PART: Fraction = Fraction::new(1, 3);
 
 /// Time without an acknowledgement after which the connection is dropped, even if events arrive.
 /// The rest is for another server, as with [`SILENCE_PART`].
@@ -194,12 +194,16 @@ pub(crate) const EXPIRY_PART: Fraction = Fraction::new(4, 3);
 /// one leaves no time to renew the lease elsewhere.
 pub(crate) const FAST_ROUND_TRIP_PART: Fraction = Fraction::new(1, 16);
 
+/// Divisor of the part by which the usual round-trip time falls with each faster reply. A slow reply
+/// counts for some time, and not forever.
+pub(crate) const ROUND_TRIP_DECAY: u32 = 8;
+
 /// Time before the end of the lease at which a silent server is left: time for a handshake, and for
 /// the requests that renew the lease.
 pub(crate) const LEASE_RESERVE_PART: Fraction = Fraction::new(1, 8);
 
 /// Time that a server gets in any case, before it is left early to save the lease.
-pub(crate) const HASTY_ANSWER_PART: Fraction = Fraction::new(1, 4);
+pub(crate) const ANSWER_MIN_PART: Fraction = Fraction::new(1, 4);
 
 /// Pause before a clean-up task is sent again that the server was too busy for. The server has time
 /// to recover, and the node is gone soon enough for the next holder.
