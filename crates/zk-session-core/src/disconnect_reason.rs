@@ -65,8 +65,8 @@ pub enum DisconnectReason {
     OutOfOrder(i32),
     /// The server answered the handshake with another session.
     WrongSession,
-    /// No server gave a first session: some accept connections and close them, the others do not
-    /// answer. An ensemble without a majority is like that.
+    /// No server opened a session. Some closed the connection, the others did not reply, as in an
+    /// ensemble without a majority.
     NotServing {
         /// Number of servers that close the connection.
         closing: usize,

@@ -178,10 +178,12 @@ impl Hosts {
         self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_lasting))
     }
 
-    /// Returns true if each server has rejected the client's SASL proof: it has said so, or it has closed
-    /// many connections after the proof over a long time. If a server has said so, the client does not
-    /// wait for those that do not answer, unless they have accepted the proof before: a server with an
-    /// old list of users must not end the session while the right one restarts.
+    /// Returns true if each server has rejected the client's SASL proof. A server rejects it with an
+    /// error, or with many closed connections after the proof over a long time.
+    ///
+    /// Once a server has sent the error, the client does not wait for servers that do not answer. It
+    /// does wait for those that have accepted the proof before: a server with an old list of users must
+    /// not end the session while the right one restarts.
     pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
         let said_so =
             |entry: &Entry| entry.cause == Some(DisconnectReason::Sasl(SaslFailure::Rejected));

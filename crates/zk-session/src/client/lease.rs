@@ -67,7 +67,7 @@ impl SessionLease {
         Self { client: client.clone() }
     }
 
-    /// Returns the current term of the lease, as a [`LeaseTerm`] for a lock to depend on.
+    /// Returns the current term of the lease. A lock stores it and checks it later.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:
     /// [`renew`](Self::renew) it then.

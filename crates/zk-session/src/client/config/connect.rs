@@ -17,9 +17,9 @@ impl<C: Connector> Config<C> {
     /// Opens a session and waits until it is open.
     ///
     /// # Errors
-    /// * [`ErrorKind::NoSession`], if no server opens a session in time. It has the cause of the
-    ///   server that tells most: for example, a rejected certificate and not a server that is down.
-    ///   If no server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
+    /// * [`ErrorKind::NoSession`], if no server opens a session in time. The error names the most
+    ///   specific cause: a rejected certificate is reported before an unreachable server. If no
+    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
     ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
     /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
     ///   the session to [resume](Self::resume) is over.
