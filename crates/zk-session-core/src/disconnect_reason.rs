@@ -183,6 +183,7 @@ pub enum PeerProtocol {
 impl PeerProtocol {
     /// Recognizes a protocol by its first bytes. In ZooKeeper's protocol they are the length of a
     /// frame.
+    #[must_use]
     pub fn of(first: &[u8]) -> Option<Self> {
         let first = *first.first_chunk::<4>()?;
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();

@@ -90,6 +90,7 @@ impl<H: Handles> Session<H> {
     }
 
     /// Returns the next output for the driver, in the order in which outputs were produced.
+    #[must_use = "the driver must execute every output"]
     pub fn poll_output(&mut self) -> Option<Output<H>> {
         self.outputs.pop()
     }

@@ -118,6 +118,7 @@ impl<H: Handles> Session<H> {
     /// Cancels a request that still waits for a connection, because no caller waits for its reply.
     /// Returns its handles, to be dropped where that does no harm. A request that was sent is not
     /// cancelled.
+    #[must_use = "dropping the handles may wake a task, which must not happen under a lock"]
     pub fn forget(&mut self, id: RequestId) -> Option<(H::Reply, Option<Forgotten<H>>)> {
         let Queued { to, watch, .. } = self.requests.cancel(id)?;
         let watch = watch.map(|watch| match watch.watcher {
