@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_session::limits::Part;
+use zk_session::limits::Fraction;
 pub use zk_session::limits::{HISTOGRAM_BOUNDS, THROTTLED_PAUSE, TIMED_OUT_MAX, TIMED_OUT_PAUSE};
 
 /// How often the parents of a lock node are created again, because the server removed them as empty
@@ -57,7 +57,7 @@ pub const NODE_WATCH_DELAY: Duration = Duration::from_millis(100);
 
 /// The longest such time, as a part of the session timeout: with a short timeout, holders notice the
 /// deletion of their node well before their session could expire.
-pub(crate) const NODE_WATCH_PART: Part = Part::new(1, 16);
+pub(crate) const NODE_WATCH_PART: Fraction = Fraction::new(1, 16);
 
 /// Pause of [`run_whenever_held`](crate::run_whenever_held) between a failed acquisition and the
 /// next one on the same session. A tight loop must not flood a server that rejects requests at

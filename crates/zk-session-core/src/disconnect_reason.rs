@@ -65,8 +65,8 @@ pub enum DisconnectReason {
     OutOfOrder(i32),
     /// The server answered the handshake with another session.
     WrongSession,
-    /// No server gave a first session: some accept connections and close them, the others do not
-    /// answer. An ensemble without a majority is like that.
+    /// No server opened a session. Some closed the connection, the others did not reply, as in an
+    /// ensemble without a majority.
     NotServing {
         /// Number of servers that close the connection.
         closing: usize,
@@ -183,6 +183,7 @@ pub enum PeerProtocol {
 impl PeerProtocol {
     /// Recognizes a protocol by its first bytes. In ZooKeeper's protocol they are the length of a
     /// frame.
+    #[must_use]
     pub fn of(first: &[u8]) -> Option<Self> {
         let first = *first.first_chunk::<4>()?;
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();

@@ -7,21 +7,9 @@ mod tests;
 use proto::{DecodeError, ErrorCode, OpCode, PathError};
 
 use crate::disconnect_reason::DisconnectReason;
+use crate::outcome::{Outcome, RetryOn};
 use crate::session_end::SessionEnd;
 use crate::{LeaseImpossible, Limit, Operation, SaslFailure, TlsFailure};
-
-/// Effect of a failed request on the server.
-// Closed: callers decide for each outcome whether to repeat a request, and must know all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// The server applied the request. Only its reply could not be understood.
-    Applied,
-    /// The server did not apply the request and never will.
-    NotApplied,
-    /// The server may have applied the request, or may still apply it. Check the state before you
-    /// repeat the request.
-    Unknown,
-}
 
 /// Cause of a failed request, and whether the request was applied.
 pub type Failure = (ErrorKind, Outcome);
@@ -41,19 +29,6 @@ pub enum ErrorOrigin {
     Caller,
     /// The peer violated the protocol.
     Peer,
-}
-
-/// Session on which a failed call can be repeated, from the best case to the worst.
-// Closed: callers decide for each value how to repeat a call, and must know all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RetryOn {
-    /// Repeat the call on the same session, after a pause.
-    SameSession,
-    /// Repeat the call on the next session, because this one has ended or never began. See `SessionManager`.
-    NewSession,
-    /// Do not repeat the call unchanged. It would fail again, or its [outcome](Error::outcome) is
-    /// not [`NotApplied`](Outcome::NotApplied) and a repetition could apply it twice.
-    Never,
 }
 
 /// Cause of an [`Error`].

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::TIMEOUT_MAX;
 use crate::limits::{
-    FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, QUORUM_PART, TOUCH_PART, VALIDITY_MIN_PART,
+    FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, QUORUM_PART, TIMEOUT_MAX, TOUCH_PART,
+    VALIDITY_MIN_PART,
 };
 
 /// Assumptions of a session's lease about servers and clocks.
@@ -24,10 +24,10 @@ use crate::limits::{
 ///    [`clock_drift_ppm`](Self::clock_drift_ppm) at most**, by default 1,000 ppm. Crystals are
 ///    accurate to 100 ppm, and NTP corrects by 500 ppm at most. The clocks may show different
 ///    times.
-/// 4. **A server that shortens the session timeout, and whose answer to the connect request is
-///    lost**, grants at least half of the shortest timeout so far, and processes the request before
-///    a later one. This assumption has no setting. It matters only where servers differ in
-///    `maxSessionTimeout`: a successful handshake reports the timeout.
+/// 4. **A server grants at least half of the shortest timeout so far**, and processes a connect request
+///    before a later one. This matters only if the answer to the connect request is lost, because a
+///    successful handshake reports the timeout, and only where servers differ in `maxSessionTimeout`.
+///    This assumption has no setting.
 ///
 /// # Examples
 /// Servers with `tickTime=2000` flush every second. With this bound, the lease of a 10 s session

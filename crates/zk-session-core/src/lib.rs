@@ -33,14 +33,16 @@
 //!                  Output::Connect           the connect request is sent
 //!   new ──▶ Waiting ─────────▶ Connecting ─────────▶ Handshaking ─────────▶ Up
 //!              ▲                   │                      │   accepted       │
-//!              │                   │ failed, too late     │ refused,         │ lost, silent,
-//!              │                   │                      │ closed, too late │ stalled, moved
+//!              │                   │ failed, too late     │ refused,         │ ClosedByServer, IdleTimeout,
+//!              │                   │                      │ closed, too late │ RequestTimeout, Rebalanced
 //!              └───────────────────┴──────────────────────┴──────────────────┘
 //!
-//!   Handshaking ──▶ Authenticating ──▶ Up, with SASL: lost and too late like Handshaking
+//!   Handshaking ──▶ Authenticating ──▶ Up, with SASL: closed and too late like Handshaking
 //!
 //!   any state ──▶ Ended: expired, closed, detached, credentials rejected
 //! ```
+//!
+//! The reasons are those of [`DisconnectReason`].
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -81,13 +83,14 @@ mod disconnect_reason;
 mod error;
 mod error_limit;
 mod event;
+mod fraction;
 mod histogram;
 mod io_failure;
 mod lease;
 mod lease_assumptions;
 mod operation;
+mod outcome;
 mod output;
-mod part;
 mod pauses;
 mod prometheus;
 mod requests;
@@ -103,13 +106,14 @@ mod watches;
 
 pub use self::connect_string::{ConnectString, Host, Transport};
 pub use self::disconnect_reason::{DisconnectReason, PeerProtocol};
-pub use self::error::{Error, ErrorKind, ErrorOrigin, Failure, Outcome, RetryOn, TRANSIENT_CODES};
+pub use self::error::{Error, ErrorKind, ErrorOrigin, Failure, TRANSIENT_CODES};
 pub use self::error_limit::Limit;
 pub use self::event::SessionEvent;
 pub use self::histogram::{Histogram, HistogramSnapshot};
 pub use self::io_failure::IoFailure;
 pub use self::lease_assumptions::{LeaseAssumptions, LeaseImpossible, LeaseSetting, LeaseTimes};
 pub use self::operation::Operation;
+pub use self::outcome::{Outcome, RetryOn};
 pub use self::output::{
     Forgotten, Handle, Handles, LeaseState, Output, ProbeAnswer, Reply, ReplyTo, TlsProbeAnswer,
     WatchEvent, WatchKind, WatchStreamItem,
@@ -121,6 +125,6 @@ pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};
 pub use self::session::Session;
 pub use self::session_credentials::SessionCredentials;
 pub use self::session_end::SessionEnd;
-pub use self::settings::{Settings, TIMEOUT_MAX};
+pub use self::settings::Settings;
 pub use self::stats::{LeaseStats, Stats};
 pub use self::tls_failure::TlsFailure;

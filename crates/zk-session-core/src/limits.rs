@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-pub use crate::part::Part;
+pub use crate::fraction::Fraction;
+
+/// Longest session timeout that the protocol can express, 24 days.
+pub const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
 
 /// Maximum number of requests that wait or are in flight in one session. A request beyond it is
 /// rejected at once, so that an unavailable ensemble cannot fill the memory of a service.
@@ -169,71 +172,75 @@ pub const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 // Parts of the session timeout.
 
 /// Longest time without a packet to the server: one lost ping must not endanger the session.
-pub(crate) const PING_PART: Part = Part::new(1, 3);
+pub(crate) const PING_PART: Fraction = Fraction::new(1, 3);
 
 /// Time without a byte from the server after which the connection is dropped. A third is left to
 /// find another server, as in the Java client.
-pub(crate) const SILENCE_PART: Part = Part::new(2, 3);
+pub(crate) const SILENCE_PART: Fraction = Fraction::new(2, 3);
 
 /// Time that a server gets to answer the first packet after a silence. If this process did not run,
 /// the server had nothing to answer.
-pub(crate) const ASKED_PART: Part = Part::new(1, 3);
+pub(crate) const ANSWER_AFTER_SILENCE_PART: Fraction = Fraction::new(1, 3);
 
 /// Time without an acknowledgement after which the connection is dropped, even if events arrive.
 /// The rest is for another server, as with [`SILENCE_PART`].
-pub(crate) const ACK_PART: Part = Part::new(2, 3);
+pub(crate) const ACK_PART: Fraction = Fraction::new(2, 3);
 
 /// Time without an acknowledgement after which the session counts as expired. A leader expires
 /// sessions up to a tick late. The margin of a third lets a server report the expiry in most cases.
-pub(crate) const EXPIRY_PART: Part = Part::new(4, 3);
+pub(crate) const EXPIRY_PART: Fraction = Fraction::new(4, 3);
 
 /// Longest usual round trip with which a silent server is left early to save the lease. A slower
 /// one leaves no time to renew the lease elsewhere.
-pub(crate) const FAST_ROUND_TRIP_PART: Part = Part::new(1, 16);
+pub(crate) const FAST_ROUND_TRIP_PART: Fraction = Fraction::new(1, 16);
+
+/// Divisor of the part by which the usual round-trip time falls with each faster reply. A slow reply
+/// counts for some time, and not forever.
+pub(crate) const ROUND_TRIP_DECAY: u32 = 8;
 
 /// Time before the end of the lease at which a silent server is left: time for a handshake, and for
 /// the requests that renew the lease.
-pub(crate) const LEASE_RESERVE_PART: Part = Part::new(1, 8);
+pub(crate) const LEASE_RESERVE_PART: Fraction = Fraction::new(1, 8);
 
 /// Time that a server gets in any case, before it is left early to save the lease.
-pub(crate) const HASTY_ANSWER_PART: Part = Part::new(1, 4);
+pub(crate) const ANSWER_MIN_PART: Fraction = Fraction::new(1, 4);
 
 /// Pause before a clean-up task is sent again that the server was too busy for. The server has time
 /// to recover, and the node is gone soon enough for the next holder.
-pub(crate) const CLEAN_UP_RETRY_PART: Part = Part::new(1, 10);
+pub(crate) const CLEAN_UP_RETRY_PART: Fraction = Fraction::new(1, 10);
 
 /// Default [flush bound](crate::LeaseAssumptions::flush_bound) of a lease. A follower flushes its
 /// touches every half tick, which is at most a quarter of a session timeout. The rest is for a server
 /// or a network that lags.
-pub(crate) const FLUSH_BOUND_PART: Part = Part::new(1, 3);
+pub(crate) const FLUSH_BOUND_PART: Fraction = Fraction::new(1, 3);
 
 /// Default [margin](crate::LeaseAssumptions::margin) of a lease: time for late timers, and for the
 /// holder to react.
-pub(crate) const MARGIN_PART: Part = Part::new(1, 12);
+pub(crate) const MARGIN_PART: Fraction = Fraction::new(1, 12);
 
 /// Longest time without a packet to the server while the lease is claimed. Each answer is a touch, and
 /// the time between two touches shortens the lease.
-pub(crate) const TOUCH_PART: Part = Part::new(1, 16);
+pub(crate) const TOUCH_PART: Fraction = Fraction::new(1, 16);
 
 /// Time between two requests to the leader while the lease is claimed. They prove the touches before
 /// them, and cost no transaction.
-pub(crate) const LEADER_PART: Part = Part::new(1, 8);
+pub(crate) const LEADER_PART: Fraction = Fraction::new(1, 8);
 
 /// Time between two requests to a quorum while the lease is claimed. They cost a transaction in the
 /// log of every server, so there are less than three in a session timeout.
-pub const QUORUM_PART: Part = Part::new(3, 8);
+pub const QUORUM_PART: Fraction = Fraction::new(3, 8);
 
 /// Shortest validity of a lease after each renewal. A shorter one leaves a holder no time to work.
-pub(crate) const VALIDITY_MIN_PART: Part = Part::new(1, 8);
+pub(crate) const VALIDITY_MIN_PART: Fraction = Fraction::new(1, 8);
 
 /// The shortest timeout that a server may have granted if its answer to the connect request was lost,
 /// as a part of the shortest timeout so far: assumption 4 of
 /// [`LeaseAssumptions`](crate::LeaseAssumptions).
-pub(crate) const SHORTENED_PART: Part = Part::new(1, 2);
+pub(crate) const SHORTENED_PART: Fraction = Fraction::new(1, 2);
 
 /// The part of the time limit of `close` for clean-up that needs more than one request. The rest is
 /// for the request that closes the session.
-pub(crate) const CLOSE_CLEAN_UP_PART: Part = Part::new(1, 2);
+pub(crate) const CLOSE_CLEAN_UP_PART: Fraction = Fraction::new(1, 2);
 
 /// Minimum number of waits for a server that fit into a session timeout: one for a connection, one
 /// for the answer to the handshake. The session must have time to reconnect before the lease ends.

@@ -13,8 +13,18 @@ pub enum Operation {
     /// A request. All requests that create a node are [`OpCode::Create`], and both that list
     /// children are [`OpCode::GetChildren`].
     Request(OpCode),
-    /// Any other operation. The text precedes the path in a message: `connect to`.
-    Other(&'static str),
+    /// Opening a session.
+    Connect,
+    /// Creating a handle with another root.
+    Chroot,
+    /// Creating a node and its missing parents.
+    EnsurePath,
+    /// Waiting for the event of a watch.
+    Watch,
+    /// Renewing the lease of the session.
+    RenewLease,
+    /// Entering a double barrier.
+    EnterBarrier,
 }
 
 impl From<OpCode> for Operation {
@@ -24,12 +34,18 @@ impl From<OpCode> for Operation {
 }
 
 impl Operation {
-    /// Returns ZooKeeper's name of a request, or the text of another operation.
+    /// Returns ZooKeeper's name of a request, or the text of another operation, which precedes the
+    /// path in a message.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Request(op) => op.name(),
-            Self::Other(text) => text,
+            Self::Connect => "connect to",
+            Self::Chroot => "chroot",
+            Self::EnsurePath => "create the path",
+            Self::Watch => "watch",
+            Self::RenewLease => "renew the lease of",
+            Self::EnterBarrier => "enter the barrier",
         }
     }
 }

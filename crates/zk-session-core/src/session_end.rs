@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::RetryOn;
+use crate::outcome::RetryOn;
 use crate::pauses::NotRunning;
 
 /// Reason for which a session ended.
@@ -24,8 +24,8 @@ pub enum SessionEnd {
     /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes in a row at every server, after the
     /// client's SASL proof, count as a rejection.
     AuthFailed,
-    /// The server requires authentication, and this session has presented none that counts there.
-    /// See ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
+    /// The server requires an authentication scheme that this client did not use. See
+    /// ZooKeeper's settings `sessionRequireClientSASLAuth` and `enforce.auth.schemes`.
     AuthRequired,
     /// The client was closed.
     Closed,

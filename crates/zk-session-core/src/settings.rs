@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN, WATCHES_MAX};
+use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN, TIMEOUT_MAX, WATCHES_MAX};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
-
-/// Longest session timeout that the protocol can express, 24 days.
-pub const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX.unsigned_abs() as u64);
 
 /// Settings of a [`Session`](super::Session), fixed before it is created.
 #[derive(Clone, Debug)]

@@ -36,11 +36,10 @@ pub struct Stats {
     pub connections_lost: u64,
     /// Time from the sending of a request until its reply is processed.
     ///
-    /// A request is sent when the session hands it to its connection: time in the connection's
-    /// buffer counts, and time [without a connection](Self::queued) does not. A reply counts whatever
-    /// it says, and even if the caller has stopped waiting. A request whose connection is lost has no
-    /// reply. Requests of the session itself count, except for pings and lease requests: these
-    /// overtake other requests, and their round-trip times are below.
+    /// A request is sent when the session passes it to the connection. Time in the connection's
+    /// buffer counts; time [without a connection](Self::queued) does not. Every reply counts, also an
+    /// error, and a reply for which no caller waits. Requests of the session itself count, except
+    /// pings and lease requests: these overtake other requests, and have their own round-trip times.
     pub request_latency: HistogramSnapshot,
     /// Round-trip time of the last answered ping, to the server and back.
     pub ping_round_trip: Option<Duration>,
@@ -73,16 +72,7 @@ pub struct LeaseStats {
     pub oldest_unanswered: Option<Duration>,
 }
 
-/// Counters of the session, updated when something happens.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) frames_received: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) ping_round_trip: Option<Duration>,
-    pub(crate) heartbeat_round_trip: Option<Duration>,
-}
-
-impl Counters {
+impl Stats {
     /// Notes that a frame of this length has arrived.
     pub(crate) fn received(&mut self, len: usize) {
         self.frames_received += 1;

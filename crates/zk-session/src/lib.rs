@@ -39,18 +39,19 @@
 pub mod limits;
 
 mod client;
+mod clock;
 mod driver;
 mod entropy;
 mod trace;
 
 pub use client::{
-    Attempts, Batch, Children, Client, Config, CreateBuilder, Created, DelayedStart,
-    EnsembleConfig, EnsembleMember, LeaseLoss, LeaseTerm, Multi, MultiOutcome, MultiRead, NodeAcl,
-    NodeData, ParentMode, Pending, PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation,
-    Retry, RetryPolicy, SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager,
+    Attempts, Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig,
+    EnsembleMember, LeaseLoss, LeaseTerm, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData,
+    ParentMode, Pending, PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation, Retry,
+    RetryPolicy, SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager,
     SessionTotals, Watch, WatchStream,
 };
-pub use driver::{Connector, DedicatedThread, DigestMd5, Sasl, SaslPreparation, Tcp};
+pub use driver::{Connector, DedicatedThread, DelayedStart, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,

@@ -23,8 +23,11 @@ fn files_have_no_import_cycle() {
         }
     });
     for (folder, files) in crates.into_inner() {
-        let mut left: BTreeMap<&Module, BTreeSet<&Module>> =
-            files.iter().map(|(file, code)| (file, imports(file, code, &files))).collect();
+        let exports = exports_of_root(&files);
+        let mut left: BTreeMap<&Module, BTreeSet<&Module>> = files
+            .iter()
+            .map(|(file, code)| (file, imports(file, code, &files, &exports)))
+            .collect();
         // Files that import none of the others, or that none of them imports, are in no cycle.
         let mut before = usize::MAX;
         while left.len() < before {
@@ -51,10 +54,9 @@ fn imports<'a>(
     file: &Module,
     code: &str,
     files: &'a BTreeMap<Module, String>,
+    exports: &BTreeMap<String, Module>,
 ) -> BTreeSet<&'a Module> {
-    let uses = code.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
-    let paths = uses.flat_map(|tree| paths(&tree.split_whitespace().collect::<String>()));
-    let modules = paths.filter_map(|path| {
+    let modules = used_paths(code).filter_map(|path| {
         let mut target = file.clone();
         for name in path.split("::") {
             match name {
@@ -63,10 +65,29 @@ fn imports<'a>(
                 name => target.push(name.to_owned()),
             }
         }
+        if let [name] = &target[..] {
+            target = exports.get(name).cloned().unwrap_or(target);
+        }
         (0..=target.len()).rev().find_map(|len| files.get_key_value(&target[..len]))
     });
     let modules = modules.map(|(module, _)| module);
     modules.filter(|it| !it.starts_with(file) && !file.starts_with(it)).collect()
+}
+
+/// Returns the items that the root of a crate re-exports with `pub use`, each with its module.
+fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module> {
+    let root = files.get(&Module::new()).map_or("", String::as_str);
+    let exports = used_paths(root).filter_map(|path| {
+        let (module, name) = path.trim_start_matches("self::").rsplit_once("::")?;
+        Some((name.to_owned(), module.split("::").map(str::to_owned).collect()))
+    });
+    exports.collect()
+}
+
+/// Returns the paths of all `use` declarations in a file's code.
+fn used_paths(code: &str) -> impl Iterator<Item = String> {
+    let uses = code.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
+    uses.flat_map(|tree| paths(&tree.split_whitespace().collect::<String>()))
 }
 
 /// Splits `a::{b, c::{d, e}}` into `a::b`, `a::c::d` and `a::c::e`.

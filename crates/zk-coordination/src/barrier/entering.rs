@@ -142,7 +142,7 @@ impl<'a> Entering<'a> {
         let withdrawn = within(client, WITHDRAWAL_TIME, self.withdraw_unless_open()).await;
         let withdrawn = withdrawn.unwrap_or_else(|| {
             let error = Error::not_applied(ErrorKind::TimedOut);
-            Err(error.on(Operation::Other("enter"), self.barrier.path.as_str()).into())
+            Err(error.on(Operation::EnterBarrier, self.barrier.path.as_str()).into())
         });
         withdrawn.map_err(|error| self.with_outcome(error))
     }

@@ -82,15 +82,18 @@ impl<H: Handles> CleanUp<H> {
         requests: &mut Requests<H>,
         outputs: &mut Outputs<H>,
     ) -> Result<(), Overflow> {
-        let code = match self.is_marked(id) && code.is_ok() {
-            true => code_of_transaction(&reply.body),
-            false => code,
+        let Some(task) = self.get_mut(id) else { return Ok(()) };
+        let code = match &task.task {
+            CleanUpTask::MarkedDelete { .. } if code.is_ok() => code_of_transaction(&reply.body),
+            _ => code,
         };
-        let swept = if TRANSIENT_CODES.contains(&code) || self.is_behind(id) {
+        let is_behind = std::mem::take(&mut task.is_behind);
+        let swept = if TRANSIENT_CODES.contains(&code) || is_behind {
             self.postpone(id, retry_at());
             Ok(())
-        } else if !code.is_ok() && code != ErrorCode::NO_NODE && self.unmark(id) {
+        } else if !code.is_ok() && code != ErrorCode::NO_NODE && task.unmark() {
             // For example, the node's ACL does not permit a change of its data.
+            self.send_again(id);
             Ok(())
         } else {
             self.finish(id, code, reply, requests, outputs)

@@ -94,6 +94,16 @@ pub(super) struct Task<R> {
     pub(super) is_behind: bool,
 }
 
+impl<R> Task<R> {
+    /// Turns a marked delete into a delete without the mark, because the server has rejected the
+    /// transaction. Returns false if the task is of another kind.
+    pub(super) fn unmark(&mut self) -> bool {
+        let CleanUpTask::MarkedDelete { path } = &mut self.task else { return false };
+        self.task = CleanUpTask::Delete { path: std::mem::take(path) };
+        true
+    }
+}
+
 /// Guaranteed deletes of one session, as tasks in the order of submission.
 #[derive(Debug)]
 pub(crate) struct CleanUp<H: Handles> {
@@ -234,21 +244,6 @@ impl<H: Handles> CleanUp<H> {
         }
     }
 
-    /// Sends a marked delete again without the mark, because the server has rejected the
-    /// transaction. Returns false if the task is of another kind.
-    pub(super) fn unmark(&mut self, id: RequestId) -> bool {
-        let Some(Task { task, .. }) = self.tasks.get_mut(&id) else { return false };
-        let CleanUpTask::MarkedDelete { path } = task else { return false };
-        *task = CleanUpTask::Delete { path: std::mem::take(path) };
-        self.unsent.insert(id);
-        true
-    }
-
-    pub(super) fn is_marked(&self, id: RequestId) -> bool {
-        let task = self.tasks.get(&id).map(|task| &task.task);
-        matches!(task, Some(CleanUpTask::MarkedDelete { .. }))
-    }
-
     /// Notes that the server rejected the sync before the listing.
     pub(crate) fn sync_declined(&mut self, id: RequestId) {
         if let Some(task) = self.tasks.get_mut(&id) {
@@ -256,16 +251,18 @@ impl<H: Handles> CleanUp<H> {
         }
     }
 
-    pub(super) fn is_behind(&self, id: RequestId) -> bool {
-        self.tasks.get(&id).is_some_and(|task| task.is_behind)
+    pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Task<H::Reply>> {
+        self.tasks.get_mut(&id)
+    }
+
+    /// Marks a task as unsent.
+    pub(super) fn send_again(&mut self, id: RequestId) {
+        self.unsent.insert(id);
     }
 
     /// Postpones a task to `when`, because the server could not execute it now.
     pub(super) fn postpone(&mut self, id: RequestId, when: Instant) {
-        if let Some(task) = self.tasks.get_mut(&id) {
-            task.is_behind = false;
-            self.put_off.push(id);
-        }
+        self.put_off.push(id);
         self.retry_at = Some(self.retry_at.map_or(when, |at| at.min(when)));
     }
 

@@ -20,8 +20,9 @@ pub(super) struct Hosts {
     probed: usize,
     /// True if the order was made for a move to other servers. It is redrawn after the move.
     moving: bool,
-    /// Server that the connection is still to, although another one is tried next.
-    left: Option<Host>,
+    /// Server that the connection is still to, although another one is tried next, and the time at
+    /// which the connection is dropped.
+    left: Option<(Host, Instant)>,
 }
 
 #[derive(Debug)]
@@ -66,13 +67,6 @@ pub(super) enum Reached {
     Served,
 }
 
-/// Effect of a new list of servers on the existing connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rebalance {
-    Stay,
-    Move,
-}
-
 impl Hosts {
     /// Creates the list. `hosts` must not be empty, which the parser of the connect string ensures.
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
@@ -95,13 +89,18 @@ impl Hosts {
 
     /// Returns the server that the connection is to, if there is one.
     pub(super) fn serving(&self) -> &Host {
-        self.left.as_ref().unwrap_or_else(|| self.current())
+        self.left.as_ref().map_or_else(|| self.current(), |(host, _)| host)
     }
 
     /// Notes that the existing connection to `serving` will be dropped for one to the current
     /// server.
-    pub(super) fn leave(&mut self, serving: Host) {
-        self.left.get_or_insert(serving);
+    pub(super) fn leave(&mut self, serving: Host, now: Instant) {
+        self.left.get_or_insert((serving, now));
+    }
+
+    /// Returns when the connection is dropped to move to another server.
+    pub(super) fn move_due(&self) -> Option<Instant> {
+        self.left.as_ref().map(|(_, due)| *due)
     }
 
     /// Records how the connection to the current server, or the attempt at it, ended.
@@ -179,10 +178,12 @@ impl Hosts {
         self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_lasting))
     }
 
-    /// Returns true if each server has rejected the client's SASL proof: it has said so, or it has closed
-    /// many connections after the proof over a long time. If a server has said so, the client does not
-    /// wait for those that do not answer, unless they have accepted the proof before: a server with an
-    /// old list of users must not end the session while the right one restarts.
+    /// Returns true if each server has rejected the client's SASL proof. A server rejects it with an
+    /// error, or with many closed connections after the proof over a long time.
+    ///
+    /// Once a server has sent the error, the client does not wait for servers that do not answer. It
+    /// does wait for those that have accepted the proof before: a server with an old list of users must
+    /// not end the session while the right one restarts.
     pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
         let said_so =
             |entry: &Entry| entry.cause == Some(DisconnectReason::Sasl(SaslFailure::Rejected));
@@ -283,7 +284,9 @@ impl Hosts {
     ///   one.
     /// * The list has not grown. A client on a remaining server stays. A client on a removed server
     ///   moves to an old or a new one, so that each receives its share of the moving clients.
-    pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> Rebalance {
+    ///
+    /// Returns true if the client moves.
+    pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let before = self.hosts.len();
         let mine = self.serving().clone();
         let mut hosts = entries(hosts);
@@ -318,13 +321,13 @@ impl Hosts {
                 self.hosts.extend(next);
             }
             self.current = 0;
-            return Rebalance::Move;
+            return true;
         }
         self.hosts = old.into_iter().chain(new).collect();
         shuffle(&mut self.hosts, rng);
         self.current = self.hosts.iter().position(|entry| entry.host == mine).unwrap_or(0);
         self.left = None;
-        Rebalance::Stay
+        false
     }
 }
 
@@ -451,10 +454,10 @@ mod tests {
             let mut rng = Rng::new(seed);
             let mut hosts = Hosts::new(list(before.clone()), &mut rng);
             let was = hosts.current().clone();
-            let rebalance = hosts.update(list(after.clone()), &mut rng);
+            let moves = hosts.update(list(after.clone()), &mut rng);
             assert_eq!(hosts.count(), after.len());
-            assert!(rebalance == Rebalance::Move || *hosts.current() == was);
-            moved += usize::from(rebalance == Rebalance::Move);
+            assert!(moves || *hosts.current() == was);
+            moved += usize::from(moves);
             load[usize::from(hosts.current().port())] += 1;
         }
         (load, moved)

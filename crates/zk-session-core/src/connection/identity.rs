@@ -36,6 +36,7 @@ struct Offered {
     session_id: SessionId,
     password: Password,
     timeout: Duration,
+    granted: Granted,
 }
 
 /// Result of a successful handshake.
@@ -115,34 +116,40 @@ impl Identity {
         &mut self,
         response: &ConnectResponse,
         settings: &Settings,
-    ) -> Result<Granted, DisconnectReason> {
+    ) -> Result<(), DisconnectReason> {
         let session_id = response.session_id;
+        let granted = if response.read_only == Some(true) {
+            // A read-only server cannot have this session, if there is one, despite its answer.
+            if self.exists() || !settings.allow_read_only {
+                return Err(DisconnectReason::ReadOnly);
+            }
+            Granted::ReadOnly { session_id }
+        } else if session_id == SessionId::NONE || (self.exists() && session_id != self.session_id)
+        {
+            return Err(DisconnectReason::WrongSession);
+        } else if self.exists() {
+            Granted::Resumed
+        } else {
+            Granted::Created
+        };
         self.offered = Some(Offered {
             session_id,
             // A copy, because the frame keeps the whole buffer it arrived in, for sixteen bytes.
             password: Password(Bytes::copy_from_slice(&response.password)),
             timeout: Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0)),
+            granted,
         });
-        if response.read_only == Some(true) {
-            // A read-only server cannot have this session, if there is one, despite its answer.
-            if self.exists() || !settings.allow_read_only {
-                return Err(DisconnectReason::ReadOnly);
-            }
-            return Ok(Granted::ReadOnly { session_id });
-        }
-        if session_id == SessionId::NONE || (self.exists() && session_id != self.session_id) {
-            return Err(DisconnectReason::WrongSession);
-        }
-        Ok(if self.exists() { Granted::Resumed } else { Granted::Created })
+        Ok(())
     }
 
     /// Takes the last offer, once its server is authenticated.
-    pub(crate) fn accept(&mut self, granted: Granted) {
-        let Some(Offered { session_id, password, timeout }) = self.offered.take() else { return };
+    pub(crate) fn accept(&mut self) -> Option<Granted> {
+        let Offered { session_id, password, timeout, granted } = self.offered.take()?;
         self.timeout = timeout;
         if !matches!(granted, Granted::ReadOnly { .. }) {
             (self.session_id, self.password) = (session_id, password);
         }
+        Some(granted)
     }
 
     /// Returns the credentials to take the session over; `None` if there is no session yet.

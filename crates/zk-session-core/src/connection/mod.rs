@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::identity::{Granted, Identity};
 
-use self::hosts::{Hosts, Reached, Rebalance};
+use self::hosts::{Hosts, Reached};
 use self::search::Search;
 use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
 use crate::rng::Rng;
@@ -23,8 +23,6 @@ use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
 pub(crate) struct Connection {
     state: State,
     hosts: Hosts,
-    /// Time at which the connection is dropped to move to another server.
-    move_at: Option<Instant>,
     last_disconnect: Option<DisconnectReason>,
     /// Set while the connection is to a read-only server.
     search: Option<Search>,
@@ -49,7 +47,7 @@ enum State {
     Handshaking { deadline: Instant },
     /// The server has accepted the session, and the SASL exchange goes on. Nothing else may be sent
     /// before it is complete.
-    Authenticating { deadline: Instant, granted: Granted },
+    Authenticating { deadline: Instant },
     /// The connection is established, and requests are sent.
     Up,
     /// The session has ended.
@@ -71,7 +69,6 @@ impl Connection {
         Self {
             state: State::Waiting { until: now },
             hosts: Hosts::new(hosts, rng),
-            move_at: None,
             last_disconnect: None,
             search: None,
             lost_count: 0,
@@ -93,12 +90,9 @@ impl Connection {
         matches!(self.state, State::Handshaking { .. })
     }
 
-    /// Returns what the server has granted, while the SASL exchange goes on.
-    pub(crate) fn authenticating(&self) -> Option<Granted> {
-        match self.state {
-            State::Authenticating { granted, .. } => Some(granted),
-            _ => None,
-        }
+    /// Returns true while the SASL exchange goes on.
+    pub(crate) fn is_authenticating(&self) -> bool {
+        matches!(self.state, State::Authenticating { .. })
     }
 
     /// Returns how the session ended, if it did.
@@ -175,7 +169,7 @@ impl Connection {
         match self.state {
             State::Connecting { deadline, .. }
             | State::Handshaking { deadline }
-            | State::Authenticating { deadline, .. } => Some(deadline),
+            | State::Authenticating { deadline } => Some(deadline),
             _ => None,
         }
     }
@@ -211,9 +205,9 @@ impl Connection {
 
     /// Notes that the handshake has succeeded, and that the SASL exchange begins. Both together have
     /// the time of one handshake.
-    pub(crate) fn accepted(&mut self, granted: Granted) {
+    pub(crate) fn accepted(&mut self) {
         if let State::Handshaking { deadline } = self.state {
-            self.state = State::Authenticating { deadline, granted };
+            self.state = State::Authenticating { deadline };
         }
     }
 
@@ -239,7 +233,7 @@ impl Connection {
         rng: &mut Rng,
     ) -> Loss {
         let was_up = self.is_up();
-        let was_handshaking = self.is_handshaking() || self.authenticating().is_some();
+        let was_handshaking = self.is_handshaking() || self.is_authenticating();
         let reached = match was_up {
             false => Reached::Nothing,
             // Some servers accept the session and then close the connection, again and again. They
@@ -248,7 +242,6 @@ impl Connection {
             true => Reached::Served,
         };
         self.hosts.lost(now, reached, cause);
-        self.move_at = None;
         self.search = None;
         self.last_disconnect = Some(cause.clone());
         self.lost_count += u64::from(was_up);
@@ -281,25 +274,26 @@ impl Connection {
     /// at another server.
     pub(crate) fn update_servers(&mut self, now: Instant, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let serving = self.hosts.serving().clone();
-        match (self.hosts.update(hosts, rng), &self.state) {
-            (Rebalance::Stay, _) => self.move_at = None,
-            (Rebalance::Move, State::Waiting { .. }) => {}
+        let moves = self.hosts.update(hosts, rng);
+        match self.state {
+            State::Waiting { .. } => false,
             // The move does not happen at once. The caller may not know which bytes the socket
             // has accepted, and these decide which requests may have been applied.
-            (Rebalance::Move, State::Up) => {
-                self.hosts.leave(serving);
-                self.move_at = Some(now);
+            State::Up => {
+                if moves {
+                    self.hosts.leave(serving, now);
+                }
+                false
             }
             // This server has received no request yet, and its answer is not one of the next
             // server.
-            (Rebalance::Move, _) => return true,
+            _ => moves,
         }
-        false
     }
 
     /// Returns when the connection is dropped to move to another server.
     pub(crate) fn move_due(&self) -> Option<Instant> {
-        self.move_at
+        self.hosts.move_due()
     }
 
     /// Returns when the next server is probed for writes.

@@ -69,6 +69,10 @@ impl Error {
         match (&self.inner.context, self.kind()) {
             // The path error contains the path.
             (Some((operation, _)), ErrorKind::InvalidPath(_)) => write!(f, "{operation}: "),
+            // The number of operations stands in place of a path.
+            (Some((Operation::Request(op @ (OpCode::Multi | OpCode::MultiRead)), count)), _) => {
+                write!(f, "{op} of {count}: ")
+            }
             (Some((operation, path)), _) => write!(f, "{operation} {}: ", Abbreviated(path)),
             (None, _) => Ok(()),
         }

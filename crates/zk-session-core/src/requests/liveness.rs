@@ -9,8 +9,8 @@ use proto::OpCode;
 use super::sent::Sent;
 use crate::Handles;
 use crate::limits::{
-    ACK_PART, ASKED_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART, HASTY_ANSWER_PART, IDLE_LIMIT_MAX,
-    LEASE_RESERVE_PART, PINGS_MAX, SILENCE_PART,
+    ACK_PART, ANSWER_AFTER_SILENCE_PART, ANSWER_MIN_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART,
+    IDLE_LIMIT_MAX, LEASE_RESERVE_PART, PINGS_MAX, ROUND_TRIP_DECAY, SILENCE_PART,
 };
 
 /// Times at which something was last sent and received.
@@ -111,7 +111,8 @@ impl Liveness {
     }
 
     fn took(&mut self, time: Duration) {
-        self.round_trip = self.round_trip.map(|usual| usual - usual / 8).max(Some(time));
+        self.round_trip =
+            self.round_trip.map(|usual| usual - usual / ROUND_TRIP_DECAY).max(Some(time));
     }
 }
 
@@ -182,7 +183,8 @@ impl Liveness {
     ) -> Instant {
         let limit = idle_limit(timeout);
         let due = self.received_at + SILENCE_PART.of(limit);
-        let since_asked = self.unanswered_since.map(|asked| asked + ASKED_PART.of(limit));
+        let since_asked =
+            self.unanswered_since.map(|asked| asked + ANSWER_AFTER_SILENCE_PART.of(limit));
         let due = since_asked.map_or(due, |it| it.max(due));
         let is_fast =
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
@@ -191,7 +193,7 @@ impl Liveness {
         let Some((end, asked)) = lease_end.zip(self.unanswered_since) else { return due };
         let reserve = LEASE_RESERVE_PART.of(timeout);
         let in_time = end.checked_sub(reserve).unwrap_or(end);
-        due.min(in_time.max(asked + HASTY_ANSWER_PART.of(timeout)))
+        due.min(in_time.max(asked + ANSWER_MIN_PART.of(timeout)))
     }
 
     /// Returns true if a packet is unanswered that no commit delays: a ping or a read without an

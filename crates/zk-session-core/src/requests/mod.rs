@@ -65,16 +65,6 @@ pub(crate) struct Requests<H: Handles> {
     latency: HistogramSnapshot,
 }
 
-/// Recipient of a reply that did not arrive in time.
-pub(crate) enum Late<H: Handles> {
-    /// A caller, and the outcome that its error reports.
-    Caller(H::Reply, Outcome),
-    /// The caller of the clean-up task with this id.
-    CleanUpTask(RequestId),
-    /// The caller with this id that waits for the reply to this credential.
-    Credential(usize, RequestId),
-}
-
 /// Submission.
 impl<H: Handles> Requests<H> {
     pub(crate) fn new(timeout: Option<Duration>, now: Instant) -> Self {
@@ -346,29 +336,28 @@ impl<H: Handles> Requests<H> {
         Some(sent)
     }
 
-    /// Removes the next request whose deadline has passed. A request that was sent keeps its xid,
-    /// for the reply that may still arrive, and its position, so that no reply overtakes it. A
-    /// watch that a late reply sets at the server is not registered, and is removed from the
-    /// server.
-    pub(crate) fn next_late(&mut self, now: Instant) -> Option<Late<H>> {
-        while let Some((id, owner)) = self.deadlines.pop_due(now) {
-            match owner {
-                DeadlineOwner::Queued => {
-                    if let Some(queued) = self.queue.remove(id) {
-                        return Some(Late::Caller(queued.to, Outcome::NotApplied));
-                    }
-                }
-                DeadlineOwner::Sent(xid) => {
-                    let late = self.inflight.find(xid).and_then(give_up);
-                    if late.is_some() {
-                        return late;
-                    }
-                }
-                DeadlineOwner::CleanUpTask => return Some(Late::CleanUpTask(id)),
-                DeadlineOwner::Credential(index) => return Some(Late::Credential(index, id)),
-            }
+    /// Removes the next deadline that has passed. Returns the request and its owner.
+    pub(crate) fn pop_late(&mut self, now: Instant) -> Option<(RequestId, DeadlineOwner)> {
+        self.deadlines.pop_due(now)
+    }
+
+    /// Stops waiting for the reply to a request that was sent. Returns its caller, if one still
+    /// waits, and the outcome.
+    ///
+    /// The request keeps its xid, for the reply that may still arrive, and its position, so that no
+    /// reply overtakes it. A watch that a late reply sets at the server is not registered, and is
+    /// removed from the server.
+    pub(crate) fn give_up(&mut self, xid: i32) -> Option<(H::Reply, Outcome)> {
+        let sent = self.inflight.find(xid)?;
+        if let Some(watch) = &mut sent.watch {
+            watch.is_given_up = true;
         }
-        None
+        // A read changes nothing.
+        let outcome = if sent.op.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
+        match std::mem::replace(&mut sent.recipient, Recipient::Nobody) {
+            Recipient::Caller(to) => Some((to, outcome)),
+            _ => None,
+        }
     }
 
     /// Removes all deadlines, because the session has ended and every caller is answered.
@@ -434,16 +423,4 @@ impl<H: Handles> Requests<H> {
 /// Returns the xid in the beginning of a frame, behind its length.
 fn xid_at_front(frame: &[u8]) -> Option<i32> {
     frame.get(4..)?.first_chunk().map(|xid| i32::from_be_bytes(*xid))
-}
-
-fn give_up<H: Handles>(sent: &mut Sent<H>) -> Option<Late<H>> {
-    if let Some(watch) = &mut sent.watch {
-        watch.is_given_up = true;
-    }
-    // A read changes nothing.
-    let outcome = if sent.op.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
-    match std::mem::replace(&mut sent.recipient, Recipient::Nobody) {
-        Recipient::Caller(to) => Some(Late::Caller(to, outcome)),
-        _ => None,
-    }
 }

@@ -10,28 +10,23 @@ use bytes::Bytes;
 use proto::{Decode, ErrorCode, Reader, ReplyHeader, SaslReply};
 
 use super::Session;
-use crate::connection::Granted;
 use crate::{DisconnectReason, Handles, SaslFailure};
 
 impl<H: Handles> Session<H> {
     /// Begins the exchange after a successful handshake, if the connection has one.
-    pub(super) fn authenticate(
-        &mut self,
-        now: Instant,
-        granted: Granted,
-    ) -> Result<(), DisconnectReason> {
+    pub(super) fn authenticate(&mut self, now: Instant) -> Result<(), DisconnectReason> {
         if !self.sasl.is_prepared() {
-            self.established(now, granted);
+            self.established(now);
             return Ok(());
         }
-        self.connection.accepted(granted);
+        self.connection.accepted();
         let token = self.sasl.first().map_err(DisconnectReason::Sasl)?;
-        self.proceed(now, granted, token);
+        self.proceed(now, token);
         Ok(())
     }
 
     /// Sends the next token. Without one the exchange is complete, and the connection can be used.
-    fn proceed(&mut self, now: Instant, granted: Granted, token: Option<Vec<u8>>) {
+    fn proceed(&mut self, now: Instant, token: Option<Vec<u8>>) {
         match token {
             Some(token) => {
                 let xid = self.requests.send_sasl(&token);
@@ -39,7 +34,7 @@ impl<H: Handles> Session<H> {
             }
             None => {
                 self.sasl.end();
-                self.established(now, granted);
+                self.established(now);
             }
         }
     }
@@ -49,7 +44,6 @@ impl<H: Handles> Session<H> {
     pub(super) fn sasl_answered(
         &mut self,
         now: Instant,
-        granted: Granted,
         frame: &Bytes,
     ) -> Result<(), DisconnectReason> {
         let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
@@ -71,7 +65,7 @@ impl<H: Handles> Session<H> {
         let reply = SaslReply::decode(&mut Reader::new(&body, SaslReply::RECORD));
         let reply = reply.map_err(DisconnectReason::ProtocolError)?;
         let token = self.sasl.next(reply.token.as_deref()).map_err(DisconnectReason::Sasl)?;
-        self.proceed(now, granted, token);
+        self.proceed(now, token);
         Ok(())
     }
 }

@@ -48,8 +48,8 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), DisconnectReason> {
         match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
             ConnectReply::Accepted(response) => {
-                let granted = self.identity.offered(&response, &self.settings)?;
-                self.authenticate(now, granted)
+                self.identity.offered(&response, &self.settings)?;
+                self.authenticate(now)
             }
             // A read-only server does not know the sessions that are younger than its isolation.
             ConnectReply::Rejected { read_only }
@@ -69,8 +69,8 @@ impl<H: Handles> Session<H> {
     }
 
     /// Begins to use the connection, whose server is authenticated.
-    pub(super) fn established(&mut self, now: Instant, granted: Granted) {
-        self.identity.accept(granted);
+    pub(super) fn established(&mut self, now: Instant) {
+        let Some(granted) = self.identity.accept() else { return };
         let timeout = self.identity.timeout();
         if !matches!(granted, Granted::ReadOnly { .. }) {
             self.lease.handshake_accepted(timeout, now);
@@ -137,7 +137,7 @@ impl<H: Handles> Session<H> {
         let is_unexplained = was_handshaking && !self.identity.exists();
         let cause = match cause {
             DisconnectReason::ClosedByServer if is_unexplained => self.explain_close(),
-            cause if cause.is_close() && self.connection.authenticating().is_some() => {
+            cause if cause.is_close() && self.connection.is_authenticating() => {
                 DisconnectReason::Sasl(self.sasl.closed())
             }
             cause => cause,

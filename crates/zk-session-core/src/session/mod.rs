@@ -40,9 +40,10 @@ use crate::pauses::Pauses;
 use crate::requests::Requests;
 use crate::rng::Rng;
 use crate::sasl::SaslExchange;
-use crate::stats::Counters;
 use crate::watches::Watches;
-use crate::{DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings};
+use crate::{
+    DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings, Stats,
+};
 
 /// ZooKeeper session. See the [crate documentation](crate) for the contract with its driver.
 #[derive(Debug)]
@@ -59,7 +60,8 @@ pub struct Session<H: Handles> {
     lease: Lease,
     pauses: Pauses,
     closing: Option<Closing>,
-    counters: Counters,
+    /// Statistics that are updated when something happens. The others stay at their defaults.
+    counters: Stats,
     outputs: Outputs<H>,
 }
 
@@ -81,13 +83,14 @@ impl<H: Handles> Session<H> {
             lease: Lease::new(&settings),
             pauses: Pauses::new(now),
             closing: None,
-            counters: Counters::default(),
+            counters: Stats::default(),
             outputs: Outputs::new(),
             settings,
         }
     }
 
     /// Returns the next output for the driver, in the order in which outputs were produced.
+    #[must_use = "the driver must execute every output"]
     pub fn poll_output(&mut self) -> Option<Output<H>> {
         self.outputs.pop()
     }

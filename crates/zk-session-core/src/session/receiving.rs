@@ -21,7 +21,7 @@ impl<H: Handles> Session<H> {
             let max = match (self.is_connected(), self.connection.is_handshaking()) {
                 (true, _) => self.settings.max_frame_len,
                 (_, true) => self.settings.max_frame_len.min(HANDSHAKE_LEN_MAX),
-                _ if self.connection.authenticating().is_some() => SASL_FRAME_LEN_MAX,
+                _ if self.connection.is_authenticating() => SASL_FRAME_LEN_MAX,
                 _ => {
                     buffer.clear();
                     return;
@@ -96,8 +96,8 @@ impl<H: Handles> Session<H> {
         if self.connection.is_handshaking() {
             return self.handshake(now, frame);
         }
-        if let Some(granted) = self.connection.authenticating() {
-            return self.sasl_answered(now, granted, frame);
+        if self.connection.is_authenticating() {
+            return self.sasl_answered(now, frame);
         }
         let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
         match header.xid {

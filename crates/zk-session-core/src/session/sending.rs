@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use proto::{OpCode, Request};
 
 use super::Session;
-use crate::requests::{Late, Queued, Recipient, WatchOf};
+use crate::requests::{DeadlineOwner, Queued, Recipient, WatchOf};
 use crate::watches::{PendingWatch, Watcher, rearm_len};
 use crate::{
     ErrorKind, Failure, Forgotten, Handles, Limit, Outcome, ReplyTo, RequestId, WatchKind,
@@ -118,6 +118,7 @@ impl<H: Handles> Session<H> {
     /// Cancels a request that still waits for a connection, because no caller waits for its reply.
     /// Returns its handles, to be dropped where that does no harm. A request that was sent is not
     /// cancelled.
+    #[must_use = "dropping the handles may wake a task, which must not happen under a lock"]
     pub fn forget(&mut self, id: RequestId) -> Option<(H::Reply, Option<Forgotten<H>>)> {
         let Queued { to, watch, .. } = self.requests.cancel(id)?;
         let watch = watch.map(|watch| match watch.watcher {
@@ -130,15 +131,20 @@ impl<H: Handles> Session<H> {
     /// Answers all requests whose deadline has passed. Clean-up tasks and credentials continue.
     /// Only their callers stop waiting.
     pub(super) fn fail_late(&mut self, now: Instant) {
-        while let Some(late) = self.requests.next_late(now) {
-            let (to, outcome) = match late {
-                Late::Caller(to, outcome) => (Some(to), outcome),
-                Late::CleanUpTask(id) => (self.clean_up.stop_waiting(id), Outcome::Unknown),
-                Late::Credential(index, id) => {
-                    (self.credentials.stop_waiting(index, id), Outcome::Unknown)
+        while let Some((id, owner)) = self.requests.pop_late(now) {
+            let late = match owner {
+                DeadlineOwner::Queued => {
+                    self.requests.cancel(id).map(|queued| (queued.to, Outcome::NotApplied))
+                }
+                DeadlineOwner::Sent(xid) => self.requests.give_up(xid),
+                DeadlineOwner::CleanUpTask => {
+                    self.clean_up.stop_waiting(id).map(|to| (to, Outcome::Unknown))
+                }
+                DeadlineOwner::Credential(index) => {
+                    self.credentials.stop_waiting(index, id).map(|to| (to, Outcome::Unknown))
                 }
             };
-            if let Some(to) = to {
+            if let Some((to, outcome)) = late {
                 self.outputs.fail(to, ErrorKind::TimedOut, outcome);
             }
         }

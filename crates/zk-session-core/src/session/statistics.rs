@@ -20,17 +20,13 @@ impl<H: Handles> Session<H> {
             session_id: self.identity.session_id(),
             connected_to: self.connection.host().cloned(),
             clean_up_pending: self.clean_up.pending(),
-            frames_received: self.counters.frames_received,
-            bytes_received: self.counters.bytes_received,
             connections_lost: self.connection.lost_count(),
-            ping_round_trip: self.counters.ping_round_trip,
-            heartbeat_round_trip: self.counters.heartbeat_round_trip,
             one_shot_watches,
             recursive_watches,
             persistent_watches,
             lease_left: self.lease(now).map(|(_, until)| until.saturating_duration_since(now)),
             lease: self.lease_stats(now),
-            ..Stats::default()
+            ..self.counters.clone()
         };
         self.requests.describe(&mut stats);
         stats

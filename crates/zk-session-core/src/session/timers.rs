@@ -2,26 +2,27 @@
 //!
 //! No timer is armed or stopped: each deadline follows from the state. "T" is the session timeout,
 //! of which at most a [minute](crate::limits::IDLE_LIMIT_MAX) counts where it is marked with a
-//! star. The table is in the order in which deadlines that pass together are handled.
+//! star. The table is in the order in which deadlines that pass together are handled. A
+//! [`DisconnectReason`] in it means that the connection ends for this reason.
 //!
 //! | [`Timer`] | due | why, and what happens |
 //! |---|---|---|
-//! | `LeaseEnd` | the end of the lease | the locks may be lost: their guards are told |
+//! | `LeaseEnd` | the end of the lease | a leader may expire the session: the guards are lost |
 //! | `CloseLimit` | `close_timeout` after `close`; at once after `detach` | the session ends |
 //! | `Expiry` | 4/3 T after an acknowledgement | no server may ever report it: the session ends |
-//! | `Request` | the deadline of a caller | the caller is told that its request timed out |
-//! | `Move` | at once after a new list of servers | it is another server's turn: the connection ends |
+//! | `Request` | the deadline of a caller | the request fails with `TimedOut` |
+//! | `Move` | at once after a new list of servers | the connection ends: `Rebalanced` |
 //! | `Attempt` | at the end of the back-off | a connection is requested |
-//! | `AttemptLimit` | T/3 or less, at least 1 s; twice for each attempt | the next server is tried |
-//! | `Silence` | 2/3 T* without a byte | the server may be dead: the connection ends |
-//! | `Stall` | T* with the oldest request unanswered | requests are stuck: the connection ends |
-//! | `Acknowledgement` | 2/3 T* with nothing but events | requests are stuck: the connection ends |
+//! | `AttemptLimit` | T/3 or less, at least 1 s; twice for each attempt | the server is slow: `IdleTimeout` |
+//! | `Silence` | 2/3 T* without a byte | the server may be dead: `IdleTimeout` |
+//! | `Stall` | T* with the oldest request unanswered | requests are stuck: `RequestTimeout` |
+//! | `Acknowledgement` | 2/3 T* with nothing but events | requests are stuck: `RequestTimeout` |
 //! | `Close` | half of `close_timeout` after `close` | clean-up takes too long: closeSession is sent |
 //! | `Lease` | by the [rule of the lease](crate::lease) | a sync or an empty transaction is sent |
 //! | `Ping` | T/3 or less without a packet | the server would expire the session: a ping is sent |
 //! | `Probe` | at the end of the search's pause | the server is read-only: the next one is probed |
 //! | `CleanUp` | T/10 to T/5 after a rejection | the server was busy: clean-up tasks are sent again |
-//! | `Removal` | 100 ms after a watch was dropped | nothing uses it: the server is told to remove it |
+//! | `Removal` | 100 ms after a watch was dropped | nothing uses it: a removeWatches is sent |
 //!
 //! While the lease is claimed, `Silence` and `Ping` come sooner; see
 //! [`Liveness::silence_due`](crate::requests::Liveness::silence_due) and `ping_due`. The fractions

@@ -1,10 +1,10 @@
 //! Recipients of an event.
 
+use proto::AddWatchMode::{Persistent, PersistentRecursive};
 use proto::{EventType, Zxid, path};
 
-use super::path_watches::{List, is_recursive};
-use super::{Armed, Watches};
-use crate::Handle;
+use super::{Armed, RECURSIVE, Watches};
+use crate::{Handle, WatchKind};
 
 /// Recipients of one event. The event uses up the one-shot watches.
 #[derive(Debug)]
@@ -25,31 +25,31 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// while the server still had it. An unknown event has no recipient.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Fired<W, S> {
         let mut fired = Fired::default();
-        let (lists, used): (&[List], _) = match event {
+        let (kinds, used): (&[WatchKind], _) = match event {
             EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => {
-                (&[List::Data, List::Exist], Armed::DATA)
+                (&[WatchKind::Data, WatchKind::Exists], Armed::DATA)
             }
             EventType::NODE_DELETED => {
-                (&[List::Data, List::Exist, List::Children], Armed::ONE_SHOTS)
+                (&[WatchKind::Data, WatchKind::Exists, WatchKind::Children], Armed::ONE_SHOTS)
             }
-            EventType::NODE_CHILDREN_CHANGED => (&[List::Children], Armed::CHILD),
+            EventType::NODE_CHILDREN_CHANGED => (&[WatchKind::Children], Armed::CHILD),
             _ => return fired,
         };
         let of_the_node = event != EventType::NODE_CHILDREN_CHANGED;
         self.on(path, |watches| {
             watches.armed = watches.armed.without(used);
-            watches.take(lists, &mut fired.one_shots);
+            watches.take(kinds, &mut fired.one_shots);
             // No server sends the event of the list of children to a recursive watch
             // (ZOOKEEPER-4475). The watch receives the events of the children themselves.
-            let streams = watches.streams().iter();
-            let receivers = streams.filter(|(mode, _)| of_the_node || !is_recursive(*mode));
-            fired.streams.extend(receivers.map(|(_, stream)| stream.clone()));
+            fired.streams.extend_from_slice(watches.streams(Persistent));
+            if of_the_node {
+                fired.streams.extend_from_slice(watches.streams(PersistentRecursive));
+            }
         });
-        if of_the_node && self.recursive > 0 {
+        if of_the_node && self.counts[RECURSIVE] > 0 {
             self.fire_above(path, &mut fired.streams);
         }
         if !fired.one_shots.is_empty() {
-            self.one_shots -= fired.one_shots.len();
             self.note_stale(path);
         }
         fired
@@ -77,13 +77,11 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             if !is_replaced && !watches.armed.has(Armed::RECURSIVE) {
                 return;
             }
-            watches.take(&[List::Children], &mut fired.one_shots);
+            watches.take(&[WatchKind::Children], &mut fired.one_shots);
             if zxid <= Zxid::ZERO || is_replaced || !watches.armed.has(Armed::PERSISTENT) {
-                let streams = watches.streams().iter().filter(|(mode, _)| !is_recursive(*mode));
-                fired.streams.extend(streams.map(|(_, stream)| stream.clone()));
+                fired.streams.extend_from_slice(watches.streams(Persistent));
             }
         });
-        self.one_shots -= fired.one_shots.len();
         fired
     }
 
@@ -92,8 +90,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         let mut at = path;
         while let Some(parent) = path::parent(at) {
             if let Some(watches) = self.paths.get(parent) {
-                let recursive = watches.streams().iter().filter(|(mode, _)| is_recursive(*mode));
-                streams.extend(recursive.map(|(_, stream)| stream.clone()));
+                streams.extend_from_slice(watches.streams(PersistentRecursive));
             }
             at = parent;
         }

@@ -27,7 +27,7 @@ pub(crate) use self::fire::Fired;
 pub(crate) use self::rearm::{Rearm, rearm_len};
 pub(crate) use self::removal::Step;
 
-use self::path_watches::{List, PathWatches, is_recursive};
+use self::path_watches::{PathWatches, is_recursive, kept_as};
 use self::removal::Removal;
 use crate::{Handle, WatchKind};
 
@@ -38,9 +38,8 @@ pub(crate) struct Watches<W, S> {
     stale: BTreeSet<Arc<str>>,
     /// Time at which these are removed.
     removal_at: Option<Instant>,
-    one_shots: usize,
-    recursive: usize,
-    persistent: usize,
+    /// Numbers of one-shot, recursive and persistent watches.
+    counts: [usize; 3],
     /// Support of the servers for removeWatches, until a server shows otherwise.
     removal: Removal,
 }
@@ -104,20 +103,18 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
             paths: BTreeMap::new(),
             stale: BTreeSet::new(),
             removal_at: None,
-            one_shots: 0,
-            recursive: 0,
-            persistent: 0,
+            counts: [0; 3],
             removal: Removal::OneMode,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.one_shots + self.recursive + self.persistent
+        self.counts.iter().sum()
     }
 
     /// Returns the numbers of one-shot, recursive and persistent watches.
     pub(crate) fn counts(&self) -> [usize; 3] {
-        [self.one_shots, self.recursive, self.persistent]
+        self.counts
     }
 
     /// Notes that a request that sets a watch is sent, and decides whether the watch is covered.
@@ -145,36 +142,26 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         let armed = watch.armed();
         let PendingWatch { path, watcher, is_given_up, is_covered } = watch;
         let mut is_bare = false;
-        let added = self.on(&path, |watches| {
+        self.on(&path, |watches| {
             watches.unanswered = watches.unanswered.saturating_sub(1);
             if watches.unanswered == 0 {
                 watches.asked = Armed::NOTHING;
             }
-            match (reply, watcher) {
-                (WatchReply::Refused, _) => [0; 3],
-                (_, Watcher::OneShot(kind, handle)) => {
-                    let is_wanted = !is_given_up && !handle.is_abandoned();
-                    watches.armed = watches.armed.with(armed);
-                    is_bare = is_wanted && is_covered && !watches.armed.has(Armed::covering(kind));
-                    if is_wanted {
-                        watches.add(List::of(kind, reply), handle);
-                    }
-                    [usize::from(is_wanted), 0, 0]
+            if reply == WatchReply::Refused {
+                return;
+            }
+            watches.armed = watches.armed.with(armed);
+            match watcher {
+                Watcher::OneShot(kind, handle) if !is_given_up && !handle.is_abandoned() => {
+                    is_bare = is_covered && !watches.armed.has(Armed::covering(kind));
+                    watches.add(kept_as(kind, reply), handle);
                 }
-                (_, Watcher::Stream(mode, stream)) => {
-                    watches.armed = watches.armed.with(armed);
-                    if is_given_up || stream.is_abandoned() {
-                        return [0; 3];
-                    }
+                Watcher::Stream(mode, stream) if !is_given_up && !stream.is_abandoned() => {
                     watches.add_stream(mode, stream);
-                    if is_recursive(mode) { [0, 1, 0] } else { [0, 0, 1] }
                 }
+                Watcher::OneShot(..) | Watcher::Stream(..) => {}
             }
         });
-        let [one_shots, recursive, persistent] = added.unwrap_or_default();
-        self.one_shots += one_shots;
-        self.recursive += recursive;
-        self.persistent += persistent;
         self.note_stale(&path);
         is_bare
     }
@@ -184,8 +171,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
         let watches = self.paths.entry(path.into()).or_default();
         watches.armed = watches.armed.with(Armed::by_one_shot(kind));
-        watches.add(List::of(kind, WatchReply::Found), handle);
-        self.one_shots += 1;
+        let kind = kept_as(kind, WatchReply::Found);
+        track(&mut self.counts, watches, |watches| watches.add(kind, handle));
     }
 
     /// Removes all watches and returns their recipients, at the end of the session.
@@ -197,21 +184,30 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         (one_shots, streams)
     }
 
-    /// Calls `look` with the watches on a path, and removes the path if nothing is left there.
-    fn on<T>(&mut self, path: &str, look: impl FnOnce(&mut PathWatches<W, S>) -> T) -> Option<T> {
-        let watches = self.paths.get_mut(path)?;
-        let seen = look(watches);
-        if watches.is_over() {
-            self.paths.remove(path);
+    /// Changes the watches on a path, and removes the path if nothing is left there.
+    fn on(&mut self, path: &str, change: impl FnOnce(&mut PathWatches<W, S>)) {
+        if let Some(watches) = self.paths.get_mut(path) {
+            track(&mut self.counts, watches, change);
+            if watches.is_over() {
+                self.paths.remove(path);
+            }
         }
-        Some(seen)
     }
+}
 
-    /// Subtracts dropped watches from the totals: one-shot, recursive and persistent.
-    fn forget(&mut self, [one_shots, recursive, persistent]: [usize; 3]) {
-        self.one_shots -= one_shots;
-        self.recursive -= recursive;
-        self.persistent -= persistent;
+/// Index of the recursive watches in the counts.
+const RECURSIVE: usize = 1;
+
+/// Changes the watches on a path, and adds the difference to the counts of all paths.
+fn track<W: Handle, S: Handle>(
+    counts: &mut [usize; 3],
+    watches: &mut PathWatches<W, S>,
+    change: impl FnOnce(&mut PathWatches<W, S>),
+) {
+    let before = watches.counts();
+    change(watches);
+    for ((count, before), after) in counts.iter_mut().zip(before).zip(watches.counts()) {
+        *count = *count + after - before;
     }
 }
 

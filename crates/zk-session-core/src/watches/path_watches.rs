@@ -7,31 +7,12 @@ use proto::AddWatchMode;
 use super::{Armed, WatchReply};
 use crate::{Handle, WatchKind};
 
-/// List of the Java client in which a one-shot watch is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum List {
-    /// Set by getData, or by exists on an existing node.
-    Data,
-    /// Set by exists on a missing node.
-    Exist,
-    /// Set by getChildren.
-    Children,
-}
-
-impl List {
-    pub(super) fn of(kind: WatchKind, reply: WatchReply) -> Self {
-        match (kind, reply) {
-            (WatchKind::Children, _) => Self::Children,
-            (WatchKind::Exists, WatchReply::Absent) => Self::Exist,
-            (WatchKind::Data | WatchKind::Exists, _) => Self::Data,
-        }
-    }
-
-    fn armed(self) -> Armed {
-        match self {
-            Self::Data | Self::Exist => Armed::DATA,
-            Self::Children => Armed::CHILD,
-        }
+/// Returns the kind as which a one-shot watch is kept, as in the lists of the Java client: exists
+/// sets a data watch on an existing node.
+pub(super) fn kept_as(kind: WatchKind, reply: WatchReply) -> WatchKind {
+    match (kind, reply) {
+        (WatchKind::Exists, WatchReply::Found) => WatchKind::Data,
+        (kind, _) => kind,
     }
 }
 
@@ -39,7 +20,7 @@ impl List {
 /// all of them have a single one-shot watch.
 #[derive(Debug)]
 pub(super) struct PathWatches<W, S> {
-    first: Option<(List, W)>,
+    first: Option<(WatchKind, W)>,
     more: Option<Box<More<W, S>>>,
     /// Modes set at the server of this connection. It may have more than callers use: an abandoned
     /// watch stays until the server removes it.
@@ -52,8 +33,9 @@ pub(super) struct PathWatches<W, S> {
 
 #[derive(Debug)]
 struct More<W, S> {
-    one_shots: Vec<(List, W)>,
-    streams: Vec<(AddWatchMode, S)>,
+    one_shots: Vec<(WatchKind, W)>,
+    persistent: Vec<S>,
+    recursive: Vec<S>,
 }
 
 impl<W, S> Default for PathWatches<W, S> {
@@ -64,44 +46,51 @@ impl<W, S> Default for PathWatches<W, S> {
 }
 
 impl<W: Handle, S: Handle> PathWatches<W, S> {
-    pub(super) fn add(&mut self, list: List, handle: W) {
+    pub(super) fn add(&mut self, kind: WatchKind, handle: W) {
         match self.first {
-            None => self.first = Some((list, handle)),
-            Some(_) => self.more().one_shots.push((list, handle)),
+            None => self.first = Some((kind, handle)),
+            Some(_) => self.more().one_shots.push((kind, handle)),
         }
     }
 
     pub(super) fn add_stream(&mut self, mode: AddWatchMode, stream: S) {
-        self.more().streams.push((mode, stream));
+        let more = self.more();
+        match is_recursive(mode) {
+            true => more.recursive.push(stream),
+            false => more.persistent.push(stream),
+        }
     }
 
-    pub(super) fn len(&self) -> usize {
-        let more = self.more.as_ref().map_or(0, |it| it.one_shots.len() + it.streams.len());
-        usize::from(self.first.is_some()) + more
+    /// Returns the numbers of one-shot, recursive and persistent watches.
+    pub(super) fn counts(&self) -> [usize; 3] {
+        let first = usize::from(self.first.is_some());
+        let Some(more) = &self.more else { return [first, 0, 0] };
+        [first + more.one_shots.len(), more.recursive.len(), more.persistent.len()]
     }
 
-    pub(super) fn streams(&self) -> &[(AddWatchMode, S)] {
-        self.more.as_ref().map_or(&[], |more| &more.streams)
+    /// Returns the persistent watches of one mode.
+    pub(super) fn streams(&self, mode: AddWatchMode) -> &[S] {
+        match &self.more {
+            Some(more) if is_recursive(mode) => &more.recursive,
+            Some(more) => &more.persistent,
+            None => &[],
+        }
     }
 
-    pub(super) fn lists(&self) -> impl Iterator<Item = List> + '_ {
+    pub(super) fn kinds(&self) -> impl Iterator<Item = WatchKind> + '_ {
         let more = self.more.iter().flat_map(|more| &more.one_shots);
-        self.first.iter().chain(more).map(|(list, _)| *list)
+        self.first.iter().chain(more).map(|(kind, _)| *kind)
     }
 
-    pub(super) fn has(&self, list: List) -> bool {
-        self.lists().any(|one| one == list)
-    }
-
-    pub(super) fn has_stream(&self, mode: AddWatchMode) -> bool {
-        self.streams().iter().any(|(one, _)| *one == mode)
+    pub(super) fn has(&self, kind: WatchKind) -> bool {
+        self.kinds().any(|one| one == kind)
     }
 
     /// Returns the modes that callers use.
     pub(super) fn wanted(&self) -> Armed {
-        let one_shots = self.lists().map(List::armed);
-        let streams = self.streams().iter().map(|(mode, _)| Armed::by(*mode));
-        one_shots.chain(streams).fold(Armed::NOTHING, Armed::with)
+        let used = STREAM_MODES.into_iter().filter(|mode| !self.streams(*mode).is_empty());
+        let one_shots = self.kinds().map(Armed::by_one_shot);
+        one_shots.chain(used.map(Armed::by)).fold(Armed::NOTHING, Armed::with)
     }
 
     /// Returns true if the path has no watch, no mode at the server and no unanswered request.
@@ -110,40 +99,30 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         nobody && self.armed == Armed::NOTHING && self.unanswered == 0
     }
 
-    /// Removes the one-shot watches on these lists.
-    pub(super) fn take(&mut self, lists: &[List], into: &mut Vec<W>) {
-        let first = self.first.take_if(|(list, _)| lists.contains(list));
+    /// Removes the one-shot watches of these kinds.
+    pub(super) fn take(&mut self, kinds: &[WatchKind], into: &mut Vec<W>) {
+        let first = self.first.take_if(|(kind, _)| kinds.contains(kind));
         into.extend(first.map(|(_, handle)| handle));
         if let Some(more) = &mut self.more {
-            for (list, handle) in mem::take(&mut more.one_shots) {
-                match lists.contains(&list) {
+            for (kind, handle) in mem::take(&mut more.one_shots) {
+                match kinds.contains(&kind) {
                     true => into.push(handle),
-                    false => more.one_shots.push((list, handle)),
+                    false => more.one_shots.push((kind, handle)),
                 }
             }
         }
         self.shrink();
     }
 
-    /// Drops the abandoned watches. Returns the numbers of one-shot, recursive and other persistent
-    /// watches dropped.
-    pub(super) fn prune(&mut self) -> [usize; 3] {
-        let mut gone = [0; 3];
-        if self.first.take_if(|(_, handle)| handle.is_abandoned()).is_some() {
-            gone[0] = 1;
-        }
+    /// Drops the abandoned watches.
+    pub(super) fn prune(&mut self) {
+        self.first.take_if(|(_, handle)| handle.is_abandoned());
         if let Some(more) = &mut self.more {
-            let (one_shots, streams) = (more.one_shots.len(), more.streams.len());
             more.one_shots.retain(|(_, handle)| !handle.is_abandoned());
-            let is_recursive = |(mode, _): &&(AddWatchMode, S)| is_recursive(*mode);
-            let recursive = more.streams.iter().filter(is_recursive).count();
-            more.streams.retain(|(_, stream)| !stream.is_abandoned());
-            gone[0] += one_shots - more.one_shots.len();
-            gone[1] = recursive - more.streams.iter().filter(is_recursive).count();
-            gone[2] = streams - more.streams.len() - gone[1];
+            more.persistent.retain(|stream| !stream.is_abandoned());
+            more.recursive.retain(|stream| !stream.is_abandoned());
         }
         self.shrink();
-        gone
     }
 
     /// Removes all watches, at the end of the session.
@@ -151,21 +130,25 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         one_shots.extend(self.first.map(|(_, handle)| handle));
         if let Some(more) = self.more {
             one_shots.extend(more.one_shots.into_iter().map(|(_, handle)| handle));
-            streams.extend(more.streams.into_iter().map(|(_, stream)| stream));
+            streams.extend(more.persistent.into_iter().chain(more.recursive));
         }
     }
 
     fn more(&mut self) -> &mut More<W, S> {
-        let none = || Box::new(More { one_shots: Vec::new(), streams: Vec::new() });
-        self.more.get_or_insert_with(none)
+        let (one_shots, persistent, recursive) = (Vec::new(), Vec::new(), Vec::new());
+        self.more.get_or_insert_with(|| Box::new(More { one_shots, persistent, recursive }))
     }
 
     fn shrink(&mut self) {
-        let is_empty =
-            |more: &mut Box<More<W, S>>| more.one_shots.is_empty() && more.streams.is_empty();
+        let is_empty = |more: &mut Box<More<W, S>>| {
+            more.one_shots.is_empty() && more.persistent.is_empty() && more.recursive.is_empty()
+        };
         drop(self.more.take_if(is_empty));
     }
 }
+
+pub(super) const STREAM_MODES: [AddWatchMode; 2] =
+    [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive];
 
 pub(super) fn is_recursive(mode: AddWatchMode) -> bool {
     mode == AddWatchMode::PersistentRecursive

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2, Zxid};
 
-use super::path_watches::{List, PathWatches};
-use super::{Armed, Watches};
-use crate::Handle;
+use super::path_watches::{PathWatches, STREAM_MODES};
+use super::{Armed, Watches, track};
 use crate::limits::REARM_CHUNK_BYTES;
+use crate::{Handle, WatchKind};
 
 /// Request that re-registers watches.
 #[derive(Debug)]
@@ -33,17 +33,14 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// which missed the events in between (ZOOKEEPER-4698).
     pub(crate) fn reconnected(&mut self) -> Vec<S> {
         let mut streams = Vec::new();
-        let mut gone = [0; 3];
+        let counts = &mut self.counts;
         self.paths.retain(|_, watches| {
-            for (total, pruned) in gone.iter_mut().zip(watches.prune()) {
-                *total += pruned;
-            }
-            streams.extend(watches.streams().iter().map(|(_, stream)| stream.clone()));
+            track(counts, watches, PathWatches::prune);
+            streams.extend(STREAM_MODES.iter().flat_map(|mode| watches.streams(*mode)).cloned());
             watches.armed = watches.wanted();
             (watches.asked, watches.unanswered) = (Armed::NOTHING, 0);
             !watches.is_over()
         });
-        self.forget(gone);
         self.stale.clear();
         self.removal_at = None;
         streams
@@ -116,18 +113,15 @@ fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
 
 /// Returns the lists of setWatches2 that contain the path.
 fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
-    let [data, exist, child] = [List::Data, List::Exist, List::Children];
+    let [data, exist, child] = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
     let [persistent, recursive] = STREAM_MODES.map(|mode| has_stream(watches, mode));
     [watches.has(data), watches.has(exist), watches.has(child), persistent, recursive]
 }
 
 /// Returns true if the server has a persistent watch of that mode, or the request for one is under way.
 fn has_stream<W: Handle, S: Handle>(watches: &PathWatches<W, S>, mode: AddWatchMode) -> bool {
-    watches.has_stream(mode) || watches.asked.has(Armed::by(mode))
+    !watches.streams(mode).is_empty() || watches.asked.has(Armed::by(mode))
 }
-
-const STREAM_MODES: [AddWatchMode; 2] =
-    [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive];
 
 fn put<'a>(chunk: &mut SetWatches2<'a>, place: usize, path: &'a str) {
     let lists = [

@@ -40,7 +40,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn prune(&mut self, path: &str) {
         // Each search visits all watches on the path. When very many are dropped one after the
         // other, one later search finds all of them.
-        let long = self.paths.get_key_value(path).filter(|(_, it)| it.len() > PRUNED_AT_ONCE);
+        let is_long = |it: &PathWatches<W, S>| it.counts().iter().sum::<usize>() > PRUNED_AT_ONCE;
+        let long = self.paths.get_key_value(path).filter(|(_, it)| is_long(it));
         if let Some((path, _)) = long {
             self.stale.insert(Arc::clone(path));
             return;
@@ -50,8 +51,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     }
 
     fn prune_now(&mut self, path: &str) {
-        let gone = self.on(path, PathWatches::prune);
-        self.forget(gone.unwrap_or_default());
+        self.on(path, PathWatches::prune);
     }
 
     /// Marks the path if the server has more modes set there than callers use.

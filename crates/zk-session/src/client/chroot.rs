@@ -34,8 +34,9 @@ impl Client {
     /// ```
     pub fn chroot(&self, path: &str) -> Result<Self, Error> {
         if let Err(error) = proto::validate_path(path) {
-            return Err(Error::not_applied(ErrorKind::InvalidPath(error))
-                .on(Operation::Other("chroot"), path));
+            return Err(
+                Error::not_applied(ErrorKind::InvalidPath(error)).on(Operation::Chroot, path)
+            );
         }
         let chroot = match path {
             "/" => self.chroot.clone(),

@@ -372,7 +372,7 @@ pub(super) fn ttl_ms(ttl: Duration) -> i64 {
 
 fn no_chroot(path: &str) -> Error {
     let kind = ErrorKind::Server(ErrorCode::NO_NODE);
-    Error::not_applied(kind).on(Operation::Other("make the path to"), path)
+    Error::not_applied(kind).on(Operation::EnsurePath, path)
 }
 
 /// Returns the parent path. For the root and for an invalid path, that is the root.

@@ -11,7 +11,8 @@ use futures::future::{Either, select};
 use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, Operation, SessionEnd};
 
 use super::Client;
-use crate::driver::{Shared, now, observe, timer};
+use crate::clock::{now, observe, timer};
+use crate::driver::Shared;
 use crate::limits::{QUORUM_PART, RENEWAL_PAUSE_MIN, TERM_CHECK_PART};
 
 /// Why the caller can no longer rely on the ephemeral nodes of a session.
@@ -66,7 +67,7 @@ impl SessionLease {
         Self { client: client.clone() }
     }
 
-    /// Returns the current term of the lease, as a [`LeaseTerm`] for a lock to depend on.
+    /// Returns the current term of the lease. A lock stores it and checks it later.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:
     /// [`renew`](Self::renew) it then.
@@ -108,9 +109,7 @@ impl SessionLease {
             };
             if let Some(why) = impossible {
                 let kind = ErrorKind::LeaseImpossible(why);
-                return Err(
-                    Error::not_applied(kind).on(Operation::Other("renew the lease of"), "/")
-                );
+                return Err(Error::not_applied(kind).on(Operation::RenewLease, "/"));
             }
             // The reply above counts as a touch, and a later request proves it. If replies take too
             // long for any lease, this loop continues at the pace at which a claimed lease is

@@ -23,11 +23,11 @@ mod events;
 mod recipe_support;
 
 // Modules without methods of `Client`.
-mod delayed;
 mod lease;
 mod lost_create;
 mod operation_list;
 mod pending;
+mod repeat;
 mod reservation;
 mod retry_policy;
 mod session_changes;
@@ -41,23 +41,23 @@ use std::time::Duration;
 
 pub use self::config::Config;
 pub use self::create_builder::{CreateBuilder, ParentMode};
-pub use self::delayed::DelayedStart;
-pub(crate) use self::delayed::DelayedStarts;
 pub use self::events::SessionEvents;
 pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};
 pub use self::multi_read::{MultiRead, ReadOutcome};
 pub use self::operations::{Children, Created, EnsembleConfig, EnsembleMember, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch};
+pub use self::repeat::Repeat;
 pub use self::reservation::Reservation;
 pub use self::retry::Retry;
-pub use self::retry_policy::{Attempts, Repeat, RetryPolicy};
+pub use self::retry_policy::{Attempts, RetryPolicy};
 pub use self::session_changes::{SessionChange, SessionChanges};
 pub use self::session_manager::SessionManager;
 pub use self::session_totals::SessionTotals;
 pub use self::watch_stream::{PendingStream, WatchStream};
 
-use crate::driver::{SessionThread, Shared, now};
+use crate::clock::now;
+use crate::driver::{SessionThread, Shared};
 use crate::limits::CLOSE_ON_DROP_WAIT;
 
 /// A handle to one ZooKeeper session.

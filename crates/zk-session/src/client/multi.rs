@@ -6,7 +6,7 @@ use proto::{
     Acl, Check, Create2, CreateContainer, CreateMode, CreateTtl, Delete, MultiOp, MultiResult,
     OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
-use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome, Reply};
+use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
 
 use super::Client;
 use super::chroot::strip;
@@ -145,7 +145,7 @@ impl<'a> Multi<'a> {
         let chroot_len = client.chroot.len();
         let asked: Vec<Asked> = ops.iter().map(|op| Asked::of(op, chroot_len)).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked, chroot_len)));
-        self.0.send([OpCode::Multi.into(), MULTI_OF], "operation", finish, proto::Multi::new)
+        self.0.send(OpCode::Multi, "operation", finish, proto::Multi::new)
     }
 
     /// Checks that the transaction is not larger than a server accepts. [`send`](Self::send) checks
@@ -159,7 +159,7 @@ impl<'a> Multi<'a> {
             true => Ok(()),
             false => {
                 let kind = ErrorKind::TooLarge { len, max: proto::FRAME_LEN_MAX_SERVER };
-                Err(Error::not_applied(kind).on(MULTI_OF, self.0.count("operation")))
+                Err(Error::not_applied(kind).on(OpCode::Multi, self.0.count("operation")))
             }
         }
     }
@@ -229,5 +229,3 @@ fn finish(
 pub(super) fn unfit(outcome: Outcome) -> Failure {
     (ErrorKind::UnfitReply, outcome)
 }
-
-const MULTI_OF: Operation = Operation::Other("multi of");

@@ -4,7 +4,7 @@ use proto::{
     ChildList, DataReply, ErrorCode, GetChildren, GetData, MultiReadOp, MultiReadReply,
     MultiReadResult, OpCode,
 };
-use zk_session_core::{Failure, Operation, Outcome, Reply};
+use zk_session_core::{Failure, Outcome, Reply};
 
 use super::Client;
 use super::multi::unfit;
@@ -89,36 +89,22 @@ impl MultiRead {
     ///   nothing is sent.
     /// * `Unimplemented` if the server does not support the request.
     pub fn send(self) -> Pending<Vec<Result<ReadOutcome, ErrorCode>>> {
-        let asked: Vec<Asked> = self.0.ops.iter().map(Asked::of).collect();
+        let asked: Vec<OpCode> = self.0.ops.iter().map(op_of).collect();
         let finish = Finish::Asked(Box::new(move |result| finish(result, &asked)));
-        self.0.send(
-            [OpCode::MultiRead.into(), Operation::Other("multiRead of")],
-            "node",
-            finish,
-            proto::MultiRead::new,
-        )
+        self.0.send(OpCode::MultiRead, "node", finish, proto::MultiRead::new)
     }
 }
 
-/// Kind of a read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Data,
-    Children,
-}
-
-impl Asked {
-    fn of(op: &MultiReadOp<'_>) -> Self {
-        match op {
-            MultiReadOp::GetData(_) => Self::Data,
-            _ => Self::Children,
-        }
+fn op_of(read: &MultiReadOp<'_>) -> OpCode {
+    match read {
+        MultiReadOp::GetData(_) => OpCode::GetData,
+        _ => OpCode::GetChildren,
     }
 }
 
 fn finish(
     result: Result<Reply, Failure>,
-    asked: &[Asked],
+    asked: &[OpCode],
 ) -> Result<Vec<Result<ReadOutcome, ErrorCode>>, Failure> {
     let MultiReadReply { results } = decode_read(result)?;
     if results.len() != asked.len() {
@@ -126,10 +112,12 @@ fn finish(
     }
     let outcomes = results.into_iter().zip(asked).map(|(result, asked)| {
         Ok(match (result, asked) {
-            (MultiReadResult::Data(DataReply { data, stat }), Asked::Data) => {
+            (MultiReadResult::Data(DataReply { data, stat }), OpCode::GetData) => {
                 Ok(ReadOutcome::Data(NodeData::new(data, stat)))
             }
-            (MultiReadResult::Children(names), Asked::Children) => Ok(ReadOutcome::Children(names)),
+            (MultiReadResult::Children(names), OpCode::GetChildren) => {
+                Ok(ReadOutcome::Children(names))
+            }
             (MultiReadResult::Error(code), _) if !code.is_ok() => Err(code),
             _ => return Err(unfit(Outcome::NotApplied)),
         })
@@ -149,7 +137,7 @@ mod tests {
         let finished = |code| {
             let mut body = BytesMut::new();
             MultiReadReply { results: vec![MultiReadResult::Error(code)] }.encode(&mut body);
-            finish(Ok(Reply { zxid: Zxid(1), body: body.freeze() }), &[Asked::Data])
+            finish(Ok(Reply { zxid: Zxid(1), body: body.freeze() }), &[OpCode::GetData])
         };
         assert_eq!(finished(ErrorCode::NO_NODE), Ok(vec![Err(ErrorCode::NO_NODE)]));
         assert_eq!(finished(ErrorCode::OK), Err(unfit(Outcome::NotApplied)));

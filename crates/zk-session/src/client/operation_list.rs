@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use proto::Request;
-use zk_session_core::{Failure, Operation};
+use proto::{OpCode, Request};
+use zk_session_core::Failure;
 
 use super::Client;
 use super::pending::{Finish, Pending};
@@ -41,22 +41,21 @@ impl<O> OperationList<O> {
 
     /// Sends the operations, or refuses all of them if one is invalid.
     ///
-    /// Errors have the first name and the path of the invalid operation, or the second name and the
-    /// number of operations.
+    /// Errors name `op`, and the path of the invalid operation or the number of operations.
     pub(super) fn send<'o, T, R: Request>(
         &'o self,
-        [single, several]: [Operation; 2],
+        op: OpCode,
         noun: &str,
         finish: Finish<T>,
         request: impl FnOnce(&'o [O]) -> R,
     ) -> Pending<T> {
         match &self.refused {
             None => {
-                let ask = self.client.ask(several, self.count(noun), finish);
+                let ask = self.client.ask(op, self.count(noun), finish);
                 self.client.request(ask, Ok(request(&self.ops)))
             }
             Some((failure, path)) => {
-                let ask = self.client.ask(single, path.as_str(), finish);
+                let ask = self.client.ask(op, path.as_str(), finish);
                 self.client.request(ask, Err::<R, _>(failure.clone()))
             }
         }

@@ -234,12 +234,9 @@ impl Future for Watch {
     }
 }
 
-/// The operation of watches, in their errors.
-pub(super) const WATCH: Operation = Operation::Other("watch");
-
 /// Returns the error of a watch on this path of the server, whose session has ended.
 pub(super) fn watch_ended(end: SessionEnd, path: &str, chroot_len: usize) -> Error {
-    Error::from(end).on(WATCH, strip(path.to_owned(), chroot_len))
+    Error::from(end).on(Operation::Watch, strip(path.to_owned(), chroot_len))
 }
 
 impl Drop for Watch {

@@ -7,13 +7,15 @@ use std::time::Duration;
 use proto::path::child;
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
 use tokio::task::AbortHandle;
-use zk_session_core::{Error, Failure, Operation, TIMEOUT_MAX, WatchKind};
+use zk_session_core::{Error, Failure, WatchKind};
 
+use super::Client;
 use super::lease::SessionLease;
 use super::operations::{Created, finish_delete_guaranteed};
-use super::pending::{Finish, Pending, WATCH, Watch, decode};
-use super::{Client, DelayedStart};
-use crate::driver::{OneShot, now, timer};
+use super::pending::{Finish, Pending, Watch, decode};
+use crate::clock::{now, timer};
+use crate::driver::{DelayedStart, OneShot};
+use crate::limits::TIMEOUT_MAX;
 
 /// # Building blocks of recipes
 ///
@@ -122,7 +124,7 @@ impl Client {
             watches.push(Watch::new(receiver, shared, path.to_string(), chroot_len));
         }
         let first = nodes.first().map_or("/", |(path, _)| path);
-        let ask = self.ask(WATCH, first, Finish::Plain(decode));
+        let ask = self.ask(OpCode::SetWatches, first, Finish::Plain(decode));
         let refused = checked.as_ref().err().cloned();
         let set = self.submit(ask, |session, to| match refused {
             Some(failure) => Err(failure),
@@ -239,9 +241,6 @@ impl Client {
     fn check_recursive_watch(&self) -> Pending<()> {
         let watcher_type = WatcherType::PersistentRecursive;
         let request = CheckWatches { path: "/".into(), watcher_type };
-        self.request(
-            self.ask(Operation::Other("checkWatches on"), "/", Finish::Plain(decode)),
-            Ok(request),
-        )
+        self.request(self.ask(OpCode::CheckWatches, "/", Finish::Plain(decode)), Ok(request))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
@@ -12,8 +12,9 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 /// Dropping the reservation passes the name on to the user who has waited longest.
 #[must_use = "dropping the reservation passes the name on"]
 pub struct Reservation {
-    place: Place,
+    // Dropped before `place`, which forgets a name without turns.
     _turn: OwnedMutexGuard<()>,
+    place: Place,
 }
 
 impl Reservation {
@@ -30,17 +31,10 @@ impl fmt::Debug for Reservation {
     }
 }
 
-/// All names that are reserved or waited for.
+/// All names that are reserved or waited for. Each user of a name has its turn.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    turns: Mutex<HashMap<String, Turns>>,
-}
-
-/// The turns of one name.
-#[derive(Debug)]
-struct Turns {
-    turn: Arc<Turn<()>>,
-    users: usize,
+    turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
 }
 
 impl Reservations {
@@ -48,17 +42,16 @@ impl Reservations {
     pub(super) async fn reserve(self: Arc<Self>, name: String) -> Reservation {
         let turn = {
             let mut turns = self.lock();
-            let turns = turns.entry(name.clone());
-            let turns = turns.or_insert_with(|| Turns { turn: Arc::default(), users: 0 });
-            turns.users += 1;
-            Arc::clone(&turns.turn)
+            let turn = turns.get(&name).and_then(Weak::upgrade).unwrap_or_default();
+            turns.insert(name.clone(), Arc::downgrade(&turn));
+            turn
         };
         let place = Place { all: self, name };
         Reservation { _turn: turn.lock_owned().await, place }
     }
 
     /// Held only briefly, never across an await.
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Turns>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Weak<Turn<()>>>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,11 +66,8 @@ impl Drop for Place {
     /// Forgets a name without users.
     fn drop(&mut self) {
         let mut turns = self.all.lock();
-        if let Some(of_name) = turns.get_mut(&self.name) {
-            of_name.users -= 1;
-            if of_name.users == 0 {
-                turns.remove(&self.name);
-            }
+        if turns.get(&self.name).is_some_and(|turn| turn.strong_count() == 0) {
+            turns.remove(&self.name);
         }
     }
 }

@@ -7,7 +7,8 @@ use proto::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, Stat};
 use zk_session_core::{Error, Outcome};
 
 use super::operations::ANY_VERSION;
-use super::retry_policy::{Attempts, Repeat, RetryPolicy};
+use super::repeat::Repeat;
+use super::retry_policy::{Attempts, RetryPolicy};
 use super::{Children, Client, Created, NodeData};
 
 /// A handle that retries failed requests; see [`Client::retry`].

@@ -4,10 +4,11 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::future::select;
-use zk_session_core::{Error, ErrorKind, RetryOn};
+use zk_session_core::{Error, ErrorKind};
 
 use super::Client;
-use crate::driver::now;
+use super::repeat::Repeat;
+use crate::clock::now;
 use crate::limits::{
     NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX, RETRY_PAUSE_MIN, THROTTLED_PAUSE, TIMED_OUT_MAX,
     TIMED_OUT_PAUSE, TIMED_OUT_PAUSE_PART,
@@ -15,7 +16,7 @@ use crate::limits::{
 
 /// Decides when to retry and when to stop. It is a plain value.
 ///
-/// The policy does not decide *which* requests are retried; see
+/// The policy does not decide *which* requests are retried; see [`Repeat`] and
 /// [`Client::retry`](crate::Client::retry).
 ///
 /// ```
@@ -166,27 +167,6 @@ pub struct Attempts<'p> {
     timed_out: u32,
     /// Number of connections lost before the first of these timeouts.
     cuts: u64,
-}
-
-/// Which failed attempts are repeated, as far as a repetition can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Repeat {
-    /// Those that were certainly not applied.
-    NotApplied,
-    /// Also those whose reply was lost or late, of a request that may be applied twice without harm, or
-    /// whose effect the caller recognises.
-    Unanswered,
-}
-
-impl Repeat {
-    /// Returns true if another attempt on the same session may succeed after this error.
-    #[must_use]
-    pub fn covers(self, error: &Error) -> bool {
-        let is_unanswered =
-            matches!(error.kind(), ErrorKind::ConnectionLost(_) | ErrorKind::TimedOut);
-        error.retry_on() == RetryOn::SameSession || (is_unanswered && self == Self::Unanswered)
-    }
 }
 
 impl Attempts<'_> {

@@ -8,11 +8,12 @@ use std::time::Duration;
 use proto::SessionId;
 use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
-    TIMEOUT_MAX,
 };
 
 use super::{Batch, Client};
-use crate::driver::{DedicatedThread, now};
+use crate::clock::now;
+use crate::driver::DedicatedThread;
+use crate::limits::TIMEOUT_MAX;
 
 /// # State of the session
 impl Client {
@@ -44,8 +45,8 @@ impl Client {
     /// Returns why the last connection, or the last attempt at one, failed. Returns `None` while
     /// connected, and before the first failure.
     ///
-    /// A session that has lost its connection reports no event for an attempt that fails. This shows
-    /// its cause: for example, that the certificates of all servers have expired.
+    /// Events do not report failed reconnect attempts. This method returns the cause of the last one,
+    /// for example an expired certificate.
     #[must_use]
     pub fn last_disconnect(&self) -> Option<DisconnectReason> {
         self.shared.lock().last_disconnect()
@@ -129,8 +130,8 @@ impl Client {
     ///
     /// All handles of this client end. Requests without a reply fail as after a lost connection,
     /// and pending clean-up stops. Guards count as lost from here on, while the nodes of their
-    /// locks stay: release the locks first, or let the client that resumes the session take care of
-    /// these nodes.
+    /// locks stay. Release the locks first; otherwise the client that resumes the session must delete
+    /// them.
     pub fn detach(&self) -> Option<SessionCredentials> {
         let credentials = {
             let mut session = self.shared.lock();

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
-use zk_session_core::{Error, ErrorKind, SessionEnd, TIMEOUT_MAX};
+use zk_session_core::{Error, ErrorKind, SessionEnd};
 
 use super::reservation::Reservations;
 use super::session_changes::{SessionChange, SessionChanges};
 use super::{Client, Config, Reservation, RetryPolicy, SessionTotals};
-use crate::driver::{Connector, DedicatedThread, DriverThread, now};
-use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX};
+use crate::clock::now;
+use crate::driver::{Connector, DedicatedThread, DriverThread};
+use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, TIMEOUT_MAX};
 
 /// Holds the current session, and opens the next session when the current one has expired.
 ///

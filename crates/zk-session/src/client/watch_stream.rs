@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::{Stream, StreamExt};
-use proto::{AddWatchMode, AddWatchReply};
-use zk_session_core::{Error, Operation, WatchEvent, WatchStreamItem};
+use proto::{AddWatchMode, AddWatchReply, OpCode};
+use zk_session_core::{Error, WatchEvent, WatchStreamItem};
 
 use super::Client;
 use super::chroot::strip;
-use super::pending::{Finish, Pending, WATCH, decode_read, watch_ended};
-use crate::driver::{Shared, StreamReceiver, now, stream_queue};
+use super::pending::{Finish, Pending, decode_read, watch_ended};
+use crate::clock::now;
+use crate::driver::{Shared, StreamReceiver, stream_queue};
 
 /// Persistent watch: a stream of the events of one node, or of a node and everything below it.
 ///
@@ -145,7 +146,7 @@ impl Client {
     /// The server can reject the request with `Unimplemented` if it is older than 3.6.0, and with
     /// `MarshallingError` if persistent watches are disabled.
     pub fn watch(&self, path: &str) -> PendingStream {
-        self.watch_with_mode(WATCH, path, AddWatchMode::Persistent)
+        self.watch_with_mode(path, AddWatchMode::Persistent)
     }
 
     /// Watches a node and everything below it: each creation, change and deletion.
@@ -156,21 +157,12 @@ impl Client {
     /// # Errors
     /// Returns the errors of [`watch`](Self::watch).
     pub fn watch_recursive(&self, path: &str) -> PendingStream {
-        self.watch_with_mode(
-            Operation::Other("watchRecursive"),
-            path,
-            AddWatchMode::PersistentRecursive,
-        )
+        self.watch_with_mode(path, AddWatchMode::PersistentRecursive)
     }
 
-    fn watch_with_mode(
-        &self,
-        operation: Operation,
-        path: &str,
-        mode: AddWatchMode,
-    ) -> PendingStream {
+    fn watch_with_mode(&self, path: &str, mode: AddWatchMode) -> PendingStream {
         let decode = |result| decode_read::<AddWatchReply>(result).map(drop);
-        let ask = self.ask(operation, path, Finish::Plain(decode));
+        let ask = self.ask(OpCode::AddWatch, path, Finish::Plain(decode));
         let (sender, receiver) = stream_queue();
         let (shared, chroot_len) = (self.shared.clone(), ask.chroot_len);
         let full = self.full(path).into_owned();

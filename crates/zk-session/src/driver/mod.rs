@@ -4,8 +4,8 @@
 //! moves bytes, passes the time to the core, and delivers replies. It runs no user code: a reply
 //! goes into a oneshot channel, and an event into a bounded broadcast or a bounded queue.
 
-mod clock;
 mod connection;
+mod delayed;
 mod probe;
 mod sasl;
 mod shared;
@@ -26,8 +26,7 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use zk_session_core::{Host, Output, ProbeAnswer, TlsProbeAnswer};
 
-use self::clock::slept_nanos;
-pub(crate) use self::clock::{now, observe, timer};
+pub use self::delayed::DelayedStart;
 pub use self::sasl::{DigestMd5, Sasl, SaslPreparation};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
 pub(crate) use self::stream_queue::{StreamReceiver, stream_queue};
@@ -36,6 +35,7 @@ pub(crate) use self::thread::{DriverThread, SessionThread};
 pub use self::transport::{Connector, Tcp};
 
 use self::connection::{Connection, Progress, Rest};
+use crate::clock::{now, observe, slept_nanos, timer};
 use crate::limits::{OUTPUTS_KEPT, WORK_PER_POLL};
 
 /// Drives one session until it ends.

@@ -16,9 +16,9 @@ use zk_session_core::{
     SessionEvent, Settings, WatchEvent,
 };
 
-use super::clock::now;
+use super::delayed::DelayedStarts;
 use super::stream_queue::StreamSender;
-use crate::client::DelayedStarts;
+use crate::clock::now;
 use crate::limits::EVENTS_KEPT;
 use crate::trace;
 

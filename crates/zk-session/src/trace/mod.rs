@@ -3,12 +3,8 @@
 //!
 //! Nothing here prints a credential: events contain paths, ids, reasons and times only.
 
-#[cfg(not(feature = "tracing"))]
-mod off;
-#[cfg(feature = "tracing")]
-mod on;
+#[cfg_attr(feature = "tracing", path = "on.rs")]
+#[cfg_attr(not(feature = "tracing"), path = "off.rs")]
+mod tracing_or_not;
 
-#[cfg(not(feature = "tracing"))]
-pub(crate) use self::off::{RequestSpan, announce, connect, lease_ended};
-#[cfg(feature = "tracing")]
-pub(crate) use self::on::{RequestSpan, announce, connect, lease_ended};
+pub(crate) use self::tracing_or_not::*;

@@ -8,7 +8,7 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 use zk_session_core::{Error, LeaseState, Operation, SessionEvent};
 
-use crate::driver::now;
+use crate::clock::now;
 use crate::limits::SLOW_REQUEST;
 
 /// Reports a change in the life of a session.

@@ -90,7 +90,7 @@ async fn unimplemented_operation_keeps_session_open() {
     let client = client_of(&server, 0).await;
     server.on(Op::WhoAmI).answer(ErrorCode::UNIMPLEMENTED);
     let error = client.who_am_i().await.unwrap_err();
-    assert_eq!(error.to_string(), "whoAmI on /: Unimplemented (-6)");
+    assert_eq!(error.to_string(), "whoAmI /: Unimplemented (-6)");
     assert!(client.exists("/").await.unwrap().is_some());
 }
 

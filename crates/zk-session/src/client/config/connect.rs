@@ -17,9 +17,9 @@ impl<C: Connector> Config<C> {
     /// Opens a session and waits until it is open.
     ///
     /// # Errors
-    /// * [`ErrorKind::NoSession`], if no server opens a session in time. It has the cause of the
-    ///   server that tells most: for example, a rejected certificate and not a server that is down.
-    ///   If no server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
+    /// * [`ErrorKind::NoSession`], if no server opens a session in time. The error names the most
+    ///   specific cause: a rejected certificate is reported before an unreachable server. If no
+    ///   server [is a ZooKeeper server](crate::DisconnectReason::NotZooKeeper), or [SASL
     ///   fails](crate::DisconnectReason::Sasl) at each, it is returned at once.
     /// * [`ErrorKind::SessionEnded`] if a server rejects the credentials or requires other ones, or
     ///   the session to [resume](Self::resume) is over.
@@ -69,7 +69,7 @@ impl<C: Connector> Config<C> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
             let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers));
+            return Err(Error::not_applied(kind).on(Operation::Connect, servers));
         }
         let (client, presented) = self.start(thread.as_ref());
         let attempt = resumes.then(|| TakingOver(&client));
@@ -107,7 +107,7 @@ impl<C: Connector> Config<C> {
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on(Operation::Other("connect to"), servers))
+        Err(Error::not_applied(kind).on(Operation::Connect, servers))
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open.

@@ -127,8 +127,8 @@ impl<C> Config<C> {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) tries while every server refuses the connection, its
-    /// name cannot be resolved, or it closes the connection in the [TLS
+    /// Sets how long [`connect`](Self::connect) keeps trying while no server is usable: each refuses
+    /// the connection, has an unknown name, or closes it in the [TLS
     /// handshake](crate::TlsFailure::ClosedByServer) or in the [SASL
     /// exchange](crate::SaslFailure::ClosedByServer).
     ///

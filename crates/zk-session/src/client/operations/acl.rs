@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use proto::{Acl, AclReply, ClientInfo, GetAcl, OpCode, SetAcl, Stat, WhoAmI, WhoAmIReply};
-use zk_session_core::Operation;
 
 use super::any;
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode, decode_read};
-use crate::driver::now;
+use crate::clock::now;
 
 /// Access control list of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ impl Client {
     /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut); the session still presents the
     ///   credentials.
     pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
-        let ask = self.ask(Operation::Other("addAuth"), scheme, Finish::Plain(decode));
+        let ask = self.ask(OpCode::Auth, scheme, Finish::Plain(decode));
         let auth = auth.into();
         self.submit(ask, |session, to| {
             session.add_credential(now(), scheme, auth, to).map(|()| None)
@@ -92,9 +91,6 @@ impl Client {
     /// The server can reject the request with `Unimplemented`.
     pub fn who_am_i(&self) -> Pending<Vec<ClientInfo>> {
         let decode = |result| decode_read(result).map(|WhoAmIReply { identities }| identities);
-        self.request(
-            self.ask(Operation::Other("whoAmI on"), "/", Finish::Plain(decode)),
-            Ok(WhoAmI),
-        )
+        self.request(self.ask(OpCode::WhoAmI, "/", Finish::Plain(decode)), Ok(WhoAmI))
     }
 }

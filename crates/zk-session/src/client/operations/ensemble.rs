@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use proto::{DataReply, ErrorCode, GetData, OpCode, Reconfig, Stat, Zxid};
-use zk_session_core::{ErrorKind, Failure, Operation, Outcome, Reply, WatchKind};
+use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode, decode_read};
@@ -112,7 +112,7 @@ impl Client {
     /// The server can reject the request with `NoAuth`.
     pub fn get_config(&self) -> Pending<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: false };
-        self.request(config_ask(Operation::Other("getConfig"), finish_read), Ok(request))
+        self.request(config_ask(OpCode::GetData, finish_read), Ok(request))
     }
 
     /// Reads the configuration like [`get_config`](Self::get_config), and sets a watch that fires
@@ -122,7 +122,7 @@ impl Client {
     /// Returns the errors of [`get_config`](Self::get_config); no watch is set then.
     pub fn get_config_and_watch(&self) -> PendingWatch<EnsembleConfig> {
         let request = GetData { path: CONFIG_PATH.into(), watch: true };
-        let ask = config_ask(Operation::Other("getConfig"), finish_read);
+        let ask = config_ask(OpCode::GetData, finish_read);
         self.watched(ask, CONFIG_PATH.to_owned(), Ok(request), WatchKind::Data)
     }
 
@@ -158,7 +158,7 @@ impl Client {
             new_members: None,
             from_config,
         });
-        self.request(config_ask(OpCode::Reconfig.into(), finish_change), request)
+        self.request(config_ask(OpCode::Reconfig, finish_change), request)
     }
 
     /// Replaces the whole list of servers; otherwise like [`reconfig`](Self::reconfig).
@@ -179,7 +179,7 @@ impl Client {
             new_members,
             from_config,
         });
-        self.request(config_ask(OpCode::Reconfig.into(), finish_change), request)
+        self.request(config_ask(OpCode::Reconfig, finish_change), request)
     }
 }
 
@@ -196,10 +196,11 @@ fn checked_config(from_config: Option<Zxid>) -> Result<Zxid, Failure> {
 
 /// The chroot does not apply to this path.
 fn config_ask(
-    operation: Operation,
+    op: OpCode,
     finish: fn(Result<Reply, Failure>) -> Result<EnsembleConfig, Failure>,
 ) -> Ask<EnsembleConfig> {
-    Ask { operation, path: CONFIG_PATH.to_owned(), chroot_len: 0, finish: Finish::Plain(finish) }
+    let (operation, path) = (op.into(), CONFIG_PATH.to_owned());
+    Ask { operation, path, chroot_len: 0, finish: Finish::Plain(finish) }
 }
 
 fn finish_read(result: Result<Reply, Failure>) -> Result<EnsembleConfig, Failure> {

@@ -5,7 +5,7 @@ use zk_session_core::{ErrorKind, Failure, Reply};
 
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending};
-use crate::driver::now;
+use crate::clock::now;
 
 /// # Guaranteed deletes
 impl Client {

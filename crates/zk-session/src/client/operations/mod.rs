@@ -32,7 +32,8 @@ pub use self::nodes::{Children, Created, NodeData};
 
 use super::Client;
 use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
-use crate::driver::{Channels, OneShot, now};
+use crate::clock::now;
+use crate::driver::{Channels, OneShot};
 
 /// Submission of requests to the session.
 impl Client {

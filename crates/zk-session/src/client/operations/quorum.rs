@@ -6,7 +6,7 @@ use zk_session_core::{ErrorKind, Failure, Operation, Outcome, Reply};
 use super::any;
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, decode_multi, decode_read};
-use crate::driver::now;
+use crate::clock::now;
 
 /// # Consistency
 ///
@@ -44,7 +44,7 @@ impl Client {
     /// Sends an empty transaction; see [`SessionLease::renew`](crate::SessionLease::renew).
     pub(in crate::client) fn prove(&self) -> Pending<()> {
         let decode = |result| decode_multi(result).map(drop);
-        let ask = self.ask(Operation::Other("prove the session on"), "/", Finish::Plain(decode));
+        let ask = self.ask(Operation::RenewLease, "/", Finish::Plain(decode));
         self.submit(ask, |session, to| session.renew_lease(now(), to).map(Some))
     }
 }

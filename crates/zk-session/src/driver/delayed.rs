@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
-use zk_session_core::TIMEOUT_MAX;
 
-use crate::driver::{now, timer};
+use crate::clock::{now, timer};
+use crate::limits::TIMEOUT_MAX;
 
 /// An object with work that starts later; see [`Client::start_after`](crate::Client::start_after).
 pub trait DelayedStart: Send + Sync + 'static {

@@ -1,22 +1,22 @@
-//! Parts of a duration.
+//! Fractions of a duration.
 
 use std::time::Duration;
 
-/// Part of a duration, as a fraction.
+/// Fraction of a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Fraction {
     numerator: u32,
     denominator: u32,
 }
 
-impl Part {
-    /// Creates the part `numerator / denominator`. The denominator must not be 0.
+impl Fraction {
+    /// Creates the fraction `numerator / denominator`. The denominator must not be 0.
     #[must_use]
     pub const fn new(numerator: u32, denominator: u32) -> Self {
         Self { numerator, denominator }
     }
 
-    /// Returns this part of a duration.
+    /// Returns this fraction of a duration.
     #[inline]
     #[must_use]
     pub fn of(self, duration: Duration) -> Duration {

@@ -45,7 +45,7 @@ fn slept() -> Duration {
 }
 
 /// Returns how long the machine was suspended, in nanoseconds. The driver compares it in each round.
-pub(super) fn slept_nanos() -> u64 {
+pub(crate) fn slept_nanos() -> u64 {
     CLOCK.get().map_or(0, |clock| clock.slept.load(Ordering::Acquire))
 }
 
