@@ -13,7 +13,7 @@ pub const PARENT_ATTEMPTS_MAX: usize = 16;
 /// it may read the node of the contender ahead, and finds out when it is next in line, to renew its
 /// lease from then on. Most waits are over before and save these requests. Until then, the lease
 /// from the creation of its node is valid.
-pub const LONG_WAIT_PART: Part = Part::new(1, 4);
+pub const LONG_WAIT_PART: Fraction = Fraction::new(1, 4);
 
 /// How often a contender queues again after other clients have deleted its node.
 pub const RESTARTS_MAX: usize = 16;
