@@ -92,7 +92,7 @@ impl<H: Handles> Credentials<H> {
         Ok(self.credentials.len() - 1)
     }
 
-    fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.credentials.iter().map(|it| it.waiters.len()).sum()
     }
 

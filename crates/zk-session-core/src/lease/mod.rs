@@ -138,7 +138,6 @@ impl Lease {
 
     /// Notes that a request sent at `sent` was answered, and that only a leader answers it.
     fn leader_answered(&mut self, sent: Instant, now: Instant) {
-        self.lapse_if_due(now);
         self.answered_leader = self.answered_leader.max(Some(sent));
         self.evidence.leader_answered(sent);
         self.revive(now);
@@ -146,7 +145,6 @@ impl Lease {
 
     /// Notes that a request sent at `sent` was answered, and that a quorum agreed to the answer.
     fn quorum_agreed(&mut self, sent: Instant, now: Instant) {
-        self.lapse_if_due(now);
         self.answered_leader = self.answered_leader.max(Some(sent));
         self.evidence.quorum_agreed(sent);
         self.revive(now);

@@ -45,6 +45,10 @@ impl Deadlines {
         self.owners.first_key_value().map(|((at, _), _)| *at)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.owners.len()
+    }
+
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(RequestId, DeadlineOwner)> {
         self.next().filter(|at| *at <= now)?;
         self.owners.pop_first().map(|((_, id), owner)| (id, owner))

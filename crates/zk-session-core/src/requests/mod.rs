@@ -409,6 +409,12 @@ impl<H: Handles> Requests<H> {
         stats.request_latency = self.latency.clone();
     }
 
+    /// Checks that each deadline is that of a request which waits. `others` wait with their owners.
+    pub(crate) fn check_deadlines(&self, others: usize) {
+        let waiting = self.queue.len() + self.inflight.len() + others;
+        assert!(self.deadlines.len() <= waiting, "an answered request has no deadline");
+    }
+
     /// Checks that the requests in flight are in the stream in their order.
     pub(crate) fn check_order(&self) {
         let mut last = None;

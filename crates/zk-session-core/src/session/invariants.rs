@@ -26,6 +26,7 @@ impl<H: Handles> Session<H> {
             assert!(!self.is_read_only(), "nothing is probed without a connection");
         }
         assert!(requests.queued <= REQUESTS_MAX);
+        self.requests.check_deadlines(self.clean_up.pending() + self.credentials.waiting());
         self.clean_up.check();
         self.credentials.check();
         assert_eq!(
