@@ -4,7 +4,7 @@ use proto::{
     AddWatchMode, AddWatchReply, ChildList, ChildrenReply, DataReply, ErrorCode, OpCode, Stat, Zxid,
 };
 use zk_session_core::WatchKind;
-use zk_session_core::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY};
+use zk_session_core::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY, REMOVALS_AT_ONCE};
 
 use crate::harness::{World, ms};
 
@@ -138,5 +138,21 @@ fn watches_abandoned_during_an_outage_are_not_counted() {
     let stats = world.session.stats(world.instant());
     let left = [stats.one_shot_watches, stats.persistent_watches, stats.recursive_watches];
     assert_eq!((left, world.ops()), ([0; 3], vec![]));
+    world.finish();
+}
+
+#[test]
+fn more_removals_than_at_once_follow_a_moment_later() {
+    let mut world = World::up();
+    world.answered.extend([OpCode::GetData, OpCode::RemoveWatches].map(OpCode::code));
+    let paths: Vec<String> = (0..=REMOVALS_AT_ONCE).map(|n| format!("/{n}")).collect();
+    let watches: Vec<u32> = paths.iter().map(|it| world.watch(WatchKind::Data, it)).collect();
+    for (watch, path) in watches.into_iter().zip(&paths) {
+        world.drop_watch(watch, path);
+    }
+    world.advance(REMOVAL_DELAY);
+    assert_eq!(world.times(OpCode::RemoveWatches).len(), REMOVALS_AT_ONCE);
+    world.advance(REMOVAL_DELAY);
+    assert_eq!(world.times(OpCode::RemoveWatches).len(), REMOVALS_AT_ONCE + 1);
     world.finish();
 }

@@ -251,3 +251,15 @@ fn random_numbers_below_a_bound_vary() {
     assert!(drawn.iter().all(|it| *it < 1_000) && drawn.iter().any(|it| *it > 1), "{drawn:?}");
     assert_eq!(world.session.random_below(0), 0);
 }
+
+#[test]
+fn session_awaits_a_reply_while_a_request_is_unanswered() {
+    let mut world = World::up();
+    assert!(!world.session.awaits_reply());
+    world.get("/a");
+    assert!(world.session.awaits_reply());
+    let frame = world.take(OpCode::GetData);
+    world.serve(&frame);
+    assert!(!world.session.awaits_reply());
+    world.finish();
+}
