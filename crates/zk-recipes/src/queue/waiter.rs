@@ -263,7 +263,9 @@ impl Waiter {
         let nearest = ahead.nearest.as_ref().map(|node| Target { node, role });
         let looks_ahead = !self.has_marks || self.waits_long || self.position.is_some();
         let second = ahead.second.as_ref().filter(|_| looks_ahead);
-        let second = second.map(|node| Target { node, role: NodeRole::Second });
+        // A change does not move a waiter that tracks its position.
+        let role = NodeRole::Second { tells_changes: self.position.is_none() };
+        let second = second.map(|node| Target { node, role });
         let role = NodeRole::Own { is_readable: self.contender.spec.has_default_acl() };
         let Some(own) = self.contender.node() else { return Ok(Some(role)) };
         let targets = [nearest, second, Some(Target { node: &own.path, role })];
@@ -322,12 +324,12 @@ impl Waiter {
                 ahead.nearest = ahead.second.take();
                 self.long_wait = Some(long_wait_end(&self.contender.client));
             }
-            (NodeRole::Second, NodeChange::Deleted) if ahead.at_most_two_ahead => {
+            (NodeRole::Second { .. }, NodeChange::Deleted) if ahead.at_most_two_ahead => {
                 ahead.second = None
             }
             // Most likely it was first and has released the lock, so that this waiter is next. If it
             // was asked to release and stays, this claims the lease too early, which does no harm.
-            (NodeRole::Second, NodeChange::Changed) if self.position.is_none() => {
+            (NodeRole::Second { .. }, NodeChange::Changed) => {
                 (ahead.second, ahead.at_most_two_ahead) = (None, false);
             }
             _ => {

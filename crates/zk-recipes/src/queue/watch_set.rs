@@ -37,8 +37,9 @@ pub(crate) enum NodeRole {
     /// The nearest contender ahead: its deletion, and whether that was a
     /// [marked](super::contender::Contender::mark_release) release if the server can show it.
     Nearest { has_marks: bool },
-    /// The second-nearest contender ahead: any change.
-    Second,
+    /// The second-nearest contender ahead: its deletion, and a change of its data if `tells_changes`. Once
+    /// the data has changed, a new watch on it fires at once, so that the wait must not depend on it.
+    Second { tells_changes: bool },
     /// The contender's own node: its deletion. If the node has an access control list of its own, a
     /// read checks whether the client may read it.
     Own { is_readable: bool },
@@ -190,10 +191,10 @@ impl Target<'_> {
     fn kinds(&self) -> &'static [WatchKind] {
         match self.role {
             NodeRole::Nearest { has_marks: true } => &[WatchKind::Children, WatchKind::Data],
-            NodeRole::Second => &[WatchKind::Data],
-            NodeRole::Nearest { has_marks: false } | NodeRole::Own { is_readable: true } => {
-                &[WatchKind::Children]
-            }
+            NodeRole::Second { tells_changes: true } => &[WatchKind::Data],
+            NodeRole::Nearest { has_marks: false }
+            | NodeRole::Second { tells_changes: false }
+            | NodeRole::Own { is_readable: true } => &[WatchKind::Children],
             NodeRole::Own { is_readable: false } => &[],
         }
     }
@@ -221,9 +222,7 @@ impl Watched {
             EventType::NODE_CHILDREN_CHANGED if matches!(self.role, NodeRole::Own { .. }) => {
                 Some(NodeChange::Deleted)
             }
-            EventType::NODE_DATA_CHANGED if self.role == NodeRole::Second => {
-                Some(NodeChange::Changed)
-            }
+            EventType::NODE_DATA_CHANGED => Some(NodeChange::Changed),
             _ => None,
         }
     }

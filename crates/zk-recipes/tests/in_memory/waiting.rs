@@ -189,6 +189,46 @@ async fn place_is_exact_without_a_list_from_two_ahead_on() {
     }
 }
 
+/// A revocation request changes the node of the holder, which stays.
+#[tokio::test(start_paused = true)]
+async fn place_stays_when_a_contender_ahead_changes() {
+    let server = TestServer::in_memory();
+    let (one, record) = recorded_client(&server, 1).await;
+    let other = client(&server, 2).await;
+    let held = mutex(&other).acquire().await.unwrap();
+    let between = crowd(&other, 1).await.remove(0);
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    let moved =
+        tokio::spawn(async move { waiting.position_changed().await.map(|place| place.ahead) });
+    settle().await;
+    record.take();
+    other.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await; // the clock stands still, also if requests never end
+    }
+    assert_eq!(record.count(), 0);
+    assert!(!moved.is_finished(), "two are ahead");
+    held.release().await.unwrap();
+    assert_eq!(moved.await.unwrap(), Ok(1));
+    drop(between.await.unwrap());
+}
+
+/// The last but one of three contenders ahead gives up, and two are left.
+#[tokio::test(start_paused = true)]
+async fn place_is_exact_when_a_contender_in_the_middle_gives_up() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&other).acquire().await.unwrap();
+    let crowd = crowd(&other, 2).await;
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    assert_eq!(waiting.position().ahead, 3);
+    let moved = tokio::spawn(async move { waiting.position_changed().await });
+    settle().await;
+    crowd[0].abort();
+    let place = moved.await.unwrap().unwrap();
+    assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(held.node())));
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropped_waiting_leaves_the_queue() {
     let server = TestServer::in_memory();
