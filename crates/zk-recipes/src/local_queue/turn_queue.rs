@@ -185,3 +185,45 @@ impl<T: Default> fmt::Debug for Turn<T> {
         f.debug_struct("Turn").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A waker that runs while the item is made may drop the waiter.
+    #[test]
+    fn turn_is_free_if_its_only_waiter_is_dropped_during_hand_over() {
+        let queue = Arc::new(TurnQueue::<u8>::default());
+        let turn = queue.try_join().unwrap();
+        let waiter = queue.join();
+        let make = || {
+            drop(waiter);
+            7
+        };
+        assert!(turn.pass(make).is_ok());
+        assert!(queue.try_join().is_some());
+    }
+
+    /// A lock that nobody takes over. It must be given up before a new task can ask for it.
+    #[derive(Default)]
+    struct Left(Option<Arc<TurnQueue<Self>>>);
+
+    impl Drop for Left {
+        fn drop(&mut self) {
+            assert!(self.0.take().is_none_or(|queue| queue.try_join().is_none()));
+        }
+    }
+
+    #[test]
+    fn item_for_a_dropped_waiter_ends_before_the_turn_is_free() {
+        let queue = Arc::new(TurnQueue::<Left>::default());
+        let turn = queue.try_join().unwrap();
+        let waiter = queue.join();
+        let make = || {
+            drop(waiter);
+            Left(Some(queue.clone()))
+        };
+        assert!(turn.pass(make).is_ok());
+        assert!(queue.try_join().is_some());
+    }
+}
