@@ -158,6 +158,16 @@ mod tests {
         assert_eq!(rank(&[read, write], read), Some((0, None)));
     }
 
+    #[test]
+    fn later_of_two_equal_names_is_the_second_nearest() {
+        let names = ["c__WRIT__0000000002", "a__WRIT__0000000001", "b__WRIT__0000000001"];
+        let own = "d__WRIT__0000000003";
+        let list = ChildList::from_names(names.iter().chain([&own]));
+        let rank = RULE.rank(&list, own.as_bytes()).unwrap();
+        assert_eq!(rank.predecessor, Some(names[0].as_bytes()));
+        assert_eq!(rank.second, Some(names[2].as_bytes()));
+    }
+
     fn a_name() -> impl Strategy<Value = String> {
         let front = "(_c_)?[ab]{0,1}-?(__READ__|__WRIT__){0,2}";
         let number =
