@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use zk_recipes::session::{Client, CreateMode, ErrorCode, ErrorKind};
-use zk_recipes::{LockError, LossReason, RwLock, WriteGuard};
+use zk_recipes::{LockError, LossReason, Mutex, RwLock, WriteGuard};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::recorded_connection::{DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client};
@@ -320,6 +320,21 @@ async fn deleted_read_node_does_not_end_the_writer() {
     expect_nobody(&server, "all have gone").await;
 }
 
+/// The transaction cannot be repeated: its own read node would be in the way.
+#[tokio::test(start_paused = true)]
+async fn read_node_that_is_neither_read_nor_found_ends_the_attempt() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 1).await;
+    let writing = rw(&one).write().acquire().await.unwrap();
+    server.on(Op::Exists).answer(ErrorCode::NO_AUTH);
+    server.on(Op::GetChildren2).answer(ErrorCode::NO_NODE);
+    let LockError::Client(error) = writing.read().await.map(drop).unwrap_err() else {
+        panic!("another error")
+    };
+    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+    writing.check().await.unwrap();
+}
+
 /// Creates a node with the name of a Curator contender, and returns its path.
 async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
     let path = format!("{PATH}/{UUID}{kind}{}", number.unwrap_or_default());
@@ -383,11 +398,11 @@ async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
         },
         error => panic!("{error}"),
     };
-    let (mut is_refused, mut is_downgraded) = (false, false);
+    let (mut refused_len, mut is_downgraded) = (None, false);
     for spare in (0..1_000).step_by(20) {
         let len = max - spare;
         let Ok(writer) = write_with_data(&client, len).await else {
-            is_refused = true;
+            refused_len = Some(len);
             assert_eq!(children(&server, "/lock"), [""; 0], "{len}");
             continue;
         };
@@ -396,7 +411,13 @@ async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
         assert_eq!(client.get_data(reader.node()).await.unwrap().data.unwrap().len(), len);
         reader.release().await.unwrap();
     }
-    assert!(is_refused && is_downgraded);
+    assert!(is_downgraded);
+    // Other contenders are not downgraded, so that their nodes may have more data.
+    let data = vec![7; refused_len.expect("some data fits, but not with a downgrade")];
+    let reading = RwLock::new(&client, "/lock").unwrap().with_data(data.clone());
+    reading.read().acquire().await.unwrap().release().await.unwrap();
+    let mutex = Mutex::new(&client, "/m").unwrap().with_data(data);
+    mutex.acquire().await.unwrap().release().await.unwrap();
 }
 
 /// The transaction of a downgrade has three paths, and the create of the write node has one.
@@ -405,9 +426,16 @@ async fn writer_is_refused_if_its_path_is_too_long_to_downgrade() {
     let server = TestServer::in_memory();
     let client = client(&server, 1).await;
     let path = format!("/{}", "x".repeat(400_000));
-    let error = RwLock::new(&client, &path).unwrap().write().acquire().await.unwrap_err();
-    let LockError::Client(error) = &error else { panic!("another error") };
-    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }));
+    let lock = RwLock::new(&client, &path).unwrap();
+    let refused = [
+        lock.write().acquire().await.map(drop),
+        lock.write().try_acquire().await.map(drop),
+        lock.write().enqueue().await.map(drop),
+    ];
+    for refused in refused {
+        let Err(LockError::Client(error)) = &refused else { panic!("{refused:?}") };
+        assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }));
+    }
     assert_eq!(children(&server, "/"), ["zookeeper"], "no node is created");
 }
 
