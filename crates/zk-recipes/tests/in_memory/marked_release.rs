@@ -443,6 +443,30 @@ async fn deletion_by_another_client_costs_a_list() {
     assert_eq!(holder.lost().await, LossReason::NodeDeleted);
 }
 
+/// A node of another client has the name of a contender, and children come and go below it.
+#[tokio::test(start_paused = true)]
+async fn waiter_waits_while_the_node_ahead_gets_children() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
+        let ahead = format!("{PATH}/_c_{}-lock-", one.random_uuid());
+        let mode = CreateMode::PersistentSequential;
+        let ahead = one.create(&ahead, b"", mode).await.unwrap().path;
+        let waiting = queue(&two).await;
+        let below = format!("{ahead}/child");
+        for _ in 0..2 {
+            one.create(&below, b"", CreateMode::Persistent).await.unwrap();
+            settle().await;
+            one.delete(&below, None).await.unwrap();
+            settle().await;
+            assert!(!waiting.is_finished(), "{version:?}");
+        }
+        one.delete(&ahead, None).await.unwrap();
+        waiting.await.unwrap().check().await.unwrap();
+    }
+}
+
 /// A contender of another client never marks its release.
 #[tokio::test(start_paused = true)]
 async fn contender_of_another_client_is_handed_over_by_a_list() {
@@ -508,6 +532,23 @@ async fn waiter_acquires_at_once_when_the_one_between_gave_up() {
         last.await.unwrap().check().await.unwrap();
         assert!(now() - released < T / 100, "{version:?}: {:?}", now() - released);
     }
+}
+
+/// No event of the holder's deletion arrives, so the waiter has to find out by a read.
+#[tokio::test(start_paused = true)]
+async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
+    let server = server();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let held = mutex(&one).acquire().await.unwrap();
+    let waiting = queue(&two).await;
+    let lost = server.on_notification().session(two.session_id()).always().never_answer();
+    held.release().await.unwrap();
+    settle().await;
+    assert!(lost.count() > 0 && !waiting.is_finished());
+    lost.cancel();
+    tokio::time::sleep(T).await; // reason: virtual time of a long wait
+    assert!(waiting.is_finished());
+    waiting.await.unwrap().check().await.unwrap();
 }
 
 /// The server sends no event of the holder's node, so the waiter has to find out by a read.
