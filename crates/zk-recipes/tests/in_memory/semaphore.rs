@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zk_recipes::limits::RESTARTS_MAX;
 use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
 use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
@@ -149,6 +150,7 @@ async fn lease_reports_revocation_and_stops_work_after_its_loss() {
     assert_eq!(zk_recipes::revoke(&other, &nodes[1]).await, Ok(true));
     assert_eq!(asked.await.unwrap(), Ok(()));
     assert!(lease.is_held(), "to be asked is not to lose it");
+    assert!(lease.remaining() > T / 2, "{:?}", lease.remaining());
     assert_eq!(lease.data().await.unwrap(), "mine", "it was the other that was asked for");
 
     let vandal = async {
@@ -281,6 +283,27 @@ async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
     lease.release().await.unwrap();
     second.await.unwrap().unwrap().release().await.unwrap();
     first.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// Somebody deletes each lease of the first waiter, which must not keep its turn for ever.
+#[tokio::test(start_paused = true)]
+async fn turn_ends_after_its_limit_of_deleted_leases() {
+    let server = TestServer::in_memory();
+    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let lease = semaphore(&holder, 1).acquire().await.unwrap();
+    let waiting = queue(&semaphore(&other, 1), 1).await;
+    let turn = children(&server, "/s/locks");
+    let mut deleted = 0;
+    while children(&server, "/s/locks") == turn && deleted <= 2 * RESTARTS_MAX {
+        let node = format!("/s/leases/{}", children(&server, "/s/leases")[1]);
+        holder.delete(&node, None).await.unwrap();
+        settle().await;
+        deleted += 1;
+    }
+    assert_eq!(deleted, RESTARTS_MAX + 1);
+    lease.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "released").await;
 }
 

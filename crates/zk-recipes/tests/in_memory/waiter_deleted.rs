@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use zk_recipes::limits::RESTARTS_MAX;
 use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Guard, Mutex, Owner};
+use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::stepped::{Stepped, Steps};
@@ -85,6 +86,25 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
         expect_next_then_deleted(next, deleted).await;
         drop(held);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_fails_after_its_limit_of_deletions() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let _held = mutex(&one).acquire().await.unwrap();
+    let lock = mutex(&other);
+    let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    settle().await;
+    let mut deleted = 0;
+    while !waiting.is_finished() {
+        let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+        one.delete(&node, None).await.unwrap();
+        settle().await;
+        deleted += 1;
+    }
+    assert_eq!(deleted, RESTARTS_MAX);
+    assert_eq!(waiting.await.unwrap(), Err(LockError::NodeDeleted { path: PATH.to_owned() }));
 }
 
 /// The deletion of the old node must not end the hold of the new one.
