@@ -102,6 +102,8 @@ fn blocking_locks_of_every_kind_exclude_others() {
     assert!(semaphore.acquire_many_timeout(2, Duration::from_millis(50)).unwrap().is_none());
     semaphore.acquire().unwrap().release().unwrap();
     lease.release().unwrap();
+    let lease = semaphore.try_acquire_many(2).unwrap().expect("the permits are free");
+    lease.release().unwrap();
     let lease = semaphore.acquire_many_timeout(2, LONG).unwrap().expect("the permits are free");
     assert_eq!(lease.nodes().count(), 2);
     lease.release().unwrap();

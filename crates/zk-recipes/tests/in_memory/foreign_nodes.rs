@@ -324,6 +324,18 @@ async fn semaphore_beside_another_recipe_makes_no_leases() {
 }
 
 /// No server removes a container that never had a child.
+/// The leases exist already, so that nothing has to be created.
+#[tokio::test(start_paused = true)]
+async fn semaphore_in_use_refuses_a_contender_of_a_mutex() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let _held = Semaphore::new(&one, "/s", 2).unwrap().acquire().await.unwrap();
+    let contender = format!("/s/_c_{}-lock-", other.random_uuid());
+    other.create(&contender, b"", CreateMode::EphemeralSequential).await.unwrap();
+    let refused = Semaphore::new(&other, "/s", 2).unwrap().acquire().await.map(drop).unwrap_err();
+    assert!(matches!(refused, LockError::ForeignNode { .. }), "{refused}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn mutex_is_acquired_beside_leases_that_were_never_used() {
     let mut unused = 0;

@@ -247,6 +247,7 @@ async fn prometheus_page_has_every_value_with_its_labels() {
         "# TYPE zk_lock_waiting gauge",
         "zk_lock_held{lock=\"l\"} 0",
         "zk_lock_acquired_total{lock=\"l\"} 1",
+        "zk_lock_given_up_total{lock=\"l\"} 0",
         "zk_lock_lost_total{lock=\"l\",reason=\"node_deleted\"} 0",
         "# TYPE zk_lock_hold_seconds histogram",
         "zk_lock_hold_seconds_bucket{lock=\"l\",le=\"2\"} 0",
@@ -255,6 +256,10 @@ async fn prometheus_page_has_every_value_with_its_labels() {
         "zk_lock_hold_seconds_count{lock=\"l\"} 1",
         "# TYPE zk_lock_hand_off_seconds histogram",
         "zk_lock_hand_off_seconds_count{lock=\"l\"} 0",
+        "# TYPE zk_lock_wait_seconds histogram",
+        "zk_lock_wait_seconds_count{lock=\"l\"} 1",
+        "# TYPE zk_lock_lease_left_seconds histogram",
+        "zk_lock_lease_left_seconds_count{lock=\"l\"} 1",
     ] {
         assert!(page.lines().any(|it| it == line), "{line} in {page}");
     }
