@@ -1,12 +1,15 @@
 //! Tests of the builder for new nodes.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use zk_session::{
     Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, ParentMode, Perms, RetryPolicy,
-    limits::CREATE_ATTEMPTS_MAX,
+    SessionEvent, limits::CREATE_ATTEMPTS_MAX,
 };
-use zk_testing::{Op, SessionId, TestServer};
+use zk_testing::{Cut, Op, SessionId, TestServer};
 
 use crate::in_memory::client_of;
 
@@ -149,12 +152,12 @@ async fn dropped_protected_create_leaves_no_node_k3_a2() {
         let new = client.create_builder("/q/n-").ephemeral().sequential().protected();
         let mut create = Box::pin(new.create());
         let mut left = polls;
-        let done = std::future::poll_fn(|cx| {
+        let done = poll_fn(|cx| {
             left -= 1;
             match create.as_mut().poll(cx) {
-                std::task::Poll::Ready(result) => std::task::Poll::Ready(Some(result)),
-                std::task::Poll::Pending if left == 0 => std::task::Poll::Ready(None),
-                std::task::Poll::Pending => std::task::Poll::Pending,
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending if left == 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
             }
         });
         let done = done.await;
@@ -247,6 +250,51 @@ async fn create_stops_after_its_limit_of_lost_attempts() {
     let error = client.ensure_path("/a", ParentMode::Persistent).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
     assert_eq!(lost.count(), u64::from(CREATE_ATTEMPTS_MAX));
+}
+
+/// The connection is lost before the request is written, so the node need not be searched for.
+#[tokio::test(start_paused = true)]
+async fn protected_create_stops_after_its_limit_of_unsent_attempts() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let mut events = client.events();
+    let mut create = pin!(client.create_builder("/n").protected().create());
+    for attempt in 1..=CREATE_ATTEMPTS_MAX {
+        let waits = poll_fn(|cx| Poll::Ready(create.as_mut().poll(cx).is_pending())).await;
+        assert!(waits, "attempt {attempt}");
+        server.connections().cut(Cut::Rst);
+        while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    }
+    let error = create.await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert_eq!(names(&client, "/").await, ["zookeeper"]);
+}
+
+/// Without the list of the parent, nobody can tell whether the lost attempt has created the node.
+#[tokio::test(start_paused = true)]
+async fn lost_protected_create_fails_if_its_node_cannot_be_searched() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    server.on(Op::Create2).apply_then_drop_reply();
+    let refused = server.on(Op::GetChildren2).times(20).answer(ErrorCode::NO_AUTH);
+    let error = client.create_builder("/n").protected().create().await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NO_AUTH), Outcome::Unknown));
+    assert_eq!(refused.count(), 1);
+}
+
+/// The limit on failures leaves room for a parent that vanishes a few times, and for deep paths.
+#[tokio::test(start_paused = true)]
+async fn ensure_path_creates_vanished_parents_again() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    for nth in 3..6 {
+        server.on(Op::Create2).nth(nth).answer(ErrorCode::NO_NODE);
+    }
+    client.ensure_path("/a/b", ParentMode::Persistent).await.unwrap();
+    let deep = "/d".repeat(2 * CREATE_ATTEMPTS_MAX as usize);
+    client.ensure_path(&deep, ParentMode::Persistent).await.unwrap();
+    assert!(client.exists(&deep).await.unwrap().is_some());
 }
 
 /// A client that deletes the parent again and again must not keep another one busy for ever.
