@@ -82,6 +82,8 @@ async fn reconfig_from_a_negative_zxid_is_not_sent() {
     assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
     let error = client.reconfig_members(&["server.1=a:1:2;3"], Some(Zxid(-2))).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
+    let error = client.reconfig(&[], &[3], Some(Zxid::ZERO)).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::RECONFIG_DISABLED), "zero is a configuration");
 }
 
 #[tokio::test(start_paused = true)]

@@ -342,3 +342,24 @@ async fn retried_set_data_rejects_other_changes_to_same_data() {
     );
     assert_eq!(unknown(mine).code(), Some(ErrorCode::BAD_VERSION));
 }
+
+/// A loop that succeeds now and then may fail often in the long run, but not for ever.
+#[tokio::test(start_paused = true)]
+async fn attempts_start_again_after_a_reset_within_their_time() {
+    let server = TestServer::in_memory();
+    let client = client_of(&server, 0).await;
+    let policy = RetryPolicy::fixed(10 * MS).max_attempts(3).timeout(68 * MS);
+    let mut attempts = policy.begin();
+    let mut allowed = Vec::new();
+    for _ in 0..4 {
+        for _ in 0..2 {
+            allowed.push(attempts.pause(&client).await);
+        }
+        attempts.reset();
+    }
+    assert_eq!(allowed, [true, true, true, true, true, true, false, false], "70 ms are too long");
+
+    let mut attempts = policy.begin();
+    assert!(attempts.pause(&client).await && attempts.pause(&client).await);
+    assert!(!attempts.pause(&client).await, "without a reset");
+}

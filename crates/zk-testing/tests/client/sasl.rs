@@ -177,6 +177,18 @@ async fn password_is_read_for_each_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn password_ends_before_one_newline() {
+    let server = TestServer::in_memory_with(with_alice());
+    for (text, is_right) in
+        [("sesame", true), ("sesame\n", true), ("sesame\r\n", true), ("sesame\n\n", false)]
+    {
+        let sasl = DigestMd5::reading("alice", move || Ok(text.into()));
+        let connected = config(1).sasl(sasl).connector(server.clone()).connect().await;
+        assert_eq!(connected.is_ok(), is_right, "{text:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unreadable_password_ends_the_attempt() {
     let server = TestServer::in_memory_with(with_alice());
     let absent = || io::Error::new(io::ErrorKind::NotFound, "/run/secrets/zk is absent");

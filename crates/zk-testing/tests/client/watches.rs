@@ -1,7 +1,7 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd,
+    Client, Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd, WatchKind,
     WatchStream, WatchStreamItem,
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
@@ -38,6 +38,29 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             assert_eq!(next(&mut all).await, EventType::NODE_DELETED);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_on_several_nodes_fire_for_their_own_kind() {
+    let server = TestServer::in_memory();
+    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    other.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let since = other.create("/b", b"", CreateMode::Persistent).await.unwrap().stat.czxid;
+    let nodes = [("/gone", WatchKind::Data), ("/a", WatchKind::Data), ("/b", WatchKind::Children)];
+    let (watches, set) = client.watch_nodes(&nodes, since);
+    set.await.unwrap();
+    other.set_data("/b", b"", None).await.unwrap();
+    other.create("/b/c", b"", CreateMode::Persistent).await.unwrap();
+    other.set_data("/a", b"", None).await.unwrap();
+    let mut fired = Vec::new();
+    for watch in watches {
+        let event = watch.await.unwrap();
+        fired.push((event.path, event.event_type));
+    }
+    let types =
+        [EventType::NODE_DELETED, EventType::NODE_DATA_CHANGED, EventType::NODE_CHILDREN_CHANGED];
+    let expected: Vec<_> = nodes.map(|(path, _)| path.to_owned()).into_iter().zip(types).collect();
+    assert_eq!(fired, expected);
 }
 
 #[tokio::test(start_paused = true)]
