@@ -192,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn read_events_make_room_in_a_queue_that_is_never_empty() {
+        let (sender, receiver) = stream_queue();
+        let part = event("x".repeat(STREAM_BYTES_KEPT / 4));
+        (0..3).for_each(|_| sender.send(Ok(part.clone())));
+        for _ in 0..6 {
+            assert!(next(&receiver) == Poll::Ready(Some(Ok(part.clone()))));
+            sender.send(Ok(part.clone()));
+        }
+        assert!(drain(&receiver) == vec![Ok(part); 3]);
+    }
+
+    #[test]
     fn consecutive_gaps_merge_and_end_is_delivered_last_and_once() {
         let (sender, receiver) = stream_queue();
         for _ in 0..3 {

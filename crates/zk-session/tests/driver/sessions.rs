@@ -33,6 +33,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     assert_eq!(first.end_reason(), Some(SessionEnd::Expired), "the old client stays dead");
     assert!(!claim.holds(term) && first.exists("/n").await.is_err());
     assert!(sessions.clone().client().is_same_session(&second));
+    assert!(!first.is_same_session(&second));
     second.exists("/n").await.unwrap();
     assert_ne!(first.random_uuid(), second.random_uuid());
 }
@@ -61,8 +62,17 @@ async fn totals_outlast_the_end_of_a_session() {
     let second = sessions.open_client().await.unwrap();
     assert_eq!((second.connections_lost(), counted()), (0, (2, 1, true, 2)));
     let page = sessions.totals().prometheus("of=\"a\"");
-    let expired = "zk_sessions_ended_total{of=\"a\",reason=\"expired\"} 1\n";
-    assert!(page.contains(expired), "{page}");
+    for line in [
+        "zk_sessions_opened_total{of=\"a\"} 2",
+        "zk_sessions_ended_total{of=\"a\",reason=\"expired\"} 1",
+        "zk_session_connections_lost_total{of=\"a\"} 2",
+        &format!(
+            "zk_session_attempts_failed_total{{of=\"a\"}} {}",
+            sessions.totals().failed_attempts
+        ),
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line} in {page}");
+    }
     for _ in 0..2 {
         sessions.close().await;
         let totals = sessions.totals();
@@ -90,6 +100,7 @@ async fn manager_opens_the_next_session_after_clean_up_overflow() {
         let next = sessions.open_client().await.unwrap();
         assert!(!next.is_same_session(&first), "one that declines every request is of no use");
         assert_eq!(first.end_reason(), Some(SessionEnd::CleanUpOverflow));
+        assert_eq!(sessions.totals().overflowed, 1);
         next.exists("/n").await.unwrap();
     }
 }
@@ -237,6 +248,21 @@ async fn manager_stops_when_its_credentials_are_rejected() {
     let error = sessions.open_client().await.unwrap_err();
     let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
     assert_eq!(*why.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_with_rejected_credentials_counts_as_rejected() {
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a").auth("digest", "user:password");
+    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let mut changes = sessions.changes();
+    ensemble.state().refuses_auth = true;
+    ensemble.cut();
+    let ended = SessionChange::Ended { session_id: ID, cause: SessionEnd::AuthFailed };
+    assert_eq!(changes.next().await, Some(ended));
+    sessions.open_client().await.unwrap_err();
+    let totals = sessions.totals();
+    assert_eq!((totals.opened, totals.rejected, totals.expired), (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,7 @@ async fn request_dropped_while_queued_is_withdrawn() {
     let error = client.exists("/n").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::LimitReached(Limit::Requests)), "{error}");
     drop(asked);
+    assert_eq!((client.stats().queued, client.stats().queued_bytes), (0, 0));
     let one_more = client.exists("/n");
     ensemble.state().hangs = false;
     assert!(one_more.await.unwrap().is_some());
