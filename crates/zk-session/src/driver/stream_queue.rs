@@ -124,7 +124,8 @@ impl Handle for StreamSender {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Wake, Waker};
 
     use proto::EventType;
     use zk_session_core::WatchEvent;
@@ -212,6 +213,25 @@ mod tests {
         sender.send(Err(SessionEnd::Expired));
         assert_eq!(drain(&receiver), [Ok(WatchStreamItem::Gap), Err(SessionEnd::Expired)]);
         assert_eq!(next(&receiver), Poll::Ready(None));
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn event_wakes_the_task_that_waits() {
+        let (sender, receiver) = stream_queue();
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = woken.clone().into();
+        assert_eq!(receiver.poll(&Context::from_waker(&waker)), Poll::Pending);
+        assert!(!woken.0.load(Ordering::Acquire));
+        sender.send(Ok(WatchStreamItem::Gap));
+        assert!(woken.0.load(Ordering::Acquire));
     }
 
     #[test]

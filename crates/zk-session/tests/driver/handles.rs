@@ -243,3 +243,14 @@ fn lease_losses_and_session_changes_have_readable_texts() {
         assert_eq!(change.to_string(), text);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn idle_session_moves_at_once_when_its_server_is_removed() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    let began = now();
+    client.update_servers("b").unwrap();
+    ensemble.until(|state| state.connections == 2).await;
+    assert!(now() - began < T / 10, "{:?}", now() - began);
+    client.close().await;
+}
