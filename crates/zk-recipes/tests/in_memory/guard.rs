@@ -124,3 +124,16 @@ async fn zero_timeout_acquires_only_a_free_lock() {
     assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
     guard.release().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn check_of_a_lost_guard_fails_without_a_request() {
+    let server = TestServer::in_memory();
+    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    settle_node_watches().await;
+    vandal.delete(guard.node(), None).await.unwrap();
+    settle().await;
+    let before = holder.stats().frames_sent;
+    assert_eq!(guard.check().await.map(drop), Err(DELETED));
+    assert_eq!(holder.stats().frames_sent, before);
+}

@@ -551,6 +551,18 @@ async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
     waiting.await.unwrap().check().await.unwrap();
 }
 
+/// No event would tell the waiter that its own node is gone.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_may_not_read_its_own_node_fails() {
+    let server = server();
+    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let _held = mutex(&one).acquire().await.unwrap();
+    let lock = mutex(&two).with_acl(vec![Acl::world(Perms::WRITE | Perms::DELETE)]);
+    let failed = tokio::time::timeout(T / 10, lock.acquire()).await.expect("it does not wait");
+    let LockError::Client(error) = failed.map(drop).unwrap_err() else { panic!("another error") };
+    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+}
+
 /// The server sends no event of the holder's node, so the waiter has to find out by a read.
 #[tokio::test(start_paused = true)]
 async fn waiter_behind_an_unreadable_holder_fails_after_a_long_wait() {

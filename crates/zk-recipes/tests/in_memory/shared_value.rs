@@ -125,3 +125,13 @@ async fn try_set_reports_a_recreated_node() {
     client.create("/v", b"unread", CreateMode::Persistent).await.unwrap();
     assert_eq!(value.try_set(&now, &b"mine"[..]).await, Ok(None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn value_that_cannot_be_created_is_an_error() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let value = SharedValue::new(&client, "/value", "seed").unwrap();
+    let refused = server.on(Op::Create2).times(20).answer(ErrorCode::NO_AUTH);
+    let LockError::Client(error) = value.get().await.unwrap_err() else { panic!("another error") };
+    assert_eq!((error.code(), refused.count()), (Some(ErrorCode::NO_AUTH), 1));
+}
