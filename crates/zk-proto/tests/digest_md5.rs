@@ -94,6 +94,17 @@ fn proofs_that_differ_in_two_digits_are_different() {
 }
 
 #[test]
+fn response_has_all_directives_of_the_java_client() {
+    let token = Response::of(&exchange("bob", "bobsecret")).encode();
+    let expected = concat!(
+        r#"charset=utf-8,username="bob",realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh","#,
+        r#"cnonce="OA6MHXh6VqTrRk",nc=00000001,digest-uri="zookeeper/zk-sasl-md5",maxbuf=65536,"#,
+        "response=1acdf23e810277429f758b6b5e9f454b,qop=auth"
+    );
+    assert_eq!(String::from_utf8(token).unwrap(), expected);
+}
+
+#[test]
 fn response_for_another_service_or_quality_is_rejected() {
     let token = Response::of(&exchange("bob", "bobsecret")).encode();
     let token = String::from_utf8(token).unwrap();

@@ -101,14 +101,14 @@ impl Testbed<'_> {
         let (holder_servers, first) = self.holder_servers(scenario, &roles);
         let waiter_servers = self.waiter_servers(scenario, &roles);
         // Long enough for an election.
-        let patience = if scenario.fault.hits_leader() { 20 * self.tick } else { self.timeout };
+        let time_limit = if scenario.fault.hits_leader() { 20 * self.tick } else { self.timeout };
         let start = |number, connect_string, timeout, first| {
             let program = self.program;
             let start = Start { program, number, connect_string, timeout, first };
             Process::start(&start, history)
         };
         // The waiter's session starts first, so that the holder's session is the younger one.
-        let mut waiter = start(WAITER, &waiter_servers, patience, None)?;
+        let mut waiter = start(WAITER, &waiter_servers, time_limit, None)?;
         if waiter.connected(LIMIT).is_none() {
             return Ok(Err("the waiter has no session".to_owned()));
         }

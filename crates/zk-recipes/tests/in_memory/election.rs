@@ -130,8 +130,8 @@ async fn lead_returns_the_value_of_the_work_and_resigns() {
     let election = candidate(&server, 1).await;
     let led = election.lead(
         async |held| {
-            let data = server.with(|truth| {
-                let node = truth.tree().node(&held.nodes()[0]);
+            let data = server.with(|ensemble| {
+                let node = ensemble.tree().node(&held.nodes()[0]);
                 node.and_then(|node| node.data().map(<[u8]>::to_vec))
             });
             assert_eq!(data.as_deref(), Some(&b"c1"[..]));

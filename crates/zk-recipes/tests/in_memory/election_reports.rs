@@ -50,8 +50,8 @@ impl Watched {
         assert!(leaders.len() <= 1, "{leaders:?}");
         let [Leadership::Leading { token, held }] = &leaders[..] else { return };
         let (node, session_id) = (held.nodes().remove(0), held.client().session_id());
-        let owner = self.server.with(|truth| {
-            let stat = truth.tree().node(&node).expect("a leader without a node").stat();
+        let owner = self.server.with(|ensemble| {
+            let stat = ensemble.tree().node(&node).expect("a leader without a node").stat();
             (stat.czxid.0, stat.ephemeral_owner)
         });
         assert_eq!(owner, (token.get(), session_id));
@@ -346,7 +346,7 @@ async fn curator_188_failed_server_leaves_no_dead_candidate() {
         let first = elections[0].leader().await.unwrap().unwrap();
         assert_eq!(first.id, elections[leader].id());
         for it in listed {
-            assert!(server.with(|truth| truth.is_alive(it.participant.session_id)), "{it:?}");
+            assert!(server.with(|ensemble| ensemble.is_alive(it.participant.session_id)), "{it:?}");
         }
     }
 }

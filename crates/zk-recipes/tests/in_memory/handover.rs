@@ -35,7 +35,8 @@ async fn mutex_passes_to_next_waiter_when_holder_session_expires() {
         let lock = Mutex::new(&second, "/locks/a").unwrap();
         (lock.acquire().await.unwrap(), second)
     });
-    while server.with(|truth| truth.tree().node("/locks/a").unwrap().stat().num_children) < 2 {
+    while server.with(|ensemble| ensemble.tree().node("/locks/a").unwrap().stat().num_children) < 2
+    {
         tokio::task::yield_now().await;
     }
     assert!(server.expire(first.session_id()));
@@ -58,8 +59,8 @@ async fn lock_on_cut_follower_is_lost_before_leader_deletes_node() {
     guard.lost().await;
     assert!(!guard.is_held());
     let lost_at = now();
-    assert!(server.with(|truth| truth.tree().contains(&node)), "still there, at the leader");
-    while server.with(|truth| truth.tree().contains(&node)) {
+    assert!(server.with(|ensemble| ensemble.tree().contains(&node)), "still there, at the leader");
+    while server.with(|ensemble| ensemble.tree().contains(&node)) {
         // reason: virtual time must pass for the leader to expire the session
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

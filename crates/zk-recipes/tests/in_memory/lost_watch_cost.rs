@@ -132,8 +132,8 @@ async fn readme_loop_sets_one_watch_in_400_turns() {
         written.recv().await.unwrap();
     }
     assert_eq!(without_lease(record.take().concat()), [WATCH_NODE]);
-    let node = server.with(|truth| {
-        let node = truth.tree().node("/locks/billing").unwrap();
+    let node = server.with(|ensemble| {
+        let node = ensemble.tree().node("/locks/billing").unwrap();
         node.children().next().unwrap().to_owned()
     });
     other.delete(&format!("/locks/billing/{node}"), None).await.unwrap();

@@ -112,8 +112,8 @@ pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
 ///
 /// The list is empty if the node does not exist.
 pub(crate) fn children(server: &TestServer, path: &str) -> Vec<String> {
-    let mut names: Vec<String> = server.with(|truth| {
-        let node = truth.tree().node(path);
+    let mut names: Vec<String> = server.with(|ensemble| {
+        let node = ensemble.tree().node(path);
         node.map(|node| node.children().map(str::to_owned).collect()).unwrap_or_default()
     });
     names.sort_by(|a, b| a.rsplit('-').next().cmp(&b.rsplit('-').next()));

@@ -72,8 +72,8 @@ async fn multi_lock_acquires_in_order_and_releases_in_reverse() {
 fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
     let gone = Arc::new(StdMutex::new(Vec::new()));
     let told = gone.clone();
-    server.with(|truth| {
-        truth.observe(move |_, commit| {
+    server.with(|ensemble| {
+        ensemble.observe(move |_, commit| {
             if let Effect::Deleted(path) = commit.effect {
                 told.lock().unwrap().push(path.to_owned());
             }
@@ -193,7 +193,7 @@ async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
     settle().await;
     let left = ["/x", "/y"].map(|path| children(&server, path).len());
     assert_eq!(left, [0, 0]);
-    assert!(!server.with(|truth| truth.tree().contains("/z")), "the next was not asked for");
+    assert!(!server.with(|ensemble| ensemble.tree().contains("/z")), "the next was not asked for");
 
     let locks = MultiLock::new(["/x", "/y", "/z"].map(|path| mutex(&client, path)));
     let guard = locks.acquire().await.unwrap();

@@ -130,8 +130,9 @@ async fn waiter_requeues_when_its_node_is_deleted() {
         async move { lock.acquire().await.unwrap() }
     });
     queued(&server, 2).await;
-    let mut nodes: Vec<String> = server
-        .with(|truth| truth.tree().node("/lock").unwrap().children().map(str::to_owned).collect());
+    let mut nodes: Vec<String> = server.with(|ensemble| {
+        ensemble.tree().node("/lock").unwrap().children().map(str::to_owned).collect()
+    });
     nodes.retain(|name| !guard.node().ends_with(name));
     one.delete(&format!("/lock/{}", nodes[0]), None).await.unwrap();
     queued(&server, 2).await;
@@ -151,7 +152,9 @@ async fn take_a_turn(client: zk_recipes::session::Client) {
 /// Waits until the queue has `count` nodes, and all tasks wait.
 async fn queued(server: &TestServer, count: usize) {
     let children = || {
-        server.with(|truth| truth.tree().node("/lock").map_or(0, |node| node.children().count()))
+        server.with(|ensemble| {
+            ensemble.tree().node("/lock").map_or(0, |node| node.children().count())
+        })
     };
     while children() != count {
         tokio::task::yield_now().await;

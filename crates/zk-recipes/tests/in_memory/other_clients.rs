@@ -21,7 +21,7 @@ async fn settle() {
 }
 
 fn contenders(server: &TestServer) -> usize {
-    server.with(|truth| truth.tree().node("/lock").map_or(0, |node| node.children().count()))
+    server.with(|ensemble| ensemble.tree().node("/lock").map_or(0, |node| node.children().count()))
 }
 
 #[tokio::test(start_paused = true)]

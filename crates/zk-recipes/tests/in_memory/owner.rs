@@ -436,10 +436,10 @@ type Met = (usize, usize);
 async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Inside) -> Met {
     let mut met = Met::default();
     for _ in 0..30 {
-        let (patience, writes) = (random.ms(300) + T / 1_000, random.below(3) == 0);
+        let (time_limit, writes) = (random.ms(300) + T / 1_000, random.below(3) == 0);
         let guard = match writes {
-            true => lock.write().acquire_timeout(patience).await.map(|it| it.map(Guard::from)),
-            false => lock.read().acquire_timeout(patience).await,
+            true => lock.write().acquire_timeout(time_limit).await.map(|it| it.map(Guard::from)),
+            false => lock.read().acquire_timeout(time_limit).await,
         };
         match guard {
             Ok(Some(guard)) => {

@@ -61,7 +61,7 @@ async fn completes(who: Resigns, lost: Option<Op>, polls: usize) -> bool {
     again.resign().await.unwrap();
     settle_node_watches().await;
     assert_eq!(children(&server, "/e"), [""; 0], "{what}");
-    assert_eq!(server.with(|truth| truth.watches(0)), 0, "{what}");
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0, "{what}");
     assert!(sessions.client().end_reason().is_none(), "{what}");
     done.is_some()
 }

@@ -517,8 +517,8 @@ async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 
             let acquired = match random.below(4) {
                 0 => semaphore.try_acquire_many(permits).await,
                 1 => {
-                    let patience = random.ms(3_000);
-                    semaphore.acquire_many_timeout(permits, patience).await
+                    let time_limit = random.ms(3_000);
+                    semaphore.acquire_many_timeout(permits, time_limit).await
                 }
                 _ => semaphore.acquire_many(permits).await.map(Some),
             };
@@ -556,7 +556,7 @@ async fn trouble(server: TestServer, seed: u64, world: Arc<World>) {
             }
             _ => {
                 let alive: Vec<SessionId> =
-                    server.with(|truth| truth.sessions().map(|it| it.id).collect());
+                    server.with(|ensemble| ensemble.sessions().map(|it| it.id).collect());
                 if let Some(id) = random.pick(&alive) {
                     world.killed.lock().unwrap().insert(*id);
                     server.expire(*id);

@@ -38,7 +38,8 @@ async fn acquisitions_fail_at_the_end_of_the_sequence_numbers() {
         for folder in *folders {
             lock.acquire_boxed().await.unwrap().release_boxed().await.unwrap();
             settle().await;
-            let before = server.with(|truth| truth.tree().node(folder).unwrap().next_sequence());
+            let before =
+                server.with(|ensemble| ensemble.tree().node(folder).unwrap().next_sequence());
             assert!(server.set_sequence(folder, i32::MAX - 2));
             for _ in 0..3 {
                 let mut crowd = Vec::new();

@@ -17,8 +17,8 @@ async fn node_is_created_with_the_first_seed_and_container_parents() {
     let same = SharedValue::new(&other, "/a/b/value", &b"another seed"[..]).unwrap();
     assert_eq!(same.get().await.unwrap().value(), "seed");
     // As in Curator, the node is persistent and its parents are containers.
-    server.with(|truth| {
-        let kind = |path| truth.tree().node(path).unwrap().kind();
+    server.with(|ensemble| {
+        let kind = |path| ensemble.tree().node(path).unwrap().kind();
         assert_eq!(kind("/a/b/value"), NodeKind::Persistent);
         assert_eq!(kind("/a/b"), NodeKind::Container);
     });

@@ -28,9 +28,9 @@ enum After {
     Expired,
 }
 
-fn start(cut: Option<Cut>, patience: Option<Duration>) -> World {
+fn start(cut: Option<Cut>, time_limit: Option<Duration>) -> World {
     let server = Server::new(&["/n", "/n/old"]);
-    let mut world = World::of(server, |settings| settings.request_timeout = patience);
+    let mut world = World::of(server, |settings| settings.request_timeout = time_limit);
     world.servers = Servers::Serve;
     match cut {
         None => {}
