@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn write(names: &[String]) -> Result<(), Box<dyn Error>> {
-    for (path, listing) in listings(names)? {
+    for (path, listing) in listings(names, "--cap-lints allow")? {
         fs::write(root().join(&path), &listing)?;
         println!("{path}: {} lines", listing.lines().count());
     }
@@ -37,7 +37,7 @@ fn write(names: &[String]) -> Result<(), Box<dyn Error>> {
 
 fn check(names: &[String]) -> Result<(), Box<dyn Error>> {
     let mut changes = String::new();
-    for (path, listing) in listings(names)? {
+    for (path, listing) in listings(names, "-D warnings")? {
         let committed = fs::read_to_string(root().join(&path)).unwrap_or_default();
         if listing != committed {
             changes += &format!("{path}:\n{}", difference(&committed, &listing));
@@ -53,16 +53,17 @@ fn check(names: &[String]) -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Returns the path, relative to the workspace, and the current text of each list.
-fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+/// Returns the path, relative to the workspace, and the current text of each list. `lints` are flags of
+/// rustdoc.
+fn listings(names: &[String], lints: &str) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     // A crate with a lock file is a workspace of its own.
     let (separate, members): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| root().join(format!("crates/{name}/Cargo.lock")).exists());
     if !members.is_empty() {
-        document("Cargo.toml", &members)?;
+        document("Cargo.toml", &members, lints)?;
     }
     for name in separate {
-        document(&format!("crates/{name}/Cargo.toml"), &[name])?;
+        document(&format!("crates/{name}/Cargo.toml"), &[name], lints)?;
     }
     let documented = target().join("doc");
     let listing = |name: &String| {
@@ -80,13 +81,13 @@ fn listings(names: &[String]) -> Result<Vec<(String, String)>, Box<dyn Error>> {
 /// Runs rustdoc with all features of the libraries.
 ///
 /// The JSON output is unstable. The variable `RUSTC_BOOTSTRAP` permits it with a stable toolchain.
-fn document(manifest: &str, names: &[&String]) -> Result<(), Box<dyn Error>> {
+fn document(manifest: &str, names: &[&String], lints: &str) -> Result<(), Box<dyn Error>> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["doc", "--quiet", "--locked", "--no-deps", "--lib", "--all-features"]);
     command.args(["--manifest-path", manifest]);
     command.args(names.iter().flat_map(|name| ["--package", name.as_str()]));
     command.current_dir(root()).env("CARGO_TARGET_DIR", target()).env("RUSTC_BOOTSTRAP", "1");
-    command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow");
+    command.env("RUSTDOCFLAGS", format!("-Z unstable-options --output-format json {lints}"));
     if !command.status()?.success() {
         return Err("cargo doc has failed".into());
     }

@@ -386,16 +386,16 @@ Everything a change must pass, in order, ending at the first failure:
   cargo fmt --all --check
   cargo clippy --workspace --all-targets -- -D warnings
   the same two for fuzz/
-  cargo doc --workspace --no-deps, with RUSTDOCFLAGS=-Dwarnings
   cargo xtask api --check
+  cargo doc --no-deps of all other packages, with RUSTDOCFLAGS=-Dwarnings
   cargo xtask package, without the builds
   cargo xtask cross
   cargo xtask msrv: with Rust 1.85, where its packages are available
   cargo xtask test, with CI=true: a missing ZooKeeper is a failure
   cargo xtask test kerberos
-  the simulation on 3,000 seeds, and on 1,000 of the recipes of zk-coordination
+  the simulation on 2,000 seeds, and on 700 of the recipes of zk-coordination
   cargo xtask planted, with two faults that the simulation must find, others for each commit
-  cargo xtask fuzz --secs 5: half a minute, and the build; without cargo-fuzz the corpora are replayed
+  cargo xtask fuzz --secs 3: half a minute, and the build; without cargo-fuzz the corpora are replayed
 
 Usage: cargo xtask ci
 ";

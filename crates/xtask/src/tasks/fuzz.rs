@@ -26,9 +26,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns a plan of five seconds for each target, to check that it still runs.
+    /// Returns a plan of three seconds for each target, to check that it still runs.
     pub(crate) fn smoke() -> Self {
-        Self { secs: 5, targets: Vec::new() }
+        Self { secs: 3, targets: Vec::new() }
     }
 }
 

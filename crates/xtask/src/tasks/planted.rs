@@ -183,8 +183,8 @@ const FOLDER: &str = "tests/planted";
 const CI_SAMPLE: u32 = 2;
 
 /// Seeds that every change must pass without a failure.
-const CI_SEEDS: &str = "3000";
-const CI_COORDINATION_SEEDS: &str = "1000";
+const CI_SEEDS: &str = "2000";
+const CI_COORDINATION_SEEDS: &str = "700";
 
 #[cfg(test)]
 mod tests {
