@@ -12,7 +12,8 @@ use std::time::Duration;
 use futures::future::{join, pending};
 use tokio::task::AbortHandle;
 use zk_session::{
-    Client, DelayedStart, Error, ErrorCode, ErrorKind, LeaseTerm, Multi, SessionLease, Stat, Watch,
+    Client, DelayedStart, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease,
+    Stat, Watch,
 };
 
 use crate::end_state::EndState;
@@ -310,8 +311,8 @@ impl Drop for NodeWatch {
 /// Waits until the node is deleted. Starts with `armed`, a watch that is already set. It waits
 /// through all connection problems, which are reported elsewhere.
 ///
-/// The watch is a child watch. A lock node has no children, so only the deletion fires it. A data
-/// watch would have to be set again after each revocation request.
+/// The watch is a child watch. A lock node has no children, and a data watch would have to be set
+/// again after each revocation request.
 pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch>) {
     // No caller waits for these replies, so the handle's request timeout does not apply.
     let client = client.with_timeout(Duration::MAX);
@@ -326,8 +327,10 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
             Err(error) => Err(error),
         };
         match fired {
-            // After a reconnect it may also tell that another client has created the node again.
-            Ok(_) => return,
+            Ok(event) if event.event_type == EventType::NODE_DELETED => return,
+            // Another client has created the node again, or another waiter of this session has set
+            // its watch on the node from an earlier transaction on. The next watch tells which.
+            Ok(_) => {}
             Err(error) if is_final(&error) => pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
             Err(error) if is_unwatchable(&error) => client.sleep(UNWATCHED_PAUSE).await,

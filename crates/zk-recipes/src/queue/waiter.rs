@@ -315,7 +315,7 @@ impl Waiter {
     fn handle_change(&mut self, role: NodeRole, change: NodeChange) -> Result<(), LockError> {
         let Stage::Blocked(ahead) = &mut self.stage else { return Ok(()) };
         match (role, change) {
-            (NodeRole::Own { .. }, _) => return self.start_over(),
+            (NodeRole::Own { .. }, NodeChange::Deleted) => return self.start_over(),
             // It was first.
             (NodeRole::Nearest { .. }, NodeChange::Released) => {
                 (ahead.nearest, ahead.second) = (None, None)

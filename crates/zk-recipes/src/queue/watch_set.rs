@@ -51,7 +51,8 @@ pub(crate) enum NodeChange {
     Deleted,
     /// The contender was first, and has released the lock.
     Released,
-    /// The data of the node was changed, by a release or by a revocation request.
+    /// The data of the node was changed, by a release or by a revocation request. The own node may
+    /// be another one.
     Changed,
 }
 
@@ -74,8 +75,9 @@ impl WatchSet {
     /// Watches these nodes and no others. Watches that are already set need no request; the missing
     /// ones are requested in one write. A node that no longer exists is not watched.
     ///
-    /// `since` is the czxid of the contender's own node. The nodes ahead were created before. So a
-    /// node that another client has deleted and created again, under the same name, fires at once.
+    /// `since` is the czxid of the contender's own node. So the watch on a node that another client has
+    /// deleted and created again, under the same name, fires at once. That on a read node which a
+    /// writer ahead has created beside its own fires too, and is set again.
     pub(crate) async fn keep(
         &mut self,
         targets: &[Target<'_>],
@@ -217,10 +219,10 @@ impl Watched {
         match event.event_type {
             EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(NodeChange::Released),
             EventType::NODE_DELETED => Some(NodeChange::Deleted),
-            // The own node is ephemeral and has no children. This is the event of another node of its
-            // name, which was created before the watch was set, or during a disconnect.
+            // The own node is ephemeral and has no children. Most likely this is the event of another
+            // node of its name.
             EventType::NODE_CHILDREN_CHANGED if matches!(self.role, NodeRole::Own { .. }) => {
-                Some(NodeChange::Deleted)
+                Some(NodeChange::Changed)
             }
             EventType::NODE_DATA_CHANGED => Some(NodeChange::Changed),
             _ => None,

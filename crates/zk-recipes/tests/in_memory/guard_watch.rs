@@ -459,3 +459,32 @@ async fn holder_without_watches_sees_deletion_and_lease_end() {
     server.connections().cut(Cut::Rst);
     assert_eq!(guard.lost().await, LossReason::LeaseDeadlinePassed);
 }
+
+/// A writer of the same session waits behind a read node that is newer than its own. Its request for
+/// watches counts from its own node on, so the server sends an event of the read node.
+#[tokio::test(start_paused = true)]
+async fn reader_beside_its_writer_is_not_lost_when_a_writer_watches_it() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let lock = RwLock::new(&one, "/lock").unwrap();
+        let writing = lock.write().acquire().await.unwrap();
+        let next = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.write().acquire().await.unwrap() }
+        });
+        settle().await;
+        let reading = writing.read().await.unwrap();
+        settle_node_watches().await;
+        writing.release().await.unwrap();
+        settle_node_watches().await;
+        assert!(reading.is_held(), "{version:?}");
+        assert!(!next.is_finished(), "{version:?}");
+
+        // Its watch is set again, and reports a deletion.
+        other.delete(reading.node(), None).await.unwrap();
+        settle().await;
+        assert_eq!(reading.token().map(drop), Err(DELETED), "{version:?}");
+        next.await.unwrap().check().await.unwrap();
+    }
+}

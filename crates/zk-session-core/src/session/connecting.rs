@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use proto::{ConnectReply, ErrorCode};
+use proto::{ConnectReply, ErrorCode, OpCode};
 
 use super::Session;
 use crate::connection::Granted;
@@ -111,8 +111,13 @@ impl<H: Handles> Session<H> {
         if self.lease.is_claimed() && !self.is_read_only() {
             self.send_lease_request(now, None, LeaseRequest::Quorum);
         }
+        let mut sets_watches = false;
         while let Some(queued) = self.requests.next_queued() {
+            sets_watches |= queued.op == OpCode::SetWatches;
             self.send_queued(now, queued);
+        }
+        if sets_watches {
+            self.rearm_streams(now);
         }
         self.send_clean_up(now);
         self.send_close(now);

@@ -71,17 +71,13 @@ impl<H: Handles> Session<H> {
         for (path, kind, handle) in watches {
             self.watches.register(path, kind, handle);
         }
-        // Before 3.9.0 the request replaces a persistent watch on the same node (ZOOKEEPER-4466), so
-        // that one is set again. The next connection sets all watches before this request, and leaves
-        // such nodes to that.
-        if !self.is_connected() {
-            request.data.retain(|path| !self.watches.has_streams(path));
-            request.child.retain(|path| !self.watches.has_streams(path));
-            return Ok(self.send_or_queue(now, &request, to.into(), None));
-        }
         let id = self.send_or_queue(now, &request, to.into(), None);
-        for chunk in self.watches.rearm_streams(&paths, self.identity.last_zxid()) {
-            send_rearm(&mut self.requests, now, &chunk);
+        if self.is_connected() {
+            // Before 3.9.0 the request replaces a persistent watch on the same node
+            // (ZOOKEEPER-4466), so that one is set again.
+            for chunk in self.watches.rearm_streams_on(&paths, self.identity.last_zxid()) {
+                send_rearm(&mut self.requests, now, &chunk);
+            }
         }
         Ok(id)
     }
@@ -149,6 +145,14 @@ impl<H: Handles> Session<H> {
             self.outputs.push(Output::Stream { to, item: Ok(WatchStreamItem::Gap) });
         }
         for chunk in self.watches.rearm(self.identity.last_zxid()) {
+            send_rearm(&mut self.requests, now, &chunk);
+        }
+    }
+
+    /// Sets the persistent watches again, because queued requests of [`watch_nodes`](Self::watch_nodes)
+    /// may have replaced them.
+    pub(super) fn rearm_streams(&mut self, now: Instant) {
+        for chunk in self.watches.rearm_streams(self.identity.last_zxid()) {
             send_rearm(&mut self.requests, now, &chunk);
         }
     }

@@ -55,21 +55,20 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         rearm(self.paths.iter(), relative_zxid)
     }
 
-    /// As [`rearm`](Self::rearm), for those of these nodes that have persistent watches, or on which
-    /// such a watch is being set.
-    pub(crate) fn rearm_streams<'a>(
+    /// As [`rearm`](Self::rearm), for the nodes that have persistent watches, or on which such a watch
+    /// is being set.
+    pub(crate) fn rearm_streams(&self, relative_zxid: Zxid) -> impl Iterator<Item = Rearm<'_>> {
+        rearm(self.paths.iter().filter(|(_, watches)| has_streams(watches)), relative_zxid)
+    }
+
+    /// As [`rearm_streams`](Self::rearm_streams), for those of these nodes.
+    pub(crate) fn rearm_streams_on<'a>(
         &'a self,
         paths: &'a [&str],
         relative_zxid: Zxid,
     ) -> impl Iterator<Item = Rearm<'a>> {
-        let paths = paths.iter().filter(|path| self.has_streams(path));
-        rearm(paths.filter_map(|path| self.paths.get_key_value(*path)), relative_zxid)
-    }
-
-    /// Returns true if the node has a persistent watch, or if such a watch is being set.
-    pub(crate) fn has_streams(&self, path: &str) -> bool {
-        let watches = self.paths.get(path);
-        watches.is_some_and(|it| STREAM_MODES.iter().any(|mode| has_stream(it, *mode)))
+        let nodes = paths.iter().filter_map(|path| self.paths.get_key_value(*path));
+        rearm(nodes.filter(|(_, watches)| has_streams(watches)), relative_zxid)
     }
 
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node
@@ -116,6 +115,11 @@ fn lists<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> [bool; 5] {
     let [data, exist, child] = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
     let [persistent, recursive] = STREAM_MODES.map(|mode| has_stream(watches, mode));
     [watches.has(data), watches.has(exist), watches.has(child), persistent, recursive]
+}
+
+/// Returns true if the server has any persistent watch, or the request for one is under way.
+fn has_streams<W: Handle, S: Handle>(watches: &PathWatches<W, S>) -> bool {
+    STREAM_MODES.iter().any(|mode| has_stream(watches, *mode))
 }
 
 /// Returns true if the server has a persistent watch of that mode, or the request for one is under way.

@@ -194,23 +194,33 @@ fn stream_on_one_of_several_watched_nodes_is_set_again() {
     world.finish();
 }
 
-/// The request that begins the connection sets them, and a stream on one of the nodes last.
+/// A stream is set again after them, also if its request waited for the connection too.
 #[test]
-fn nodes_watched_without_a_connection_are_set_once() {
+fn stream_on_nodes_watched_without_a_connection_is_set_last() {
     let mut world = World::up();
     world.answered.insert(OpCode::AddWatch.code());
     world.stream(AddWatchMode::Persistent, "/a");
+    world.answered.clear();
     world.cut();
-    let (n, watches) = world.watch_nodes(&[("/a", WatchKind::Data)]).unwrap();
+    world.stream(AddWatchMode::Persistent, "/b");
+    let (n, watches) =
+        world.watch_nodes(&[("/a", WatchKind::Data), ("/b", WatchKind::Data)]).unwrap();
     world.bring_up();
     let frame = world.take(OpCode::SetWatches2);
     let all = frame.read::<SetWatches2<'_>>();
-    assert_eq!((&*all.persistent, &*all.data), (&["/a".into()][..], &["/a".into()][..]));
+    assert_eq!((&*all.persistent, &*all.child), (&["/a".into()][..], &[][..]));
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    let add = world.take(OpCode::AddWatch);
+    world.answer(&add, Zxid(9), ErrorCode::OK, &());
     let frame = world.take(OpCode::SetWatches);
-    let SetWatches { data, exist, child, .. } = frame.read();
-    assert!(data.is_empty() && exist.is_empty() && child.is_empty());
+    let nodes = frame.read::<SetWatches<'_>>();
+    assert_eq!((&*nodes.data, &*nodes.child), (&["/a".into(), "/b".into()][..], &[][..]));
+    let again = world.take(OpCode::SetWatches2);
+    let streams = again.read::<SetWatches2<'_>>();
+    let both = &["/a".into(), "/b".into()][..];
+    assert_eq!((&*streams.persistent, &*streams.data), (both, both));
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    world.answer(&again, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(n));
     world.notify(EventType::NODE_DATA_CHANGED, "/a");
     assert!(world.fired(watches[0]).is_some_and(Result::is_ok));
