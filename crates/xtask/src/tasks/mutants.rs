@@ -5,8 +5,8 @@ use super::{Failure, cargo, step};
 /// Runs cargo-mutants over one crate. `arguments` are passed on to it.
 ///
 /// A mutant counts as caught if a test of its crate fails, or one of zk-testing, whose tests run the whole
-/// client. cargo-mutants writes the mutants that no test caught to `target/mutants.out/missed.txt`. Those that are
-/// known, and the reasons, stand in `tests/MUTANTS.md`.
+/// client. cargo-mutants writes the mutants that no test caught to `target/mutants.out/missed.txt`.
+/// `tests/MUTANTS.md` lists the known ones, with the reasons.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     let Some((_, tests)) = CRATES.into_iter().find(|(it, _)| *it == name) else {
         let all = CRATES.map(|(it, _)| it).join(", ");

@@ -463,7 +463,7 @@ async fn holder_without_watches_sees_deletion_and_lease_end() {
 /// A writer of the same session waits behind a read node that is newer than its own. Its request for
 /// watches counts from its own node on, so the server sends an event of the read node.
 #[tokio::test(start_paused = true)]
-async fn reader_beside_its_writer_is_not_lost_when_a_writer_watches_it() {
+async fn reader_beside_its_writer_survives_the_watch_of_a_writer() {
     for version in [Version::V3_8, Version::V3_9] {
         let server = TestServer::in_memory_with(Settings::new().version(version));
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
