@@ -219,7 +219,8 @@ fn expect_true<G: Holding>(seat: &Seat, guard: &Arc<G>, number: u64, reason: Los
     let is_there = |it: &String| seat.world.server.with(|ensemble| ensemble.tree().contains(it));
     let is_there = reason == LossReason::NodeDeleted && guard.nodes().iter().all(is_there);
     if (is_there || guard.is_held()) && !was_operated(seat, guard) {
-        let text = format!("#{number} was told of a loss, {reason:?}, and is held or has its nodes");
+        let text =
+            format!("#{number} was told of a loss, {reason:?}, and is held or has its nodes");
         seat.world.oracle().violated("I3", text);
     }
 }
