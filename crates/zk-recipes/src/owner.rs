@@ -61,8 +61,8 @@ use crate::queue::spec::QueueSpec;
 /// ```
 #[derive(Clone, Default)]
 pub struct Owner {
-    /// The locks that it holds or acquires. Those that it has released leave the list when it
-    /// acquires the next one.
+    /// The locks that it holds or acquires. The next acquisition removes the released ones from the
+    /// list.
     slots: Arc<Mutex<Vec<Weak<ReentrySlot>>>>,
 }
 
@@ -281,8 +281,8 @@ impl SharedHolding {
         }
     }
 
-    /// Returns the hold if no other guard shares it. If guards are given up at the same time, exactly
-    /// one of them gets it.
+    /// Returns the hold if no other guard shares it. If several tasks release the last guards at the
+    /// same time, exactly one of them gets it.
     pub(crate) fn into_last(self) -> Option<Holding> {
         let Self { hold, slot } = self;
         let _no_looks = slot.as_ref().map(|slot| slot.holds());

@@ -204,7 +204,7 @@ mod tests {
         assert!(queue.try_join().is_some());
     }
 
-    /// A lock that nobody takes over. It must be given up before a new task can ask for it.
+    /// A lock that nobody takes over. Its release must precede the next request for it.
     #[derive(Default)]
     struct Left(Option<Arc<TurnQueue<Self>>>);
 

@@ -51,8 +51,8 @@ pub(crate) enum NodeChange {
     Deleted,
     /// The contender was first, and has released the lock.
     Released,
-    /// The data of the node was changed, by a release or by a revocation request. The own node may
-    /// be another one.
+    /// The data of the node was changed, by a release or by a revocation request. For the own node:
+    /// it may be another client's node of the same name.
     Changed,
 }
 
@@ -75,9 +75,9 @@ impl WatchSet {
     /// Watches these nodes and no others. Watches that are already set need no request; the missing
     /// ones are requested in one write. A node that no longer exists is not watched.
     ///
-    /// `since` is the czxid of the contender's own node. So the watch on a node that another client has
-    /// deleted and created again, under the same name, fires at once. That on a read node which a
-    /// writer ahead has created beside its own fires too, and is set again.
+    /// `since` is the czxid of the contender's own node. So the watch on a node fires at once if another
+    /// client has deleted the node and created it again under the same name. The watch on a read node
+    /// that a writer ahead has created beside its own fires too, and is set again.
     pub(crate) async fn keep(
         &mut self,
         targets: &[Target<'_>],

@@ -68,7 +68,7 @@ impl<H: Handles> Session<H> {
         }
     }
 
-    /// Begins to use the connection, whose server is authenticated.
+    /// Begins to use the connection after the server is authenticated.
     pub(super) fn established(&mut self, now: Instant) {
         let Some(granted) = self.identity.accept() else { return };
         let timeout = self.identity.timeout();
