@@ -42,5 +42,6 @@ pub async fn contenders(client: &Client, path: &str, count: usize) -> Vec<String
 
 /// Returns the part of a protected node's name by which a contender finds its node again.
 pub fn contender_id(name: &str) -> &str {
-    name.strip_prefix("_c_").and_then(|rest| rest.get(..36)).expect("a protected name")
+    let id = name.strip_prefix("_c_").and_then(|rest| rest.rsplit_once("-lock-"));
+    id.expect("a protected name of a mutex").0
 }

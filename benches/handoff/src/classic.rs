@@ -27,6 +27,17 @@ pub(crate) enum Release {
     Marked,
 }
 
+impl Release {
+    /// Returns the start of the nodes' names. It is as long as that of Curator or of this library,
+    /// whose algorithm it is, because long lists take the server longer.
+    fn node_id(self) -> &'static str {
+        match self {
+            Self::Plain => "_c_00000000-0000-4000-8000-000000000000",
+            Self::Marked => "_c_0000000000000",
+        }
+    }
+}
+
 pub(crate) fn run(job: &Job, release: Release, transport: Transport) -> Result<Vec<Hold>, Refusal> {
     if !matches!(job.kind, Kind::Handoff | Kind::Uncontended) {
         return Err(Refusal::none("only the mutual exclusion lock is written out"));
@@ -128,7 +139,7 @@ impl<'a> Session<'a> {
     fn start(&mut self, waiter: usize) -> io::Result<()> {
         self.waiters[waiter] = Waiter::default();
         self.waiters[waiter].hold.call = self.clock.now();
-        let prefix = format!("{}/_c_raw-lock-", self.job.path);
+        let prefix = format!("{}/{}-lock-", self.job.path, self.release.node_id());
         let xid = self.raw.create(&prefix, Create::EphemeralSequential);
         self.ask(xid, waiter, Asked::Create)
     }

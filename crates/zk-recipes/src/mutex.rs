@@ -34,16 +34,17 @@ use crate::recipe::{LATCH, Recipe};
 ///
 /// # On the wire
 /// Each contender is an ephemeral sequential child of the path. The number at the end of the name
-/// is its position in the queue; the UUID does not affect the order. The data of the node is the
+/// is its position in the queue; the id does not affect the order. The data of the node is the
 /// contender's address, or the data set by [`with_data`](Self::with_data):
 ///
 /// ```text
-/// <path>/_c_<uuid>-lock-0000000007    holds the lock
-/// <path>/_c_<uuid>-lock-0000000008    waits for the one before it
+/// <path>/_c_<random>-lock-0000000007    holds the lock
+/// <path>/_c_<random>-lock-0000000008    waits for the one before it
 /// ```
 ///
-/// Each acquisition uses a new UUID. It identifies the node if the reply to its creation was lost
-/// (Curator's protection).
+/// Each acquisition uses a new random id. It identifies the node if the reply to its creation was
+/// lost (Curator's protection). Curator's ids are UUIDs; these are shorter, because every contender
+/// that joins the queue reads all names.
 ///
 /// # What it costs
 /// A free lock is acquired in one round trip (two requests in one write) and released by one

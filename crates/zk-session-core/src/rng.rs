@@ -64,9 +64,21 @@ impl Rng {
         }
         String::from_utf8_lossy(&text).into_owned()
     }
+
+    /// Returns 64 random bits as 13 characters in base 32, all of them digits and lower-case letters.
+    pub(crate) fn short_id(&mut self) -> String {
+        let mut bits = self.next();
+        let mut text = [0; 13];
+        for digit in &mut text {
+            *digit = BASE_32[(bits % 32) as usize];
+            bits /= 32;
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
+const BASE_32: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 #[cfg(test)]
 mod tests {
@@ -95,6 +107,19 @@ mod tests {
             assert!(b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
             assert!(uuid.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit()));
             assert_eq!(uuid, uuid.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn short_id_has_64_bits_in_13_digits() {
+        let mut rng = Rng::new(1);
+        for _ in 0..100 {
+            let (mut bits, id) = (rng.clone(), rng.short_id());
+            assert_eq!(id.len(), 13);
+            let value =
+                id.chars().rev().fold(0, |n, c| (n << 5) | u128::from(c.to_digit(32).unwrap()));
+            assert_eq!(value, u128::from(bits.next()), "{id}");
+            assert_eq!(id, id.to_lowercase());
         }
     }
 

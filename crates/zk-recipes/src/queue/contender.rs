@@ -66,7 +66,7 @@ impl Contender {
         Self {
             client: client.clone(),
             spec: spec.clone(),
-            protection: protection_prefix(&client.random_uuid()).into(),
+            protection: new_protection(client),
             claim: None,
             state: NodeStage::Absent,
             watch: None,
@@ -258,7 +258,7 @@ impl Contender {
         drop(self.clean_up());
         self.claim = None; // it is no longer next
         self.watch = None; // it is on the old node
-        self.protection = protection_prefix(&self.client.random_uuid()).into();
+        self.protection = new_protection(&self.client);
     }
 
     /// Deletes the node and waits until the server has confirmed it. Returns false if another
@@ -302,6 +302,15 @@ impl Contender {
             NodeStage::Absent => None,
         }
     }
+}
+
+/// Returns the start of the name of a new node.
+///
+/// The id is shorter than the UUIDs of Curator: a long queue costs the server most in its lists, and
+/// they consist of names. No contender depends on the id of another one: Curator compares the text
+/// after the lock name, and looks for its own ids only.
+fn new_protection(client: &Client) -> Box<str> {
+    protection_prefix(&client.random_short_id()).into()
 }
 
 /// A create in progress. If it is dropped before the request is sent, the request is cancelled and

@@ -1,5 +1,5 @@
-//! The names of lock nodes, as Curator forms them:
-//! `_c_<uuid>-<lock name><sequence>`.
+//! The names of lock nodes: `_c_<random>-<lock name><sequence>`. Curator forms them so, with a UUID
+//! as the random part.
 
 use zk_session::validate_path;
 
@@ -26,7 +26,7 @@ pub(crate) fn sequence(name: &[u8], rule: SequenceOrder<'_>) -> Option<u32> {
 
 /// Returns true if the name contains the text at any position.
 pub(crate) fn contains(name: &[u8], text: &str) -> bool {
-    // The middle byte of `__WRIT__` occurs in no UUID and not in `__READ__`. So one fast search
+    // The middle byte of `__WRIT__` occurs in no id and not in `__READ__`. So one fast search
     // rejects most names.
     let middle = text.as_bytes().get(text.len() / 2);
     middle.is_none_or(|middle| name.contains(middle))

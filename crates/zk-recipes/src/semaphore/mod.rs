@@ -46,8 +46,8 @@ pub use self::guard::SemaphoreGuard;
 /// # On the wire
 ///
 /// ```text
-/// <path>/locks/_c_<uuid>-lock-0000000007      queues for the turn to acquire permits
-/// <path>/leases/_c_<uuid>-lease-0000000012    one for each permit that is held, or that the
+/// <path>/locks/_c_<random>-lock-0000000007      queues for the turn to acquire permits
+/// <path>/leases/_c_<random>-lease-0000000012    one for each permit that is held, or that the
 ///                                             contender with the turn waits for
 /// ```
 ///

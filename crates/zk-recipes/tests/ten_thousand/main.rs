@@ -32,8 +32,9 @@ const BYTES_MAX: usize = 4_096;
 /// Number of hand-offs that are measured in each queue.
 const HAND_OFFS: usize = 200;
 
-/// Length of a name in a list, with its length prefix: `_c_`, a UUID, `-lock-` and ten digits.
-const NAME_LEN: usize = 4 + 55;
+/// Length of a name in a list, with its length prefix: `_c_`, 13 characters, `-lock-` and ten
+/// digits.
+const NAME_LEN: usize = 4 + 32;
 
 /// The lists that the server answers with take most of the time.
 #[test]

@@ -175,6 +175,11 @@ impl<H: Handles> Session<H> {
         self.rng.uuid()
     }
 
+    /// Generates a random id of 64 bits, as 13 lower-case letters and digits.
+    pub fn random_short_id(&mut self) -> String {
+        self.rng.short_id()
+    }
+
     /// Returns a random number below `bound`, or 0 if `bound` is 0. Callers use it to stay out of
     /// step with other clients.
     pub fn random_below(&mut self, bound: u64) -> u64 {
