@@ -28,12 +28,12 @@ pub(crate) enum Release {
 }
 
 impl Release {
-    /// Returns the start of the nodes' names. It is as long as that of Curator or of this library,
-    /// whose algorithm it is, because long lists take the server longer.
+    /// Returns the start of the nodes' names. `Plain` has names as long as Curator's, `Marked` has
+    /// names as long as this library's: longer names take the server longer to list.
     fn node_id(self) -> &'static str {
         match self {
             Self::Plain => "_c_00000000-0000-4000-8000-000000000000",
-            Self::Marked => "_c_0000000000000",
+            Self::Marked => "_c_0000000000000000",
         }
     }
 }

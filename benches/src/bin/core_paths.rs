@@ -81,7 +81,7 @@ fn encode_create() -> impl FnMut() {
 
 fn create_request() -> Create2<'static> {
     Create2 {
-        path: "/locks/stock/_c_3k2v0q9d8m1ac-lock-".into(),
+        path: "/locks/stock/_c_0b7f36dc3cc24b57-lock-".into(),
         data: Some(b"10.0.0.1"[..].into()),
         acl: OPEN_ACL_UNSAFE.into(),
         mode: CreateMode::EphemeralSequential,

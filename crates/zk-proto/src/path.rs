@@ -37,14 +37,14 @@ pub fn child(parent: &str, name: &str) -> String {
 /// Start of the names of nodes that are created with Curator's protection.
 pub const PROTECTION: &str = "_c_";
 
-/// Returns the prefix of the names of one protected node, which is `_c_<uuid>-`. It identifies the node if
-/// the reply to its creation was lost.
+/// Returns the prefix of the names of one protected node, which is `_c_<id>-`. It identifies the node
+/// if the reply to its creation was lost. Curator's ids are UUIDs.
 ///
 /// ```
 /// let prefix = zk_proto::path::protection_prefix("0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de");
 /// assert_eq!(prefix, "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-");
 /// ```
 #[must_use]
-pub fn protection_prefix(uuid: &str) -> String {
-    [PROTECTION, uuid, "-"].concat()
+pub fn protection_prefix(id: &str) -> String {
+    [PROTECTION, id, "-"].concat()
 }

@@ -18,12 +18,10 @@ use crate::holding::{HeldNode, Holding};
 use crate::limits::DOWNGRADE_FITS;
 use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
+use crate::queue::name::READ_WRITE_LEN;
 use crate::queue::spec::QueueSpec;
 use crate::recipe::WRITE;
 use crate::retry::attempts;
-
-/// Length of the name of a reader's or a writer's node.
-const NAME_LEN: usize = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-".len() + WRITE.len() + DIGITS;
 
 /// Checks that a contender with these nodes can be downgraded, if it is a writer. The transaction has
 /// three paths, the request that creates the write node has one, and the server's frame limit is the
@@ -40,7 +38,7 @@ pub(crate) fn check_len(client: &Client, spec: &QueueSpec) -> Result<(), LockErr
     if spec.admission != Admission::First || fits() {
         return Ok(());
     }
-    let path = child(&spec.path, &"x".repeat(NAME_LEN));
+    let path = child(&spec.path, &"x".repeat(READ_WRITE_LEN));
     let multi = client.multi().check(&path, None);
     let multi = multi.create_with_acl(&path, data, CreateMode::Ephemeral, spec.acl());
     Ok(multi.delete(&path, None).check_len()?)

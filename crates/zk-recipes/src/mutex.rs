@@ -38,13 +38,13 @@ use crate::recipe::{LATCH, Recipe};
 /// contender's address, or the data set by [`with_data`](Self::with_data):
 ///
 /// ```text
-/// <path>/_c_<random>-lock-0000000007    holds the lock
-/// <path>/_c_<random>-lock-0000000008    waits for the one before it
+/// <path>/_c_<id>-lock-0000000007    holds the lock
+/// <path>/_c_<id>-lock-0000000008    waits for the one before it
 /// ```
 ///
 /// Each acquisition uses a new random id. It identifies the node if the reply to its creation was
-/// lost (Curator's protection). Curator's ids are UUIDs; these are shorter, because every contender
-/// that joins the queue reads all names.
+/// lost (Curator's protection). In Curator's names it is a UUID. Here it has 16 digits, because a
+/// contender that joins the queue reads all names.
 ///
 /// # What it costs
 /// A free lock is acquired in one round trip (two requests in one write) and released by one

@@ -1,4 +1,4 @@
-//! Recipes, and the names of their nodes as Curator forms them.
+//! Recipes, and the parts of their nodes' names by which Curator and this crate recognize them.
 
 use std::fmt;
 

@@ -33,8 +33,8 @@ use crate::semaphore::{Semaphore, SemaphoreGuard};
 ///
 /// # On the wire
 /// ```text
-/// <path>/locks/_c_<random>-lock-0000000007      queues for the turn to acquire the permit
-/// <path>/leases/_c_<random>-lease-0000000012    holds the lock, or has the turn and waits
+/// <path>/locks/_c_<id>-lock-0000000007      queues for the turn to acquire the permit
+/// <path>/leases/_c_<id>-lease-0000000012    holds the lock, or has the turn and waits
 /// ```
 ///
 /// # What it costs

@@ -47,8 +47,8 @@ impl Rng {
         Duration::from_micros(self.below(u64::try_from(bound.as_micros()).unwrap_or(u64::MAX)))
     }
 
-    /// Returns a version-4 UUID as 36 lower-case characters, the form that Curator requires of the
-    /// id in a protected node's name.
+    /// Returns a version-4 UUID as 36 lower-case characters. Curator's `ProtectedUtils` recognizes a
+    /// protected node by such an id in its name.
     pub(crate) fn uuid(&mut self) -> String {
         let high = (self.next() & !0xf000) | 0x4000;
         let low = (self.next() & (u64::MAX >> 2)) | (1 << 63);
@@ -65,20 +65,13 @@ impl Rng {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Returns 64 random bits as 13 characters in base 32, all of them digits and lower-case letters.
+    /// Returns 64 random bits as 16 hexadecimal digits.
     pub(crate) fn short_id(&mut self) -> String {
-        let mut bits = self.next();
-        let mut text = [0; 13];
-        for digit in &mut text {
-            *digit = BASE_32[(bits % 32) as usize];
-            bits /= 32;
-        }
-        String::from_utf8_lossy(&text).into_owned()
+        format!("{:016x}", self.next())
     }
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
-const BASE_32: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 #[cfg(test)]
 mod tests {
@@ -111,20 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn short_id_has_64_bits_in_13_digits() {
+    fn short_id_is_one_random_number() {
         let mut rng = Rng::new(1);
         for _ in 0..100 {
             let (mut bits, id) = (rng.clone(), rng.short_id());
-            assert_eq!(id.len(), 13);
-            let value =
-                id.chars().rev().fold(0, |n, c| (n << 5) | u128::from(c.to_digit(32).unwrap()));
-            assert_eq!(value, u128::from(bits.next()), "{id}");
-            assert_eq!(id, id.to_lowercase());
+            assert_eq!((id.len(), u64::from_str_radix(&id, 16)), (16, Ok(bits.next())), "{id}");
         }
     }
 
-    /// The values are those of the generator's reference implementation. A seed that was printed once
-    /// replays the same run in later versions.
+    /// The values are those of the generator's reference implementation.
     #[test]
     fn rng_sequence_is_that_of_xoroshiro128pp() {
         let mut rng = Rng::new(7);

@@ -48,12 +48,12 @@ use crate::run_terms::run_terms;
 ///   both would lead.
 ///
 /// # On the wire
-/// Each candidate is an ephemeral sequential child of the path, with its id as data:
+/// Each candidate is an ephemeral sequential child of the path, with the id of the candidate as data:
 ///
 /// ```text
-/// <path>/_c_<random>-latch-0000000007    "web1"   leads          Election::new, LeaderLatch
-/// <path>/_c_<random>-latch-0000000008    "web2"   waits
-/// <path>/_c_<random>-lock-0000000007     "web1"   leads          Election::selector, LeaderSelector
+/// <path>/_c_<id>-latch-0000000007    "web1"   leads          Election::new, LeaderLatch
+/// <path>/_c_<id>-latch-0000000008    "web2"   waits
+/// <path>/_c_<id>-lock-0000000007     "web1"   leads          Election::selector, LeaderSelector
 /// ```
 ///
 /// The nodes of a selector are those of a [`Mutex`]. A mutex at the path of a selector takes part in

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zk_session::path::{child, file_name, protection_prefix};
+use zk_session::path::{child, file_name};
 use zk_session::{
     Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, ParentMode,
     Pending, Repeat, SessionLease, Watch, Zxid,
@@ -12,7 +12,7 @@ use zk_session::{
 
 use super::admission::Admission;
 use super::foreign::refuse_before_leases;
-use super::name::sequence;
+use super::name::{new_protection, sequence};
 use super::spec::QueueSpec;
 use super::watch_set::is_fired_or_unset;
 use crate::contender_info;
@@ -302,15 +302,6 @@ impl Contender {
             NodeStage::Absent => None,
         }
     }
-}
-
-/// Returns the start of the name of a new node.
-///
-/// The id is shorter than the UUIDs of Curator: a long queue costs the server most in its lists, and
-/// they consist of names. No contender depends on the id of another one: Curator compares the text
-/// after the lock name, and looks for its own ids only.
-fn new_protection(client: &Client) -> Box<str> {
-    protection_prefix(&client.random_short_id()).into()
 }
 
 /// A create in progress. If it is dropped before the request is sent, the request is cancelled and

@@ -1,10 +1,23 @@
-//! The names of lock nodes: `_c_<random>-<lock name><sequence>`. Curator forms them so, with a UUID
-//! as the random part.
+//! The names of lock nodes: `_c_<id>-<lock name><sequence>`. In Curator's names the id is a UUID.
 
-use zk_session::validate_path;
+use zk_session::path::protection_prefix;
+use zk_session::{Client, validate_path};
 
-use crate::child_order::{SequenceKey, SequenceOrder, is_lock_name};
+use crate::child_order::{DIGITS, SequenceKey, SequenceOrder, is_lock_name};
 use crate::error::LockError;
+use crate::recipe::WRITE;
+
+/// Returns the start of the name of a new node, `_c_<id>-`.
+///
+/// The id is shorter than Curator's: in a long queue the server's work is mostly its lists, and they
+/// consist of names. No contender depends on the id of another one. Curator orders by the text after
+/// the lock name, and searches for its own ids only.
+pub(crate) fn new_protection(client: &Client) -> Box<str> {
+    protection_prefix(&client.random_short_id()).into()
+}
+
+/// Length of the name of a reader's or a writer's node.
+pub(crate) const READ_WRITE_LEN: usize = "_c_0b7f36dc3cc24b57-".len() + WRITE.len() + DIGITS;
 
 /// Returns the lock name if node names may contain it before the sequence number.
 pub(crate) fn checked(lock_name: String) -> Result<String, LockError> {

@@ -45,8 +45,8 @@ pub use write_guard::WriteGuard;
 /// so the number at the end of the name is the position in the queue:
 ///
 /// ```text
-/// <path>/_c_<random>-__READ__0000000007    waits for the nearest __WRIT__ ahead of it
-/// <path>/_c_<random>-__WRIT__0000000008    waits for all contenders ahead of it
+/// <path>/_c_<id>-__READ__0000000007    waits for the nearest __WRIT__ ahead of it
+/// <path>/_c_<id>-__WRIT__0000000008    waits for all contenders ahead of it
 /// ```
 ///
 /// A writer that becomes a reader gets a node that is ephemeral but not sequential, with the number

@@ -46,9 +46,9 @@ pub use self::guard::SemaphoreGuard;
 /// # On the wire
 ///
 /// ```text
-/// <path>/locks/_c_<random>-lock-0000000007      queues for the turn to acquire permits
-/// <path>/leases/_c_<random>-lease-0000000012    one for each permit that is held, or that the
-///                                             contender with the turn waits for
+/// <path>/locks/_c_<id>-lock-0000000007      queues for the turn to acquire permits
+/// <path>/leases/_c_<id>-lease-0000000012    one for each permit that is held, or that the
+///                                           contender with the turn waits for
 /// ```
 ///
 /// A contender first queues in the mutex at `locks`. The head of that queue has the turn. It

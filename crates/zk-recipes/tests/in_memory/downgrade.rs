@@ -398,11 +398,20 @@ async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
         },
         error => panic!("{error}"),
     };
+    let small = write_with_data(&client, 0).await.unwrap();
+    let node = small.node().to_owned();
+    small.release().await.unwrap();
+    let fits = |len: usize| {
+        let (downgrade, data) = (client.multi().check(&node, None), vec![7; len]);
+        let downgrade = downgrade.create(&node, &data, CreateMode::Ephemeral);
+        downgrade.delete(&node, None).check_len().is_ok()
+    };
     let (mut refused_len, mut is_downgraded) = (None, false);
-    for spare in (0..1_000).step_by(20) {
+    for spare in (0..1_000).step_by(3) {
         let len = max - spare;
         let Ok(writer) = write_with_data(&client, len).await else {
             refused_len = Some(len);
+            assert!(!fits(len), "{len}");
             assert_eq!(children(&server, "/lock"), [""; 0], "{len}");
             continue;
         };

@@ -44,9 +44,9 @@ const AHEAD: [usize; 3] = [10, 100, 1_000];
 
 /// Length of the longest name in a list, with its length prefix.
 ///
-/// The name of a mutex node is `_c_`, 13 characters, `-lock-` and ten digits. Names of a read-write
+/// The name of a mutex node is `_c_`, 16 digits, `-lock-` and ten digits. Names of a read-write
 /// lock are three bytes longer.
-const NAME_LEN: usize = 4 + 35;
+const NAME_LEN: usize = 4 + 38;
 
 /// Function that returns the name of each node ahead, without its sequence number.
 type Names = fn(usize) -> &'static str;
@@ -76,7 +76,7 @@ where
     others.ensure_path(folder, ParentMode::Persistent).await.unwrap();
     let mut nodes = Vec::new();
     for n in 0..ahead {
-        let path = format!("{folder}/_c_{n:013}-{}", lock_name(n));
+        let path = format!("{folder}/_c_{n:016}-{}", lock_name(n));
         let mode = CreateMode::EphemeralSequential;
         nodes.push(others.create(&path, b"", mode).await.unwrap().path);
     }

@@ -32,9 +32,8 @@ const BYTES_MAX: usize = 4_096;
 /// Number of hand-offs that are measured in each queue.
 const HAND_OFFS: usize = 200;
 
-/// Length of a name in a list, with its length prefix: `_c_`, 13 characters, `-lock-` and ten
-/// digits.
-const NAME_LEN: usize = 4 + 32;
+/// Length of a name in a list, with its length prefix: `_c_`, 16 digits, `-lock-` and ten digits.
+const NAME_LEN: usize = 4 + 35;
 
 /// The lists that the server answers with take most of the time.
 #[test]

@@ -175,7 +175,7 @@ impl<H: Handles> Session<H> {
         self.rng.uuid()
     }
 
-    /// Generates a random id of 64 bits, as 13 lower-case letters and digits.
+    /// Generates a random id of 64 bits, as 16 hexadecimal digits.
     pub fn random_short_id(&mut self) -> String {
         self.rng.short_id()
     }

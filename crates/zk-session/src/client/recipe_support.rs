@@ -219,10 +219,10 @@ impl Client {
         self.shared.lock().random_uuid()
     }
 
-    /// Returns a random id of 64 bits, as 13 lower-case letters and digits.
+    /// Returns a random id of 64 bits, as 16 hexadecimal digits.
     ///
-    /// It serves as well as a [`random_uuid`](Self::random_uuid), where no other client parses the
-    /// name. A list of many such names is shorter.
+    /// A list of names with such ids is shorter than one with [UUIDs](Self::random_uuid), which have
+    /// 122 random bits. 64 bits are enough for an id that is unique among the children of one node.
     #[must_use]
     pub fn random_short_id(&self) -> String {
         self.shared.lock().random_short_id()
