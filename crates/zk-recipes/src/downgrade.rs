@@ -20,7 +20,6 @@ use crate::queue::admission::Admission;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::name::READ_WRITE_LEN;
 use crate::queue::spec::QueueSpec;
-use crate::recipe::WRITE;
 use crate::retry::attempts;
 
 /// Checks that a contender with these nodes can be downgraded, if it is a writer. The transaction has
