@@ -128,7 +128,7 @@ fn registered_node_is_deleted_only_by_those_with_the_credential() {
     let Some(zk) = zk("registered-list") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
     let mut kept = alice.start(&["register", "/s/a", "--acl", "auth::cdrwa", "--", "cat"]);
-    let exists = || (zk.run(&["exists", "/s/a"]).code() == Some(0)).then_some(());
+    let exists = || (alice.run(&["exists", "/s/a"]).code() == Some(0)).then_some(());
     poll(LIMIT, exists).expect("no node");
     for path in ["/s", "/s/a"] {
         let printed = alice.ok(&["getacl", path]);
