@@ -30,7 +30,7 @@ pub(crate) enum Release {
 impl Release {
     /// Returns the start of the nodes' names. `Plain` has names as long as Curator's, `Marked` has
     /// names as long as this library's: longer names take the server longer to list.
-    fn node_id(self) -> &'static str {
+    fn protection(self) -> &'static str {
         match self {
             Self::Plain => "_c_00000000-0000-4000-8000-000000000000",
             Self::Marked => "_c_0000000000000000",
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
     fn start(&mut self, waiter: usize) -> io::Result<()> {
         self.waiters[waiter] = Waiter::default();
         self.waiters[waiter].hold.call = self.clock.now();
-        let prefix = format!("{}/{}-lock-", self.job.path, self.release.node_id());
+        let prefix = format!("{}/{}-lock-", self.job.path, self.release.protection());
         let xid = self.raw.create(&prefix, Create::EphemeralSequential);
         self.ask(xid, waiter, Asked::Create)
     }

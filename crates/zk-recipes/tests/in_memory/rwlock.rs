@@ -127,9 +127,8 @@ async fn participants_of_each_side_are_listed_separately() {
     one.create("/rw/a-stranger", b"", CreateMode::Persistent).await.unwrap();
 
     let nodes = |participants: Vec<zk_recipes::Participant>| -> Vec<(String, Option<u32>)> {
-        let entry = |it: &zk_recipes::Participant| {
-            (it.path[it.path.len() - 18..][..8].to_owned(), it.sequence)
-        };
+        let kind = |path: &str| path[..path.len() - 10].rsplit_once('-').unwrap().1.to_owned();
+        let entry = |it: &zk_recipes::Participant| (kind(&it.path), it.sequence);
         participants.iter().map(entry).collect()
     };
     let (read, write) = ("__READ__".to_owned(), "__WRIT__".to_owned());

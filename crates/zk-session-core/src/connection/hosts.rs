@@ -181,8 +181,8 @@ impl Hosts {
     /// Returns true if each server has rejected the client's SASL proof. A server rejects it with an
     /// error, or with many closed connections after the proof over a long time.
     ///
-    /// Once a server has sent the error, the client does not wait for servers that do not answer. But
-    /// it waits for those that have accepted the proof before: otherwise a server with an old list of
+    /// Once a server has sent the error, the client does not wait for servers that do not answer, except
+    /// for those that have accepted the proof before. Without that wait, a server with an old list of
     /// users would end the session while the right one restarts.
     pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
         let said_so =
