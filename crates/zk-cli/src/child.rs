@@ -30,8 +30,7 @@ const LOOKS_FOR_ZOMBIES: u32 = 50;
 /// The command that runs, of which there is at most one, as an argument of kill(2). Zero if there is none.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// Kills the command that runs, at once. A panic aborts this program, and nothing else would end the
-/// command, which would go on without the lock.
+/// Kills the command that runs, at once: for a panic, after which it would go on without the lock.
 pub(crate) fn kill_running() {
     let running = RUNNING.swap(0, Ordering::SeqCst);
     if running != 0 {

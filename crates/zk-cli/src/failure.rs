@@ -24,7 +24,7 @@ pub(crate) const FOREIGN_NODE: u8 = 78;
 /// programs that the signal ends.
 const PIPE_CLOSED: u8 = 128 + 13;
 /// Any other error.
-const OTHER: u8 = 1;
+pub(crate) const OTHER: u8 = 1;
 
 /// An error that ends the command: an exit status and a one-line message.
 #[derive(Debug)]

@@ -49,7 +49,7 @@ use std::future::{Future, ready};
 use std::io::{Write as _, stderr};
 use std::panic;
 use std::pin::Pin;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -67,7 +67,7 @@ use self::sessions::Sessions;
 use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
-    clean_up_on_panic();
+    end_on_panic();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -110,14 +110,17 @@ fn main() -> ExitCode {
     signals::end(ended.unwrap_or_else(|failure| output.report(&failure)))
 }
 
-/// Release builds abort on a panic, so that no destructor ends the command that runs under a lock, or
-/// restores the terminal of `zk top`.
-fn clean_up_on_panic() {
+/// Makes a panic in any thread or task end the program, and before that the command that runs under a lock.
+///
+/// With a profile that aborts on a panic no destructor would do that. With one that unwinds, a task that
+/// panics would leave the rest of the program running, and the command without its lock.
+fn end_on_panic() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         child::kill_running();
         top::restore_terminal();
         print(info);
+        process::exit(failure::OTHER.into());
     }));
 }
 
@@ -320,4 +323,43 @@ fn operate<'a>(
             Box::pin(ready(Err(Failure::other(own))))
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::ffi::OsString;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Tokio catches the panic of a task in a build that unwinds. The test runs itself again as the program
+    /// that panics, because the program ends.
+    #[test]
+    fn panic_in_a_task_ends_the_command_and_the_program() {
+        if env::var_os(PANICS).is_some() {
+            return panic_beside_a_command();
+        }
+        let mut program = Command::new(env::current_exe().unwrap());
+        program.args(["--exact", "tests::panic_in_a_task_ends_the_command_and_the_program"]);
+        // The command has its standard output, too: it is read until both have ended.
+        let ended = program.arg("--nocapture").env(PANICS, "1").output().unwrap();
+        assert_eq!(ended.status.code(), Some(i32::from(failure::OTHER)), "{ended:?}");
+        assert!(!String::from_utf8_lossy(&ended.stdout).contains(SURVIVED), "{ended:?}");
+    }
+
+    fn panic_beside_a_command() {
+        end_on_panic();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let script = format!("sleep 5; echo {SURVIVED}");
+            let command: [OsString; 3] = ["sh".into(), "-c".into(), script.into()];
+            let mut child = child::Child::spawn(&command, [("A", "")], Stdio::null()).unwrap();
+            drop(tokio::spawn(async { panic!("a bug in a task") }));
+            child.wait().await.unwrap();
+        });
+    }
+
+    const PANICS: &str = "ZK_TEST_PANICS";
+    const SURVIVED: &str = "the command went on";
 }

@@ -29,7 +29,7 @@ pub(super) enum Key {
 /// The settings of the terminal before `zk top`, while it uses the terminal.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Restores the terminal, if `zk top` uses it. A panic aborts this program, so that nothing else does.
+/// Restores the terminal, if `zk top` uses it: for a panic, after which nothing else does.
 pub(crate) fn restore_terminal() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {
