@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
+use crate::tasks::test::Servers;
 use crate::tasks::{
-    Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, package, planted,
-    sim, test, zookeeper,
+    Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, nightly, package,
+    planted, sim, test, zookeeper,
 };
+use crate::zookeeper::{RELEASES, Release};
 
 /// Runs the task that `arguments` (without the program's name) select.
 ///
@@ -31,9 +33,10 @@ enum Request {
     ZookeeperStart { port: Option<u16> },
     ZookeeperStop,
     ZookeeperStatus,
-    Test { arguments: Vec<String> },
+    Test(test::Plan),
     TestKerberos { arguments: Vec<String> },
     Fuzz(fuzz::Plan),
+    FuzzCheck,
     Sim { arguments: Vec<String> },
     Planted(planted::Plan),
     Mutants { name: String, arguments: Vec<String> },
@@ -45,16 +48,18 @@ enum Request {
     ApiCheck,
     Docs,
     Package,
+    PackageWithoutBuild,
     Cross,
-    Msrv,
+    Msrv { names: Vec<String> },
     Ci,
+    Nightly,
 }
 
 impl Request {
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match words[..] {
-            [] => Err(Failure::usage("which task? see `cargo xtask --help`")),
+            [] => Ok(Self::Help(EVERYDAY)),
             ["-h" | "--help" | "help"] => Ok(Self::Help(HELP)),
             ["zookeeper", ref rest @ ..] => Self::parse_zookeeper(rest),
             ["test", "-h" | "--help"] | ["test", "kerberos", "-h" | "--help"] => {
@@ -63,8 +68,9 @@ impl Request {
             ["test", "kerberos", ..] => {
                 Ok(Self::TestKerberos { arguments: arguments[2..].to_vec() })
             }
-            ["test", ..] => Ok(Self::Test { arguments: arguments[1..].to_vec() }),
+            ["test", ..] => Self::parse_test(&arguments[1..]),
             ["fuzz", "-h" | "--help"] => Ok(Self::Help(FUZZ_HELP)),
+            ["fuzz", "--check"] => Ok(Self::FuzzCheck),
             ["fuzz", ref rest @ ..] => Self::parse_fuzz(rest),
             ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
             ["planted", "-h" | "--help"] => Ok(Self::Help(PLANTED_HELP)),
@@ -91,11 +97,14 @@ impl Request {
             ["docs"] => Ok(Self::Docs),
             ["package" | "cross" | "msrv", "-h" | "--help"] => Ok(Self::Help(RELEASE_HELP)),
             ["package"] => Ok(Self::Package),
+            ["package", "--no-build"] => Ok(Self::PackageWithoutBuild),
             ["cross"] => Ok(Self::Cross),
-            ["msrv"] => Ok(Self::Msrv),
-            [task @ ("api" | "docs" | "package" | "cross" | "msrv"), extra, ..] => {
-                Err(surplus(task, extra))
-            }
+            ["msrv", option, ..] if option.starts_with('-') => Err(surplus("msrv", option)),
+            ["msrv", ..] => Ok(Self::Msrv { names: arguments[1..].to_vec() }),
+            [task @ ("api" | "docs" | "package" | "cross"), extra, ..] => Err(surplus(task, extra)),
+            ["nightly", "-h" | "--help"] => Ok(Self::Help(NIGHTLY_HELP)),
+            ["nightly"] => Ok(Self::Nightly),
+            ["nightly", extra, ..] => Err(surplus("nightly", extra)),
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["ci", extra, ..] => Err(surplus("ci", extra)),
@@ -135,6 +144,30 @@ impl Request {
         }
     }
 
+    fn parse_test(arguments: &[String]) -> Result<Self, Failure> {
+        let Some(first) = arguments.first() else {
+            return Ok(Self::Test(test::Plan { servers: Servers::Found, arguments: Vec::new() }));
+        };
+        let (option, value, taken) = match first.split_once('=') {
+            Some((option, value)) => (option, Some(value), 1),
+            None => (first.as_str(), arguments.get(1).map(String::as_str), 2),
+        };
+        let servers = match (option, value) {
+            ("--server", Some(version)) => Servers::Of(release(version)?),
+            ("--connect", Some(address)) if !address.contains(['/', ',']) => {
+                Servers::Running(address.to_owned())
+            }
+            ("--server", None) => return Err(Failure::usage("--server needs a version")),
+            ("--connect", _) => return Err(Failure::usage("--connect needs one HOST:PORT")),
+            _ => {
+                let arguments = arguments.to_vec();
+                return Ok(Self::Test(test::Plan { servers: Servers::Found, arguments }));
+            }
+        };
+        let arguments = arguments[taken..].to_vec();
+        Ok(Self::Test(test::Plan { servers, arguments }))
+    }
+
     fn parse_fuzz(words: &[&str]) -> Result<Self, Failure> {
         let mut plan = fuzz::Plan::default();
         let mut words = words.iter();
@@ -146,6 +179,7 @@ impl Request {
                         words.next().ok_or_else(|| Failure::usage("--secs needs a number"))?;
                     plan.secs = Self::parse_secs(secs)?;
                 }
+                ("--quick", _) => (plan.is_quick, plan.secs) = (true, fuzz::QUICK_SECS),
                 (option, _) if option.starts_with('-') => return Err(surplus("fuzz", option)),
                 (target, _) => plan.targets.push(target.to_owned()),
             }
@@ -190,9 +224,10 @@ impl Request {
             Self::ZookeeperStart { port } => zookeeper::start(port),
             Self::ZookeeperStop => zookeeper::stop(),
             Self::ZookeeperStatus => zookeeper::status(),
-            Self::Test { arguments } => test::run(&arguments),
+            Self::Test(plan) => test::run(&plan),
             Self::TestKerberos { arguments } => test::kerberos::run(&arguments),
             Self::Fuzz(plan) => fuzz::run(&plan),
+            Self::FuzzCheck => fuzz::check(),
             Self::Sim { arguments } => sim::run(&arguments),
             Self::Planted(plan) => planted::run(&plan),
             Self::Mutants { name, arguments } => mutants::run(&name, &arguments),
@@ -204,16 +239,37 @@ impl Request {
             Self::ApiCheck => api::check(),
             Self::Docs => docs::run(),
             Self::Package => package::run(),
+            Self::PackageWithoutBuild => package::run_without_build(),
             Self::Cross => cross::run(),
-            Self::Msrv => msrv::run(),
+            Self::Msrv { names } => msrv::run(&names),
             Self::Ci => ci::run(),
+            Self::Nightly => nightly::run(),
         }
     }
+}
+
+fn release(version: &str) -> Result<&'static Release, Failure> {
+    Release::find(version).ok_or_else(|| {
+        let known: Vec<&str> = RELEASES.iter().map(|release| release.version).collect();
+        Failure::usage(format!("no release `{version}` here; there are {}", known.join(", ")))
+    })
 }
 
 fn surplus(task: &str, extra: &str) -> Failure {
     Failure::usage(format!("`{task}` does not take `{extra}`; see `cargo xtask {task} --help`"))
 }
+
+const EVERYDAY: &str = "\
+The commands of every day:
+  cargo test -p zk-recipes              the tests of one package; most need nothing but Rust
+  cargo xtask test --test sasl          tests against real servers, which are installed first
+  cargo xtask test --server 3.9.5       all of these, on another release of ZooKeeper
+  cargo xtask sim --seeds 2000          locks under faults, in virtual time
+  cargo xtask zookeeper start           a server on port 2181
+  cargo xtask ci                        everything that a change must pass
+
+`cargo xtask --help` lists all tasks.
+";
 
 const HELP: &str = "\
 Development tasks of this workspace.
@@ -224,7 +280,7 @@ Tasks:
   zookeeper start [--port PORT]   run a ZooKeeper server in the background
   zookeeper stop                  stop it
   zookeeper status                tell whether it runs
-  test [ARG...]                   set up what tests need, then run all of them
+  test [--server V] [ARG...]      set up what tests need, then run all of them
   fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
@@ -239,6 +295,7 @@ Tasks:
   cross                           check the library crates for other operating systems
   msrv                            check with the oldest supported compiler
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
+  nightly                         what takes longer: more releases of ZooKeeper, more seeds, more faults
 
 `cargo xtask TASK --help` has the details.
 ";
@@ -261,15 +318,23 @@ JAVA_HOME's, else the one on the PATH, else Debian's, installed likewise.
 ";
 
 const TEST_HELP: &str = "\
-Sets up what the tests need (ZooKeeper, Curator and the tools for network namespaces, installed with
-apt-get where that is possible) and runs every test, documentation examples included.
+Sets up what the selected tests need, and runs them; without a selection every test, documentation
+examples included.
 
 Usage: cargo xtask test [ARG...]
+       cargo xtask test --server VERSION [ARG...]
+       cargo xtask test --connect HOST:PORT [ARG...]
        cargo xtask test kerberos [ARG...]
 
 ARGs go to `cargo test`. With one that selects targets, such as `--test NAME` or `--doc`, only those
 are run; with `-p NAME` only that package. Without any, the corpora under fuzz/ are replayed as well.
+ZooKeeper, Curator and the tools for network namespaces are installed with apt-get where a selected
+test needs them and that is possible.
 
+`--server` runs the tests against real servers on a release: 3.6.3, 3.8.0, 3.9.3 or 3.9.5. All but Debian's
+3.8.0 are downloaded once, some 400 MB each, and their jars kept in target/servers.
+`--connect` runs those that use one server with its defaults on a server that runs already, below a path
+of their own. The last line names the path. The others are skipped.
 `kerberos` runs the checks and tests of crates/zk-gssapi instead, which is no part of the workspace. It
 starts a Kerberos realm on loopback, and installs krb5-kdc, krb5-admin-server, libkrb5-dev and
 libclang-dev for it.
@@ -281,15 +346,16 @@ CI=true.
 const FUZZ_HELP: &str = "\
 Runs the fuzz targets under fuzz/, two at a time, and fails if one of them does.
 
-Usage: cargo xtask fuzz [--secs N] [TARGET...]
+Usage: cargo xtask fuzz [--quick | --secs N] [TARGET...]
+       cargo xtask fuzz --check
 
 Each TARGET, by default every target, runs for N seconds (default: 60). New inputs go to
 fuzz/corpus-grown/TARGET. An input on which a target fails goes to fuzz/artifacts/TARGET, and a line says
 how to replay it.
 
-The toolchain is the one that FUZZ_TOOLCHAIN names, else nightly, else the workspace's own. cargo-fuzz
-is installed if it is missing. Without it, a toolchain from rustup or a C++ compiler, the seed corpora
-are replayed instead.
+`--quick` runs each for 3 s, after a build that takes half as long.
+`--check` checks formatting and lints, and fuzzes nothing.
+Without a C++ compiler the seed corpora are replayed instead.
 ";
 
 const PLANTED_HELP: &str = "\
@@ -370,34 +436,44 @@ and exits with 1 if there are any. `cargo test -p xtask` checks the links too, w
 const RELEASE_HELP: &str = "\
 Checks of the library crates and of the command `zk` as a user gets them.
 
-Usage: cargo xtask package
+Usage: cargo xtask package [--no-build]
        cargo xtask cross
-       cargo xtask msrv
+       cargo xtask msrv [PACKAGE...]
 
 `package` packs each of them, builds it from its package, and checks the README and LICENSE in it.
 `cross` checks the library crates for Windows and macOS, and zk-proto for WebAssembly. It skips a
 target that the toolchain does not have, and prints its name.
-`msrv` checks all of them with Rust 1.85, which it unpacks from packages of Debian 12. It is skipped
+`msrv` checks all of them, or each PACKAGE, with Rust 1.85, which it unpacks from packages of Debian 12. It is skipped
 where these packages are not available.
 ";
 
 const CI_HELP: &str = "\
-Everything a change must pass, in order, ending at the first failure:
+Everything a change must pass. First, in order:
   cargo fmt --all --check
-  cargo clippy --workspace --all-targets -- -D warnings
-  the same two for fuzz/
-  cargo xtask api --check
-  cargo doc --no-deps of all other packages, with RUSTDOCFLAGS=-Dwarnings
-  cargo xtask package, without the builds
-  cargo xtask cross
-  cargo xtask msrv: with Rust 1.85, where its packages are available
-  cargo xtask test, with CI=true: a missing ZooKeeper is a failure
-  cargo xtask test kerberos
+  a build of all targets, with clippy and without a warning
+
+Then side by side, until something fails:
+  all tests, with CI=true: a missing ZooKeeper is a failure
+  documentation tests; cargo xtask api --check; cargo xtask package --no-build; cargo xtask fuzz --check
+  cargo xtask msrv of the lock library, the testing library and zk-coordination
   the simulation on 2,000 seeds, and on 700 of the recipes of zk-coordination
-  cargo xtask planted, with two faults that the simulation must find, others for each commit
-  cargo xtask fuzz --secs 3: half a minute, and the build; without cargo-fuzz the corpora are replayed
+  cargo xtask fuzz --quick; without a C++ compiler the corpora are replayed
 
 Usage: cargo xtask ci
+";
+
+const NIGHTLY_HELP: &str = "\
+What takes too long for each change. Each part is a command that can be run by hand:
+  cargo doc of the packages that are no libraries
+  cargo xtask cross, package, msrv, test kerberos
+  cargo xtask sim --seeds 20000, and --coordination --seeds 10000
+  cargo xtask planted, with 12 faults, other ones each day
+  cargo xtask fuzz --secs 60
+  cargo xtask test --server 3.6.3, 3.8.0, 3.9.3 and 3.9.5
+
+A part that fails does not end the run. The exit status is 1 if one has failed.
+
+Usage: cargo xtask nightly
 ";
 
 #[cfg(test)]
@@ -420,12 +496,14 @@ mod tests {
         assert_eq!(parse("docs").unwrap(), Request::Docs);
         assert_eq!(parse("package").unwrap(), Request::Package);
         assert_eq!(parse("cross").unwrap(), Request::Cross);
-        assert_eq!(parse("msrv").unwrap(), Request::Msrv);
+        assert_eq!(parse("msrv").unwrap(), Request::Msrv { names: Vec::new() });
+        assert_eq!(parse("msrv a").unwrap(), Request::Msrv { names: vec!["a".to_owned()] });
+        assert_eq!(parse("package --no-build").unwrap(), Request::PackageWithoutBuild);
+        assert_eq!(parse("nightly").unwrap(), Request::Nightly);
         assert_eq!(parse("api --check").unwrap(), Request::ApiCheck);
-        let arguments = vec!["--test".to_owned(), "x".to_owned()];
         let fuzz = |secs, targets: &[&str]| {
             let targets = targets.iter().map(|target| (*target).to_owned()).collect();
-            Request::Fuzz(fuzz::Plan { secs, targets })
+            Request::Fuzz(fuzz::Plan { secs, is_quick: secs == fuzz::QUICK_SECS, targets })
         };
         let bench = Request::Bench { arguments: vec!["--short".to_owned()] };
         assert_eq!(parse("bench handoff --short").unwrap(), bench);
@@ -436,6 +514,8 @@ mod tests {
         assert_eq!(parse("fuzz").unwrap(), fuzz(60, &[]));
         assert_eq!(parse("fuzz a --secs 5 b").unwrap(), fuzz(5, &["a", "b"]));
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));
+        assert_eq!(parse("fuzz --quick").unwrap(), fuzz(fuzz::QUICK_SECS, &[]));
+        assert_eq!(parse("fuzz --check").unwrap(), Request::FuzzCheck);
         let plan = planted::Plan {
             names: vec!["A".to_owned()],
             only_list: true,
@@ -447,7 +527,23 @@ mod tests {
         assert_eq!(parse(line).unwrap(), Request::Planted(plan));
         let only = Request::TestKerberos { arguments: vec!["canonical".to_owned()] };
         assert_eq!(parse("test kerberos canonical").unwrap(), only);
-        assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments });
+    }
+
+    #[test]
+    fn test_line_names_its_servers_first() {
+        let test = |servers, line: &str| {
+            let arguments = line.split_whitespace().map(str::to_owned).collect();
+            Request::Test(test::Plan { servers, arguments })
+        };
+        assert_eq!(parse("test --test x").unwrap(), test(Servers::Found, "--test x"));
+        let release = Release::find("3.6.3").unwrap();
+        for line in ["test --server 3.6.3 --test x", "test --server=3.6.3 --test x"] {
+            assert_eq!(parse(line).unwrap(), test(Servers::Of(release), "--test x"));
+        }
+        let running = Servers::Running("zk1:2181".to_owned());
+        assert_eq!(parse("test --connect zk1:2181").unwrap(), test(running, ""));
+        let unknown = parse("test --server 3.7.0").unwrap_err();
+        assert!(unknown.message().contains("3.6.3, 3.8.0, 3.9.3, 3.9.5"), "{}", unknown.message());
     }
 
     #[test]
@@ -470,6 +566,8 @@ mod tests {
             "cross --help",
             "msrv -h",
             "ci -h",
+            "nightly --help",
+            "",
         ] {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
         }
@@ -478,7 +576,6 @@ mod tests {
     #[test]
     fn invalid_lines_are_usage_errors_of_one_line() {
         for line in [
-            "",
             "tset",
             "zookeeper",
             "zookeeper sttart",
@@ -502,8 +599,13 @@ mod tests {
             "docs all",
             "package all",
             "cross all",
-            "msrv all",
+            "msrv --all",
             "ci fast",
+            "nightly now",
+            "test --server",
+            "test --server 1.2",
+            "test --connect",
+            "test --connect a:1,b:1",
         ] {
             let failure = parse(line).unwrap_err();
             assert_eq!(failure.status(), 2, "{line}");

@@ -1,6 +1,6 @@
 //! Polling of a condition: the only place of this crate that reads a clock or sleeps.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Calls `probe` repeatedly until it returns `Some`, or until `limit` has passed.
 ///
@@ -28,6 +28,12 @@ pub fn poll<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<
         }
         pause();
     }
+}
+
+/// Reads the wall clock: seconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "names and samples differ from run to run")]
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Reads the monotonic clock.

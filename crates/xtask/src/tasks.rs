@@ -11,6 +11,7 @@ pub(crate) mod fuzz;
 mod gssapi;
 pub(crate) mod msrv;
 pub(crate) mod mutants;
+pub(crate) mod nightly;
 pub(crate) mod package;
 pub(crate) mod planted;
 pub(crate) mod sim;
@@ -95,6 +96,15 @@ fn cargo_for(manifest: &str, arguments: &[&str]) -> Command {
     command.args(["--manifest-path", manifest]).args(arguments);
     command.env("CARGO_TARGET_DIR", target_folder());
     command
+}
+
+/// Returns a command for another task of this program.
+fn this_program(words: &[&str]) -> Result<Command, Failure> {
+    let program = env::current_exe()
+        .map_err(|error| Failure::task(format!("where is this program? {error}")))?;
+    let mut command = Command::new(program);
+    command.args(words);
+    Ok(command)
 }
 
 /// Runs one step of a task, and prints its command line and its duration.

@@ -24,6 +24,7 @@ mod install;
 mod kerberos;
 mod namespaces;
 mod openssl;
+mod release;
 mod server;
 mod settings;
 mod skip;
@@ -45,4 +46,5 @@ pub use skip::or_skip;
 pub use standalone::Standalone;
 
 pub(crate) use namespaces::ensure_tools as ensure_namespace_tools;
+pub(crate) use release::{RELEASES, Release};
 pub(crate) use server::{SERVING_LIMIT, log_tail};

@@ -1,8 +1,13 @@
 //! `cargo xtask ci`: all checks that a change must pass.
 
-use super::{
-    Failure, LIBRARIES, api, cargo, cross, fuzz, msrv, package, planted, step, test, timing,
-};
+mod lanes;
+mod test_programs;
+
+use std::thread;
+
+use self::lanes::{Job, Lane};
+use self::test_programs::TestPrograms;
+use super::{Failure, cargo, step, test, this_program, timing};
 use crate::poll;
 
 /// Runs the steps up to the first failure, and prints the duration of each.
@@ -15,21 +20,57 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the steps in order of cost.
+/// Builds all programs, then runs tests and other checks in lanes, each with a part of the work that must
+/// not wait for another part.
 fn run_steps() -> Result<(), Failure> {
     step(&mut cargo(&["fmt", "--all", "--check"]))?;
-    step(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    fuzz::check()?;
-    api::check()?;
-    // The check of the lists has run rustdoc over the libraries.
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
-    doc.args(LIBRARIES.iter().flat_map(|library| ["--exclude", library]));
-    step(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    package::run_without_build()?;
-    cross::run()?;
-    msrv::run()?;
-    test::run_without_skips()?;
-    test::kerberos::run(&[])?;
-    planted::check()?;
-    fuzz::run(&fuzz::Plan::smoke())
+    let (set_up, programs) = thread::scope(|scope| {
+        // apt-get uses the network while the compiler uses the processors.
+        let set_up = scope.spawn(test::set_up);
+        let programs = TestPrograms::build();
+        (set_up.join(), programs)
+    });
+    let TestPrograms { alone, waiting, computing } = programs?;
+    set_up.map_err(|_| Failure::task("the installation of what the tests need panicked"))??;
+    // Programs that wait get a processor when they need one. The rest fills the gaps.
+    let lanes = [
+        Lane { name: "tests that wait", first: alone, jobs: waiting, workers: 3, niceness: 0 },
+        Lane::in_background("tests that compute", computing),
+        Lane::in_background("checks", checks()?),
+        Lane::in_background("simulation and fuzzing", simulation_and_fuzzing()?),
+    ];
+    timing::timed("tests and other checks", || lanes::run(lanes)).0
 }
+
+/// Checks that build into the folder of the tests, so that each would wait for the others.
+fn checks() -> Result<Vec<Job>, Failure> {
+    Ok(vec![
+        Job::new("doc-tests", test_programs::linted(cargo(&["test", "--workspace", "--doc"]))),
+        task(&["api", "--check"])?,
+        task(&["package", "--no-build"])?,
+        task(&["fuzz", "--check"])?,
+        task(&["msrv", "zk-recipes", "zk-coordination", "zk-testing"])?,
+    ])
+}
+
+/// Checks that build into folders of their own.
+fn simulation_and_fuzzing() -> Result<Vec<Job>, Failure> {
+    let sim = |arguments: &[&str]| {
+        let sim = ["run", "--quiet", "--package", "zk-sim", "--profile", "planted", "--"];
+        Job::new("sim", cargo(&[&sim, arguments].concat()))
+    };
+    Ok(vec![
+        sim(&["--seeds", SEEDS]),
+        sim(&["--coordination", "--seeds", COORDINATION_SEEDS]),
+        task(&["fuzz", "--quick"])?,
+    ])
+}
+
+/// Returns a task of this program as a job.
+fn task(words: &[&str]) -> Result<Job, Failure> {
+    Ok(Job::new(words[0], this_program(words)?))
+}
+
+/// Seeds that every change must pass without a failure.
+const SEEDS: &str = "2000";
+const COORDINATION_SEEDS: &str = "700";

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: runs the targets under `fuzz/`, or replays their corpora if no fuzzer is available.
 
+mod build;
 mod corpora;
 mod libfuzzer;
-mod toolchain;
 
 use std::collections::VecDeque;
 use std::fs;
@@ -10,8 +10,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use self::build::Build;
 use self::libfuzzer::Run;
-use self::toolchain::Toolchain;
 use super::{Failure, cargo, step, timing, workspace_root};
 
 pub(crate) use self::corpora::{check, test};
@@ -21,38 +21,33 @@ pub(crate) use self::corpora::{check, test};
 pub(crate) struct Plan {
     /// Seconds for each target.
     pub(crate) secs: u32,
+    /// Whether a quick build matters more than quick targets.
+    pub(crate) is_quick: bool,
     /// Names of targets; all targets if empty.
     pub(crate) targets: Vec<String>,
 }
 
-impl Plan {
-    /// Returns a plan of three seconds for each target, to check that it still runs.
-    pub(crate) fn smoke() -> Self {
-        Self { secs: 3, targets: Vec::new() }
-    }
-}
-
 impl Default for Plan {
     fn default() -> Self {
-        Self { secs: 60, targets: Vec::new() }
+        Self { secs: 60, is_quick: false, targets: Vec::new() }
     }
 }
 
 /// Fuzzes, two targets at a time. Fails if one of them fails.
 pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     let targets = chosen(&plan.targets)?;
-    let toolchain = match Toolchain::find_or_install() {
-        Ok(toolchain) => toolchain,
+    let build = match Build::prepare(plan.is_quick) {
+        Ok(build) => build,
         Err(why) => {
             println!("==> no fuzzing here: {why}; replaying the corpora instead");
             return replay(&plan.targets);
         }
     };
-    step(&mut toolchain.build())?;
+    step(&mut build.command())?;
     let count = targets.len();
     println!("==> fuzzing {count} targets for {} s each, {JOBS} at a time", plan.secs);
     println!("{}", Run::HEADER);
-    let (failures, took) = timing::timed("fuzzing", || run_all(&toolchain, targets, plan.secs));
+    let (failures, took) = timing::timed("fuzzing", || run_all(&build, targets, plan.secs));
     println!("==> fuzzed {count} targets in {:.1} s", took.as_secs_f64());
     match &failures[..] {
         [] => Ok(()),
@@ -61,7 +56,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Runs all targets, on as many threads as targets may run at a time.
-fn run_all(toolchain: &Toolchain, targets: Vec<String>, secs: u32) -> Vec<String> {
+fn run_all(build: &Build, targets: Vec<String>, secs: u32) -> Vec<String> {
     let waiting = Mutex::new(VecDeque::from(targets));
     let failures = Mutex::new(Vec::new());
     let work = || {
@@ -69,7 +64,7 @@ fn run_all(toolchain: &Toolchain, targets: Vec<String>, secs: u32) -> Vec<String
             // A separate statement, so that the mutex is not locked while the target runs.
             let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(target) = next else { return };
-            match libfuzzer::run(toolchain, &target, secs) {
+            match libfuzzer::run(build, &target, secs) {
                 Ok(run) => println!("{run}"),
                 Err(failure) => {
                     println!("{target}: FAILED");
@@ -114,6 +109,9 @@ fn chosen(names: &[String]) -> Result<Vec<String>, Failure> {
         None => Ok(names.to_vec()),
     }
 }
+
+/// Seconds for each target after a quick build.
+pub(crate) const QUICK_SECS: u32 = 3;
 
 /// Number of targets that run at a time. More would only share the cores of a small machine.
 const JOBS: usize = 2;

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::zookeeper::{Privilege, install};
 
-/// Checks the library crates and the command with their locked dependencies, and `zk-gssapi` if it can be
-/// built here.
-pub(crate) fn run() -> Result<(), Failure> {
+/// Checks packages with their locked dependencies: those in `names`, or all library crates and the command, and
+/// `zk-gssapi` if it can be built here.
+pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
     let folder = target_folder().join("msrv");
     let programs = folder.join("usr/bin");
     if !programs.join("cargo").exists() && !unpack(&folder)? {
@@ -28,6 +28,9 @@ pub(crate) fn run() -> Result<(), Failure> {
         check.current_dir(workspace_root());
         check
     };
+    if !names.is_empty() {
+        return step(check().args(names.iter().flat_map(|name| ["--package", name])));
+    }
     step(check().args(package_options(&LIBRARIES)).args(package_options(&[COMMAND])))?;
     match gssapi::can_build() {
         true => step(check().args(["--manifest-path", gssapi::MANIFEST])),

@@ -11,7 +11,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     pack(&[])
 }
 
-/// Packs them for `ci`. Building them again takes more than a minute.
+/// Packs them, and builds nothing. The builds take more than a minute.
 pub(crate) fn run_without_build() -> Result<(), Failure> {
     pack(&["--no-verify"])
 }

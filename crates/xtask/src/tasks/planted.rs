@@ -11,12 +11,11 @@ mod workspace_copy;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use self::fault::Fault;
 use self::finder::{Finder, Verdict};
 use self::workspace_copy::WorkspaceCopy;
-use super::{Failure, step, timing, workspace_root};
+use super::{Failure, timing, workspace_root};
 
 /// Faults to run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -43,32 +42,6 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     let copy = WorkspaceCopy::update(&workspace_root())?;
     check_unedited(&copy, &faults)?;
     find(&copy, &faults)
-}
-
-/// Checks for `ci` that the simulation passes, and that it fails with a few faults, other ones for other
-/// commits. All of it is built in the copy, because a build takes longer than the seeds.
-pub(crate) fn check() -> Result<(), Failure> {
-    let mut faults = all(&workspace_root())?;
-    faults.retain(Fault::is_for_simulation);
-    let plan = Plan { sample: Some(CI_SAMPLE), from: commit(), ..Plan::default() };
-    let faults = chosen(&plan, faults)?;
-    let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
-    let copy = WorkspaceCopy::update(&workspace_root())?;
-    step(&mut copy.build_of_sim())?;
-    let sim = || Command::new(copy.sim_program());
-    step(sim().args(["--seeds", CI_SEEDS]))?;
-    step(sim().args(["--coordination", "--seeds", CI_COORDINATION_SEEDS]))?;
-    println!("==> cargo xtask planted {}", names.join(" "));
-    find(&copy, &faults)
-}
-
-/// Returns the start of the commit's hash, or 0 without a commit.
-fn commit() -> u32 {
-    let mut command = Command::new("git");
-    command.args(["rev-parse", "--short=6", "HEAD"]).current_dir(workspace_root());
-    let hash = command.output().map(|output| output.stdout).unwrap_or_default();
-    let digits = String::from_utf8_lossy(&hash).chars().take(6).collect::<String>();
-    u32::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
 /// Runs the finders of each fault. Fails if one of them passes, or if the fault cannot be built.
@@ -178,13 +151,6 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 const FOLDER: &str = "tests/planted";
-
-/// Number of faults in a run of `ci`.
-const CI_SAMPLE: u32 = 2;
-
-/// Seeds that every change must pass without a failure.
-const CI_SEEDS: &str = "2000";
-const CI_COORDINATION_SEEDS: &str = "700";
 
 #[cfg(test)]
 mod tests {

@@ -1,74 +1,115 @@
 //! `cargo xtask test`: sets up what the tests need, and runs them.
 
-mod beside;
 pub(crate) mod kerberos;
+mod needs;
 
 use std::process::Command;
 
-use super::{Failure, cargo, fuzz, step, timing};
-use crate::zookeeper::{Distribution, Error, Privilege, curator_jars, ensure_namespace_tools};
+use self::needs::Needs;
+use super::{Failure, cargo, fuzz, step, target_folder, workspace_root};
+use crate::poll;
+use crate::zookeeper::{Error, Release};
 
-/// Runs the tests that `arguments` select, or all of them. Without ZooKeeper, the tests that need it are
-/// skipped.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    if let Err(error) = set_up() {
+/// Tests to run, and the servers that they run against.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) servers: Servers,
+    /// Arguments of `cargo test`.
+    pub(crate) arguments: Vec<String>,
+}
+
+/// Servers of the tests against real ones.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Those that the environment names, or Debian's.
+    Found,
+    /// Those of a release, which is downloaded once.
+    Of(&'static Release),
+    /// One that runs already, `HOST:PORT`. Tests that need servers of their own are skipped.
+    Running(String),
+}
+
+/// Runs the tests of a plan. Without ZooKeeper, the tests that need it are skipped.
+pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
+    match &plan.servers {
+        Servers::Found => run_on_found(&plan.arguments),
+        Servers::Of(release) => run_on_release(release, &plan.arguments),
+        Servers::Running(address) => run_on_running(address, &plan.arguments),
+    }
+}
+
+fn run_on_found(arguments: &[String]) -> Result<(), Failure> {
+    if let Err(error) = Needs::of(&workspace_root(), arguments).set_up() {
         println!("==> tests against real servers will be skipped: {error}");
     }
-    plan(arguments).iter().try_for_each(|words| step(&mut command(words)))?;
-    if !arguments.is_empty() {
-        return Ok(());
-    }
-    run_with_tracing()?;
-    fuzz::test()
+    lines(arguments).iter().try_for_each(|words| step(&mut command(words)))?;
+    if arguments.is_empty() { fuzz::test() } else { Ok(()) }
 }
 
-/// Runs all tests. Tests that wait run in parallel with tests that compute. A missing ZooKeeper is a failure.
-pub(crate) fn run_without_skips() -> Result<(), Failure> {
-    set_up()?;
-    step(&mut cargo(&["test", "--workspace", "--all-targets", "--no-run"]))?;
-    timing::timed("all runs of cargo test --workspace", beside::run).0?;
-    step(cargo(&["test", "--workspace", "--doc"]).env("CI", "true"))?;
-    run_with_tracing()?;
-    fuzz::test()
+/// Runs the tests against real servers on those of a release.
+fn run_on_release(release: &Release, arguments: &[String]) -> Result<(), Failure> {
+    let needs = Needs::of_real_servers(&workspace_root(), arguments);
+    let mut test = command(&line_for_real_servers(arguments));
+    match release.unpacked(&target_folder().join("servers"))? {
+        Some(jars) => {
+            needs.without_jars().set_up()?;
+            test.env("ZOOKEEPER_HOME", &jars).env("CURATOR_HOME", &jars);
+        }
+        None => {
+            needs.set_up()?;
+            test.env_remove("ZOOKEEPER_HOME").env_remove("CURATOR_HOME");
+        }
+    }
+    println!("==> ZooKeeper {}, Curator {}", release.version, release.curator);
+    step(test.env("CI", "true"))
 }
 
-/// Checks and runs what only the feature `tracing` has. No other task enables it. The whole workspace is
-/// selected, so that the other packages keep their features and are not built again.
-fn run_with_tracing() -> Result<(), Failure> {
-    let feature = ["--workspace", "--features", "zk-recipes/tracing"];
-    let tests = ["--test", "driver", "--test", "tracing"];
-    let mut clippy = cargo(&["clippy"]);
-    step(clippy.args(feature).args(tests).args(["--", "-D", "warnings"]))?;
-    step(cargo(&["test"]).args(feature).args(tests).arg("logged"))
+/// Runs the tests that use one server with its defaults on the one at `address`, below a path of their own.
+fn run_on_running(address: &str, arguments: &[String]) -> Result<(), Failure> {
+    let path = format!("/zk-tests-{}-{}", poll::unix_seconds(), std::process::id());
+    let mut test = command(&line_for_real_servers(arguments));
+    let result = step(test.env("ZK_TESTS_CONNECT", format!("{address}{path}")));
+    println!(
+        "==> what the tests left is below {path}: `zk --connect {address} delete --recursive {path}`"
+    );
+    result
 }
 
-fn set_up() -> Result<(), Error> {
-    let distribution = Distribution::find_or_install(Privilege::Sudo)?;
-    println!("==> {distribution}");
-    if let Err(error) = ensure_namespace_tools(Privilege::Sudo) {
-        println!("==> tests that cut links between servers will be skipped: {error}");
-    }
-    if let Err(error) = curator_jars(Privilege::Sudo) {
-        println!("==> tests beside Curator will be skipped: {error}");
-    }
-    Ok(())
+/// Installs what all tests need.
+pub(crate) fn set_up() -> Result<(), Error> {
+    Needs::ALL.set_up()
 }
 
 /// Returns the arguments of each `cargo test` to run. Without a selection in `arguments` there are two runs,
 /// because `--all-targets` omits the examples in the documentation.
-fn plan(arguments: &[String]) -> Vec<Vec<String>> {
-    let options = arguments.split(|word| word == "--").next().unwrap_or_default();
-    let selects = |names: &[&str]| {
-        options.iter().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+fn lines(arguments: &[String]) -> Vec<Vec<String>> {
+    let options = needs::options(arguments);
+    let scope = if needs::selects(options, &PACKAGE_OPTIONS) { None } else { Some("--workspace") };
+    let targets: &[Option<&str>] = match needs::selects(options, &TARGET_OPTIONS) {
+        true => &[None],
+        false => &[Some("--all-targets"), Some("--doc")],
     };
-    let scope = if selects(&PACKAGE_OPTIONS) { None } else { Some("--workspace") };
-    let targets: &[Option<&str>] =
-        if selects(&TARGET_OPTIONS) { &[None] } else { &[Some("--all-targets"), Some("--doc")] };
     let line = |target: &Option<&str>| {
         let own = ["test"].into_iter().chain(scope).chain(*target).map(str::to_owned);
         own.chain(arguments.iter().cloned()).collect()
     };
     targets.iter().map(line).collect()
+}
+
+/// Returns the arguments of the `cargo test` for the tests against real servers.
+fn line_for_real_servers(arguments: &[String]) -> Vec<String> {
+    let options = needs::options(arguments);
+    let mut line = vec!["test".to_owned()];
+    if !needs::selects(options, &PACKAGE_OPTIONS) {
+        line.extend(["--package", "zk-tests"].map(str::to_owned));
+    }
+    if !needs::selects(options, &TARGET_OPTIONS) {
+        line.push("--tests".to_owned());
+    }
+    // Each program is run, so that the summary of one version is whole.
+    line.push("--no-fail-fast".to_owned());
+    line.extend(arguments.iter().cloned());
+    line
 }
 
 fn command(words: &[String]) -> Command {
@@ -93,9 +134,12 @@ const TARGET_OPTIONS: [&str; 10] = [
 mod tests {
     use super::*;
 
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
     fn planned(line: &str) -> Vec<String> {
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        plan(&arguments).iter().map(|words| words.join(" ")).collect()
+        lines(&words(line)).iter().map(|words| words.join(" ")).collect()
     }
 
     #[test]
@@ -118,5 +162,13 @@ mod tests {
                 "test --workspace --doc parse -- --nocapture --test"
             ]
         );
+    }
+
+    #[test]
+    fn release_runs_the_tests_against_real_servers() {
+        let line = |text| line_for_real_servers(&words(text)).join(" ");
+        assert_eq!(line(""), "test --package zk-tests --tests --no-fail-fast");
+        assert_eq!(line("--test sasl"), "test --package zk-tests --no-fail-fast --test sasl");
+        assert_eq!(line("-p xtask"), "test --tests --no-fail-fast -p xtask");
     }
 }

@@ -11,8 +11,9 @@ use crate::process::children_cpu_time;
 struct Row {
     name: String,
     wall: Duration,
-    /// Processor time, user and system, of the processes that ended during the step.
-    cpu: Duration,
+    /// Processor time, user and system, of the processes that ended during the step; `None` for one of
+    /// several steps at a time.
+    cpu: Option<Duration>,
 }
 
 /// The steps of this process, ordered by their ends.
@@ -24,9 +25,21 @@ pub(super) fn timed<T>(name: &str, work: impl FnOnce() -> T) -> (T, Duration) {
     let result = work();
     let wall = start.elapsed();
     let cpu = children_cpu_time().saturating_sub(cpu_before);
+    record(name, wall, Some(cpu));
+    (result, wall)
+}
+
+/// Runs `work` beside other steps, and records its duration.
+pub(super) fn timed_beside_others<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    let start = poll::now();
+    let result = work();
+    record(name, start.elapsed(), None);
+    result
+}
+
+fn record(name: &str, wall: Duration, cpu: Option<Duration>) {
     let row = Row { name: name.to_owned(), wall, cpu };
     ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(row);
-    (result, wall)
 }
 
 /// Prints all steps so far.
@@ -39,8 +52,9 @@ pub(super) fn print_table() {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (wall, cpu) = (self.wall.as_secs_f64(), self.cpu.as_secs_f64());
-        write!(f, "            {wall:>6.1}  {cpu:>6.1}  {}", self.name)
+        let wall = self.wall.as_secs_f64();
+        let cpu = self.cpu.map(|cpu| format!("{:.1}", cpu.as_secs_f64())).unwrap_or_default();
+        write!(f, "            {wall:>6.1}  {cpu:>6}  {}", self.name)
     }
 }
 
@@ -58,7 +72,7 @@ mod tests {
         });
         let rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
         let row = rows.iter().find(|row| row.name == "busy").unwrap();
-        assert!(row.cpu >= Duration::from_millis(10), "{row}");
+        assert!(row.cpu >= Some(Duration::from_millis(10)), "{row}");
         assert_eq!(row.wall, wall);
     }
 }

@@ -169,10 +169,11 @@ impl Settings {
         lines.push(String::new());
 
         write(&folder.join(CONFIG_FILE), &lines.join("\n"))?;
-        // For the two logging backends of ZooKeeper's releases: log to standard output, from INFO up. Without
-        // these files, one backend logs nothing and the other every packet.
+        // For the logging backends that releases come with: log to standard output, from INFO up. Without
+        // these files, one backend logs nothing and another every packet.
         write(&folder.join("logback.xml"), LOGBACK)?;
         write(&folder.join("log4j.properties"), LOG4J)?;
+        write(&folder.join("log4j2.properties"), LOG4J2)?;
         if let Some(membership) = membership {
             write(&data.join("myid"), &format!("{}\n", membership.own_id))?;
         }
@@ -233,4 +234,12 @@ const LOG4J: &str = "log4j.rootLogger=INFO, OUT
 log4j.appender.OUT=org.apache.log4j.ConsoleAppender
 log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n
+";
+
+const LOG4J2: &str = "status=error
+rootLogger=INFO, OUT
+appender.OUT.type=Console
+appender.OUT.name=OUT
+appender.OUT.layout.type=PatternLayout
+appender.OUT.layout.pattern=%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n
 ";

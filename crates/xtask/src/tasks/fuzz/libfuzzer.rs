@@ -5,16 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::toolchain::Toolchain;
+use super::build::Build;
 use crate::tasks::workspace_root;
 
 /// Fuzzes one target. The error has the failure, and the command to replay it.
-pub(super) fn run(toolchain: &Toolchain, target: &str, secs: u32) -> Result<Run, String> {
+pub(super) fn run(build: &Build, target: &str, secs: u32) -> Result<Run, String> {
     let places = Places::of(target);
     for folder in [&places.grown, &places.artifacts] {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let program = toolchain.program(target);
+    let program = build.program(target);
     let output = Command::new(&program)
         .current_dir(workspace_root())
         .arg(format!("-max_total_time={secs}"))

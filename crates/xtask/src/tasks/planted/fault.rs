@@ -45,11 +45,6 @@ impl Fault {
         Ok(Self { name: name.to_owned(), description, finders, edits })
     }
 
-    /// Returns true if only the simulation must find the fault.
-    pub(super) fn is_for_simulation(&self) -> bool {
-        self.finders.iter().all(|finder| matches!(finder, Finder::Sim { .. }))
-    }
-
     /// Returns the path of the patch.
     pub(super) fn file(&self) -> String {
         file(&self.name)
@@ -120,7 +115,6 @@ mod tests {
         let expected = "Name\n    Two\n    lines.\n    Found-by: sim --seeds 9\n    \
                         Found-by: test -p zk-proto --lib x";
         assert_eq!(fault.to_string(), expected);
-        assert!(!fault.is_for_simulation(), "a test must find it, too");
     }
 
     #[test]

@@ -1,0 +1,195 @@
+//! All test programs of the workspace: built and linted at once, and listed for the lanes.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::lanes::Job;
+use crate::tasks::{Failure, cargo, display, step, timing, workspace_root};
+
+/// Test programs, by what they do to the machine.
+pub(super) struct TestPrograms {
+    /// Tests with sessions of 2 s that check that a lock is not lost too early. No other test against real
+    /// servers runs at the same time.
+    pub(super) alone: Vec<Job>,
+    /// Tests against real servers, which wait most of the time.
+    pub(super) waiting: Vec<Job>,
+    /// All others.
+    pub(super) computing: Vec<Job>,
+}
+
+impl TestPrograms {
+    /// Builds and lints all targets of the workspace, and the programs that tests run.
+    pub(super) fn build() -> Result<Self, Failure> {
+        let programs = built(&mut linted(cargo(&BUILD)))?;
+        step(&mut linted(cargo(&BUILD_OF_WHAT_TESTS_RUN)))?;
+        Ok(Self::sorted(programs))
+    }
+
+    fn sorted(mut programs: Vec<Program>) -> Self {
+        // One that starts last leaves a processor idle.
+        programs.sort_by_key(|program| !LONG.contains(&program.name()));
+        let root = workspace_root();
+        let is_waiting = |program: &Program| program.package == root.join(WAITING);
+        let is_alone = |program: &Program| ALONE.contains(&program.name());
+        let (waiting, computing) = programs.into_iter().partition::<Vec<_>, _>(is_waiting);
+        let (alone, waiting) = waiting.into_iter().partition::<Vec<_>, _>(is_alone);
+        let jobs = |programs: Vec<Program>| programs.iter().map(Program::job).collect();
+        Self { alone: jobs(alone), waiting: jobs(waiting), computing: jobs(computing) }
+    }
+}
+
+/// Test program that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    executable: PathBuf,
+    /// Folder of its package, in which cargo runs it.
+    package: PathBuf,
+}
+
+impl Program {
+    /// Parses a line of cargo's messages; returns `None` for one that is not about a test program.
+    fn parse(line: &str) -> Option<Self> {
+        let value = |key: &str| {
+            let (_, rest) = line.split_once(&format!("\"{key}\":\""))?;
+            rest.split_once('"').map(|(value, _)| PathBuf::from(value))
+        };
+        let is_test =
+            line.contains(r#""reason":"compiler-artifact""#) && line.contains(r#""test":true}"#);
+        let package = value("manifest_path")?.parent()?.to_owned();
+        let executable = value("executable").filter(|_| is_test)?;
+        Some(Self { executable, package })
+    }
+
+    /// Returns the name of the target.
+    fn name(&self) -> &str {
+        let file = self.executable.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        file.rsplit_once('-').map_or(file, |(name, _hash)| name)
+    }
+
+    fn job(&self) -> Job {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.package);
+        command.env("CARGO_MANIFEST_DIR", &self.package).env(IS_BUILT, "true");
+        if self.name() == MANY_THAT_WAIT {
+            command.args(["--test-threads", "6"]);
+        }
+        let package = self.package.file_name().unwrap_or_default().to_string_lossy();
+        Job::new(&format!("test-{package}-{}", self.name()), command)
+    }
+}
+
+/// Runs a cargo command that builds test programs, and returns these.
+fn built(command: &mut Command) -> Result<Vec<Program>, Failure> {
+    let name = display(command);
+    println!("==> {name}");
+    let (programs, took) = timing::timed(&name, || {
+        let mut cargo = command.stdout(Stdio::piped()).spawn()?;
+        let lines = BufReader::new(cargo.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines();
+        let programs = lines.filter_map(|line| line.map(|it| Program::parse(&it)).transpose());
+        let programs = programs.collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, io::Error>((programs, cargo.wait()?))
+    });
+    let took = took.as_secs_f64();
+    match programs {
+        Ok((programs, status)) if status.success() && !programs.is_empty() => {
+            println!("==> done in {took:.1} s: {name}");
+            Ok(programs)
+        }
+        Ok((_, status)) => {
+            Err(Failure::task(format!("failed after {took:.1} s ({status}): {name}")))
+        }
+        Err(error) => Err(Failure::task(format!("could not run {name}: {error}"))),
+    }
+}
+
+/// Makes clippy's driver the compiler of the workspace's packages. It compiles as rustc does, and lints: as
+/// two builds, both take twice as long.
+pub(super) fn linted(mut command: Command) -> Command {
+    let rustc = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let driver = Path::new(&sysroot.unwrap_or_default()).join("bin/clippy-driver");
+    command.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    command
+}
+
+/// The feature brings what no other build has. The simulation and the packages are built without it.
+const BUILD: [&str; 7] = [
+    "test",
+    "--workspace",
+    "--all-targets",
+    "--no-run",
+    "--features",
+    "zk-recipes/tracing",
+    "--message-format=json-render-diagnostics",
+];
+
+/// Programs that tests run, in the folder in which they look for them.
+const BUILD_OF_WHAT_TESTS_RUN: [&str; 10] = [
+    "build",
+    "--workspace",
+    "--features",
+    "zk-recipes/tracing",
+    "--bin",
+    "zk",
+    "--example",
+    "flash_sale",
+    "--example",
+    "take_over",
+];
+
+/// Tells the tests that these programs are built: a cargo that checks it would wait for other ones.
+const IS_BUILT: &str = "ZK_TESTS_ARE_BUILT";
+
+/// Package of the tests that wait for real servers.
+const WAITING: &str = "tests";
+
+/// Tests with sessions of 2 s that check that a lock is not lost too early.
+const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
+
+/// Program with more than two hundred short tests, which wait for other programs.
+const MANY_THAT_WAIT: &str = "cli_contract";
+
+/// The programs that take the longest time.
+const LONG: [&str; 3] = [MANY_THAT_WAIT, "in_memory", "ten_thousand"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(executable: &str, is_test: bool) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","package_id":"path+file:///w/tests#zk-tests@0.1.0","manifest_path":"/w/tests/Cargo.toml","target":{{"kind":["test"],"name":"sasl"}},"profile":{{"opt_level":"0","debuginfo":0,"test":{is_test}}},"features":[],"filenames":[],"executable":{executable},"fresh":true}}"#
+        )
+    }
+
+    #[test]
+    fn only_messages_about_test_programs_are_taken() {
+        let program = Program::parse(&line(r#""/w/target/debug/deps/sasl-0c1d""#, true)).unwrap();
+        assert_eq!(program.name(), "sasl");
+        assert_eq!(program.package, Path::new("/w/tests"));
+        assert_eq!(Program::parse(&line("null", true)), None, "a library");
+        assert_eq!(Program::parse(&line(r#""/w/target/debug/zk""#, false)), None, "no test");
+        assert_eq!(Program::parse(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn tests_are_sorted_by_what_they_do_to_the_machine() {
+        let program = |folder: &str, name: &str| Program {
+            executable: Path::new("/t").join(format!("{name}-0123")),
+            package: workspace_root().join(folder),
+        };
+        let sorted = TestPrograms::sorted(vec![
+            program("tests", "sasl"),
+            program("tests", "chaos_faults"),
+            program("tests", "cli_contract"),
+            program("crates/zk-proto", "frames"),
+            program("crates/zk-recipes", "in_memory"),
+        ]);
+        let names = |jobs: Vec<Job>| jobs.iter().map(Job::name).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(sorted.alone), "test-tests-chaos_faults");
+        assert_eq!(names(sorted.waiting), "test-tests-cli_contract test-tests-sasl");
+        assert_eq!(names(sorted.computing), "test-zk-recipes-in_memory test-zk-proto-frames");
+    }
+}

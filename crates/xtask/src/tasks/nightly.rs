@@ -1,0 +1,47 @@
+//! `cargo xtask nightly`: what takes too long for each change.
+
+use std::process::Command;
+
+use super::{Failure, LIBRARIES, cargo, step, this_program, timing};
+use crate::poll;
+use crate::zookeeper::RELEASES;
+
+/// Runs all sweeps, also after a failure, and prints the duration of each.
+pub(crate) fn run() -> Result<(), Failure> {
+    let start = poll::now();
+    let mut failures = Vec::new();
+    for mut sweep in sweeps()? {
+        if let Err(failure) = step(&mut sweep) {
+            println!("==> FAILED: {}", failure.message());
+            failures.push(failure.message().to_owned());
+        }
+    }
+    timing::print_table();
+    println!("==> ended after {:.1} s", start.elapsed().as_secs_f64());
+    if failures.is_empty() { Ok(()) } else { Err(Failure::task(failures.join("\n"))) }
+}
+
+/// Returns the commands, the shortest first. Each can be run by hand.
+fn sweeps() -> Result<Vec<Command>, Failure> {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+    // `xtask api` has run rustdoc over the libraries.
+    doc.args(LIBRARIES.iter().flat_map(|library| ["--exclude", library]));
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    // The samples of consecutive days go through all faults.
+    let day = (poll::unix_seconds() / (24 * 60 * 60)).to_string();
+    let mut sweeps = vec![
+        doc,
+        this_program(&["cross"])?,
+        this_program(&["package"])?,
+        this_program(&["msrv"])?,
+        this_program(&["test", "kerberos"])?,
+        this_program(&["sim", "--seeds", "20000"])?,
+        this_program(&["sim", "--coordination", "--seeds", "10000"])?,
+        this_program(&["planted", "--sample", "12", "--from", &day])?,
+        this_program(&["fuzz", "--secs", "60"])?,
+    ];
+    for release in &RELEASES {
+        sweeps.push(this_program(&["test", "--server", release.version])?);
+    }
+    Ok(sweeps)
+}
