@@ -33,9 +33,8 @@ mod journal;
 mod lock_runs;
 pub mod raw;
 mod scratch;
+mod servers;
 mod sessions;
-
-use std::sync::OnceLock;
 
 pub use clock::{eventually, monotonic_us, now, pass};
 pub use command::{Ended, Running, Zk, example, signal};
@@ -43,43 +42,16 @@ pub use curator::Curator;
 pub use journal::{Entry, Journal};
 pub use lock_runs::{HOLD, append_grant, contender_id, contenders};
 pub use scratch::Scratch;
+pub use servers::{
+    SharedServer, ensemble, ensemble_in_namespaces, own_shared_zookeeper, shared_zookeeper,
+    zookeeper, zookeeper_with,
+};
 pub use sessions::{connect, is_listed, open};
 pub use xtask::poll::poll;
 pub use xtask::zookeeper::{
     Distribution, Ensemble, Error, ErrorKind, Mode, Server, Settings, Standalone, Status,
     four_letter, or_skip,
 };
-
-/// Starts a standalone server with the defaults of [`Settings`].
-pub fn zookeeper() -> Option<Standalone> {
-    or_skip(Standalone::start())
-}
-
-/// Starts a standalone server with `settings`.
-pub fn zookeeper_with(settings: &Settings) -> Option<Standalone> {
-    or_skip(settings.start())
-}
-
-/// Starts a standalone server that the tests of this process share, with the defaults of
-/// [`Settings`], except that it never deletes empty containers. A test that uses it must not break the
-/// server, and must stay below its own paths.
-pub fn shared_zookeeper() -> Option<&'static Standalone> {
-    // Never dropped: the server ends with the process. Tests list locks that have just become empty, which
-    // the server would delete once a minute.
-    static SHARED: OnceLock<Result<Standalone, Error>> = OnceLock::new();
-    let start = || Settings::default().keep_containers().start();
-    or_skip(SHARED.get_or_init(start).as_ref().map_err(Clone::clone))
-}
-
-/// Starts an ensemble of three servers on loopback, which can be killed, paused and restarted.
-pub fn ensemble(tick_ms: u32) -> Option<Ensemble> {
-    or_skip(Ensemble::start(3, tick_ms))
-}
-
-/// Starts an ensemble of three servers in network namespaces, in which links can be cut as well.
-pub fn ensemble_in_namespaces(tick_ms: u32) -> Option<Ensemble> {
-    or_skip(Ensemble::in_namespaces(tick_ms))
-}
 
 /// Compiles the examples of the repository's README.
 #[cfg(doctest)]

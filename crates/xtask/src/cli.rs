@@ -353,7 +353,7 @@ Each TARGET, by default every target, runs for N seconds (default: 60). New inpu
 fuzz/corpus-grown/TARGET. An input on which a target fails goes to fuzz/artifacts/TARGET, and a line says
 how to replay it.
 
-`--quick` runs each for 3 s, after a build that takes half as long.
+`--quick` runs each for 2 s, after a build that takes half as long.
 `--check` checks formatting and lints, and fuzzes nothing.
 Without a C++ compiler the seed corpora are replayed instead.
 ";
@@ -456,7 +456,7 @@ Then side by side, until something fails:
   all tests, with CI=true: a missing ZooKeeper is a failure
   documentation tests; cargo xtask api --check; cargo xtask package --no-build; cargo xtask fuzz --check
   cargo xtask msrv of the lock library, the testing library and zk-coordination
-  the simulation on 2,000 seeds, and on 700 of the recipes of zk-coordination
+  the simulation on 1,000 seeds, and on 400 of the recipes of zk-coordination
   cargo xtask fuzz --quick; without a C++ compiler the corpora are replayed
 
 Usage: cargo xtask ci
@@ -466,6 +466,7 @@ const NIGHTLY_HELP: &str = "\
 What takes too long for each change. Each part is a command that can be run by hand:
   cargo doc of the packages that are no libraries
   cargo xtask cross, package, msrv, test kerberos
+  ten thousand waiters of one session; `ci` has 2,000
   cargo xtask sim --seeds 20000, and --coordination --seeds 10000
   cargo xtask planted, with 12 faults, other ones each day
   cargo xtask fuzz --secs 60

@@ -99,12 +99,12 @@ fn cargo_for(manifest: &str, arguments: &[&str]) -> Command {
 }
 
 /// Returns a command for another task of this program.
-fn this_program(words: &[&str]) -> Result<Command, Failure> {
-    let program = env::current_exe()
-        .map_err(|error| Failure::task(format!("where is this program? {error}")))?;
-    let mut command = Command::new(program);
+///
+/// The program may have been built again meanwhile, and its file replaced.
+fn this_program(words: &[&str]) -> Command {
+    let mut command = Command::new(format!("/proc/{}/exe", std::process::id()));
     command.args(words);
-    Ok(command)
+    command
 }
 
 /// Runs one step of a task, and prints its command line and its duration.

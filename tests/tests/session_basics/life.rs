@@ -13,7 +13,7 @@ use crate::{LIMIT, client};
 #[tokio::test(flavor = "multi_thread")]
 async fn close_removes_ephemeral_nodes_at_once() {
     let Some(observer) = client("close").await else { return };
-    let server = zk_tests::shared_zookeeper().unwrap();
+    let Some(server) = zk_tests::own_shared_zookeeper() else { return };
     let client = open(&(server.connect_string() + "/close")).await;
     let session_id = client.session_id();
     let mut events = client.events();
@@ -37,7 +37,7 @@ async fn close_removes_ephemeral_nodes_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_last_handle_closes_session() {
     let Some(observer) = client("drop").await else { return };
-    let server = zk_tests::shared_zookeeper().unwrap();
+    let Some(server) = zk_tests::own_shared_zookeeper() else { return };
     let client = open(&(server.connect_string() + "/drop")).await;
     let session_id = client.session_id();
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();

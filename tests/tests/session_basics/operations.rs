@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_recipes::session::{
     CreateMode, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, RetryOn, SessionId, Zxid,
 };
-use zk_tests::{raw, shared_zookeeper};
+use zk_tests::{own_shared_zookeeper, raw};
 
 use crate::client;
 
@@ -80,7 +80,9 @@ async fn czxid_grows_with_each_recreated_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn null_data_differs_from_empty_data() {
-    let (Some(server), Some(client)) = (shared_zookeeper(), client("null").await) else { return };
+    let (Some(server), Some(client)) = (own_shared_zookeeper(), client("null").await) else {
+        return;
+    };
     raw::create_with_null_data(server.address(), "/null/null");
     let null = client.get_data("/null").await.unwrap();
     assert_eq!((null.data, null.stat.data_length), (None, 0));

@@ -3,11 +3,12 @@
 mod lanes;
 mod test_programs;
 
+use std::process::Command;
 use std::thread;
 
 use self::lanes::{Job, Lane};
 use self::test_programs::TestPrograms;
-use super::{Failure, cargo, step, test, this_program, timing};
+use super::{Failure, cargo, display, step, test, this_program, timing};
 use crate::poll;
 
 /// Runs the steps up to the first failure, and prints the duration of each.
@@ -36,41 +37,48 @@ fn run_steps() -> Result<(), Failure> {
     let lanes = [
         Lane { name: "tests that wait", first: alone, jobs: waiting, workers: 3, niceness: 0 },
         Lane::in_background("tests that compute", computing),
-        Lane::in_background("checks", checks()?),
-        Lane::in_background("simulation and fuzzing", simulation_and_fuzzing()?),
+        Lane::in_background("checks", checks()),
+        Lane::in_background("simulation and fuzzing", simulation_and_fuzzing()),
     ];
     timing::timed("tests and other checks", || lanes::run(lanes)).0
 }
 
 /// Checks that build into the folder of the tests, so that each would wait for the others.
-fn checks() -> Result<Vec<Job>, Failure> {
-    Ok(vec![
-        Job::new("doc-tests", test_programs::linted(cargo(&["test", "--workspace", "--doc"]))),
-        task(&["api", "--check"])?,
-        task(&["package", "--no-build"])?,
-        task(&["fuzz", "--check"])?,
-        task(&["msrv", "zk-recipes", "zk-coordination", "zk-testing"])?,
-    ])
+fn checks() -> Vec<Job> {
+    vec![
+        cargo_job("doc-tests", test_programs::linted(cargo(&DOC_TESTS))),
+        task(&["api", "--check"]),
+        task(&["package", "--no-build"]),
+        task(&["fuzz", "--check"]),
+        task(&["msrv", "zk-recipes", "zk-coordination", "zk-testing"]),
+    ]
 }
 
 /// Checks that build into folders of their own.
-fn simulation_and_fuzzing() -> Result<Vec<Job>, Failure> {
+fn simulation_and_fuzzing() -> Vec<Job> {
     let sim = |arguments: &[&str]| {
         let sim = ["run", "--quiet", "--package", "zk-sim", "--profile", "planted", "--"];
-        Job::new("sim", cargo(&[&sim, arguments].concat()))
+        cargo_job("sim", cargo(&[&sim, arguments].concat()))
     };
-    Ok(vec![
+    vec![
         sim(&["--seeds", SEEDS]),
         sim(&["--coordination", "--seeds", COORDINATION_SEEDS]),
-        task(&["fuzz", "--quick"])?,
-    ])
+        task(&["fuzz", "--quick"]),
+    ]
+}
+
+fn cargo_job(name: &str, command: Command) -> Job {
+    Job::new(name, &display(&command), command)
 }
 
 /// Returns a task of this program as a job.
-fn task(words: &[&str]) -> Result<Job, Failure> {
-    Ok(Job::new(words[0], this_program(words)?))
+fn task(words: &[&str]) -> Job {
+    Job::new(words[0], &format!("cargo xtask {}", words.join(" ")), this_program(words))
 }
 
 /// Seeds that every change must pass without a failure.
-const SEEDS: &str = "2000";
-const COORDINATION_SEEDS: &str = "700";
+const SEEDS: &str = "1000";
+const COORDINATION_SEEDS: &str = "400";
+
+/// With the features of the tests, so that nothing is built again.
+const DOC_TESTS: [&str; 5] = ["test", "--workspace", "--doc", "--features", "zk-recipes/tracing"];

@@ -111,7 +111,7 @@ fn chosen(names: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 /// Seconds for each target after a quick build.
-pub(crate) const QUICK_SECS: u32 = 3;
+pub(crate) const QUICK_SECS: u32 = 2;
 
 /// Number of targets that run at a time. More would only share the cores of a small machine.
 const JOBS: usize = 2;

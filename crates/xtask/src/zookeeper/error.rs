@@ -27,7 +27,8 @@ impl Error {
         Self { kind: ErrorKind::Missing, message: message.into() }
     }
 
-    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+    /// Creates an error of the kind [`ErrorKind::Unsupported`].
+    pub fn unsupported(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Unsupported, message: message.into() }
     }
 

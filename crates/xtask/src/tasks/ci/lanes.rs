@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::poll;
 use crate::process;
-use crate::tasks::{Failure, display, timing, workspace_root};
+use crate::tasks::{Failure, timing, workspace_root};
 
 /// Commands that run one after the other, or as many at a time as there are workers.
 pub(super) struct Lane {
@@ -26,7 +26,10 @@ pub(super) struct Lane {
 
 /// Command of a lane.
 pub(super) struct Job {
+    /// Name of its log.
     name: String,
+    /// What is printed for it.
+    line: String,
     command: Command,
 }
 
@@ -38,8 +41,8 @@ impl Lane {
 }
 
 impl Job {
-    pub(super) fn new(name: &str, command: Command) -> Self {
-        Self { name: name.to_owned(), command }
+    pub(super) fn new(name: &str, line: &str, command: Command) -> Self {
+        Self { name: name.to_owned(), line: line.to_owned(), command }
     }
 
     #[cfg(test)]
@@ -97,8 +100,7 @@ impl Queue {
 /// Runs a command and prints its output at the end. The output goes to a file first, so that the lines of
 /// commands that run side by side do not mix.
 fn run_one(job: Job, niceness: u32) -> Result<(), String> {
-    let Job { name, command } = job;
-    let line = display(&command);
+    let Job { name, line, command } = job;
     println!("==> {line}");
     let start = poll::now();
     let run = || run_into_file(&mut at_priority(&command, niceness), &name, RUN_LIMIT);
@@ -176,7 +178,7 @@ mod tests {
     fn shell(name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job::new(name, command)
+        Job::new(name, script, command)
     }
 
     #[test]

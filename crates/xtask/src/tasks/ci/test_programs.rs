@@ -71,11 +71,14 @@ impl Program {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.package);
         command.env("CARGO_MANIFEST_DIR", &self.package).env(IS_BUILT, "true");
-        if self.name() == MANY_THAT_WAIT {
+        let name = self.name();
+        if name == MANY_THAT_WAIT {
             command.args(["--test-threads", "6"]);
         }
+        command.env("ZK_WAITERS", WAITERS);
         let package = self.package.file_name().unwrap_or_default().to_string_lossy();
-        Job::new(&format!("test-{package}-{}", self.name()), command)
+        let (log, line) = (format!("test-{package}-{name}"), format!("tests: {package} {name}"));
+        Job::new(&log, &line, command)
     }
 }
 
@@ -150,6 +153,9 @@ const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
 
 /// Program with more than two hundred short tests, which wait for other programs.
 const MANY_THAT_WAIT: &str = "cli_contract";
+
+/// Waiters of the program `ten_thousand`: the work grows with the square.
+const WAITERS: &str = "2000";
 
 /// The programs that take the longest time.
 const LONG: [&str; 3] = [MANY_THAT_WAIT, "in_memory", "ten_thousand"];
