@@ -12,25 +12,23 @@ use tokio::time::Instant;
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
-use crate::limits::ATTEMPT_TIME;
 
 /// The end of an acquisition with a timeout.
 pub(crate) struct Deadline {
-    /// A timeout of zero makes a single attempt.
+    /// A timeout of zero makes a single attempt. It waits for the replies of a server that answers: with
+    /// a bound below a round trip it would never succeed.
     is_one_attempt: bool,
     /// Ends also a task that has used up its coop budget.
     sleep: Unconstrained<BoxFuture<'static, ()>>,
 }
 
 impl Deadline {
-    /// Starts the time, with `sleep` as the clock.
-    pub(crate) fn new(
-        timeout: Duration,
-        sleep: impl FnOnce(Duration) -> BoxFuture<'static, ()>,
-    ) -> Self {
+    /// Starts the time of an acquisition through `client`.
+    pub(crate) fn new(client: &Client, timeout: Duration) -> Self {
         let is_one_attempt = timeout.is_zero();
-        let time = if is_one_attempt { ATTEMPT_TIME } else { timeout };
-        Self { is_one_attempt, sleep: unconstrained(sleep(time)) }
+        // A silent server is left before that. One that throttles each request answers for ever.
+        let time = if is_one_attempt { client.session_timeout() } else { timeout };
+        Self { is_one_attempt, sleep: unconstrained(client.sleep(time).boxed()) }
     }
 
     /// Waits for a future; returns `None` after the deadline. Dropping the future must clean up
@@ -40,6 +38,11 @@ impl Deadline {
             Either::Left((done, _)) => Some(done),
             Either::Right(((), _)) => None,
         }
+    }
+
+    /// As [`bound`](Self::bound), for clean-up: a single attempt does not wait for it.
+    pub(crate) async fn bound_clean_up<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        if self.is_one_attempt { None } else { self.bound(future).await }
     }
 
     /// Acquires a lock: waits for it, or makes one attempt if the timeout is zero. Returns `None`
@@ -81,7 +84,7 @@ where
     W: Future<Output = Result<T, LockError>>,
     A: Future<Output = Result<Option<T>, LockError>>,
 {
-    let mut deadline = Deadline::new(timeout, |time| client.sleep(time).boxed());
+    let mut deadline = Deadline::new(client, timeout);
     match (deadline.acquire(wait, attempt).await?, client.end_reason()) {
         // The clock also ends when the runtime of the session shuts down.
         (None, Some(end)) if !timeout.is_zero() => Err(Error::from(end).into()),

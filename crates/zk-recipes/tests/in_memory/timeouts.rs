@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::limits::ATTEMPT_TIME;
 use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEvent};
 use zk_recipes::{
-    Lock, LockError, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, SharedCount,
+    Lock, LockError, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
+    SemaphoreMutex, SharedCount,
 };
 use zk_testing::{Cut, Op, TestServer};
 
@@ -175,18 +175,8 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
                     assert_eq!(kind.acquire(&one, T).await, Ok(true), "makes the paths");
                 }
                 settle().await;
-                let mut held = Vec::new();
-                if state == State::Held {
-                    let locks: [Arc<dyn Lock>; 3] = [
-                        Arc::new(Mutex::new(&other, "/m").unwrap()),
-                        Arc::new(RwLock::new(&other, "/rw").unwrap().write().clone()),
-                        Arc::new(SemaphoreMutex::new(&other, "/sm").unwrap()),
-                    ];
-                    held.push(MultiLock::new(locks).acquire().await.unwrap());
-                }
-                let semaphore = Semaphore::new(&other, "/s", 3).unwrap();
-                let permits = match state {
-                    State::Held => semaphore.try_acquire_many(3).await.unwrap(),
+                let held = match state {
+                    State::Held => Some(hold_all(&other).await),
                     _ => None,
                 };
                 state.bring_about(&server, &one).await;
@@ -194,7 +184,11 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
                 let start = now();
                 let acquired = kind.acquire(&one, timeout).await;
                 let took = start.elapsed();
-                assert!(took <= timeout + LATE, "{case}: {took:?}, {acquired:?}");
+                // One attempt waits for a server that holds on to the connection.
+                let waits = [State::Hanging, State::HangingAfterCreate, State::Throttled];
+                let is_long = timeout.is_zero() && waits.contains(&state);
+                let limit = if is_long { T } else { timeout } + LATE;
+                assert!(took <= limit, "{case}: {took:?}, {acquired:?}");
                 match state {
                     State::Free => assert_eq!(acquired, Ok(true), "{case}"),
                     State::Closing | State::Closed | State::Expired => {
@@ -206,10 +200,22 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
                 if state == State::NotConnected && timeout.is_zero() {
                     assert_eq!(took, Duration::ZERO, "{case}");
                 }
-                drop((held, permits));
+                drop(held);
             }
         }
     }
+}
+
+/// Holds every lock and all permits.
+async fn hold_all(client: &Client) -> (MultiGuard, SemaphoreGuard) {
+    let locks: [Arc<dyn Lock>; 3] = [
+        Arc::new(Mutex::new(client, "/m").unwrap()),
+        Arc::new(RwLock::new(client, "/rw").unwrap().write().clone()),
+        Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
+    ];
+    let held = MultiLock::new(locks).acquire().await.unwrap();
+    let semaphore = Semaphore::new(client, "/s", 3).unwrap();
+    (held, semaphore.try_acquire_many(3).await.unwrap().unwrap())
 }
 
 /// One of the locks fails, and the locks before it cannot be released.
@@ -256,25 +262,34 @@ async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
     drop(held);
 }
 
+/// A round trip takes what it takes: a bound in time would fail on a distant ensemble.
 #[tokio::test(start_paused = true)]
-async fn zero_timeout_acquires_a_free_lock_within_its_attempt_time() {
-    for (delay, is_acquired) in [(ATTEMPT_TIME / 3, true), (ATTEMPT_TIME * 2, false)] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
-        let lock = Mutex::new(&client, "/m").unwrap();
-        drop(lock.acquire().await.unwrap());
-        settle().await;
-        drop(server.on_any_request().always().delay(delay));
-        let start = now();
-        let acquired = lock.acquire_timeout(Duration::ZERO).await.unwrap();
-        assert_eq!(acquired.is_some(), is_acquired, "{delay:?}");
-        assert!(start.elapsed() <= ATTEMPT_TIME + Duration::from_millis(1));
-        drop(acquired);
-        // reason: virtual time, in which the remaining nodes are deleted
-        tokio::time::sleep(T).await;
-        assert_eq!(children(&server, "/m"), [""; 0]);
+async fn zero_timeout_waits_for_replies_over_any_distance() {
+    for round_trip in [5, 50, 500].map(Duration::from_millis) {
+        for kind in Kind::ALL {
+            let case = format!("{kind:?}, {round_trip:?}");
+            let server = TestServer::in_memory();
+            let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+            assert_eq!(kind.acquire(&one, T).await, Ok(true), "makes the paths: {case}");
+            settle().await;
+            let delayed = server.on_any_request().always().delay(round_trip);
+            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(true), "it is free: {case}");
+
+            delayed.cancel();
+            let held = hold_all(&other).await;
+            drop(server.on_any_request().always().delay(round_trip));
+            let nodes = PARENTS.map(|path| children(&server, path).len());
+            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(false), "it is held: {case}");
+            // reason: virtual time, in which the node of the attempt is deleted
+            tokio::time::sleep(T).await;
+            assert_eq!(PARENTS.map(|path| children(&server, path).len()), nodes, "{case}");
+            drop(held);
+        }
     }
 }
+
+/// Parents of contenders and leases.
+const PARENTS: [&str; 5] = ["/m", "/rw", "/sm", "/s/leases", "/s/locks"];
 
 /// The connection is lost before the request is sent, or together with the answer.
 #[tokio::test(start_paused = true)]
