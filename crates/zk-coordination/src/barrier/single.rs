@@ -147,8 +147,10 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier is not set, for at most `timeout`. Returns false after that time. To
-    /// test the barrier without a wait, use [`is_set`](Self::is_set).
+    /// Waits until the barrier is not set, for at most `timeout`. Returns false after that time.
+    ///
+    /// A timeout of zero looks once, and waits for the replies of the server. Without a connection it
+    /// returns false at once.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -156,8 +158,25 @@ impl Barrier {
     /// # Cancel safety
     /// As [`wait`](Self::wait).
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, BarrierError> {
+        if timeout.is_zero() {
+            return self.is_free_at_once().await;
+        }
         let waited = within(&self.client, timeout, self.wait()).await;
         waited.map_or(Ok(false), |waited| waited.map(|()| true))
+    }
+
+    /// Looks once. A silent server is left, and one that throttles each request answers no sooner.
+    async fn is_free_at_once(&self) -> Result<bool, BarrierError> {
+        let client = &self.client;
+        if !client.is_connected() {
+            return Ok(false);
+        }
+        let retry = retry(client);
+        let look = retry.run(|client| read_state(client.clone(), &self.path));
+        match within(client, client.session_timeout(), look).await {
+            Some(state) => Ok(state?.0.is_none()),
+            None => Ok(false),
+        }
     }
 }
 

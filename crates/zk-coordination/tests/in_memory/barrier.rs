@@ -56,6 +56,23 @@ async fn barrier_has_the_layout_of_curator() {
     });
 }
 
+#[tokio::test(start_paused = true)]
+async fn zero_timeout_looks_once_over_any_distance() {
+    for round_trip in [5, 500].map(Duration::from_millis) {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let barrier = Barrier::new(&client, "/b").unwrap();
+        drop(server.on_any_request().always().delay(round_trip));
+        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+        barrier.set().await.unwrap();
+        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+        server.refuse_connects(0);
+        server.connection_of(client.session_id()).cut(Cut::Rst);
+        settle().await;
+        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap(), "without a connection");
+    }
+}
+
 /// In CURATOR-654, the watch of a wait that has timed out stays.
 #[tokio::test(start_paused = true)]
 async fn curator_654_timed_out_wait_leaves_no_watch() {
