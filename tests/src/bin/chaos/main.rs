@@ -1,5 +1,6 @@
 //! Breaks real ensembles while locks are held; see `cargo xtask chaos --help`.
 
+mod expiring_bucket;
 mod handovers;
 mod options;
 mod summary;
@@ -11,7 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-use options::{End, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX, WRITE_RATE};
+use options::{
+    EXPIRING_BUCKET, End, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX, WRITE_RATE,
+};
 use summary::Summary;
 use zk_tests::chaos::checker::check;
 use zk_tests::chaos::event::Event;
@@ -85,6 +88,9 @@ fn run(options: &Options) -> Result<Ending, Error> {
 
 /// Runs a scenario at a tick, with each timeout.
 fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error> {
+    if name == EXPIRING_BUCKET {
+        return expiring_bucket::run(options);
+    }
     if name == WRITE_RATE {
         write_rate::run(tick, options)?;
         return Ok(Ending::Sound);
