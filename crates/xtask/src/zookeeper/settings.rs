@@ -169,10 +169,11 @@ impl Settings {
         lines.push(String::new());
 
         write(&folder.join(CONFIG_FILE), &lines.join("\n"))?;
-        // For the two logging backends of ZooKeeper's releases: log to standard output, from INFO up. Without
-        // these files, one backend logs nothing and the other every packet.
+        // For the logging backends that may be beside a server: log to standard output, from INFO up. Without
+        // these files, Log4j 1 logs nothing, Log4j 2 only errors, and Logback every packet.
         write(&folder.join("logback.xml"), LOGBACK)?;
         write(&folder.join("log4j.properties"), LOG4J)?;
+        write(&folder.join("log4j2.xml"), LOG4J2)?;
         if let Some(membership) = membership {
             write(&data.join("myid"), &format!("{}\n", membership.own_id))?;
         }
@@ -234,3 +235,11 @@ log4j.appender.OUT=org.apache.log4j.ConsoleAppender
 log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n
 ";
+
+const LOG4J2: &str = r#"<Configuration status="WARN">
+  <Appenders>
+    <Console name="OUT"><PatternLayout pattern="%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n"/></Console>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="OUT"/></Root></Loggers>
+</Configuration>
+"#;
