@@ -341,7 +341,7 @@ async fn contender_with_empty_or_null_data_is_waited_for() {
 
     let null = format!("{PATH}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000");
     let server = shared_zookeeper().unwrap();
-    zk_tests::raw::create_with_null_data(server.address(), &null);
+    zk_tests::raw::create_with_null_data(server, &null);
     let listed = lock.participants().await.unwrap();
     assert_eq!(listed.iter().map(|it| it.data.as_slice()).collect::<Vec<_>>(), [b""]);
     assert!(lock.try_acquire().await.unwrap().is_none());

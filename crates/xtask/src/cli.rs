@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use crate::tasks::{
-    Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, package, planted,
-    sim, test, zookeeper,
+    Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, nightly, package,
+    planted, servers, sim, test, zookeeper,
 };
 
 /// Runs the task that `arguments` (without the program's name) select.
@@ -32,6 +32,8 @@ enum Request {
     ZookeeperStop,
     ZookeeperStatus,
     Test { arguments: Vec<String> },
+    TestOnVersion { version: &'static servers::Version, arguments: Vec<String> },
+    TestConnected { address: String, arguments: Vec<String> },
     TestKerberos { arguments: Vec<String> },
     Fuzz(fuzz::Plan),
     Sim { arguments: Vec<String> },
@@ -48,13 +50,14 @@ enum Request {
     Cross,
     Msrv,
     Ci,
+    Nightly,
 }
 
 impl Request {
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match words[..] {
-            [] => Err(Failure::usage("which task? see `cargo xtask --help`")),
+            [] => Ok(Self::Help(EVERYDAY)),
             ["-h" | "--help" | "help"] => Ok(Self::Help(HELP)),
             ["zookeeper", ref rest @ ..] => Self::parse_zookeeper(rest),
             ["test", "-h" | "--help"] | ["test", "kerberos", "-h" | "--help"] => {
@@ -63,7 +66,7 @@ impl Request {
             ["test", "kerberos", ..] => {
                 Ok(Self::TestKerberos { arguments: arguments[2..].to_vec() })
             }
-            ["test", ..] => Ok(Self::Test { arguments: arguments[1..].to_vec() }),
+            ["test", ..] => Self::parse_test(&arguments[1..]),
             ["fuzz", "-h" | "--help"] => Ok(Self::Help(FUZZ_HELP)),
             ["fuzz", ref rest @ ..] => Self::parse_fuzz(rest),
             ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
@@ -98,7 +101,9 @@ impl Request {
             }
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
-            ["ci", extra, ..] => Err(surplus("ci", extra)),
+            ["nightly", "-h" | "--help"] => Ok(Self::Help(NIGHTLY_HELP)),
+            ["nightly"] => Ok(Self::Nightly),
+            [task @ ("ci" | "nightly"), extra, ..] => Err(surplus(task, extra)),
             [unknown, ..] => {
                 Err(Failure::usage(format!("no task `{unknown}`; see `cargo xtask --help`")))
             }
@@ -132,6 +137,43 @@ impl Request {
         match port.parse() {
             Ok(number) if number != 0 => Ok(Self::ZookeeperStart { port: Some(number) }),
             _ => Err(Failure::usage(format!("`{port}` is no port: it takes 1 to 65535"))),
+        }
+    }
+
+    /// Parses the arguments of `test`. Only the first one may be an option of the task.
+    fn parse_test(arguments: &[String]) -> Result<Self, Failure> {
+        let Some((first, rest)) = arguments.split_first() else {
+            return Ok(Self::Test { arguments: Vec::new() });
+        };
+        let (option, value, rest) = match (first.split_once('='), rest.split_first()) {
+            (Some((option, value)), _) => (option, Some(value), rest),
+            (None, Some((value, others))) => (first.as_str(), Some(value.as_str()), others),
+            (None, None) => (first.as_str(), None, rest),
+        };
+        let needed = |what: &str| {
+            value.ok_or_else(|| {
+                Failure::usage(format!("{option} needs {what}; see `cargo xtask test --help`"))
+            })
+        };
+        match option {
+            "--server" => {
+                let version = servers::Version::parse(needed("a version of ZooKeeper")?)?;
+                Ok(Self::TestOnVersion { version, arguments: rest.to_vec() })
+            }
+            "--connect" => {
+                let address = needed("HOST:PORT")?;
+                Self::check_address(address)?;
+                Ok(Self::TestConnected { address: address.to_owned(), arguments: rest.to_vec() })
+            }
+            _ => Ok(Self::Test { arguments: arguments.to_vec() }),
+        }
+    }
+
+    fn check_address(address: &str) -> Result<(), Failure> {
+        let port = address.split_once(':').filter(|(host, _)| !host.is_empty());
+        match port.map(|(_, port)| port.parse::<u16>()) {
+            Some(Ok(number)) if number != 0 => Ok(()),
+            _ => Err(Failure::usage(format!("`{address}` is no HOST:PORT"))),
         }
     }
 
@@ -191,6 +233,10 @@ impl Request {
             Self::ZookeeperStop => zookeeper::stop(),
             Self::ZookeeperStatus => zookeeper::status(),
             Self::Test { arguments } => test::run(&arguments),
+            Self::TestOnVersion { version, arguments } => test::run_on(version, &arguments),
+            Self::TestConnected { address, arguments } => {
+                test::connected::run(&address, &arguments)
+            }
             Self::TestKerberos { arguments } => test::kerberos::run(&arguments),
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::Sim { arguments } => sim::run(&arguments),
@@ -207,6 +253,7 @@ impl Request {
             Self::Cross => cross::run(),
             Self::Msrv => msrv::run(),
             Self::Ci => ci::run(),
+            Self::Nightly => nightly::run(),
         }
     }
 }
@@ -214,6 +261,20 @@ impl Request {
 fn surplus(task: &str, extra: &str) -> Failure {
     Failure::usage(format!("`{task}` does not take `{extra}`; see `cargo xtask {task} --help`"))
 }
+
+/// Page of `cargo xtask` alone.
+const EVERYDAY: &str = "\
+What a contributor needs every day:
+
+  cargo test -p zk-recipes                      test one crate; this needs nothing but Rust
+  cargo xtask test --test session_basics NAME   run one test on a real server
+  cargo xtask test --server 3.9.5               run all of those on a version of ZooKeeper
+  cargo xtask zookeeper start                   run a server on 127.0.0.1:2181
+  cargo xtask sim --seeds 1000                  simulate clients and locks under faults
+  cargo xtask ci                                check everything, before a change is proposed
+
+`cargo xtask --help` lists all tasks, and CONTRIBUTING.md has the rules.
+";
 
 const HELP: &str = "\
 Development tasks of this workspace.
@@ -224,7 +285,7 @@ Tasks:
   zookeeper start [--port PORT]   run a ZooKeeper server in the background
   zookeeper stop                  stop it
   zookeeper status                tell whether it runs
-  test [ARG...]                   set up what tests need, then run all of them
+  test [ARG...]                   set up what tests need, then run them, also on a chosen server
   fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
@@ -239,6 +300,7 @@ Tasks:
   cross                           check the library crates for other operating systems
   msrv                            check with the oldest supported compiler
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
+  nightly                         what takes too long for each change: tests on all server versions
 
 `cargo xtask TASK --help` has the details.
 ";
@@ -261,14 +323,30 @@ JAVA_HOME's, else the one on the PATH, else Debian's, installed likewise.
 ";
 
 const TEST_HELP: &str = "\
-Sets up what the tests need (ZooKeeper, Curator and the tools for network namespaces, installed with
-apt-get where that is possible) and runs every test, documentation examples included.
+Runs every test, documentation examples included, or those that ARGs select.
 
 Usage: cargo xtask test [ARG...]
+       cargo xtask test --server VERSION [ARG...]
+       cargo xtask test --connect HOST:PORT [ARG...]
        cargo xtask test kerberos [ARG...]
 
 ARGs go to `cargo test`. With one that selects targets, such as `--test NAME` or `--doc`, only those
 are run; with `-p NAME` only that package. Without any, the corpora under fuzz/ are replayed as well.
+
+Missing packages (ZooKeeper, Java, Curator, tools for network namespaces) are installed with apt-get
+where that is possible; a line says so first. Without ARGs this is the first step. With ARGs a test
+installs what it needs when it starts.
+
+--server runs the package zk-tests on another version of ZooKeeper, with a Curator of its time:
+  3.6.3   Curator 2.13.0, from PyPI's pyspark 3.5.7
+  3.8.0   Curator 5.4.0, the packages of Debian 12
+  3.9.3   Curator 5.7.1, from PyPI's pyspark 4.0.0
+  3.9.5   Curator 5.9.0, from PyPI's pyspark 4.3.0
+A download has up to 460 MB, of which some 25 MB stay in target/servers. python3 and pip are installed
+if they are missing.
+
+--connect runs the tests of zk-tests that can use a server that is already there, with ZooKeeper's
+default settings. They stay below /zk-tests-NUMBER, which is removed at the end. All others are skipped.
 
 `kerberos` runs the checks and tests of crates/zk-gssapi instead, which is no part of the workspace. It
 starts a Kerberos realm on loopback, and installs krb5-kdc, krb5-admin-server, libkrb5-dev and
@@ -400,6 +478,13 @@ Everything a change must pass, in order, ending at the first failure:
 Usage: cargo xtask ci
 ";
 
+const NIGHTLY_HELP: &str = "\
+What takes too long for each change. All steps run, also after a failure:
+  cargo xtask test --server VERSION, with each version
+
+Usage: cargo xtask nightly
+";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -447,7 +532,18 @@ mod tests {
         assert_eq!(parse(line).unwrap(), Request::Planted(plan));
         let only = Request::TestKerberos { arguments: vec!["canonical".to_owned()] };
         assert_eq!(parse("test kerberos canonical").unwrap(), only);
-        assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments });
+        assert_eq!(parse("test").unwrap(), Request::Test { arguments: Vec::new() });
+        assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments: arguments.clone() });
+        let version = servers::Version::parse("3.9.3").unwrap();
+        for line in ["test --server 3.9.3 --test x", "test --server=3.9.3 --test x"] {
+            let arguments = arguments.clone();
+            assert_eq!(parse(line).unwrap(), Request::TestOnVersion { version, arguments });
+        }
+        let address = "localhost:2181".to_owned();
+        let connected = Request::TestConnected { address, arguments };
+        assert_eq!(parse("test --connect localhost:2181 --test x").unwrap(), connected);
+        assert_eq!(parse("nightly").unwrap(), Request::Nightly);
+        assert_eq!(parse("").unwrap(), Request::Help(EVERYDAY));
     }
 
     #[test]
@@ -470,6 +566,7 @@ mod tests {
             "cross --help",
             "msrv -h",
             "ci -h",
+            "nightly -h",
         ] {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
         }
@@ -478,8 +575,16 @@ mod tests {
     #[test]
     fn invalid_lines_are_usage_errors_of_one_line() {
         for line in [
-            "",
             "tset",
+            "test --server",
+            "test --server 3.7",
+            "test --server=",
+            "test --connect",
+            "test --connect localhost",
+            "test --connect :2181",
+            "test --connect localhost:0",
+            "test --connect a:1,b:2/c",
+            "nightly now",
             "zookeeper",
             "zookeeper sttart",
             "zookeeper start now",

@@ -7,11 +7,11 @@ use zk_recipes::session::{
 };
 use zk_tests::{raw, shared_zookeeper};
 
-use crate::client;
+use crate::{client, own_client};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn create_supports_every_mode() {
-    let Some(client) = client("modes").await else { return };
+    let Some(client) = own_client("modes").await else { return };
     let create = |path: &str, mode| client.create(path, b"x", mode);
     let persistent = create("/p", CreateMode::Persistent).await.unwrap();
     assert_eq!(
@@ -81,7 +81,7 @@ async fn czxid_grows_with_each_recreated_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn null_data_differs_from_empty_data() {
     let (Some(server), Some(client)) = (shared_zookeeper(), client("null").await) else { return };
-    raw::create_with_null_data(server.address(), "/null/null");
+    raw::create_with_null_data(server, "/null/null");
     let null = client.get_data("/null").await.unwrap();
     assert_eq!((null.data, null.stat.data_length), (None, 0));
     client.create("/empty", b"", CreateMode::Persistent).await.unwrap();

@@ -54,7 +54,7 @@ async fn session_and_nodes_survive_server_restart() {
 async fn unanswered_handshake_costs_no_session() {
     let Some(server) = shared_zookeeper() else { return };
     let relay = Relay::start(server.address());
-    let client = connect(&relay.address(), SHORT).await;
+    let client = connect(&server.connect_string_through(relay.address()), SHORT).await;
     let session_id = client.session_id();
     let guard = Mutex::new(&client, "/unanswered").unwrap().acquire().await.unwrap();
     let mut events = client.events();

@@ -1,25 +1,53 @@
 //! `cargo xtask test`: sets up what the tests need, and runs them.
 
 mod beside;
+pub(crate) mod connected;
 pub(crate) mod kerberos;
+mod tally;
 
 use std::process::Command;
 
+use super::servers::Version;
 use super::{Failure, cargo, fuzz, step, timing};
-use crate::zookeeper::{Distribution, Error, Privilege, curator_jars, ensure_namespace_tools};
+use crate::zookeeper::{
+    Distribution, Error, Privilege, SUDO_VARIABLE, curator_jars, ensure_namespace_tools,
+};
+use tally::Tally;
 
 /// Runs the tests that `arguments` select, or all of them. Without ZooKeeper, the tests that need it are
 /// skipped.
+///
+/// What all tests need is installed first. A test of a selection installs what it needs itself, because
+/// only `cargo test` decides which tests run.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if !arguments.is_empty() {
+        return plan(arguments).iter().try_for_each(|words| step(&mut command(words)));
+    }
     if let Err(error) = set_up() {
         println!("==> tests against real servers will be skipped: {error}");
     }
-    plan(arguments).iter().try_for_each(|words| step(&mut command(words)))?;
-    if !arguments.is_empty() {
-        return Ok(());
-    }
+    plan(&[]).iter().try_for_each(|words| step(&mut command(words)))?;
     run_with_tracing()?;
     fuzz::test()
+}
+
+/// Runs the tests of `zk-tests`, or those that `arguments` select, on a version of ZooKeeper. A missing Java
+/// is a failure.
+pub(crate) fn run_on(version: &Version, arguments: &[String]) -> Result<(), Failure> {
+    let mut test = cargo(&["test", "--no-fail-fast"]);
+    if !selects(arguments, &PACKAGE_OPTIONS) {
+        test.args(["-p", TESTS]);
+    }
+    if !selects(arguments, &TARGET_OPTIONS) {
+        test.arg("--tests");
+    }
+    version.select(&mut test)?;
+    test.args(arguments).env(SUDO_VARIABLE, "true").env("CI", "true");
+    let run = || Tally::of(&mut test);
+    let name = format!("tests on ZooKeeper {}", version.number());
+    let (tally, succeeded) = timing::timed(&name, run).0?;
+    println!("==> {name}: {tally}");
+    if succeeded { Ok(()) } else { Err(Failure::task(format!("{name}: {tally}"))) }
 }
 
 /// Runs all tests. Tests that wait run in parallel with tests that compute. A missing ZooKeeper is a failure.
@@ -57,13 +85,11 @@ fn set_up() -> Result<(), Error> {
 /// Returns the arguments of each `cargo test` to run. Without a selection in `arguments` there are two runs,
 /// because `--all-targets` omits the examples in the documentation.
 fn plan(arguments: &[String]) -> Vec<Vec<String>> {
-    let options = arguments.split(|word| word == "--").next().unwrap_or_default();
-    let selects = |names: &[&str]| {
-        options.iter().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
+    let scope = if selects(arguments, &PACKAGE_OPTIONS) { None } else { Some("--workspace") };
+    let targets: &[Option<&str>] = match selects(arguments, &TARGET_OPTIONS) {
+        true => &[None],
+        false => &[Some("--all-targets"), Some("--doc")],
     };
-    let scope = if selects(&PACKAGE_OPTIONS) { None } else { Some("--workspace") };
-    let targets: &[Option<&str>] =
-        if selects(&TARGET_OPTIONS) { &[None] } else { &[Some("--all-targets"), Some("--doc")] };
     let line = |target: &Option<&str>| {
         let own = ["test"].into_iter().chain(scope).chain(*target).map(str::to_owned);
         own.chain(arguments.iter().cloned()).collect()
@@ -71,9 +97,20 @@ fn plan(arguments: &[String]) -> Vec<Vec<String>> {
     targets.iter().map(line).collect()
 }
 
-fn command(words: &[String]) -> Command {
-    cargo(&words.iter().map(String::as_str).collect::<Vec<_>>())
+/// Returns whether the arguments for `cargo test` contain one of the options.
+fn selects(arguments: &[String], names: &[&str]) -> bool {
+    let options = arguments.split(|word| word == "--").next().unwrap_or_default();
+    options.iter().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
 }
+
+fn command(words: &[String]) -> Command {
+    let mut command = cargo(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    command.env(SUDO_VARIABLE, "true");
+    command
+}
+
+/// Package of the tests against real servers.
+const TESTS: &str = "zk-tests";
 
 const PACKAGE_OPTIONS: [&str; 5] = ["-p", "--package", "--workspace", "--all", "--manifest-path"];
 const TARGET_OPTIONS: [&str; 10] = [
