@@ -92,7 +92,7 @@ fn below_own_path(connect_string: &str) -> Result<Standalone, Error> {
     Standalone::existing(&format!("{connect_string}{chroot}"))
 }
 
-/// Returns the release of a server, for example `(3, 8)`: what it can do, tests decide by that.
+/// Returns the release of a server, for example `(3, 8)`, which decides what it can do.
 pub fn release(server: &Server) -> (u32, u32) {
     server.status().unwrap().expect("the server serves").release()
 }

@@ -26,8 +26,8 @@ fn closed_tree(zk: &Zk) -> String {
     zk.ok(&["export", "/ro"])
 }
 
-/// Returns the command like [`zk`]. `zk import` opens lists to its address, for which it asks the server. What
-/// the tests leave behind nobody may delete.
+/// Returns the command like [`zk`], for tests that leave behind what nobody may delete. `zk import`
+/// opens lists to its own address, which it learns by `whoAmI`.
 fn zk_that_opens_lists(chroot: &str) -> Option<Zk> {
     if release(own_shared_zookeeper()?) < WHO_AM_I {
         skip("zk import needs whoAmI of ZooKeeper 3.7 to open a list");
