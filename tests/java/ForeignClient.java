@@ -74,7 +74,12 @@ public final class ForeignClient {
         check(first.equals("/n/s-0000000000") && second.equals("/n/s-0000000001"), "sequences");
         check(zk.getChildren("/n", false).size() == 2, "children");
         check(zk.getAllChildrenNumber("/n") == 2, "their number");
-        check(!zk.whoAmI().isEmpty(), "an identity");
+        for (Method method : ZooKeeper.class.getMethods()) {
+            // The client of ZooKeeper 3.6 does not have it.
+            if (method.getName().equals("whoAmI")) {
+                check(!((List<?>) method.invoke(zk)).isEmpty(), "an identity");
+            }
+        }
         passed("sequences, children");
     }
 

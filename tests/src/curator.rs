@@ -62,7 +62,7 @@ impl Curator {
         options: &[&str],
     ) -> Option<Self> {
         let distribution = or_skip(Distribution::find())?;
-        let jars = or_skip(curator_jars(Privilege::Own))?;
+        let jars = or_skip(curator_jars(Privilege::of_tests()))?;
         // Java uses the first Curator in the class path. A folder of ZooKeeper's jars may also have
         // one.
         let mut class_path = OsString::new();

@@ -2,7 +2,9 @@
 //! are not ZooKeeper.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
+
+use xtask::zookeeper::Server;
 
 /// Prefixes a body with its length.
 pub fn frame(body: &[u8]) -> Vec<u8> {
@@ -36,9 +38,11 @@ pub fn buffer(bytes: &[u8]) -> Vec<u8> {
     frame(bytes)
 }
 
-/// Creates a persistent node with null data and an ACL that permits everything to everyone.
-pub fn create_with_null_data(address: SocketAddr, path: &str) {
-    let mut stream = TcpStream::connect(address).unwrap();
+/// Creates a persistent node with null data and an ACL that permits everything to everyone. The path is
+/// below the server's chroot.
+pub fn create_with_null_data(server: &Server, path: &str) {
+    let path = format!("{}{path}", server.chroot());
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     let handshake =
         [&0_i32.to_be_bytes()[..], &[0; 8], &10_000_i32.to_be_bytes(), &[0; 8], &buffer(&[0; 16])];
     stream.write_all(&frame(&handshake.concat())).unwrap();

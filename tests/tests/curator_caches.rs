@@ -69,8 +69,8 @@ async fn run(root: &str, cuts: usize) {
     client.ensure_path(root, ParentMode::Persistent).await.unwrap();
     change(&client, root, 1).await;
     curator.ok("java", &format!("open {root}"));
-    let proxy = FaultProxy::in_front_of(address.parse().unwrap()).await.unwrap();
-    let config = Config::new(&proxy.address().to_string()).unwrap();
+    let proxy = FaultProxy::in_front_of(zookeeper.address()).await.unwrap();
+    let config = Config::new(&zookeeper.connect_string_through(proxy.address())).unwrap();
     let sessions = SessionManager::connect(config).await.unwrap();
     let cache = Cache::tree(&sessions, root).changes_kept(64 * 1024).open().await.unwrap();
     let mut changes = cache.changes();

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, ParentMode};
 use zk_recipes::{Guard, Participant, RwLock, WriteGuard};
 use zk_tests::{Curator, Scratch, contenders, open, shared_zookeeper};
 
@@ -72,6 +72,8 @@ async fn readers_share_and_writer_excludes_across_clients() {
     let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/interop/rw-sides";
     let lock = RwLock::new(&client, PATH).unwrap();
+    // Curator 2 fails to list a lock that was never used.
+    client.ensure_path(PATH, ParentMode::Containers).await.unwrap();
     assert_eq!(listed(&lock, &mut curator).await, [[""; 0], [""; 0]]);
     let reading = lock.read().acquire().await.unwrap();
     curator.ok("reader", &format!("acquire read {PATH} 0 0 -1"));

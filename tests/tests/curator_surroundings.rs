@@ -12,10 +12,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{Acl, Client, Config, CreateMode, ErrorCode, Perms};
 use zk_recipes::{LockError, LossReason, Mutex, Participant, RwLock, Semaphore};
-use zk_tests::{
-    Curator, Settings, contenders, eventually, open, own_shared_zookeeper, shared_zookeeper,
-    zookeeper_with,
-};
+use zk_tests::{Curator, Settings, contenders, eventually, open, shared_zookeeper, zookeeper_with};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 const LIMIT: Duration = Duration::from_secs(30);
@@ -343,8 +340,8 @@ async fn contender_with_empty_or_null_data_is_waited_for() {
     waiting.await.unwrap().release().await.unwrap();
 
     let null = format!("{PATH}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000");
-    let Some(server) = own_shared_zookeeper() else { return };
-    zk_tests::raw::create_with_null_data(server.address(), &null);
+    let server = shared_zookeeper().unwrap();
+    zk_tests::raw::create_with_null_data(server, &null);
     let listed = lock.participants().await.unwrap();
     assert_eq!(listed.iter().map(|it| it.data.as_slice()).collect::<Vec<_>>(), [b""]);
     assert!(lock.try_acquire().await.unwrap().is_none());

@@ -1,15 +1,10 @@
 //! A test of other clients at the server of `zk-testing`, over TCP.
 
-use std::path::Path;
 use std::process::Stdio;
 
+use xtask::zookeeper::{Privilege, curator_jars};
 use zk_testing::TestServer;
 use zk_tests::{Distribution, java, or_skip};
-
-/// The folder in which Debian installs the jars of Curator.
-const DEBIAN_JARS: &str = "/usr/share/java";
-const CURATOR_JARS: [&str; 4] =
-    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
 
 /// Parts that must pass, in order.
 const PARTS: [&str; 6] =
@@ -25,13 +20,13 @@ const RECIPES: [&str; 4] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn java_and_curator_take_it_for_zookeeper() {
-    let Some(distribution) = or_skip(Distribution::find()) else { return };
+    let Some(distribution) = or_skip(Distribution::shared()) else { return };
     let server = TestServer::start().await.unwrap();
 
     let mut class_path = distribution.class_path().to_owned();
-    for jar in CURATOR_JARS {
+    for jar in curator_jars(Privilege::of_tests()).unwrap_or_default() {
         class_path.push(":");
-        class_path.push(Path::new(DEBIAN_JARS).join(jar));
+        class_path.push(jar);
     }
     let program = java::program(distribution.java(), &[], &class_path, "ForeignClient.java");
     let Some(mut java) = program else { return };

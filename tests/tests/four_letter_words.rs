@@ -11,15 +11,12 @@ use std::net::SocketAddr;
 
 use zk_recipes::session::Client;
 use zk_testing::{Settings, TestServer, Version};
-use zk_tests::{four_letter, own_shared_zookeeper};
+use zk_tests::{four_letter, own_shared_zookeeper, release};
 
 /// Returns the answer of each server, with one client connected.
 async fn ask_both(word: &'static str) -> Option<[String; 2]> {
     let real = tokio::task::spawn_blocking(own_shared_zookeeper).await.unwrap()?;
-    let version = match ask(real.address(), "srvr").await.contains("version: 3.8") {
-        true => Version::V3_8,
-        false => Version::V3_9,
-    };
+    let version = if release(real) == (3, 8) { Version::V3_8 } else { Version::V3_9 };
     let ours = TestServer::start_with(Settings::new().version(version)).await.unwrap();
     let mut answers = Vec::new();
     for address in [real.address(), ours.addresses()[0]] {

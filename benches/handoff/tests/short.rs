@@ -10,7 +10,7 @@ use xtask::zookeeper::{Distribution, or_skip};
 
 #[test]
 fn short_run_measures_and_draws_every_scenario() {
-    if or_skip(Distribution::find()).is_none() {
+    if or_skip(Distribution::shared()).is_none() {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("handoff-short");

@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use crate::tasks::test::Servers;
 use crate::tasks::{
     Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, nightly, package,
-    planted, sim, test, zookeeper,
+    planted, servers, sim, test, zookeeper,
 };
-use crate::zookeeper::{RELEASES, Release};
 
 /// Runs the task that `arguments` (without the program's name) select.
 ///
@@ -33,7 +31,9 @@ enum Request {
     ZookeeperStart { port: Option<u16> },
     ZookeeperStop,
     ZookeeperStatus,
-    Test(test::Plan),
+    Test { arguments: Vec<String> },
+    TestOnVersion { version: &'static servers::Version, arguments: Vec<String> },
+    TestConnected { address: String, arguments: Vec<String> },
     TestKerberos { arguments: Vec<String> },
     Fuzz(fuzz::Plan),
     FuzzCheck,
@@ -102,12 +102,11 @@ impl Request {
             ["msrv", option, ..] if option.starts_with('-') => Err(surplus("msrv", option)),
             ["msrv", ..] => Ok(Self::Msrv { names: arguments[1..].to_vec() }),
             [task @ ("api" | "docs" | "package" | "cross"), extra, ..] => Err(surplus(task, extra)),
-            ["nightly", "-h" | "--help"] => Ok(Self::Help(NIGHTLY_HELP)),
-            ["nightly"] => Ok(Self::Nightly),
-            ["nightly", extra, ..] => Err(surplus("nightly", extra)),
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
-            ["ci", extra, ..] => Err(surplus("ci", extra)),
+            ["nightly", "-h" | "--help"] => Ok(Self::Help(NIGHTLY_HELP)),
+            ["nightly"] => Ok(Self::Nightly),
+            [task @ ("ci" | "nightly"), extra, ..] => Err(surplus(task, extra)),
             [unknown, ..] => {
                 Err(Failure::usage(format!("no task `{unknown}`; see `cargo xtask --help`")))
             }
@@ -144,28 +143,41 @@ impl Request {
         }
     }
 
+    /// Parses the arguments of `test`. Only the first one may be an option of the task.
     fn parse_test(arguments: &[String]) -> Result<Self, Failure> {
-        let Some(first) = arguments.first() else {
-            return Ok(Self::Test(test::Plan { servers: Servers::Found, arguments: Vec::new() }));
+        let Some((first, rest)) = arguments.split_first() else {
+            return Ok(Self::Test { arguments: Vec::new() });
         };
-        let (option, value, taken) = match first.split_once('=') {
-            Some((option, value)) => (option, Some(value), 1),
-            None => (first.as_str(), arguments.get(1).map(String::as_str), 2),
+        let (option, value, rest) = match (first.split_once('='), rest.split_first()) {
+            (Some((option, value)), _) => (option, Some(value), rest),
+            (None, Some((value, others))) => (first.as_str(), Some(value.as_str()), others),
+            (None, None) => (first.as_str(), None, rest),
         };
-        let servers = match (option, value) {
-            ("--server", Some(version)) => Servers::Of(release(version)?),
-            ("--connect", Some(address)) if !address.contains(['/', ',']) => {
-                Servers::Running(address.to_owned())
+        let needed = |what: &str| {
+            value.ok_or_else(|| {
+                Failure::usage(format!("{option} needs {what}; see `cargo xtask test --help`"))
+            })
+        };
+        match option {
+            "--server" => {
+                let version = servers::Version::parse(needed("a version of ZooKeeper")?)?;
+                Ok(Self::TestOnVersion { version, arguments: rest.to_vec() })
             }
-            ("--server", None) => return Err(Failure::usage("--server needs a version")),
-            ("--connect", _) => return Err(Failure::usage("--connect needs one HOST:PORT")),
-            _ => {
-                let arguments = arguments.to_vec();
-                return Ok(Self::Test(test::Plan { servers: Servers::Found, arguments }));
+            "--connect" => {
+                let address = needed("HOST:PORT")?;
+                Self::check_address(address)?;
+                Ok(Self::TestConnected { address: address.to_owned(), arguments: rest.to_vec() })
             }
-        };
-        let arguments = arguments[taken..].to_vec();
-        Ok(Self::Test(test::Plan { servers, arguments }))
+            _ => Ok(Self::Test { arguments: arguments.to_vec() }),
+        }
+    }
+
+    fn check_address(address: &str) -> Result<(), Failure> {
+        let port = address.split_once(':').filter(|(host, _)| !host.is_empty());
+        match port.map(|(_, port)| port.parse::<u16>()) {
+            Some(Ok(number)) if number != 0 => Ok(()),
+            _ => Err(Failure::usage(format!("`{address}` is no HOST:PORT"))),
+        }
     }
 
     fn parse_fuzz(words: &[&str]) -> Result<Self, Failure> {
@@ -224,7 +236,11 @@ impl Request {
             Self::ZookeeperStart { port } => zookeeper::start(port),
             Self::ZookeeperStop => zookeeper::stop(),
             Self::ZookeeperStatus => zookeeper::status(),
-            Self::Test(plan) => test::run(&plan),
+            Self::Test { arguments } => test::run(&arguments),
+            Self::TestOnVersion { version, arguments } => test::run_on(version, &arguments),
+            Self::TestConnected { address, arguments } => {
+                test::connected::run(&address, &arguments)
+            }
             Self::TestKerberos { arguments } => test::kerberos::run(&arguments),
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::FuzzCheck => fuzz::check(),
@@ -248,27 +264,22 @@ impl Request {
     }
 }
 
-fn release(version: &str) -> Result<&'static Release, Failure> {
-    Release::find(version).ok_or_else(|| {
-        let known: Vec<&str> = RELEASES.iter().map(|release| release.version).collect();
-        Failure::usage(format!("no release `{version}` here; there are {}", known.join(", ")))
-    })
-}
-
 fn surplus(task: &str, extra: &str) -> Failure {
     Failure::usage(format!("`{task}` does not take `{extra}`; see `cargo xtask {task} --help`"))
 }
 
+/// Page of `cargo xtask` alone.
 const EVERYDAY: &str = "\
-The commands of every day:
-  cargo test -p zk-recipes              the tests of one package; most need nothing but Rust
-  cargo xtask test --test sasl          tests against real servers, which are installed first
-  cargo xtask test --server 3.9.5       all of these, on another release of ZooKeeper
-  cargo xtask sim --seeds 2000          locks under faults, in virtual time
-  cargo xtask zookeeper start           a server on port 2181
-  cargo xtask ci                        everything that a change must pass
+What a contributor needs every day:
 
-`cargo xtask --help` lists all tasks.
+  cargo test -p zk-recipes                      test one crate; this needs nothing but Rust
+  cargo xtask test --test session_basics NAME   run one test on a real server
+  cargo xtask test --server 3.9.5               run all of those on a version of ZooKeeper
+  cargo xtask zookeeper start                   run a server on 127.0.0.1:2181
+  cargo xtask sim --seeds 1000                  simulate clients and locks under faults
+  cargo xtask ci                                check everything, before a change is proposed
+
+`cargo xtask --help` lists all tasks, and CONTRIBUTING.md has the rules.
 ";
 
 const HELP: &str = "\
@@ -280,7 +291,7 @@ Tasks:
   zookeeper start [--port PORT]   run a ZooKeeper server in the background
   zookeeper stop                  stop it
   zookeeper status                tell whether it runs
-  test [--server V] [ARG...]      set up what tests need, then run all of them
+  test [ARG...]                   set up what tests need, then run them, also on a chosen server
   fuzz [--secs N] [TARGET...]     fuzz whatever reads bytes from somebody else
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
@@ -295,7 +306,7 @@ Tasks:
   cross                           check the library crates for other operating systems
   msrv                            check with the oldest supported compiler
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
-  nightly                         what takes longer: more releases of ZooKeeper, more seeds, more faults
+  nightly                         what takes too long for each change: more servers, seeds, faults
 
 `cargo xtask TASK --help` has the details.
 ";
@@ -318,8 +329,7 @@ JAVA_HOME's, else the one on the PATH, else Debian's, installed likewise.
 ";
 
 const TEST_HELP: &str = "\
-Sets up what the selected tests need, and runs them; without a selection every test, documentation
-examples included.
+Runs every test, documentation examples included, or those that ARGs select.
 
 Usage: cargo xtask test [ARG...]
        cargo xtask test --server VERSION [ARG...]
@@ -328,13 +338,22 @@ Usage: cargo xtask test [ARG...]
 
 ARGs go to `cargo test`. With one that selects targets, such as `--test NAME` or `--doc`, only those
 are run; with `-p NAME` only that package. Without any, the corpora under fuzz/ are replayed as well.
-ZooKeeper, Curator and the tools for network namespaces are installed with apt-get where a selected
-test needs them and that is possible.
 
-`--server` runs the tests against real servers on a release: 3.6.3, 3.8.0, 3.9.3 or 3.9.5. All but Debian's
-3.8.0 are downloaded once, some 400 MB each, and their jars kept in target/servers.
-`--connect` runs those that use one server with its defaults on a server that runs already, below a path
-of their own. The last line names the path. The others are skipped.
+Missing packages (ZooKeeper, Java, Curator, tools for network namespaces) are installed with apt-get
+where that is possible; a line says so first. Without ARGs this is the first step. With ARGs a test
+installs what it needs when it starts.
+
+--server runs the package zk-tests on another version of ZooKeeper, with a Curator of its time:
+  3.6.3   Curator 2.13.0, from PyPI's pyspark 3.5.7
+  3.8.0   Curator 5.4.0, the packages of Debian 12
+  3.9.3   Curator 5.7.1, from PyPI's pyspark 4.0.0
+  3.9.5   Curator 5.9.0, from PyPI's pyspark 4.3.0
+A download has up to 460 MB, of which some 25 MB stay in target/servers. python3 and pip are installed
+if they are missing.
+
+--connect runs the tests of zk-tests that can use a server that is already there, with ZooKeeper's
+default settings. They stay below /zk-tests-NUMBER, which is removed at the end. All others are skipped.
+
 `kerberos` runs the checks and tests of crates/zk-gssapi instead, which is no part of the workspace. It
 starts a Kerberos realm on loopback, and installs krb5-kdc, krb5-admin-server, libkrb5-dev and
 libclang-dev for it.
@@ -443,8 +462,8 @@ Usage: cargo xtask package [--no-build]
 `package` packs each of them, builds it from its package, and checks the README and LICENSE in it.
 `cross` checks the library crates for Windows and macOS, and zk-proto for WebAssembly. It skips a
 target that the toolchain does not have, and prints its name.
-`msrv` checks all of them, or each PACKAGE, with Rust 1.85, which it unpacks from packages of Debian 12. It is skipped
-where these packages are not available.
+`msrv` checks all of them, or each PACKAGE, with Rust 1.85, which it unpacks from packages of Debian 12.
+It is skipped where these packages are not available.
 ";
 
 const CI_HELP: &str = "\
@@ -500,8 +519,8 @@ mod tests {
         assert_eq!(parse("msrv").unwrap(), Request::Msrv { names: Vec::new() });
         assert_eq!(parse("msrv a").unwrap(), Request::Msrv { names: vec!["a".to_owned()] });
         assert_eq!(parse("package --no-build").unwrap(), Request::PackageWithoutBuild);
-        assert_eq!(parse("nightly").unwrap(), Request::Nightly);
         assert_eq!(parse("api --check").unwrap(), Request::ApiCheck);
+        let arguments = vec!["--test".to_owned(), "x".to_owned()];
         let fuzz = |secs, targets: &[&str]| {
             let targets = targets.iter().map(|target| (*target).to_owned()).collect();
             Request::Fuzz(fuzz::Plan { secs, is_quick: secs == fuzz::QUICK_SECS, targets })
@@ -528,23 +547,18 @@ mod tests {
         assert_eq!(parse(line).unwrap(), Request::Planted(plan));
         let only = Request::TestKerberos { arguments: vec!["canonical".to_owned()] };
         assert_eq!(parse("test kerberos canonical").unwrap(), only);
-    }
-
-    #[test]
-    fn test_line_names_its_servers_first() {
-        let test = |servers, line: &str| {
-            let arguments = line.split_whitespace().map(str::to_owned).collect();
-            Request::Test(test::Plan { servers, arguments })
-        };
-        assert_eq!(parse("test --test x").unwrap(), test(Servers::Found, "--test x"));
-        let release = Release::find("3.6.3").unwrap();
-        for line in ["test --server 3.6.3 --test x", "test --server=3.6.3 --test x"] {
-            assert_eq!(parse(line).unwrap(), test(Servers::Of(release), "--test x"));
+        assert_eq!(parse("test").unwrap(), Request::Test { arguments: Vec::new() });
+        assert_eq!(parse("test --test x").unwrap(), Request::Test { arguments: arguments.clone() });
+        let version = servers::Version::parse("3.9.3").unwrap();
+        for line in ["test --server 3.9.3 --test x", "test --server=3.9.3 --test x"] {
+            let arguments = arguments.clone();
+            assert_eq!(parse(line).unwrap(), Request::TestOnVersion { version, arguments });
         }
-        let running = Servers::Running("zk1:2181".to_owned());
-        assert_eq!(parse("test --connect zk1:2181").unwrap(), test(running, ""));
-        let unknown = parse("test --server 3.7.0").unwrap_err();
-        assert!(unknown.message().contains("3.6.3, 3.8.0, 3.9.3, 3.9.5"), "{}", unknown.message());
+        let address = "localhost:2181".to_owned();
+        let connected = Request::TestConnected { address, arguments };
+        assert_eq!(parse("test --connect localhost:2181 --test x").unwrap(), connected);
+        assert_eq!(parse("nightly").unwrap(), Request::Nightly);
+        assert_eq!(parse("").unwrap(), Request::Help(EVERYDAY));
     }
 
     #[test]
@@ -567,8 +581,7 @@ mod tests {
             "cross --help",
             "msrv -h",
             "ci -h",
-            "nightly --help",
-            "",
+            "nightly -h",
         ] {
             assert!(matches!(parse(line), Ok(Request::Help(_))), "{line}");
         }
@@ -578,6 +591,15 @@ mod tests {
     fn invalid_lines_are_usage_errors_of_one_line() {
         for line in [
             "tset",
+            "test --server",
+            "test --server 3.7",
+            "test --server=",
+            "test --connect",
+            "test --connect localhost",
+            "test --connect :2181",
+            "test --connect localhost:0",
+            "test --connect a:1,b:2/c",
+            "nightly now",
             "zookeeper",
             "zookeeper sttart",
             "zookeeper start now",
@@ -602,11 +624,6 @@ mod tests {
             "cross all",
             "msrv --all",
             "ci fast",
-            "nightly now",
-            "test --server",
-            "test --server 1.2",
-            "test --connect",
-            "test --connect a:1,b:1",
         ] {
             let failure = parse(line).unwrap_err();
             assert_eq!(failure.status(), 2, "{line}");

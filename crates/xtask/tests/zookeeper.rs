@@ -175,3 +175,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Environment variable with the file to which the child of `server_dies_with_its_killed_test_process`
 /// reports.
 const CHILD: &str = "ZK_HARNESS_CHILD_REPORT";
+
+#[test]
+fn existing_server_has_a_chroot_and_is_left_alone() {
+    let server = Standalone::existing("127.0.0.1:1/below/here").unwrap();
+    assert_eq!(server.connect_string(), "127.0.0.1:1/below/here");
+    assert_eq!((server.chroot(), server.pid()), ("/below/here", None));
+    let proxy = "127.0.0.1:2".parse().unwrap();
+    assert_eq!(server.connect_string_through(proxy), "127.0.0.1:2/below/here");
+    assert_eq!(server.restart().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert!(server.pause().is_err());
+    assert_eq!(Standalone::existing("127.0.0.1:1").unwrap().connect_string(), "127.0.0.1:1");
+}

@@ -124,7 +124,7 @@ impl Testbed<'_> {
         if let Before::Idle(percent) = scenario.before {
             // The fewer requests the holder has to send, the less likely a flush happens in
             // between.
-            crate::raw::create_with_null_data(self.ensemble.server(roles.leader).address(), &path);
+            crate::raw::create_with_null_data(self.ensemble.server(roles.leader), &path);
             // reason: the silence of the session is what matters.
             history.wait_until(connected_us + micros(self.timeout * percent / 100));
         }

@@ -1,6 +1,6 @@
 //! Tests of the server and the chroot that the command connects to.
 
-use zk_tests::{Zk, own_shared_zookeeper, shared_zookeeper};
+use zk_tests::{Zk, shared_zookeeper, zookeeper};
 
 use crate::{expect_failure, zk};
 
@@ -37,7 +37,7 @@ fn connect_string_comes_from_environment_without_option() {
 
 #[test]
 fn connect_succeeds_with_one_reachable_server_of_list() {
-    let Some(server) = own_shared_zookeeper() else { return };
+    let Some(server) = zookeeper() else { return };
     // No process listens at this address. No other process can bind it, because the port belongs to
     // a server of the test, at another address.
     let nobody = format!("127.0.0.1:{}", server.address().port());

@@ -38,7 +38,7 @@ mod watch;
 
 use std::time::Duration;
 
-use zk_tests::{Ended, Zk, shared_zookeeper};
+use zk_tests::{Ended, Server, WHO_AM_I, Zk, own_shared_zookeeper, release, shared_zookeeper};
 
 /// Returns the command, connected to a chroot of the calling test on the shared server.
 fn zk(chroot: &str) -> Option<Zk> {
@@ -46,6 +46,12 @@ fn zk(chroot: &str) -> Option<Zk> {
     let chroot = format!("/{chroot}");
     Zk::new(server.connect_string()).ok(&["create", &chroot]);
     Some(Zk::new(server.connect_string() + &chroot))
+}
+
+/// Returns the command like [`zk`], if the server was started by the tests.
+fn own_zk(chroot: &str) -> Option<Zk> {
+    own_shared_zookeeper()?;
+    zk(chroot)
 }
 
 /// Expects this exit status, nothing on standard output and one line on standard error.
@@ -61,6 +67,15 @@ fn expect_failure(ended: &Ended, code: i32, says: &str) {
 /// Expects that a command line is rejected before the command connects.
 fn expect_refused(arguments: &[&str], says: &str) {
     expect_failure(&Zk::new("127.0.0.2:1").run(arguments), 64, says);
+}
+
+/// Expects that the server names this identity of the command, if it is new enough.
+fn expect_identity(zk: &Zk, server: &Server, identity: &str) {
+    if release(server) < WHO_AM_I {
+        return expect_failure(&zk.run(&["whoami"]), 1, "whoAmI /: Unimplemented (-6)");
+    }
+    let known = zk.ok(&["whoami"]);
+    assert!(known.lines().any(|line| line == identity), "no {identity} in {known}");
 }
 
 /// Limit for steps that take milliseconds on an idle machine.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use zk_testing::TestServer;
-use zk_tests::{Scratch, Settings, Zk, poll, shared_zookeeper, zookeeper_with};
+use zk_tests::{Scratch, Settings, Zk, own_shared_zookeeper, poll, zookeeper_with};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -206,7 +206,7 @@ fn missing_chroot_is_named() {
 
 #[test]
 fn root_is_not_deleted_and_the_error_says_so() {
-    let Some(server) = shared_zookeeper() else { return };
+    let Some(server) = own_shared_zookeeper() else { return };
     let zk = Zk::new(server.connect_string());
     for delete in [&["delete", "/"][..], &["delete", "/", "--recursive"], &["delete", "/zookeeper"]]
     {

@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zk_tests::{Scratch, Zk, shared_zookeeper};
+use zk_tests::{Scratch, Zk, own_shared_zookeeper};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
@@ -110,7 +110,7 @@ fn manual_pages_need_no_server() {
 
 #[test]
 fn retry_waits_for_an_ensemble_that_starts() {
-    let Some(server) = shared_zookeeper() else { return };
+    let Some(server) = own_shared_zookeeper() else { return };
     // Nobody else gets this port, and connections to the other address are refused.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());

@@ -6,14 +6,16 @@ use zk_recipes::session::{
     Client, CreateMode, ErrorKind, Outcome, RetryOn, SessionEnd, SessionEvent, SessionEvents,
     SessionId,
 };
-use zk_tests::{Settings, connect, is_listed, now, open, pass, poll, zookeeper_with};
+use zk_tests::{
+    Settings, connect, is_listed, now, open, own_shared_zookeeper, pass, poll, zookeeper_with,
+};
 
 use crate::{LIMIT, client};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn close_removes_ephemeral_nodes_at_once() {
-    let Some(observer) = client("close").await else { return };
-    let Some(server) = zk_tests::own_shared_zookeeper() else { return };
+    let Some(server) = own_shared_zookeeper() else { return };
+    let observer = client("close").await.unwrap();
     let client = open(&(server.connect_string() + "/close")).await;
     let session_id = client.session_id();
     let mut events = client.events();
@@ -36,8 +38,8 @@ async fn close_removes_ephemeral_nodes_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_last_handle_closes_session() {
-    let Some(observer) = client("drop").await else { return };
-    let Some(server) = zk_tests::own_shared_zookeeper() else { return };
+    let Some(server) = own_shared_zookeeper() else { return };
+    let observer = client("drop").await.unwrap();
     let client = open(&(server.connect_string() + "/drop")).await;
     let session_id = client.session_id();
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();

@@ -18,7 +18,7 @@ mod watches;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode};
-use zk_tests::{open, shared_zookeeper};
+use zk_tests::{open, own_shared_zookeeper, shared_zookeeper};
 
 /// Opens a session on the shared server, below a chroot of the calling test.
 async fn client(chroot: &str) -> Option<Client> {
@@ -28,6 +28,12 @@ async fn client(chroot: &str) -> Option<Client> {
     outside.create(&chroot, b"", CreateMode::Persistent).await.unwrap();
     outside.close().await;
     Some(open(&(server.connect_string() + &chroot)).await)
+}
+
+/// Opens a session like [`client`], if the server was started by the tests.
+async fn own_client(chroot: &str) -> Option<Client> {
+    own_shared_zookeeper()?;
+    client(chroot).await
 }
 
 /// Limit for steps that take milliseconds on an idle machine.

@@ -5,13 +5,13 @@ use std::time::Duration;
 use zk_recipes::session::{
     CreateMode, Error, ErrorCode, ErrorKind, ErrorOrigin, Outcome, RetryOn, SessionId, Zxid,
 };
-use zk_tests::{own_shared_zookeeper, raw};
+use zk_tests::{raw, shared_zookeeper};
 
-use crate::client;
+use crate::{client, own_client};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn create_supports_every_mode() {
-    let Some(client) = client("modes").await else { return };
+    let Some(client) = own_client("modes").await else { return };
     let create = |path: &str, mode| client.create(path, b"x", mode);
     let persistent = create("/p", CreateMode::Persistent).await.unwrap();
     assert_eq!(
@@ -80,10 +80,8 @@ async fn czxid_grows_with_each_recreated_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn null_data_differs_from_empty_data() {
-    let (Some(server), Some(client)) = (own_shared_zookeeper(), client("null").await) else {
-        return;
-    };
-    raw::create_with_null_data(server.address(), "/null/null");
+    let (Some(server), Some(client)) = (shared_zookeeper(), client("null").await) else { return };
+    raw::create_with_null_data(server, "/null/null");
     let null = client.get_data("/null").await.unwrap();
     assert_eq!((null.data, null.stat.data_length), (None, 0));
     client.create("/empty", b"", CreateMode::Persistent).await.unwrap();

@@ -42,8 +42,8 @@ impl Relay {
         Self { address, state }
     }
 
-    pub(crate) fn address(&self) -> String {
-        self.address.to_string()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Cuts every connection, and accepts and ignores the next ones.

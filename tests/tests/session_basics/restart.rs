@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::{CreateMode, ErrorKind, Outcome, RetryOn, SessionEvent};
-use zk_tests::{connect, now, own_shared_zookeeper, zookeeper};
+use zk_tests::{connect, now, shared_zookeeper, zookeeper};
 
 use crate::LIMIT;
 use crate::relay::Relay;
@@ -52,9 +52,9 @@ async fn session_and_nodes_survive_server_restart() {
 /// a connection is never answered. One of them must cost neither the session nor a lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_handshake_costs_no_session() {
-    let Some(server) = own_shared_zookeeper() else { return };
+    let Some(server) = shared_zookeeper() else { return };
     let relay = Relay::start(server.address());
-    let client = connect(&relay.address(), SHORT).await;
+    let client = connect(&server.connect_string_through(relay.address()), SHORT).await;
     let session_id = client.session_id();
     let guard = Mutex::new(&client, "/unanswered").unwrap().acquire().await.unwrap();
     let mut events = client.events();

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::zookeeper::{Privilege, install};
 
-/// Checks packages with their locked dependencies: those in `names`, or all library crates and the command, and
-/// `zk-gssapi` if it can be built here.
+/// Checks packages with their locked dependencies: those in `names`, or all library crates and the command,
+/// and `zk-gssapi` if it can be built here.
 pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
     let folder = target_folder().join("msrv");
     let programs = folder.join("usr/bin");

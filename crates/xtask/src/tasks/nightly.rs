@@ -2,9 +2,8 @@
 
 use std::process::Command;
 
-use super::{Failure, LIBRARIES, cargo, step, this_program, timing};
+use super::{Failure, LIBRARIES, cargo, servers, step, this_program, timing};
 use crate::poll;
-use crate::zookeeper::RELEASES;
 
 /// Runs all sweeps, also after a failure, and prints the duration of each.
 pub(crate) fn run() -> Result<(), Failure> {
@@ -41,8 +40,8 @@ fn sweeps() -> Vec<Command> {
         this_program(&["planted", "--sample", "12", "--from", &day]),
         this_program(&["fuzz", "--secs", "60"]),
     ];
-    for release in &RELEASES {
-        sweeps.push(this_program(&["test", "--server", release.version]));
+    for version in &servers::VERSIONS {
+        sweeps.push(this_program(&["test", "--server", version.number()]));
     }
     sweeps
 }

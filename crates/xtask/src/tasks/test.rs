@@ -1,91 +1,71 @@
 //! `cargo xtask test`: sets up what the tests need, and runs them.
 
+pub(crate) mod connected;
 pub(crate) mod kerberos;
-mod needs;
+mod tally;
 
 use std::process::Command;
 
-use self::needs::Needs;
-use super::{Failure, cargo, fuzz, step, target_folder, workspace_root};
-use crate::poll;
-use crate::zookeeper::{Error, Release};
+use super::servers::Version;
+use super::{Failure, cargo, fuzz, step, timing};
+use crate::zookeeper::{
+    Distribution, Error, Privilege, SUDO_VARIABLE, curator_jars, ensure_namespace_tools,
+};
+use tally::Tally;
 
-/// Tests to run, and the servers that they run against.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) servers: Servers,
-    /// Arguments of `cargo test`.
-    pub(crate) arguments: Vec<String>,
-}
-
-/// Servers of the tests against real ones.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Servers {
-    /// Those that the environment names, or Debian's.
-    Found,
-    /// Those of a release, which is downloaded once.
-    Of(&'static Release),
-    /// One that runs already, `HOST:PORT`. Tests that need servers of their own are skipped.
-    Running(String),
-}
-
-/// Runs the tests of a plan. Without ZooKeeper, the tests that need it are skipped.
-pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
-    match &plan.servers {
-        Servers::Found => run_on_found(&plan.arguments),
-        Servers::Of(release) => run_on_release(release, &plan.arguments),
-        Servers::Running(address) => run_on_running(address, &plan.arguments),
+/// Runs the tests that `arguments` select, or all of them. Without ZooKeeper, the tests that need it are
+/// skipped.
+///
+/// What all tests need is installed first. A test of a selection installs what it needs itself, because
+/// only `cargo test` decides which tests run.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if !arguments.is_empty() {
+        return plan(arguments).iter().try_for_each(|words| step(&mut command(words)));
     }
-}
-
-fn run_on_found(arguments: &[String]) -> Result<(), Failure> {
-    if let Err(error) = Needs::of(&workspace_root(), arguments).set_up() {
+    if let Err(error) = set_up() {
         println!("==> tests against real servers will be skipped: {error}");
     }
-    lines(arguments).iter().try_for_each(|words| step(&mut command(words)))?;
-    if arguments.is_empty() { fuzz::test() } else { Ok(()) }
+    plan(&[]).iter().try_for_each(|words| step(&mut command(words)))?;
+    fuzz::test()
 }
 
-/// Runs the tests against real servers on those of a release.
-fn run_on_release(release: &Release, arguments: &[String]) -> Result<(), Failure> {
-    let needs = Needs::of_real_servers(&workspace_root(), arguments);
-    let mut test = command(&line_for_real_servers(arguments));
-    match release.unpacked(&target_folder().join("servers"))? {
-        Some(jars) => {
-            needs.without_jars().set_up()?;
-            test.env("ZOOKEEPER_HOME", &jars).env("CURATOR_HOME", &jars);
-        }
-        None => {
-            needs.set_up()?;
-            test.env_remove("ZOOKEEPER_HOME").env_remove("CURATOR_HOME");
-        }
+/// Runs the tests of `zk-tests`, or those that `arguments` select, on a version of ZooKeeper. A missing Java
+/// is a failure.
+pub(crate) fn run_on(version: &Version, arguments: &[String]) -> Result<(), Failure> {
+    let mut test = cargo(&["test", "--no-fail-fast"]);
+    if !selects(arguments, &PACKAGE_OPTIONS) {
+        test.args(["-p", TESTS]);
     }
-    println!("==> ZooKeeper {}, Curator {}", release.version, release.curator);
-    step(test.env("CI", "true"))
-}
-
-/// Runs the tests that use one server with its defaults on the one at `address`, below a path of their own.
-fn run_on_running(address: &str, arguments: &[String]) -> Result<(), Failure> {
-    let path = format!("/zk-tests-{}-{}", poll::unix_seconds(), std::process::id());
-    let mut test = command(&line_for_real_servers(arguments));
-    let result = step(test.env("ZK_TESTS_CONNECT", format!("{address}{path}")));
-    println!(
-        "==> what the tests left is below {path}: `zk --connect {address} delete --recursive {path}`"
-    );
-    result
+    if !selects(arguments, &TARGET_OPTIONS) {
+        test.arg("--tests");
+    }
+    version.select(&mut test)?;
+    test.args(arguments).env(SUDO_VARIABLE, "true").env("CI", "true");
+    let run = || Tally::of(&mut test);
+    let name = format!("tests on ZooKeeper {}", version.number());
+    let (tally, succeeded) = timing::timed(&name, run).0?;
+    println!("==> {name}: {tally}");
+    if succeeded { Ok(()) } else { Err(Failure::task(format!("{name}: {tally}"))) }
 }
 
 /// Installs what all tests need.
 pub(crate) fn set_up() -> Result<(), Error> {
-    Needs::ALL.set_up()
+    let distribution = Distribution::find_or_install(Privilege::Sudo)?;
+    println!("==> {distribution}");
+    if let Err(error) = ensure_namespace_tools(Privilege::Sudo) {
+        println!("==> tests that cut links between servers will be skipped: {error}");
+    }
+    if let Err(error) = curator_jars(Privilege::Sudo) {
+        println!("==> tests beside Curator will be skipped: {error}");
+    }
+    Ok(())
 }
 
 /// Returns the arguments of each `cargo test` to run. Without a selection in `arguments` there are two runs,
 /// because `--all-targets` omits the examples in the documentation.
-fn lines(arguments: &[String]) -> Vec<Vec<String>> {
-    let options = needs::options(arguments);
-    let scope = if needs::selects(options, &PACKAGE_OPTIONS) { None } else { Some("--workspace") };
-    let targets: &[Option<&str>] = match needs::selects(options, &TARGET_OPTIONS) {
+fn plan(arguments: &[String]) -> Vec<Vec<String>> {
+    let scope = if selects(arguments, &PACKAGE_OPTIONS) { None } else { Some("--workspace") };
+    let targets: &[Option<&str>] = match selects(arguments, &TARGET_OPTIONS) {
         true => &[None],
         false => &[Some("--all-targets"), Some("--doc")],
     };
@@ -96,25 +76,20 @@ fn lines(arguments: &[String]) -> Vec<Vec<String>> {
     targets.iter().map(line).collect()
 }
 
-/// Returns the arguments of the `cargo test` for the tests against real servers.
-fn line_for_real_servers(arguments: &[String]) -> Vec<String> {
-    let options = needs::options(arguments);
-    let mut line = vec!["test".to_owned()];
-    if !needs::selects(options, &PACKAGE_OPTIONS) {
-        line.extend(["--package", "zk-tests"].map(str::to_owned));
-    }
-    if !needs::selects(options, &TARGET_OPTIONS) {
-        line.push("--tests".to_owned());
-    }
-    // Each program is run, so that the summary of one version is whole.
-    line.push("--no-fail-fast".to_owned());
-    line.extend(arguments.iter().cloned());
-    line
+/// Returns whether the arguments for `cargo test` contain one of the options.
+fn selects(arguments: &[String], names: &[&str]) -> bool {
+    let options = arguments.split(|word| word == "--").next().unwrap_or_default();
+    options.iter().any(|word| names.contains(&word.split('=').next().unwrap_or(word)))
 }
 
 fn command(words: &[String]) -> Command {
-    cargo(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    let mut command = cargo(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    command.env(SUDO_VARIABLE, "true");
+    command
 }
+
+/// Package of the tests against real servers.
+const TESTS: &str = "zk-tests";
 
 const PACKAGE_OPTIONS: [&str; 5] = ["-p", "--package", "--workspace", "--all", "--manifest-path"];
 const TARGET_OPTIONS: [&str; 10] = [
@@ -134,12 +109,9 @@ const TARGET_OPTIONS: [&str; 10] = [
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
-
     fn planned(line: &str) -> Vec<String> {
-        lines(&words(line)).iter().map(|words| words.join(" ")).collect()
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        plan(&arguments).iter().map(|words| words.join(" ")).collect()
     }
 
     #[test]
@@ -162,13 +134,5 @@ mod tests {
                 "test --workspace --doc parse -- --nocapture --test"
             ]
         );
-    }
-
-    #[test]
-    fn release_runs_the_tests_against_real_servers() {
-        let line = |text| line_for_real_servers(&words(text)).join(" ");
-        assert_eq!(line(""), "test --package zk-tests --tests --no-fail-fast");
-        assert_eq!(line("--test sasl"), "test --package zk-tests --no-fail-fast --test sasl");
-        assert_eq!(line("-p xtask"), "test --tests --no-fail-fast -p xtask");
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::Error;
+use super::existing::existing_server;
 use super::install::{self, Privilege};
 use crate::process;
 
@@ -60,9 +61,17 @@ impl Distribution {
     ///
     /// # Errors
     /// Like [`Distribution::find_or_install`], with the same result every time.
+    /// [`ErrorKind::Unsupported`](super::ErrorKind::Unsupported) if the run has an
+    /// [`existing_server`](super::existing_server).
     pub fn shared() -> Result<&'static Self, Error> {
         static SHARED: OnceLock<Result<Distribution, Error>> = OnceLock::new();
-        SHARED.get_or_init(|| Self::find_or_install(Privilege::Own)).as_ref().map_err(Clone::clone)
+        let find = || match existing_server() {
+            None => Self::find_or_install(Privilege::of_tests()),
+            Some(_) => {
+                Err(Error::unsupported("needs a server of its own, and the run has --connect"))
+            }
+        };
+        SHARED.get_or_init(find).as_ref().map_err(Clone::clone)
     }
 
     /// Returns the path of the Java that runs servers.

@@ -57,6 +57,12 @@ impl Mode {
 }
 
 impl Status {
+    /// Returns the release: the first two numbers of the version.
+    pub fn release(&self) -> (u32, u32) {
+        let mut numbers = self.version.split('.').map_while(|number| number.parse().ok());
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
     /// Parses the reply to `srvr`. Returns `None` if the server is up but does not serve, for example without
     /// a quorum.
     pub fn parse(srvr: &str) -> Option<Self> {
@@ -94,6 +100,7 @@ mod tests {
         let status = Status::parse(srvr).unwrap();
         assert_eq!(status, Status { version: "3.8.0".to_owned(), mode: Mode::Follower });
         assert_eq!(status.mode.as_str(), "follower");
+        assert_eq!(status.release(), (3, 8));
     }
 
     #[test]

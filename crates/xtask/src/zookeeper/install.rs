@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,11 +12,25 @@ use crate::process;
 /// Rights that an installation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// Only the rights of this process: for tests, which must not use more than that.
+    /// Only the rights of this process: for tests that were started without a task.
     Own,
     /// Also `sudo`, if it needs no password: for commands that a person entered.
     Sudo,
 }
+
+impl Privilege {
+    /// Returns the rights of this test: those of the task that runs it.
+    #[must_use]
+    pub fn of_tests() -> Self {
+        match env::var_os(SUDO_VARIABLE) {
+            Some(_) => Self::Sudo,
+            None => Self::Own,
+        }
+    }
+}
+
+/// Variable that a task sets for tests that may use `sudo`.
+pub(crate) const SUDO_VARIABLE: &str = "XTASK_TEST_SUDO";
 
 /// Installs `packages` with `apt-get`, and prints a line on standard error.
 ///
@@ -32,7 +47,8 @@ pub(crate) fn install(packages: &[&str], privilege: Privilege) -> Result<(), Str
     // apt-get fails if another process holds its locks, so parallel tests wait here for each other.
     let lock = lock_file("zk-xtask-apt").map_err(|error| format!("{error}; {by_hand}"))?;
 
-    eprintln!("xtask: installing {wanted} with apt-get");
+    // Written to `stderr` directly, because the test runner hides the captured output of a passing test.
+    let _ = writeln!(io::stderr(), "xtask: installing {wanted} with apt-get");
     // Without fresh lists, a new container knows no packages. With an unreachable mirror, the present lists
     // may suffice. Therefore only the second step decides.
     if !apt_get(&apt, prefix, &["update", "-q"]) {
@@ -48,7 +64,7 @@ pub(crate) fn install(packages: &[&str], privilege: Privilege) -> Result<(), Str
 
 /// Opens a lock file in the folder for temporary files and waits for its lock, which lasts as long as the
 /// file is open.
-pub(super) fn lock_file(name: &str) -> Result<File, Error> {
+pub(crate) fn lock_file(name: &str) -> Result<File, Error> {
     // The name includes the user id, because a file of another user cannot be opened.
     let user = process::user_id().unwrap_or_default();
     let path = env::temp_dir().join(format!("{name}-{user}.lock"));

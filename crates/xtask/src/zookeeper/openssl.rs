@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{Error, Privilege, install};
 use crate::process::find_program;
 
-/// Finds the program `openssl`, or installs it if the rights of this process suffice. Debian's Java
+/// Finds the program `openssl`, or installs it if the rights of the test suffice. Debian's Java
 /// depends on it.
 ///
 /// # Errors
@@ -14,7 +14,7 @@ pub fn ensure_openssl() -> Result<PathBuf, Error> {
     let find = || find_program("openssl");
     let installed = match find() {
         Some(_) => Ok(()),
-        None => install(&["openssl"], Privilege::Own),
+        None => install(&["openssl"], Privilege::of_tests()),
     };
     find().ok_or_else(|| {
         let why = installed.err().unwrap_or_default();

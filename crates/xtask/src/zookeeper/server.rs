@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,10 @@ use crate::process::{is_alive, state};
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddrV4,
+    /// Empty, or the path below which tests stay on a server that others use as well.
+    chroot: String,
     folder: PathBuf,
+    /// Empty if somebody else has started the server.
     command: Vec<OsString>,
     running: Mutex<Option<Watchdog>>,
 }
@@ -30,12 +33,42 @@ pub struct Server {
 impl Server {
     /// Creates a server that runs `command` with the configuration in `folder`. It does not start the server.
     pub(super) fn new(address: SocketAddrV4, folder: PathBuf, command: Vec<OsString>) -> Self {
-        Self { address, folder, command, running: Mutex::new(None) }
+        Self { address, chroot: String::new(), folder, command, running: Mutex::new(None) }
     }
 
-    /// Returns the address for clients, as `host:port`.
+    /// Returns the server of a connect string `HOST:PORT/PATH` that somebody else has started. It cannot be
+    /// started, paused or killed.
+    pub(super) fn existing(connect_string: &str) -> Result<Self, Error> {
+        let (host_and_port, path) = connect_string.split_once('/').unwrap_or((connect_string, ""));
+        let addresses = host_and_port
+            .to_socket_addrs()
+            .map_err(Error::io(format_args!("`{host_and_port}`")))?;
+        let mut v4 = addresses.filter_map(|address| match address {
+            SocketAddr::V4(address) => Some(address),
+            SocketAddr::V6(_) => None,
+        });
+        let Some(address) = v4.next() else {
+            return Err(Error::failed(format!("`{host_and_port}` has no IPv4 address")));
+        };
+        let chroot = if path.is_empty() { String::new() } else { format!("/{path}") };
+        let mut server = Self::new(address, PathBuf::new(), Vec::new());
+        server.chroot = chroot;
+        Ok(server)
+    }
+
+    /// Returns the connect string: `host:port`, followed by the chroot.
     pub fn connect_string(&self) -> String {
-        self.address.to_string()
+        self.connect_string_through(self.address())
+    }
+
+    /// Returns the connect string of a proxy in front of the server.
+    pub fn connect_string_through(&self, proxy: SocketAddr) -> String {
+        format!("{proxy}{}", self.chroot)
+    }
+
+    /// Returns the path below which tests stay, or an empty string if the server is theirs alone.
+    pub fn chroot(&self) -> &str {
+        &self.chroot
     }
 
     /// Returns the address for clients.
@@ -53,6 +86,12 @@ impl Server {
     /// # Errors
     /// If the process cannot be started.
     pub fn launch(&self) -> Result<(), Error> {
+        if self.command.is_empty() {
+            return Err(Error::unsupported(format!(
+                "{} is not a server of the tests",
+                self.address
+            )));
+        }
         let mut running = self.running();
         if running.as_ref().is_some_and(Watchdog::is_alive) {
             return Ok(());

@@ -169,11 +169,11 @@ impl Settings {
         lines.push(String::new());
 
         write(&folder.join(CONFIG_FILE), &lines.join("\n"))?;
-        // For the logging backends that releases come with: log to standard output, from INFO up. Without
-        // these files, one backend logs nothing and another every packet.
+        // For the logging backends that may be beside a server: log to standard output, from INFO up. Without
+        // these files, Log4j 1 logs nothing, Log4j 2 only errors, and Logback every packet.
         write(&folder.join("logback.xml"), LOGBACK)?;
         write(&folder.join("log4j.properties"), LOG4J)?;
-        write(&folder.join("log4j2.properties"), LOG4J2)?;
+        write(&folder.join("log4j2.xml"), LOG4J2)?;
         if let Some(membership) = membership {
             write(&data.join("myid"), &format!("{}\n", membership.own_id))?;
         }
@@ -236,10 +236,10 @@ log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n
 ";
 
-const LOG4J2: &str = "status=error
-rootLogger=INFO, OUT
-appender.OUT.type=Console
-appender.OUT.name=OUT
-appender.OUT.layout.type=PatternLayout
-appender.OUT.layout.pattern=%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n
-";
+const LOG4J2: &str = r#"<Configuration status="WARN">
+  <Appenders>
+    <Console name="OUT"><PatternLayout pattern="%d{HH:mm:ss,SSS} [%t] %-5p %c{1} %m%n"/></Console>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="OUT"/></Root></Loggers>
+</Configuration>
+"#;

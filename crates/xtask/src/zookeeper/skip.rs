@@ -1,6 +1,7 @@
 //! Rule for skipping tests against real servers.
 
 use std::env;
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use super::{Error, ErrorKind};
@@ -22,12 +23,20 @@ pub fn or_skip<T>(started: Result<T, Error>) -> Option<T> {
     match error.kind() {
         ErrorKind::Missing if in_ci => panic!("CI=true needs a real ZooKeeper: {error}"),
         ErrorKind::Missing | ErrorKind::Unsupported => {
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Written to `stderr` directly, because the test runner hides the captured output of a passing
-            // test. A skip must be visible.
-            let _ = writeln!(io::stderr(), "SKIPPED {test}: {error}");
+            skip(error);
             None
         }
         ErrorKind::Failed => panic!("{error}"),
     }
 }
+
+/// Prints the line that says why the calling test is skipped.
+pub fn skip(reason: impl Display) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Written to `stderr` directly, because the test runner hides the captured output of a passing test. A
+    // skip must be visible.
+    let _ = writeln!(io::stderr(), "{SKIPPED} {test}: {reason}");
+}
+
+/// First word of the line for a skipped test. `cargo xtask test` counts these lines.
+pub(crate) const SKIPPED: &str = "SKIPPED";

@@ -29,6 +29,15 @@ impl Standalone {
         Settings::default()
     }
 
+    /// Returns the server of a connect string `HOST:PORT/PATH` that somebody else has started. It cannot be
+    /// started, paused or killed.
+    ///
+    /// # Errors
+    /// If the host has no IPv4 address.
+    pub fn existing(connect_string: &str) -> Result<Self, Error> {
+        Ok(Self { server: Server::existing(connect_string)?, tls: None })
+    }
+
     pub(super) fn with(settings: &Settings) -> Result<Self, Error> {
         let distribution = Distribution::shared()?;
         let client = address::next()?;

@@ -187,6 +187,8 @@ async fn examine(
         return Ok(Examined { serves: false, rejects: true, mode });
     }
     write(host, &client, report).await?;
+    // A server closes the connection after an operation that it does not know.
+    let serves = !client.is_read_only() && client.is_connected();
     operations(host, &client, report).await?;
     if !report.has_members {
         report.has_members = true;
@@ -194,7 +196,6 @@ async fn examine(
             report.add(finding)?;
         }
     }
-    let serves = !client.is_read_only() && client.is_connected();
     client.close().await;
     Ok(Examined { serves, rejects: false, mode })
 }

@@ -165,9 +165,15 @@ mod tests {
     use super::*;
 
     fn line(executable: &str, is_test: bool) -> String {
-        format!(
-            r#"{{"reason":"compiler-artifact","package_id":"path+file:///w/tests#zk-tests@0.1.0","manifest_path":"/w/tests/Cargo.toml","target":{{"kind":["test"],"name":"sasl"}},"profile":{{"opt_level":"0","debuginfo":0,"test":{is_test}}},"features":[],"filenames":[],"executable":{executable},"fresh":true}}"#
-        )
+        [
+            r#"{"reason":"compiler-artifact","package_id":"path+file:///w/tests#zk-tests@0.1.0","#,
+            r#""manifest_path":"/w/tests/Cargo.toml","target":{"kind":["test"],"name":"sasl"},"#,
+            &format!(
+                r#""profile":{{"opt_level":"0","debuginfo":0,"test":{is_test}}},"features":[],"#
+            ),
+            &format!(r#""filenames":[],"executable":{executable},"fresh":true}}"#),
+        ]
+        .concat()
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! `cargo xtask test kerberos`: the tests of `zk-gssapi`, in a Kerberos realm of their own.
 
-use super::set_up;
 use crate::tasks::gssapi::{MANIFEST, can_build};
 use crate::tasks::{Failure, api, cargo_for, step};
-use crate::zookeeper::{KerberosRealm, Privilege, install};
+use crate::zookeeper::{KerberosRealm, Privilege, SUDO_VARIABLE, install};
 
-/// Starts a realm on loopback and runs the checks and tests of `zk-gssapi`. `arguments` go to `cargo test`.
+/// Starts a realm on loopback and runs the checks and tests of `zk-gssapi`, which install ZooKeeper if it is
+/// missing. `arguments` go to `cargo test`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    set_up()?;
     if !can_build() {
         install(&["libkrb5-dev", "libclang-dev"], Privilege::Sudo).map_err(Failure::task)?;
     }
@@ -17,5 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     step(clippy.args(["--", "-D", "warnings"]))?;
     api::check_gssapi()?;
     let mut test = cargo_for(MANIFEST, &["test", "--locked"]);
-    step(test.args(arguments).envs(realm.environment()).env("CI", "true"))
+    step(
+        test.args(arguments).envs(realm.environment()).env("CI", "true").env(SUDO_VARIABLE, "true"),
+    )
 }
