@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: what takes too long for each change.
+//! `cargo xtask nightly`: checks that take too long for each change.
 
 use std::process::Command;
 

@@ -28,13 +28,13 @@ pub(super) struct Lane {
 pub(super) struct Job {
     /// Name of its log.
     name: String,
-    /// What is printed for it.
+    /// Line that is printed for the command.
     line: String,
     command: Command,
 }
 
 impl Lane {
-    /// Returns a lane for what computes all the time.
+    /// Returns a lane for commands that compute all the time.
     pub(super) fn in_background(name: &'static str, jobs: Vec<Job>) -> Self {
         Self { name, first: Vec::new(), jobs, workers: 1, niceness: 10 }
     }
@@ -167,8 +167,8 @@ fn log_file(name: &str) -> io::Result<PathBuf> {
     Ok(folder.join(format!("{name}.log")))
 }
 
-/// Longest duration of one command; the longest one takes 3 min. One that hangs would otherwise keep the
-/// other results, and its own output, from being printed.
+/// Longest duration of one command. The slowest command takes 3 min. A command that hangs would keep all
+/// results from being printed.
 const RUN_LIMIT: Duration = Duration::from_secs(12 * 60);
 
 #[cfg(test)]

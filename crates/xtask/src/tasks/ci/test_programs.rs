@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::lanes::Job;
 use crate::tasks::{Failure, cargo, display, step, timing, workspace_root};
 
-/// Test programs, by what they do to the machine.
+/// Test programs, sorted by their load on the machine.
 pub(super) struct TestPrograms {
     /// Tests with sessions of 2 s that check that a lock is not lost too early. No other test against real
     /// servers runs at the same time.
@@ -27,7 +27,7 @@ impl TestPrograms {
     }
 
     fn sorted(mut programs: Vec<Program>) -> Self {
-        // One that starts last leaves a processor idle.
+        // A long program that starts last leaves a processor idle.
         programs.sort_by_key(|program| !LONG.contains(&program.name()));
         let root = workspace_root();
         let is_waiting = |program: &Program| program.package == root.join(WAITING);
@@ -48,7 +48,7 @@ struct Program {
 }
 
 impl Program {
-    /// Parses a line of cargo's messages; returns `None` for one that is not about a test program.
+    /// Parses a line of cargo's messages. Returns `None` if the line does not name a test program.
     fn parse(line: &str) -> Option<Self> {
         let value = |key: &str| {
             let (_, rest) = line.split_once(&format!("\"{key}\":\""))?;
