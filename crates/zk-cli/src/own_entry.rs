@@ -17,9 +17,18 @@ impl OwnEntry {
     /// Returns the entry for the identities that the client has presented, or else for its address.
     /// Without both, there is none.
     pub(crate) async fn of(client: &Client) -> Result<Option<Self>, Error> {
+        let lost = client.connections_lost();
         let identities = match Sessions::retry(client).run(|client| client.who_am_i()).await {
             // A server before 3.7. It rejects the entry if there are no identities.
             Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+                // It closes the connection soon after this answer. The outcome of a write on that
+                // connection would be unknown, so reads are sent until the next one is open.
+                for _ in 0..READS_MAX {
+                    Sessions::retry(client).run(|client| client.exists("/")).await?;
+                    if client.connections_lost() > lost {
+                        break;
+                    }
+                }
                 return Ok(Some(Self { entry: Acl::auth(OWN_PERMS), stored: Vec::new() }));
             }
             identities => identities?.into_iter().map(|it| (it.scheme, it.user)),
@@ -51,3 +60,7 @@ impl OwnEntry {
 
 /// A repeated import also reads the node, and with `--overwrite` it writes the data.
 const OWN_PERMS: Perms = Perms(Perms::CREATE.0 | Perms::READ.0 | Perms::WRITE.0 | Perms::ADMIN.0);
+
+/// Limit of the reads before a server closes the connection. It closes it after one or two of them; one that
+/// never does costs this many round trips, once.
+const READS_MAX: u32 = 50;
