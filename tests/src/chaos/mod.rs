@@ -1,6 +1,7 @@
 //! Chaos tests on real ensembles: contenders, faults, and a checker of the resulting histories.
 //!
 //! * [`scenario`] lists hand-overs under a fault; [`round`] runs one of them.
+//! * [`leader_kill`] kills the leader under many holders.
 //! * [`workload`] runs many contenders under a sequence of faults.
 //! * [`contender`] is the process of a contender, and [`process`] is its handle.
 //! * [`checker`] judges a [`history`] of [`event`]s.
@@ -12,6 +13,7 @@ pub mod contender;
 pub mod event;
 pub mod history;
 pub mod holding;
+pub mod leader_kill;
 pub mod process;
 pub mod random;
 mod random_fault;

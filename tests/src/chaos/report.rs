@@ -31,7 +31,8 @@ pub fn margins(margins_us: &[i64]) -> String {
     text
 }
 
-fn percentile(sorted: &[i64], percent: usize) -> Option<i64> {
+/// Returns the percentile of sorted numbers; `None` if there are none.
+pub fn percentile(sorted: &[i64], percent: usize) -> Option<i64> {
     let last = sorted.len().checked_sub(1)?;
     Some(sorted[last * percent / 100])
 }

@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::connect_string::Host;
-use crate::limits::{
-    BACKOFF_MAX, BACKOFF_STEP, HOST_COOLDOWN, SASL_CLOSES_MAX, SASL_REJECTION_TIME,
-};
+use crate::limits::{BACKOFF_STEP, SASL_CLOSES_MAX, SASL_REJECTION_TIME};
 use crate::rng::Rng;
 use crate::{DisconnectReason, PeerProtocol, SaslFailure};
 
@@ -28,8 +26,6 @@ pub(super) struct Hosts {
 #[derive(Debug)]
 struct Entry {
     host: Host,
-    /// Time until which the server is skipped, if there is any other one.
-    skip_until: Option<Instant>,
     /// True if the last attempt brought no lasting connection, or one on which the server became
     /// silent. Servers that did better, or were not tried yet, are tried first.
     is_doubtful: bool,
@@ -135,7 +131,6 @@ impl Hosts {
 
     /// Notes that the current server has created or resumed the session.
     pub(super) fn connected(&mut self, rng: &mut Rng) {
-        self.hosts[self.current].skip_until = None;
         self.hosts[self.current].sasl_closes = None;
         self.hosts[self.current].has_accepted = true;
         self.hosts.iter_mut().for_each(|entry| entry.cause = None);
@@ -239,34 +234,30 @@ impl Hosts {
         index.is_some()
     }
 
-    /// Skips the current server for a while. It accepts connections but not the session: it is
-    /// behind what the session has seen, does not serve yet, or has lost its quorum. Each of these
-    /// takes a while to pass.
-    pub(super) fn skip_current(&mut self, now: Instant) {
-        self.hosts[self.current].skip_until = Some(now + HOST_COOLDOWN);
-    }
-
-    /// Selects the next server, and returns the pause before the attempt.
+    /// Selects the next server, and returns the pause before the attempt. `longest` is the longest step
+    /// of the back-off.
     ///
     /// There is none after the first failure of a connection that was up, because a lock holder
-    /// needs the next connection soon. Otherwise the pause is drawn below a step that doubles with
-    /// each failure in a row, and is never longer than [`BACKOFF_MAX`]. A server that is behind
-    /// accepts and closes at once, over and over, and must not be flooded with attempts.
-    pub(super) fn failed(&mut self, now: Instant, reached: Reached, rng: &mut Rng) -> Duration {
+    /// needs the next connection soon. Otherwise the pause is drawn from the upper half of a step that
+    /// doubles with each failure in a row. A server without a leader accepts and closes at once, over
+    /// and over, and must not be flooded with attempts.
+    pub(super) fn failed(
+        &mut self,
+        reached: Reached,
+        longest: Duration,
+        rng: &mut Rng,
+    ) -> Duration {
         let count = self.hosts.len();
-        let lap = (1..=count).map(|step| (self.current + step) % count);
-        let awaited = |entry: &Entry| entry.skip_until.is_some_and(|until| until > now);
-        let known =
-            lap.clone().find(|at| !awaited(&self.hosts[*at]) && !self.hosts[*at].is_doubtful);
-        let next = known.or_else(|| lap.clone().find(|at| !awaited(&self.hosts[*at])));
-        self.current = next.unwrap_or((self.current + 1) % count);
+        let mut lap = (1..=count).map(|step| (self.current + step) % count);
+        let known = lap.find(|at| !self.hosts[*at].is_doubtful);
+        self.current = known.unwrap_or((self.current + 1) % count);
         let earlier = self.failures;
         self.failures = earlier.saturating_add(1);
         if reached != Reached::Nothing && earlier == 0 {
             return Duration::ZERO;
         }
-        let step = BACKOFF_STEP.saturating_mul(1 << earlier.min(16)).min(BACKOFF_MAX);
-        rng.duration_below(step)
+        let step = BACKOFF_STEP.saturating_mul(1 << earlier.min(16)).min(longest);
+        step / 2 + rng.duration_below(step / 2)
     }
 
     /// Returns the pause before a move that no failure caused. It is short, and differs between
@@ -338,7 +329,6 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
         if entries.iter().all(|entry| entry.host != host) {
             entries.push(Entry {
                 host,
-                skip_until: None,
                 is_doubtful: false,
                 cause: None,
                 has_accepted: false,
@@ -366,6 +356,7 @@ fn chance(part: usize, whole: usize, rng: &mut Rng) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{BACKOFF_MAX, LEASE_BACKOFF_MIN};
 
     fn list(ports: impl IntoIterator<Item = u16>) -> Vec<Host> {
         ports.into_iter().map(|port| Host::new("h", port)).collect()
@@ -387,7 +378,7 @@ mod tests {
             let ports: Vec<u16> = (0..5)
                 .map(|_| {
                     let port = hosts.current().port();
-                    hosts.failed(now(), Reached::Nothing, &mut rng);
+                    hosts.failed(Reached::Nothing, BACKOFF_MAX, &mut rng);
                     port
                 })
                 .collect();
@@ -402,48 +393,21 @@ mod tests {
 
     #[test]
     fn backoff_grows_to_its_cap_and_resets_after_success() {
-        let (mut hosts, mut rng, now) = (hosts(2, 3), Rng::new(3), now());
-        assert!(hosts.failed(now, Reached::Nothing, &mut rng) < BACKOFF_STEP);
-        let pauses: Vec<Duration> =
-            (0..200).map(|_| hosts.failed(now, Reached::Nothing, &mut rng)).collect();
-        assert!(pauses.iter().all(|pause| *pause < BACKOFF_MAX));
-        let mean = pauses[20..].iter().sum::<Duration>() / 180;
-        assert!(mean > BACKOFF_MAX / 3, "{mean:?}: drawn over the whole step");
-        hosts.lost(now, Reached::Served, &DisconnectReason::ClosedByServer);
-        assert_eq!(hosts.failed(now, Reached::Up, &mut rng), Duration::ZERO);
-        let second = hosts.failed(now, Reached::Up, &mut rng);
-        assert!(second > Duration::ZERO && second < 2 * BACKOFF_STEP, "{second:?}");
-    }
-
-    #[test]
-    fn lagging_server_is_skipped_for_a_while() {
-        let (mut hosts, mut rng, now) = (hosts(3, 5), Rng::new(5), now());
-        let behind = hosts.current().clone();
-        hosts.skip_current(now);
-        for _ in 0..10 {
-            hosts.failed(now, Reached::Nothing, &mut rng);
-            assert_ne!(*hosts.current(), behind);
+        for longest in [LEASE_BACKOFF_MIN, BACKOFF_MAX] {
+            let (mut hosts, mut rng) = (hosts(2, 3), Rng::new(3));
+            let mut failed = |hosts: &mut Hosts, reached| hosts.failed(reached, longest, &mut rng);
+            assert!(failed(&mut hosts, Reached::Nothing) < BACKOFF_STEP);
+            let pauses: Vec<Duration> =
+                (0..200).map(|_| failed(&mut hosts, Reached::Nothing)).collect();
+            assert!(pauses[20..].iter().all(|pause| (longest / 2..longest).contains(pause)));
+            let mean = pauses[20..].iter().sum::<Duration>() / 180;
+            let around = longest * 7 / 10..longest * 8 / 10;
+            assert!(around.contains(&mean), "{mean:?}: drawn over the upper half of the step");
+            hosts.lost(now(), Reached::Served, &DisconnectReason::ClosedByServer);
+            assert_eq!(failed(&mut hosts, Reached::Up), Duration::ZERO);
+            let second = failed(&mut hosts, Reached::Up);
+            assert!((BACKOFF_STEP..2 * BACKOFF_STEP).contains(&second), "{second:?}");
         }
-        let mut came = |at| {
-            (0..3).any(|_| {
-                hosts.failed(at, Reached::Nothing, &mut rng);
-                *hosts.current() == behind
-            })
-        };
-        assert!(!came(now + HOST_COOLDOWN - Duration::from_millis(1)));
-        assert!(came(now + HOST_COOLDOWN));
-    }
-
-    #[test]
-    fn lagging_servers_take_turns_if_all_lag() {
-        let (mut hosts, mut rng, now) = (hosts(3, 5), Rng::new(5), now());
-        let mut tried = Vec::new();
-        for _ in 0..6 {
-            tried.push(hosts.current().port());
-            hosts.skip_current(now);
-            hosts.failed(now, Reached::Nothing, &mut rng);
-        }
-        assert_eq!(tried[..3], tried[3..]);
     }
 
     /// Returns the load of the servers after 12,000 clients of `before` received `after`, and how

@@ -2,19 +2,22 @@
 //!
 //! * [`hosts`]: the servers, and the back-off between attempts.
 //! * [`identity`]: id, password and zxid of the session, which it presents in each handshake.
+//! * [`pace`]: the pauses between attempts, and the time of each.
 //! * [`search`]: the search for a read-write server.
 
 mod hosts;
 mod identity;
+mod pace;
 mod search;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use self::identity::{Granted, Identity};
+pub(crate) use self::pace::Pace;
 
 use self::hosts::{Hosts, Reached};
 use self::search::Search;
-use crate::limits::{ATTEMPTS_PER_TIMEOUT, BACKOFF_MAX, CONNECT_TIMEOUT_MAX, CONNECT_TIMEOUT_MIN};
+use crate::limits::BACKOFF_MAX;
 use crate::rng::Rng;
 use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
 
@@ -138,20 +141,6 @@ impl Connection {
     pub(crate) fn host(&self) -> Option<&Host> {
         self.is_up().then(|| self.hosts.serving())
     }
-
-    /// Returns the time that one server gets to accept a connection, and again to answer the
-    /// handshake.
-    ///
-    /// It is at most a third of the session timeout, however few servers there are, but at least
-    /// `CONNECT_TIMEOUT_MIN`. A ZooKeeper that is starting may accept a connection and never answer
-    /// it. The session must have time to reconnect before the lease ends. The upper bound
-    /// `CONNECT_TIMEOUT_MAX` lets a caller that waits for a first connection reach more than one
-    /// server.
-    fn attempt_timeout(&self, session_timeout: Duration) -> Duration {
-        let shares = u32::try_from(self.hosts.count()).unwrap_or(u32::MAX);
-        let share = session_timeout / shares.max(ATTEMPTS_PER_TIMEOUT);
-        share.clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX)
-    }
 }
 
 /// Attempts.
@@ -175,8 +164,8 @@ impl Connection {
     }
 
     /// Begins an attempt at the current server.
-    pub(crate) fn attempt(&mut self, now: Instant, session_timeout: Duration) -> Host {
-        let deadline = now + self.attempt_timeout(session_timeout);
+    pub(crate) fn attempt(&mut self, now: Instant, pace: &Pace) -> Host {
+        let deadline = now + pace.attempt_limit(self.hosts.count());
         self.state = State::Connecting { deadline, is_preparing: false };
         self.hosts.current().clone()
     }
@@ -194,10 +183,10 @@ impl Connection {
     }
 
     /// Notes that the driver has opened the connection. Returns false if it was not asked to.
-    pub(crate) fn opened(&mut self, now: Instant, session_timeout: Duration) -> bool {
+    pub(crate) fn opened(&mut self, now: Instant, pace: &Pace) -> bool {
         let is_asked = matches!(self.state, State::Connecting { .. });
         if is_asked {
-            let deadline = now + self.attempt_timeout(session_timeout);
+            let deadline = now + pace.attempt_limit(self.hosts.count());
             self.state = State::Handshaking { deadline };
         }
         is_asked
@@ -230,10 +219,10 @@ impl Connection {
         now: Instant,
         cause: &DisconnectReason,
         was_up_for: Duration,
+        pace: &Pace,
         rng: &mut Rng,
     ) -> Loss {
         let was_up = self.is_up();
-        let was_handshaking = self.is_handshaking() || self.is_authenticating();
         let reached = match was_up {
             false => Reached::Nothing,
             // Some servers accept the session and then close the connection, again and again. They
@@ -249,12 +238,7 @@ impl Connection {
             DisconnectReason::Rebalanced => Hosts::pause_to_move(rng),
             // A read-write server was found. The refusal of a read-only server precedes `Up`.
             DisconnectReason::ReadOnly if was_up => Hosts::pause_to_move(rng),
-            _ => {
-                if was_handshaking {
-                    self.hosts.skip_current(now);
-                }
-                self.hosts.failed(now, reached, rng)
-            }
+            _ => self.hosts.failed(reached, pace.longest_step(), rng),
         };
         let next_attempt = now + pause;
         self.state = State::Waiting { until: next_attempt };

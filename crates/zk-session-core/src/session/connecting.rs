@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proto::{ConnectReply, ErrorCode, OpCode};
 
 use super::Session;
-use crate::connection::Granted;
+use crate::connection::{Granted, Pace};
 use crate::lease::LeaseRequest;
 use crate::requests::Recipient;
 use crate::{
@@ -33,7 +33,7 @@ impl<H: Handles> Session<H> {
     }
 
     fn opened(&mut self, now: Instant, mechanism: Option<Box<dyn SaslMechanism>>) {
-        if self.connection.opened(now, self.identity.timeout()) {
+        if self.connection.opened(now, &self.pace(now)) {
             self.requests.begin(&self.identity.connect_request(&self.settings));
             self.lease.handshake_sent(now);
             self.sasl.prepare(mechanism);
@@ -148,7 +148,8 @@ impl<H: Handles> Session<H> {
             cause => cause,
         };
         let was_up_for = now.saturating_duration_since(self.requests.liveness().up());
-        let loss = self.connection.lost(now, &cause, was_up_for, &mut self.rng);
+        let pace = self.pace(now);
+        let loss = self.connection.lost(now, &cause, was_up_for, &pace, &mut self.rng);
         self.sasl.end();
         self.fail_inflight(&ErrorKind::ConnectionLost(cause.clone()));
         if let Some(closing) = &mut self.closing {
@@ -165,6 +166,16 @@ impl<H: Handles> Session<H> {
             self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
         } else {
             self.report_refusal(loss.next_attempt);
+        }
+    }
+
+    /// Returns the pace of the attempts to reconnect.
+    pub(super) fn pace(&self, now: Instant) -> Pace {
+        let lease_end = self.lease.deadline().filter(|_| self.lease.is_claimed());
+        Pace {
+            session_timeout: self.identity.timeout(),
+            can_expire: self.identity.exists(),
+            lease_left: lease_end.map(|end| end.saturating_duration_since(now)),
         }
     }
 

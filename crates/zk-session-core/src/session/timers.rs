@@ -13,7 +13,7 @@
 //! | `Request` | the deadline of a caller | the request fails with `TimedOut` |
 //! | `Move` | at once after a new list of servers | the connection ends: `Rebalanced` |
 //! | `Attempt` | at the end of the back-off | a connection is requested |
-//! | `AttemptLimit` | T/3 or less, at least 1 s; twice for each attempt | the server is slow: `IdleTimeout` |
+//! | `AttemptLimit` | by the [pace](crate::connection::Pace); twice for each attempt | the server is slow: `IdleTimeout` |
 //! | `Silence` | 2/3 T* without a byte | the server may be dead: `IdleTimeout` |
 //! | `Stall` | T* with the oldest request unanswered | requests are stuck: `RequestTimeout` |
 //! | `Acknowledgement` | 2/3 T* with nothing but events | requests are stuck: `RequestTimeout` |
@@ -147,7 +147,7 @@ impl<H: Handles> Session<H> {
             Timer::Request => self.fail_late(now),
             Timer::Move => self.disconnect(now, DisconnectReason::Rebalanced),
             Timer::Attempt => {
-                let host = self.connection.attempt(now, self.identity.timeout());
+                let host = self.connection.attempt(now, &self.pace(now));
                 self.outputs.push(Output::Connect(host));
             }
             Timer::AttemptLimit if self.connection.is_preparing() => {

@@ -2,6 +2,7 @@
 
 mod expiring_bucket;
 mod handovers;
+mod leader_kills;
 mod options;
 mod summary;
 mod workloads;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use options::{
-    EXPIRING_BUCKET, End, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX, WRITE_RATE,
+    EXPIRING_BUCKET, End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX,
+    WRITE_RATE,
 };
 use summary::Summary;
 use zk_tests::chaos::checker::check;
@@ -73,7 +75,11 @@ fn run(options: &Options) -> Result<Ending, Error> {
         }
     };
     println!("{distribution}");
-    let all = SCENARIOS.iter().map(|scenario| scenario.name).chain([RANDOM, ROLLING_RESTART]);
+    let all = SCENARIOS.iter().map(|scenario| scenario.name).chain([
+        LEADER_KILLS,
+        RANDOM,
+        ROLLING_RESTART,
+    ]);
     let all = all.map(str::to_owned);
     let names =
         if options.scenarios.is_empty() { all.collect() } else { options.scenarios.clone() };
@@ -106,6 +112,10 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error
         let (tick_ms, timeout_ms) = (tick.as_millis(), timeout.as_millis());
         let mut summary = Summary::new(&format!("{name}, tick {tick_ms} ms, T {timeout_ms} ms"));
         println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");
+        if name == LEADER_KILLS {
+            ending = ending.max(leader_kills::run(&run)?);
+            continue;
+        }
         match Scenario::find(name) {
             Some(scenario) => handovers::run(scenario, &run, &mut summary)?,
             None => workloads::run(name, &run, &mut summary)?,
