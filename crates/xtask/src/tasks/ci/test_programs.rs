@@ -54,8 +54,10 @@ impl Program {
             let (_, rest) = line.split_once(&format!("\"{key}\":\""))?;
             rest.split_once('"').map(|(value, _)| PathBuf::from(value))
         };
-        let is_test =
-            line.contains(r#""reason":"compiler-artifact""#) && line.contains(r#""test":true}"#);
+        // The target has a field `test`, too, which says whether it could be one.
+        let (_, profile) = line.split_once(r#""profile":{"#)?;
+        let (profile, _) = profile.split_once('}')?;
+        let is_test = profile.contains(r#""test":true"#);
         let package = value("manifest_path")?.parent()?.to_owned();
         let executable = value("executable").filter(|_| is_test)?;
         Some(Self { executable, package })
@@ -167,7 +169,7 @@ mod tests {
     fn line(executable: &str, is_test: bool) -> String {
         [
             r#"{"reason":"compiler-artifact","package_id":"path+file:///w/tests#zk-tests@0.1.0","#,
-            r#""manifest_path":"/w/tests/Cargo.toml","target":{"kind":["test"],"name":"sasl"},"#,
+            r#""manifest_path":"/w/tests/Cargo.toml","target":{"name":"sasl","test":true},"#,
             &format!(
                 r#""profile":{{"opt_level":"0","debuginfo":0,"test":{is_test}}},"features":[],"#
             ),
