@@ -28,12 +28,6 @@ pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 /// deletion later than with a watch. A thousand such nodes cost a thousand reads a second.
 pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time limit for the single attempt of an acquisition with a timeout of zero, within the precision
-/// of timers. It covers the round trips to a nearby ensemble, and is short for a caller that does
-/// not want to wait. With a distant or busy ensemble the attempt never succeeds; use `try_acquire`,
-/// which waits for the replies.
-pub const ATTEMPT_TIME: Duration = Duration::from_millis(15);
-
 /// Number of requests sent at once to read the data of many contenders.
 pub const PARTICIPANTS_CHUNK: usize = 256;
 
