@@ -1,9 +1,8 @@
 //! Time limits of an acquisition, and the clock.
 
 use std::borrow::Borrow;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
@@ -15,20 +14,27 @@ use crate::error::LockError;
 
 /// The end of an acquisition with a timeout.
 pub(crate) struct Deadline {
-    /// A timeout of zero makes a single attempt. It waits for the replies of a server that answers: with
-    /// a bound below a round trip it would never succeed.
+    /// A timeout of zero makes a single attempt, which waits for the replies of a server that answers.
     is_one_attempt: bool,
     /// Ends also a task that has used up its coop budget.
     sleep: Unconstrained<BoxFuture<'static, ()>>,
 }
 
 impl Deadline {
-    /// Starts the time of an acquisition through `client`.
-    pub(crate) fn new(client: &Client, timeout: Duration) -> Self {
+    /// Starts the time, with `sleep` as the clock. A single attempt takes `attempt_max` at most.
+    pub(crate) fn new(
+        timeout: Duration,
+        attempt_max: Duration,
+        sleep: impl FnOnce(Duration) -> BoxFuture<'static, ()>,
+    ) -> Self {
         let is_one_attempt = timeout.is_zero();
-        // A silent server is left before that. One that throttles each request answers for ever.
-        let time = if is_one_attempt { client.session_timeout() } else { timeout };
-        Self { is_one_attempt, sleep: unconstrained(client.sleep(time).boxed()) }
+        let time = if is_one_attempt { attempt_max } else { timeout };
+        Self { is_one_attempt, sleep: unconstrained(sleep(time)) }
+    }
+
+    /// Returns true if the timeout is zero.
+    pub(crate) fn is_one_attempt(&self) -> bool {
+        self.is_one_attempt
     }
 
     /// Waits for a future; returns `None` after the deadline. Dropping the future must clean up
@@ -38,11 +44,6 @@ impl Deadline {
             Either::Left((done, _)) => Some(done),
             Either::Right(((), _)) => None,
         }
-    }
-
-    /// As [`bound`](Self::bound), for clean-up: a single attempt does not wait for it.
-    pub(crate) async fn bound_clean_up<F: Future>(&mut self, future: F) -> Option<F::Output> {
-        if self.is_one_attempt { None } else { self.bound(future).await }
     }
 
     /// Acquires a lock: waits for it, or makes one attempt if the timeout is zero. Returns `None`
@@ -84,7 +85,8 @@ where
     W: Future<Output = Result<T, LockError>>,
     A: Future<Output = Result<Option<T>, LockError>>,
 {
-    let mut deadline = Deadline::new(client, timeout);
+    let attempt_max = client.session_timeout();
+    let mut deadline = Deadline::new(timeout, attempt_max, |time| client.sleep(time).boxed());
     match (deadline.acquire(wait, attempt).await?, client.end_reason()) {
         // The clock also ends when the runtime of the session shuts down.
         (None, Some(end)) if !timeout.is_zero() => Err(Error::from(end).into()),
@@ -102,21 +104,9 @@ pub(crate) async fn while_connected<T>(
     path: &str,
     attempt: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    let (mut attempt, mut events) = (pin!(attempt), client.events());
-    loop {
-        // An attempt may also wait without a request, for example for the time to renew the lease.
-        let news = pin!(events.next());
-        let mut step = select(attempt.as_mut(), news);
-        let step = poll_fn(|cx| match step.poll_unpin(cx) {
-            Poll::Pending if !client.is_connected() => Poll::Ready(None),
-            polled => polled.map(Some),
-        });
-        match step.await {
-            Some(Either::Left((attempted, _))) => return attempted,
-            Some(Either::Right((Some(_), _))) => {}
-            // There are no events after the end of the session.
-            None | Some(Either::Right((None, _))) => return Err(no_connection(client, path)),
-        }
+    match client.while_connected(attempt).await {
+        Some(attempted) => attempted,
+        None => Err(no_connection(client, path)),
     }
 }
 

@@ -171,8 +171,9 @@ macro_rules! queue_lock {
             /// connection. Returns `None` after the timeout; the node is then deleted in the
             /// background.
             ///
-            /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire): it waits for
-            /// the replies of the server. Without a connection it returns `None` at once.
+            /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire). It waits for
+            /// the replies of a server that answers, for at most a session timeout. Without a
+            /// connection it returns `None` at once.
             ///
             /// # Errors
             /// As [`acquire`](Self::acquire). Without a connection the session expires after somewhat

@@ -127,8 +127,9 @@ impl MultiLock {
     /// Waits until all locks are acquired, for at most `timeout` in total, even without a
     /// connection. After the timeout the acquired locks are released in the background.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire): it waits for the
-    /// replies of the server. Without a connection it returns `None` at once.
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire). It waits for the
+    /// replies of servers that answer, for at most a session timeout for each lock. Without a
+    /// connection it returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire). Releases that do not finish within the timeout report no
@@ -141,12 +142,15 @@ impl MultiLock {
         timeout: Duration,
     ) -> Result<Option<MultiGuard>, MultiLockError> {
         let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
-        let mut deadline = Deadline::new(first.client(), timeout);
+        let attempt_max = self.locks.iter().map(|lock| lock.client().session_timeout()).sum();
+        let sleep = |time| first.client().sleep(time).boxed();
+        let mut deadline = Deadline::new(timeout, attempt_max, sleep);
         // Dropping a guard or a future releases its locks in the background.
         match deadline.acquire(|| self.take(), || self.try_take()).await {
             Ok(acquired) => Ok(acquired),
+            Err(Incomplete { failure, .. }) if deadline.is_one_attempt() => Err(failure.into()),
             Err(Incomplete { taken, failure }) => {
-                let released = deadline.bound_clean_up(taken.release_after(failure.clone())).await;
+                let released = deadline.bound(taken.release_after(failure.clone())).await;
                 Err(released.unwrap_or_else(|| failure.into()))
             }
         }

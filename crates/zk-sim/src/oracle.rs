@@ -47,6 +47,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use zk_coordination::session::limits::LEASE_BACKOFF_MIN;
 use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
@@ -171,11 +172,11 @@ struct Made {
     denied: bool,
 }
 
-/// Maximum number of reconnects in [`CONNECTS_WINDOW`].
+/// Maximum number of reconnects in [`CONNECTS_WINDOW`]: one in each of the shortest pauses.
 ///
-/// The back-off doubles up to one second, and each delay is drawn below the current step. The
-/// back-off resets only after one second of normal service.
-const CONNECTS_MAX: usize = 60;
+/// While the lease is claimed, a pause is half of [`LEASE_BACKOFF_MIN`] or longer once the back-off has
+/// grown. It starts again only after one second of normal service.
+const CONNECTS_MAX: u128 = CONNECTS_WINDOW.as_millis() / (LEASE_BACKOFF_MIN.as_millis() / 2);
 const CONNECTS_WINDOW: Duration = Duration::from_secs(10);
 
 /// The ephemeral owner of a container node.
@@ -649,7 +650,7 @@ impl Oracle {
             times.pop_front();
         }
         let count = times.len();
-        if count > CONNECTS_MAX {
+        if count as u128 > CONNECTS_MAX {
             let text = format!("client {slot} connected {count} times in {CONNECTS_WINDOW:?}");
             self.violated("I8", text);
         }

@@ -83,7 +83,8 @@ macro_rules! blocking {
             }
 
             /// Waits until the lock is acquired, for at most `timeout`; returns `None` after the
-            /// timeout.
+            /// timeout. A timeout of zero makes one attempt, which waits for the replies of a server
+            /// that answers.
             ///
             /// # Errors
             /// The same as the async method.

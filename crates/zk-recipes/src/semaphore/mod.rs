@@ -207,8 +207,9 @@ impl Semaphore {
     /// Waits until a permit is acquired, for at most `timeout`, including the time without a
     /// connection. Returns `None` after the timeout.
     ///
-    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire): it waits for the
-    /// replies of the server. Without a connection it returns `None` at once.
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire). It waits for the
+    /// replies of a server that answers, for at most a session timeout. Without a connection it
+    /// returns `None` at once.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).

@@ -48,6 +48,7 @@ mod foreign_nodes;
 mod guard;
 mod guard_watch;
 mod handover;
+mod leader_change;
 mod lease_in_line;
 mod lifetime_cost;
 mod local_queue;

@@ -1,5 +1,6 @@
 //! An acquisition with a timeout returns in that time, in every state of the connection.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEvent};
 use zk_recipes::{
-    Lock, LockError, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
-    SemaphoreMutex, SharedCount,
+    LocalQueueLimits, Lock, LockError, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore,
+    SemaphoreGuard, SemaphoreMutex, SharedCount,
 };
 use zk_testing::{Cut, Op, TestServer};
 
@@ -28,6 +29,7 @@ type Acquired = Pin<Box<dyn Future<Output = Result<bool, String>> + Send>>;
 enum Kind {
     Mutex,
     OwnedMutex,
+    LocalQueue,
     Reader,
     Writer,
     SemaphoreMutex,
@@ -38,9 +40,10 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Mutex,
         Self::OwnedMutex,
+        Self::LocalQueue,
         Self::Reader,
         Self::Writer,
         Self::SemaphoreMutex,
@@ -49,6 +52,11 @@ impl Kind {
         Self::SharedLimit,
         Self::Several,
     ];
+
+    /// Returns the longest time of the single attempt of an acquisition with a timeout of zero.
+    fn attempt_max(self) -> Duration {
+        T * if self == Self::Several { 4 } else { 1 }
+    }
 
     fn acquire(self, client: &Client, timeout: Duration) -> Acquired {
         /// Returns whether the lock was acquired, and releases it.
@@ -68,6 +76,10 @@ impl Kind {
             match self {
                 Self::Mutex => told!(mutex.acquire_timeout(timeout)),
                 Self::OwnedMutex => told!(mutex.with_owner(&Owner::new()).acquire_timeout(timeout)),
+                Self::LocalQueue => {
+                    let limits = LocalQueueLimits::default();
+                    told!(mutex.with_local_queue(limits).acquire_timeout(timeout))
+                }
                 Self::Reader => told!(rw.read().acquire_timeout(timeout)),
                 Self::Writer => told!(rw.write().acquire_timeout(timeout)),
                 Self::SemaphoreMutex => {
@@ -85,6 +97,18 @@ impl Kind {
             }
         })
     }
+}
+
+/// Holds the locks of all kinds.
+async fn hold_all(client: &Client) -> (MultiGuard, Option<SemaphoreGuard>) {
+    let locks: [Arc<dyn Lock>; 3] = [
+        Arc::new(Mutex::new(client, "/m").unwrap()),
+        Arc::new(RwLock::new(client, "/rw").unwrap().write().clone()),
+        Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
+    ];
+    let semaphore = Semaphore::new(client, "/s", 3).unwrap();
+    let held = MultiLock::new(locks).acquire().await.unwrap();
+    (held, semaphore.try_acquire_many(3).await.unwrap())
 }
 
 fn several(client: &Client) -> MultiLock {
@@ -130,6 +154,11 @@ impl State {
         Self::Closed,
         Self::Expired,
     ];
+
+    /// Returns whether a single attempt waits for replies that do not arrive, or that reject it.
+    fn is_answered_late(self) -> bool {
+        matches!(self, Self::Hanging | Self::HangingAfterCreate | Self::Throttled)
+    }
 
     async fn bring_about(self, server: &TestServer, client: &Client) {
         let cut = || server.connection_of(client.session_id()).cut(Cut::Rst);
@@ -184,10 +213,10 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
                 let start = now();
                 let acquired = kind.acquire(&one, timeout).await;
                 let took = start.elapsed();
-                // One attempt waits for a server that holds on to the connection.
-                let waits = [State::Hanging, State::HangingAfterCreate, State::Throttled];
-                let is_long = timeout.is_zero() && waits.contains(&state);
-                let limit = if is_long { T } else { timeout } + LATE;
+                let limit = match timeout.is_zero() && state.is_answered_late() {
+                    true => kind.attempt_max(),
+                    false => timeout + LATE,
+                };
                 assert!(took <= limit, "{case}: {took:?}, {acquired:?}");
                 match state {
                     State::Free => assert_eq!(acquired, Ok(true), "{case}"),
@@ -206,19 +235,8 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
     }
 }
 
-/// Holds every lock and all permits.
-async fn hold_all(client: &Client) -> (MultiGuard, SemaphoreGuard) {
-    let locks: [Arc<dyn Lock>; 3] = [
-        Arc::new(Mutex::new(client, "/m").unwrap()),
-        Arc::new(RwLock::new(client, "/rw").unwrap().write().clone()),
-        Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
-    ];
-    let held = MultiLock::new(locks).acquire().await.unwrap();
-    let semaphore = Semaphore::new(client, "/s", 3).unwrap();
-    (held, semaphore.try_acquire_many(3).await.unwrap().unwrap())
-}
-
-/// One of the locks fails, and the locks before it cannot be released.
+/// One of the locks fails, and the locks before it cannot be released. A single attempt does not wait for
+/// the releases.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     for timeout in TIMEOUTS {
@@ -262,34 +280,44 @@ async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
     drop(held);
 }
 
-/// A round trip takes what it takes: a bound in time would fail on a distant ensemble.
+/// Curator's `acquire(0)` acquires a free lock, too.
 #[tokio::test(start_paused = true)]
-async fn zero_timeout_waits_for_replies_over_any_distance() {
+async fn zero_timeout_acquires_at_any_round_trip() {
     for round_trip in [5, 50, 500].map(Duration::from_millis) {
         for kind in Kind::ALL {
             let case = format!("{kind:?}, {round_trip:?}");
             let server = TestServer::in_memory();
             let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-            assert_eq!(kind.acquire(&one, T).await, Ok(true), "makes the paths: {case}");
-            settle().await;
-            let delayed = server.on_any_request().always().delay(round_trip);
-            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(true), "it is free: {case}");
+            let slow = server.on_any_request().always().session(one.session_id());
+            drop(slow.delay(round_trip));
+            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(true), "{case}: no path yet");
+            pass(round_trip * 4).await;
 
-            delayed.cancel();
+            let start = now();
+            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(true), "{case}");
+            let took = start.elapsed();
+            assert!(took <= round_trip * 8, "{case}: {took:?}");
+            pass(round_trip * 4).await;
+
             let held = hold_all(&other).await;
-            drop(server.on_any_request().always().delay(round_trip));
-            let nodes = PARENTS.map(|path| children(&server, path).len());
-            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(false), "it is held: {case}");
-            // reason: virtual time, in which the node of the attempt is deleted
-            tokio::time::sleep(T).await;
-            assert_eq!(PARENTS.map(|path| children(&server, path).len()), nodes, "{case}");
+            let before = nodes(&server);
+            assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(false), "{case}");
+            pass(round_trip * 4).await;
+            assert_eq!(nodes(&server), before, "{case}: nothing is left");
             drop(held);
         }
     }
 }
 
-/// Parents of contenders and leases.
-const PARENTS: [&str; 5] = ["/m", "/rw", "/sm", "/s/leases", "/s/locks"];
+/// Lets virtual time pass, in which releases in the background are answered.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await; // reason: virtual time
+    settle().await;
+}
+
+fn nodes(server: &TestServer) -> BTreeSet<String> {
+    server.with(|ensemble| ensemble.tree().iter().map(|(path, _)| path.to_owned()).collect())
+}
 
 /// The connection is lost before the request is sent, or together with the answer.
 #[tokio::test(start_paused = true)]

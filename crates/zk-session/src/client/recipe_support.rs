@@ -1,9 +1,12 @@
 //! Building blocks of recipes: the methods of a client that locks need beside ZooKeeper's operations.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::{Either, FutureExt, select};
 use proto::path::child;
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
 use tokio::task::AbortHandle;
@@ -28,6 +31,30 @@ impl Client {
     /// lock.
     pub fn claim_lease(&self) -> SessionLease {
         SessionLease::claim(self)
+    }
+
+    /// Waits for a future for as long as the client is connected. Returns `None` if the connection is
+    /// lost before, and at once if there is none and the future is not ready.
+    ///
+    /// # Cancel safety
+    /// As cancel safe as the future, which is dropped with the call.
+    pub async fn while_connected<F: Future>(&self, future: F) -> Option<F::Output> {
+        let (mut future, mut events) = (pin!(future), self.events());
+        loop {
+            // The future may also wait without a request, for example for the time to renew the lease.
+            let event = pin!(events.next());
+            let mut step = select(future.as_mut(), event);
+            let step = poll_fn(|cx| match step.poll_unpin(cx) {
+                Poll::Pending if !self.is_connected() => Poll::Ready(None),
+                polled => polled.map(Some),
+            });
+            match step.await? {
+                Either::Left((output, _)) => return Some(output),
+                Either::Right((Some(_), _)) => {}
+                // There are no events after the end of the session.
+                Either::Right((None, _)) => return None,
+            }
+        }
     }
 
     /// As [`delete_guaranteed`](Self::delete_guaranteed), in one transaction with a change of the
