@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zk_recipes::session::limits::Fraction;
+
 /// Default limit on the nodes of a cache. A larger tree is possible, but its first load takes
 /// minutes, and a service should say that it expects it.
 pub const CACHE_NODES_MAX: usize = 1_000_000;
@@ -120,5 +122,9 @@ pub const OPENING_PAUSE_PER_MEMBER: Duration = Duration::from_millis(1);
 pub const RESTARTS_MAX: u32 = 16;
 
 /// How long a member of a double barrier that has timed out waits for the answer whether the barrier
-/// opened meanwhile. It is long against two round trips, also on a busy ensemble.
+/// opened meanwhile; a third of the session timeout, if that is more. It takes three round trips, also on
+/// a busy ensemble. A session whose round trips take longer would hardly keep its locks.
 pub const WITHDRAWAL_TIME: Duration = Duration::from_secs(1);
+
+/// The least such time, as a part of the session timeout.
+pub(crate) const WITHDRAWAL_PART: Fraction = Fraction::new(1, 3);

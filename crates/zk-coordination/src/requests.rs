@@ -91,6 +91,12 @@ pub(crate) fn unless<T>(code: ErrorCode, reply: Result<T, Error>) -> Result<Opti
     }
 }
 
+/// Makes one attempt, for a timeout of zero. The attempt waits for the replies of a server that answers,
+/// for at most a session timeout. Returns `None` after that time, and at once without a connection.
+pub(crate) async fn one_attempt<T>(client: &Client, attempt: impl Future<Output = T>) -> Option<T> {
+    within(client, client.session_timeout(), client.while_connected(attempt)).await.flatten()
+}
+
 /// Waits for a future for at most `timeout`. Returns `None` after that time.
 pub(crate) async fn within<T>(
     client: &Client,

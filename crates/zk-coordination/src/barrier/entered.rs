@@ -6,9 +6,9 @@ use zk_recipes::session::Zxid;
 
 use super::double::DoubleBarrier;
 use super::error::BarrierError;
-use super::generation::wait_for_end;
+use super::generation::{first_remaining, wait_for_end};
 use super::member_node::MemberNode;
-use crate::requests::within;
+use crate::requests::{one_attempt, within};
 
 /// A member that has entered a [`DoubleBarrier`].
 ///
@@ -49,7 +49,8 @@ impl Entered {
     }
 
     /// As [`leave`](Self::leave), for at most `timeout`. Returns false after that time: others have
-    /// not left, or no server has confirmed yet that this member has.
+    /// not left, or no server has confirmed yet that this member has. A timeout of zero waits for the
+    /// replies of a server that answers, and neither for other members nor for a connection.
     ///
     /// # Errors
     /// As [`leave`](Self::leave).
@@ -58,7 +59,16 @@ impl Entered {
     /// As [`leave`](Self::leave).
     pub async fn leave_timeout(&mut self, timeout: Duration) -> Result<bool, BarrierError> {
         let client = self.barrier.client.clone();
+        if timeout.is_zero() {
+            return one_attempt(&client, self.leave_at_once()).await.unwrap_or(Ok(false));
+        }
         let left = within(&client, timeout, self.leave()).await;
         left.map_or(Ok(false), |left| left.map(|()| true))
+    }
+
+    /// Deletes the member's node. Returns true if all members of the generation have left.
+    async fn leave_at_once(&mut self) -> Result<bool, BarrierError> {
+        self.member.delete().await?;
+        Ok(first_remaining(&self.barrier, self.ready).await?.is_none())
     }
 }

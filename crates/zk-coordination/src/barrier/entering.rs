@@ -24,12 +24,13 @@ use zk_recipes::session::{
 use super::double::DoubleBarrier;
 use super::entered::Entered;
 use super::error::BarrierError;
-use super::generation::{READY, Ready, View, members, view, wait_for_end};
+use super::generation::{READY, Ready, View, first_remaining, members, view, wait_for_end};
 use super::member_node::MemberNode;
 use crate::limits::{
-    OPENING_PAUSE, OPENING_PAUSE_PER_MEMBER, READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_TIME,
+    OPENING_PAUSE, OPENING_PAUSE_PER_MEMBER, READS_IN_FLIGHT, RESTARTS_MAX, WITHDRAWAL_PART,
+    WITHDRAWAL_TIME,
 };
-use crate::requests::{CONFLICT_POLICY, is_transient, repeat, retry, unless, within};
+use crate::requests::{CONFLICT_POLICY, is_transient, one_attempt, repeat, retry, unless, within};
 
 impl DoubleBarrier {
     /// Becomes a member, and waits until there are `n`.
@@ -52,18 +53,26 @@ impl DoubleBarrier {
     /// The delete is a transaction that fails if the barrier has opened meanwhile. In that case the
     /// member has entered after all.
     ///
+    /// A timeout of zero enters if this member is the last one that the barrier waits for. The attempt
+    /// waits for the replies of a server that answers, and neither for other members nor for a
+    /// connection.
+    ///
     /// # Errors
     /// As [`enter`](Self::enter). If the ensemble does not answer within
-    /// [`WITHDRAWAL_TIME`](crate::limits::WITHDRAWAL_TIME) after the timeout, the error is a timeout
-    /// with an unknown outcome: the barrier may have opened. The session deletes the node when it has
+    /// [`WITHDRAWAL_TIME`](crate::limits::WITHDRAWAL_TIME), or a third of the session timeout, after the
+    /// timeout, the error is a timeout with an unknown outcome: the barrier may have opened. The session deletes the node when it has
     /// reconnected.
     ///
     /// # Cancel safety
     /// As [`enter`](Self::enter).
     pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>, BarrierError> {
         let mut entering = Entering::new(self);
-        match within(&self.client, timeout, entering.enter()).await {
-            Some(entered) => entered.map(Some),
+        let entered = match timeout.is_zero() {
+            true => one_attempt(&self.client, entering.try_enter()).await.transpose()?.flatten(),
+            false => within(&self.client, timeout, entering.enter()).await.transpose()?,
+        };
+        match entered {
+            Some(entered) => Ok(Some(entered)),
             None => entering.withdraw_in_time().await,
         }
     }
@@ -83,7 +92,17 @@ impl<'a> Entering<'a> {
 
     /// Waits until the barrier has opened with this member.
     pub(super) async fn enter(&mut self) -> Result<Entered, BarrierError> {
-        let entered = self.wait_for_opening().await;
+        loop {
+            let entered = self.wait_for_opening(Patience::Waits).await;
+            if let Some(entered) = entered.map_err(|error| self.with_outcome(error))? {
+                return Ok(entered);
+            }
+        }
+    }
+
+    /// Enters if no other member has to come first. Returns `None` otherwise.
+    async fn try_enter(&mut self) -> Result<Option<Entered>, BarrierError> {
+        let entered = self.wait_for_opening(Patience::OneAttempt).await;
         entered.map_err(|error| self.with_outcome(error))
     }
 
@@ -97,7 +116,12 @@ impl<'a> Entering<'a> {
         }
     }
 
-    async fn wait_for_opening(&mut self) -> Result<Entered, BarrierError> {
+    /// Becomes a member, and waits until the barrier has opened with it. Returns `None` if one attempt is
+    /// not enough: other members have to leave the last generation, or to join this one.
+    async fn wait_for_opening(
+        &mut self,
+        patience: Patience,
+    ) -> Result<Option<Entered>, BarrierError> {
         let DoubleBarrier { client, path, .. } = self.barrier;
         let mut conflicts = CONFLICT_POLICY.begin();
         let mut deletions = 0;
@@ -106,25 +130,36 @@ impl<'a> Entering<'a> {
                 if deletions > RESTARTS_MAX {
                     return Err(BarrierError::NodeDeleted { path: path.clone() });
                 }
-                if self.wait_for_last_generation().await? {
+                // Its `ready` must not be taken for that of the next one.
+                while let Some(ready) = self.last_generation().await? {
+                    match patience {
+                        Patience::Waits => wait_for_end(self.barrier, ready).await?,
+                        Patience::OneAttempt => {
+                            if first_remaining(self.barrier, ready).await?.is_some() {
+                                return Ok(None);
+                            }
+                        }
+                    }
                     deletions = 0;
                 }
                 self.create().await?;
                 continue;
             };
             match self.read_state(&member).await? {
-                BarrierState::Open(view) => return self.entered(view),
+                BarrierState::Open(view) => return self.entered(view).map(Some),
                 BarrierState::TooLate(view) => self.withdraw(&member, view.version).await?,
                 BarrierState::Deleted => {
                     deletions += 1;
                     self.forget();
                 }
                 BarrierState::Changed => {}
+                BarrierState::Few(_) if patience == Patience::OneAttempt => return Ok(None),
                 BarrierState::Few(mut watched) => watched.changed().await,
                 BarrierState::Enough(view, mut watched) => {
                     let turn = watched.turn(path::file_name(&member));
-                    let is_turn =
-                        turn.is_zero() || within(client, turn, watched.changed()).await.is_none();
+                    let is_turn = turn.is_zero()
+                        || patience == Patience::OneAttempt
+                        || within(client, turn, watched.changed()).await.is_none();
                     if is_turn && !self.open(&view, &watched.members).await? {
                         conflicts.pause(client).await;
                     }
@@ -139,7 +174,8 @@ impl<'a> Entering<'a> {
             return Ok(None);
         }
         let client = &self.barrier.client;
-        let withdrawn = within(client, WITHDRAWAL_TIME, self.withdraw_unless_open()).await;
+        let time = WITHDRAWAL_TIME.max(WITHDRAWAL_PART.of(client.session_timeout()));
+        let withdrawn = within(client, time, self.withdraw_unless_open()).await;
         let withdrawn = withdrawn.unwrap_or_else(|| {
             let error = Error::not_applied(ErrorKind::TimedOut);
             Err(error.on(Operation::EnterBarrier, self.barrier.path.as_str()).into())
@@ -161,17 +197,11 @@ impl<'a> Entering<'a> {
         Ok(None)
     }
 
-    /// Waits until the generation before is over, so that its `ready` is not taken for that of the
-    /// next one. Returns false if there was none.
-    async fn wait_for_last_generation(&self) -> Result<bool, Error> {
+    /// Returns the `ready` of the generation before, if it is not over.
+    async fn last_generation(&self) -> Result<Option<Zxid>, Error> {
         let DoubleBarrier { client, path, .. } = self.barrier;
-        let mut has_waited = false;
-        loop {
-            let seen = retry(client).run(|client| view(client.clone(), path)).await?;
-            let Some(View { ready: Some(ready), .. }) = seen else { return Ok(has_waited) };
-            wait_for_end(self.barrier, ready.czxid).await?;
-            has_waited = true;
-        }
+        let seen = retry(client).run(|client| view(client.clone(), path)).await?;
+        Ok(seen.and_then(|view| view.ready).map(|ready| ready.czxid))
     }
 
     /// Creates the member's node, with a name that was never used before.
@@ -303,6 +333,15 @@ impl<'a> Entering<'a> {
         };
         Ok(Entered::new(self.barrier, member, ready.czxid))
     }
+}
+
+/// How long a member waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// Until they come, or leave.
+    Waits,
+    /// Not at all: the member opens the barrier itself, or not.
+    OneAttempt,
 }
 
 /// State of the barrier, for a member that has not entered.

@@ -66,18 +66,28 @@ pub(super) fn members(children: &Children) -> Vec<String> {
 /// remain then belong to the next generation, and only the watch on `ready` ends the wait.
 pub(super) async fn wait_for_end(barrier: &DoubleBarrier, ready: Zxid) -> Result<(), Error> {
     let DoubleBarrier { client, path, .. } = barrier;
-    let retry = retry(client);
-    loop {
-        let remaining = retry.run(|client| remaining(client.clone(), path, ready)).await?;
-        let Some(Remaining { members, end }) = remaining else { return Ok(()) };
-        let Some(first) = members.iter().min() else {
-            return close(barrier, ready).await;
-        };
-        let first = path::child(path, first);
-        let (stat, watch) = retry.run(|client| client.exists_and_watch(&first)).await?;
+    while let Some((first, end)) = first_remaining(barrier, ready).await? {
+        let first = path::child(path, &first);
+        let (stat, watch) = retry(client).run(|client| client.exists_and_watch(&first)).await?;
         if stat.is_some() {
             select(watch, end).await.factor_first().0?;
         }
+    }
+    Ok(())
+}
+
+/// Returns the first member by name of the generation with this `ready`, and the watch on `ready`. If all
+/// members have left, it deletes `ready`. Returns `None` if the generation is over.
+pub(super) async fn first_remaining(
+    barrier: &DoubleBarrier,
+    ready: Zxid,
+) -> Result<Option<(String, Watch)>, Error> {
+    let DoubleBarrier { client, path, .. } = barrier;
+    let read = |client: &Client| remaining(client.clone(), path, ready);
+    let Some(Remaining { members, end }) = retry(client).run(read).await? else { return Ok(None) };
+    match members.into_iter().min() {
+        Some(first) => Ok(Some((first, end))),
+        None => close(barrier, ready).await.map(|()| None),
     }
 }
 

@@ -8,7 +8,7 @@ use zk_recipes::session::{
 
 use super::error::BarrierError;
 use crate::create_acl::CreateAcl;
-use crate::requests::{repeat, retry, unless, within};
+use crate::requests::{one_attempt, repeat, retry, unless, within};
 
 /// A barrier that all waiting processes pass at once when it is removed: Curator's
 /// `DistributedBarrier`, on the same node.
@@ -147,10 +147,9 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier is not set, for at most `timeout`. Returns false after that time.
-    ///
-    /// A timeout of zero looks once, and waits for the replies of the server. Without a connection it
-    /// returns false at once.
+    /// Waits until the barrier is not set, for at most `timeout`. Returns false after that time. A
+    /// timeout of zero reads the barrier once: it waits for the replies of a server that answers, and
+    /// not for a connection.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -159,24 +158,18 @@ impl Barrier {
     /// As [`wait`](Self::wait).
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, BarrierError> {
         if timeout.is_zero() {
-            return self.is_free_at_once().await;
+            return one_attempt(&self.client, self.is_open()).await.unwrap_or(Ok(false));
         }
         let waited = within(&self.client, timeout, self.wait()).await;
         waited.map_or(Ok(false), |waited| waited.map(|()| true))
     }
 
-    /// Looks once. A silent server is left, and one that throttles each request answers no sooner.
-    async fn is_free_at_once(&self) -> Result<bool, BarrierError> {
-        let client = &self.client;
-        if !client.is_connected() {
-            return Ok(false);
-        }
-        let retry = retry(client);
-        let look = retry.run(|client| read_state(client.clone(), &self.path));
-        match within(client, client.session_timeout(), look).await {
-            Some(state) => Ok(state?.0.is_none()),
-            None => Ok(false),
-        }
+    /// Returns true if the barrier is not set. A server that lags cannot hide a barrier that was set
+    /// before.
+    async fn is_open(&self) -> Result<bool, BarrierError> {
+        let read = |client: &Client| read_state(client.clone(), &self.path);
+        let (stat, _watch) = retry(&self.client).run(read).await?;
+        Ok(stat.is_none())
     }
 }
 

@@ -88,6 +88,29 @@ async fn curator_654_timed_out_wait_leaves_no_watch() {
     assert_eq!(watches(&server), 0, "a barrier that is not set leaves none either");
 }
 
+/// Curator's `waitOnBarrier(0)` reads the barrier, too.
+#[tokio::test(start_paused = true)]
+async fn zero_timeout_reads_the_barrier_at_any_round_trip() {
+    for round_trip in [5, 50, 500].map(Duration::from_millis) {
+        let server = TestServer::in_memory();
+        let client = client(&server, 1).await;
+        let barrier = Barrier::new(&client, "/b").unwrap();
+        drop(server.on_any_request().always().delay(round_trip));
+        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+        barrier.set().await.unwrap();
+        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+        barrier.remove().await.unwrap();
+        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+        settle_watches().await;
+        assert_eq!(watches(&server), 0);
+        server.refuse_connects(0);
+        server.connections().cut(Cut::Rst);
+        settle().await;
+        let at_once = tokio::time::timeout(Duration::ZERO, barrier.wait_timeout(Duration::ZERO));
+        assert!(!at_once.await.expect("without a wait").unwrap(), "no connection");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropped_wait_leaves_no_watch() {
     for polls in 1..6 {

@@ -211,6 +211,32 @@ async fn curator_318_timed_out_member_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn zero_timeout_enters_and_leaves_at_any_round_trip() {
+    for round_trip in [5, 50, 500].map(Duration::from_millis) {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        drop(server.on_any_request().always().delay(round_trip));
+        let at_once = barrier(&one, 2);
+        for _ in 0..2 {
+            let entered_alone = at_once.enter_timeout(Duration::ZERO).await.unwrap();
+            assert!(entered_alone.is_none(), "{round_trip:?}");
+            assert_eq!(children(&server), [""; 0], "before the call returns");
+            let waiting = entering(&other, 2);
+            // reason: virtual time, in which the other member joins
+            tokio::time::sleep(8 * round_trip).await;
+            let mut first = at_once.enter_timeout(Duration::ZERO).await.unwrap().unwrap();
+            let mut second = entered(waiting).await;
+            assert!(!first.leave_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+            let next = at_once.enter_timeout(Duration::ZERO).await.unwrap();
+            assert!(next.is_none(), "the last generation is not over");
+            assert!(second.leave_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+            assert!(first.leave_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
+        }
+        expect_empty(&server).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn timeout_after_the_opening_enters() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);

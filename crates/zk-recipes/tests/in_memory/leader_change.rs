@@ -72,7 +72,7 @@ async fn locks_survive_a_change_of_leader() {
 /// A leader whose machine has died answers nothing. Each attempt at it takes half of the lease at most.
 #[tokio::test(start_paused = true)]
 async fn locks_survive_a_leader_that_answers_nothing() {
-    let timeout = Duration::from_secs(4);
+    let timeout = Duration::from_secs(2);
     for seed in 0..5 {
         let server = ensemble();
         let holders = hold(&server, timeout, seed).await;
