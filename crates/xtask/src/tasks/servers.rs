@@ -134,7 +134,7 @@ fn unpack(folder: &Path, archive: &str) -> Command {
     command
 }
 
-/// Jars of ZooKeeper, Curator, and what they need for their logs and for TLS. All versions of `pyspark` have
+/// Jars of ZooKeeper and Curator, of their logs and of TLS. All versions of `pyspark` have
 /// them.
 const JARS: [&str; 23] = [
     "zookeeper-*",

@@ -16,8 +16,8 @@ use tally::Tally;
 /// Runs the tests that `arguments` select, or all of them. Without ZooKeeper, the tests that need it are
 /// skipped.
 ///
-/// What all tests need is installed first. A test of a selection installs what it needs itself, because
-/// only `cargo test` decides which tests run.
+/// A run of all tests begins with the installation of their packages. A selected test installs its packages
+/// itself, because only `cargo test` decides which tests run.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !arguments.is_empty() {
         return plan(arguments).iter().try_for_each(|words| step(&mut command(words)));

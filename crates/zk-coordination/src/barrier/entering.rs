@@ -53,15 +53,15 @@ impl DoubleBarrier {
     /// The delete is a transaction that fails if the barrier has opened meanwhile. In that case the
     /// member has entered after all.
     ///
-    /// A timeout of zero enters if this member is the last one that the barrier waits for. The attempt
+    /// With a timeout of zero, only the last member of a generation enters. The attempt
     /// waits for the replies of a server that answers, and neither for other members nor for a
     /// connection.
     ///
     /// # Errors
     /// As [`enter`](Self::enter). If the ensemble does not answer within
     /// [`WITHDRAWAL_TIME`](crate::limits::WITHDRAWAL_TIME), or a third of the session timeout, after the
-    /// timeout, the error is a timeout with an unknown outcome: the barrier may have opened. The session deletes the node when it has
-    /// reconnected.
+    /// timeout, the error is a timeout with an unknown outcome: the barrier may have opened. The session
+    /// deletes the node when it has reconnected.
     ///
     /// # Cancel safety
     /// As [`enter`](Self::enter).

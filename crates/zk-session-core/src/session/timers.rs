@@ -13,7 +13,7 @@
 //! | `Request` | the deadline of a caller | the request fails with `TimedOut` |
 //! | `Move` | at once after a new list of servers | the connection ends: `Rebalanced` |
 //! | `Attempt` | at the end of the back-off | a connection is requested |
-//! | `AttemptLimit` | by the [pace](crate::connection::Pace); twice for each attempt | the server is slow: `IdleTimeout` |
+//! | `AttemptLimit` | `connection/pace.rs`; twice for each attempt | the server is slow: `IdleTimeout` |
 //! | `Silence` | 2/3 T* without a byte | the server may be dead: `IdleTimeout` |
 //! | `Stall` | T* with the oldest request unanswered | requests are stuck: `RequestTimeout` |
 //! | `Acknowledgement` | 2/3 T* with nothing but events | requests are stuck: `RequestTimeout` |

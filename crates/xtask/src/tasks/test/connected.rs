@@ -57,7 +57,7 @@ fn zk(address: &str, arguments: &[&str]) -> Command {
 const CREDENTIALS: [&str; 4] =
     ["digest:alice:sesame", "digest:alice:secret", "digest:bob:sesame", "digest:team:secret"];
 
-/// Returns the names of all test targets of `zk-tests`: those that use the shared server, and the others.
+/// Returns the names of the test targets of `zk-tests` that use the shared server, and of all others.
 fn targets() -> Result<(Vec<String>, Vec<String>), Failure> {
     let folder = workspace_root().join("tests/tests");
     let read = || {
