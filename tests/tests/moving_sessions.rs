@@ -30,9 +30,8 @@ async fn detached_session_is_resumed_by_another_client() {
     let left = first.detach().unwrap();
     assert!(!guard.is_held(), "whoever is detached holds nothing");
     assert!(first.exists("/").await.is_err());
-    // Another process receives the credentials as separate values.
-    let written = (left.session_id(), left.password().to_vec(), left.last_zxid());
-    let credentials = SessionCredentials::new(written.0, written.1, written.2);
+    // Another process receives the credentials as text.
+    let credentials: SessionCredentials = left.to_secret_text().parse().unwrap();
     let config = Config::new(&zk.connect_string()).unwrap().session_timeout(TIMEOUT);
     let second = config.clone().resume(credentials.clone()).connect().await.unwrap();
     assert_eq!(second.session_id(), session_id);
@@ -131,8 +130,7 @@ async fn detached_session_is_resumed_by_another_process() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let hex: String = left.password().iter().map(|byte| format!("{byte:02x}")).collect();
-    let line = format!("{} {hex} {}\n", left.session_id(), left.last_zxid());
+    let line = format!("{}\n", left.to_secret_text());
     child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
     let ended =
         tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();

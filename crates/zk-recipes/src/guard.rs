@@ -74,11 +74,14 @@ impl Guard {
         self.hold.is_held()
     }
 
-    /// Returns how long the lock stays provably held if no more replies arrive from the ensemble;
-    /// zero if the lock is lost. Sends no request.
+    /// Returns how long the lock is certain to stay held, and zero if it is lost. Sends no request.
     ///
-    /// New replies extend this time, about every eighth of the session timeout, unless the guard is
-    /// lost.
+    /// If [`token`](Self::token) succeeds, no other client acquires the lock for this time, under the
+    /// [assumptions](zk_session::LeaseAssumptions) of the lease. Exempt are the deletion of the node
+    /// and the close of the session by somebody else, and a hypervisor that stops the clocks.
+    ///
+    /// The time is at most 0.41 of the session timeout. The guard may stay valid for longer: a
+    /// reconnect may reach a server that grants half of the timeout, and that ends the guard sooner.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.is_held() {

@@ -59,6 +59,17 @@ pub enum SessionEvent {
         /// Server that accepted the connection.
         host: Host,
     },
+    /// A server has granted the session another timeout than the server before. It follows
+    /// `Reconnected`. Servers of one ensemble should have the same `minSessionTimeout` and
+    /// `maxSessionTimeout`: the lease counts with the shortest timeout from then on.
+    TimeoutChanged {
+        /// Id of the session.
+        session_id: SessionId,
+        /// Session timeout granted before.
+        before: Duration,
+        /// Session timeout granted now.
+        timeout: Duration,
+    },
     /// The session is over, and the application did not end it. Its ephemeral nodes are deleted, or
     /// will be deleted soon.
     Expired {
@@ -124,6 +135,11 @@ impl fmt::Display for SessionEvent {
             Self::Reconnected { session_id, timeout, host } => {
                 write!(f, "session {session_id} reconnected to {host}, session timeout {timeout:?}")
             }
+            Self::TimeoutChanged { session_id, before, timeout } => write!(
+                f,
+                "session {session_id}: the session timeout is {timeout:?} at this server, and was \
+                 {before:?}; servers differ in minSessionTimeout or maxSessionTimeout"
+            ),
             Self::Expired { session_id, cause } | Self::AuthFailed { session_id, cause } => {
                 write!(f, "session {session_id} ended: {cause}")
             }

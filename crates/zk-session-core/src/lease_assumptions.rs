@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::limits::{
-    FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, QUORUM_PART, TIMEOUT_MAX, TOUCH_PART,
-    VALIDITY_MIN_PART,
+    EXPIRY_PASS, FLUSH_BOUND_PART, LEADER_PART, MARGIN_PART, PING_PART, QUORUM_PART,
+    ROUND_TRIP_PART, TIMEOUT_MAX, TOUCH_PART, VALIDITY_MIN_PART,
 };
 
 /// Assumptions of a session's lease about servers and clocks.
@@ -24,10 +24,13 @@ use crate::limits::{
 ///    [`clock_drift_ppm`](Self::clock_drift_ppm) at most**, by default 1,000 ppm. Crystals are
 ///    accurate to 100 ppm, and NTP corrects by 500 ppm at most. The clocks may show different
 ///    times.
-/// 4. **A server grants at least half of the shortest timeout so far**, and processes a connect request
-///    before a later one. This matters only if the answer to the connect request is lost, because a
-///    successful handshake reports the timeout, and only where servers differ in `maxSessionTimeout`.
-///    This assumption has no setting.
+/// 4. **A server grants at least half of the longest timeout so far.** It processes a connect request
+///    whose reply was lost within five session timeouts, or never. This matters only if servers
+///    differ in `maxSessionTimeout`. This assumption has no setting.
+/// 5. **A leader closes the sessions that expire at the same tick within
+///    [`expiry_pass`](Self::expiry_pass)**, by default two seconds. A session that is to be closed
+///    answers until its turn comes. The assumption matters only after a gap in the evidence: the lease
+///    begins again after this time at the earliest.
 ///
 /// # Examples
 /// Servers with `tickTime=2000` flush every second. With this bound, the lease of a 10 s session
@@ -50,11 +53,12 @@ pub struct LeaseAssumptions {
     flush_bound: Option<Duration>,
     margin: Option<Duration>,
     clock_drift_ppm: u32,
+    expiry_pass: Duration,
 }
 
 impl Default for LeaseAssumptions {
     fn default() -> Self {
-        Self { flush_bound: None, margin: None, clock_drift_ppm: 1_000 }
+        Self { flush_bound: None, margin: None, clock_drift_ppm: 1_000, expiry_pass: EXPIRY_PASS }
     }
 }
 
@@ -86,6 +90,17 @@ impl LeaseAssumptions {
         self
     }
 
+    /// Sets the longest time in which a leader closes the sessions that expire at the same tick. It
+    /// includes pauses of the leader in the meantime.
+    ///
+    /// It depends on the number of sessions that a failure can cut off at once, and not on the session
+    /// timeout; docs/lease.md of the repository has measurements. A smaller time renews a lease sooner
+    /// that has ended.
+    pub fn expiry_pass(mut self, longest: Duration) -> Self {
+        self.expiry_pass = longest;
+        self
+    }
+
     /// Computes the times of a lease for a session timeout.
     ///
     /// # Errors
@@ -94,7 +109,12 @@ impl LeaseAssumptions {
         let timeout = timeout.min(TIMEOUT_MAX);
         let flush_bound = self.flush_bound.unwrap_or_else(|| FLUSH_BOUND_PART.of(timeout));
         let margin = self.margin.unwrap_or_else(|| MARGIN_PART.of(timeout));
-        let settings = [(LeaseSetting::FlushBound, flush_bound), (LeaseSetting::Margin, margin)];
+        let expiry_pass = self.expiry_pass.min(TIMEOUT_MAX);
+        let settings = [
+            (LeaseSetting::FlushBound, flush_bound),
+            (LeaseSetting::Margin, margin),
+            (LeaseSetting::ExpiryPass, expiry_pass),
+        ];
         for (setting, value) in settings {
             if value < SHORTEST {
                 return Err(LeaseImpossible::NeverSafe { setting, value });
@@ -104,7 +124,9 @@ impl LeaseAssumptions {
         let ends_early = margin.saturating_add(drift);
         let times = LeaseTimes {
             flush_bound,
+            expiry_pass,
             ends_early,
+            idle_every: idle_interval(timeout, flush_bound),
             touch_every: TOUCH_PART.of(timeout),
             leader_every: LEADER_PART.of(timeout),
             quorum_every: QUORUM_PART.of(timeout),
@@ -129,8 +151,12 @@ impl LeaseAssumptions {
 pub struct LeaseTimes {
     /// Longest time between two flushes of a follower.
     pub flush_bound: Duration,
+    /// Longest time in which a leader closes the sessions that expire at the same tick.
+    pub expiry_pass: Duration,
     /// Time by which the lease ends before the proven bound: the margin, plus the drift of clocks.
     pub ends_early: Duration,
+    /// Interval at which the session sends something while the lease is not claimed.
+    pub idle_every: Duration,
     /// Interval at which the session sends something while the lease is claimed: a touch to prove
     /// later.
     pub touch_every: Duration,
@@ -156,6 +182,8 @@ impl LeaseTimes {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseImpossible {
+    /// The session was resumed without the timeouts that it was granted before.
+    UnknownTimeouts,
     /// With this setting two clients could hold a lock at once.
     NeverSafe {
         /// The setting.
@@ -184,6 +212,8 @@ pub enum LeaseSetting {
     FlushBound,
     /// [`LeaseAssumptions::margin`].
     Margin,
+    /// [`LeaseAssumptions::expiry_pass`].
+    ExpiryPass,
 }
 
 impl fmt::Display for LeaseSetting {
@@ -191,6 +221,7 @@ impl fmt::Display for LeaseSetting {
         f.pad(match self {
             Self::FlushBound => "flush_bound",
             Self::Margin => "margin",
+            Self::ExpiryPass => "expiry_pass",
         })
     }
 }
@@ -198,6 +229,10 @@ impl fmt::Display for LeaseSetting {
 impl fmt::Display for LeaseImpossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::UnknownTimeouts => f.write_str(
+                "the session was resumed without the session timeouts that it was granted before: \
+                 resume it with the credentials that its last client returned, or connect anew",
+            ),
             Self::NeverSafe { setting, value } => write!(
                 f,
                 "the lease setting {setting} is {value:?}, and a lease is never safe with less \
@@ -205,6 +240,8 @@ impl fmt::Display for LeaseImpossible {
                 match setting {
                     LeaseSetting::FlushBound => "half of the servers' tickTime",
                     LeaseSetting::Margin => "the time that the holder takes to stop",
+                    LeaseSetting::ExpiryPass =>
+                        "the time in which a leader expires a rack's sessions",
                 }
             ),
             Self::NeverValid { timeout, flush_bound, margin, drift } => write!(
@@ -225,6 +262,16 @@ impl fmt::Debug for LeaseImpossible {
 }
 
 impl std::error::Error for LeaseImpossible {}
+
+/// Returns the interval between touches that keeps the evidence of an idle session without a gap.
+///
+/// The leader is asked an eighth of the timeout before the last proven touch is that old. It must
+/// have been preceded, by the flush bound and a round trip, by another touch.
+fn idle_interval(timeout: Duration, flush_bound: Duration) -> Duration {
+    let spent = LEADER_PART.of(timeout) + ROUND_TRIP_PART.of(timeout);
+    let spare = timeout.saturating_sub(flush_bound).saturating_sub(spent);
+    spare.clamp(TOUCH_PART.of(timeout), PING_PART.of(timeout))
+}
 
 /// The shortest flush bound and margin: one millisecond is the unit of the servers' clocks.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -265,6 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn idle_touches_can_be_proven_before_the_gap() {
+        for flush_bound in [1, 500, 1_333, 2_000, 2_400] {
+            let timeout = 4_000 * MS;
+            let assumptions = LeaseAssumptions::new().flush_bound(flush_bound * MS);
+            let times = assumptions.times(timeout).unwrap();
+            let proof = times.idle_every + ROUND_TRIP_PART.of(timeout) + times.flush_bound;
+            assert!(times.idle_every <= PING_PART.of(timeout));
+            assert!(proof + times.leader_every <= timeout, "{flush_bound}: {times:?}");
+        }
+    }
+
+    #[test]
     fn least_left_is_the_timeout_less_all_parts() {
         let assumptions = LeaseAssumptions::new().flush_bound(1_000 * MS).margin(300 * MS);
         let times = assumptions.clock_drift_ppm(0).times(4_000 * MS).unwrap();
@@ -285,6 +344,7 @@ mod tests {
         for (assumptions, setting) in [
             (LeaseAssumptions::new().flush_bound(none), LeaseSetting::FlushBound),
             (LeaseAssumptions::new().margin(none), LeaseSetting::Margin),
+            (LeaseAssumptions::new().expiry_pass(none), LeaseSetting::ExpiryPass),
         ] {
             let refused = assumptions.times(4_000 * MS).unwrap_err();
             assert_eq!(refused, LeaseImpossible::NeverSafe { setting, value: none });

@@ -259,10 +259,23 @@ pub const QUORUM_PART: Fraction = Fraction::new(3, 8);
 /// Shortest validity of a lease after each renewal. A shorter one leaves a holder no time to work.
 pub(crate) const VALIDITY_MIN_PART: Fraction = Fraction::new(1, 8);
 
-/// The shortest timeout that a server may have granted if its answer to the connect request was lost,
-/// as a part of the shortest timeout so far: assumption 4 of
+/// The shortest timeout that any server may grant, as a part of the longest one so far: assumption 4 of
 /// [`LeaseAssumptions`](crate::LeaseAssumptions).
-pub(crate) const SHORTENED_PART: Fraction = Fraction::new(1, 2);
+pub(crate) const LEAST_GRANTED_PART: Fraction = Fraction::new(1, 2);
+
+/// Number of session timeouts after which a connect request whose reply was lost can no longer take
+/// effect. A server that is stopped for longer than `syncLimit` ticks has lost its followers, or its
+/// leader has dropped it. Five timeouts are ten ticks at least: twice the `syncLimit` of ZooKeeper's
+/// sample configuration, for a server and its leader that are stopped one after the other.
+pub(crate) const ABANDONED_TIMEOUTS: u32 = 5;
+
+/// Default [longest pass](crate::LeaseAssumptions::expiry_pass) of a leader over the sessions that
+/// expire at the same tick. docs/lease.md of the repository has the measurements.
+pub(crate) const EXPIRY_PASS: Duration = Duration::from_secs(2);
+
+/// Time for a round trip, as a part of the session timeout, in the schedule of a session that is idle. A
+/// slower one breaks the chain of its evidence.
+pub(crate) const ROUND_TRIP_PART: Fraction = Fraction::new(1, 16);
 
 /// The part of the time limit of `close` for clean-up that needs more than one request. The rest is
 /// for the request that closes the session.

@@ -1,15 +1,15 @@
 //! Resumes the session of another process, changes one of its nodes, and detaches from it.
 //!
-//! The credentials arrive on standard input, in one line: session id, password and last zxid, in
-//! hexadecimal. The password gives access to the session with all its locks. Keep it out of the
-//! arguments, which every process can read, and out of logs.
+//! The credentials arrive on standard input, in one line: their secret text. It gives access to the
+//! session with all its locks. Keep it out of the arguments, which every process can read, and out of
+//! logs.
 //!
 //! ```text
 //! cargo run -p zk-session --example take_over -- 127.0.0.1:2181 /job done < credentials
 //! ```
 //!
-//! The process that owns the session detaches with `Client::detach`, which returns these three
-//! parts as credentials.
+//! The process that owns the session detaches with `Client::detach`, and writes the credentials that
+//! it returns with `to_secret_text`.
 
 use std::error::Error;
 
@@ -19,12 +19,12 @@ use zk_session::{Config, SessionCredentials};
 async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [connect_string, path, data] = &arguments[..] else {
-        println!("usage: take_over CONNECT-STRING PATH DATA < \"SESSION-ID PASSWORD ZXID\"");
+        println!("usage: take_over CONNECT-STRING PATH DATA < CREDENTIALS");
         return Ok(());
     };
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    let credentials = parse(line.trim()).ok_or("standard input has no credentials")?;
+    let credentials: SessionCredentials = line.parse()?;
 
     let client = Config::new(connect_string)?.resume(credentials).connect().await?;
     println!("session {} goes on", client.session_id());
@@ -35,16 +35,4 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Closing the session would delete the node.
     client.detach();
     Ok(())
-}
-
-fn parse(line: &str) -> Option<SessionCredentials> {
-    let mut parts = line.split(' ');
-    let session_id = parts.next()?.parse().ok()?;
-    let password = parts
-        .next()?
-        .as_bytes()
-        .chunks(2)
-        .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-    let password = password.collect::<Option<Vec<u8>>>()?;
-    Some(SessionCredentials::new(session_id, password, parts.next()?.parse().ok()?))
 }

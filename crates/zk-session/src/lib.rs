@@ -55,10 +55,10 @@ pub use driver::{Connector, DedicatedThread, DelayedStart, DigestMd5, Sasl, Sasl
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,
-    Host, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseSetting, LeaseStats, LeaseTimes,
-    Limit, Operation, Outcome, PeerProtocol, PrometheusPage, RetryOn, SaslFailure, SaslMechanism,
-    SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure, Transport,
-    WatchEvent, WatchKind, WatchStreamItem,
+    Host, InvalidCredentials, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseSetting,
+    LeaseStats, LeaseTimes, Limit, Operation, Outcome, PeerProtocol, PrometheusPage, RetryOn,
+    SaslFailure, SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats,
+    TlsFailure, Transport, WatchEvent, WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

@@ -23,6 +23,7 @@ impl Rules {
         if world.plan.servers.len() > 1 {
             world.server.lag(world.plan.servers.len() - 1, world.plan.lag);
         }
+        world.server.slow_expiry(world.plan.expiry_pass);
         let ids = world.server.with(|servers| {
             let add = |&(target, action, probability): &(_, Action, f64)| {
                 let rule = Rule { times: None, probability, ..Rule::new(target, action) };
@@ -89,6 +90,7 @@ pub(crate) async fn expire_owners(world: Arc<World>, mut rng: Rng) {
 pub(crate) fn heal(world: &World, rules: Rules) {
     rules.clear(world);
     let server = &world.server;
+    server.slow_expiry(Duration::ZERO);
     for number in 0..world.plan.servers.len() {
         server.restart(number);
         server.heal(number);
@@ -131,6 +133,9 @@ async fn once(world: &Arc<World>, timed: Timed, rng: &mut Rng, operator: &Client
             world.later(time, move |_| connection.resume());
         }
         Timed::StallServer => {
+            // A server that resumes processes connect requests that clients have abandoned. A lease
+            // assumes that this takes less than five of its timeouts.
+            let time = time.min(world.plan.shortest_of_all() * 4);
             log("stall server", format_args!("{number} for {time:?}"));
             server.stall(number);
             world.later(time, move |world| world.server.resume(number));

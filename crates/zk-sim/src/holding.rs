@@ -1,6 +1,7 @@
 //! Common interface of all guards.
 
 use std::fmt;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use zk_recipes::{
@@ -16,6 +17,8 @@ pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
     fn nodes(&self) -> Vec<String>;
 
     fn is_held(&self) -> bool;
+
+    fn remaining(&self) -> Duration;
 
     /// Returns one token for each node.
     fn tokens(&self) -> Result<Vec<Token>, LockError>;
@@ -55,6 +58,10 @@ impl Holding for Guard {
         Self::is_held(self)
     }
 
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
+    }
+
     fn tokens(&self) -> Result<Vec<Token>, LockError> {
         self.token().map(|token| vec![numbers(token)])
     }
@@ -80,6 +87,10 @@ impl Holding for HeldLock {
 
     fn is_held(&self) -> bool {
         Self::is_held(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
     }
 
     fn tokens(&self) -> Result<Vec<Token>, LockError> {
@@ -108,6 +119,10 @@ impl Holding for WriteGuard {
         Guard::is_held(self)
     }
 
+    fn remaining(&self) -> Duration {
+        Guard::remaining(self)
+    }
+
     fn tokens(&self) -> Result<Vec<Token>, LockError> {
         self.token().map(|token| vec![numbers(token)])
     }
@@ -134,6 +149,10 @@ impl Holding for SemaphoreGuard {
         Self::is_held(self)
     }
 
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
+    }
+
     fn tokens(&self) -> Result<Vec<Token>, LockError> {
         Ok(Self::tokens(self)?.into_iter().map(numbers).collect())
     }
@@ -158,6 +177,10 @@ impl Holding for MultiGuard {
 
     fn is_held(&self) -> bool {
         Self::is_held(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
     }
 
     fn tokens(&self) -> Result<Vec<Token>, LockError> {

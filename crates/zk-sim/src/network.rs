@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use zk_session::{Config, Connector, Host};
+use zk_session::{Config, Connector, Host, LeaseAssumptions};
 use zk_testing::MemoryStream;
 
 use crate::clock::now;
@@ -92,7 +92,10 @@ pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Conf
     };
     let number = u64::try_from(slot).unwrap_or(0);
     let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
-    Some(Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed))
+    let pass = world.plan.expiry_pass.max(Duration::from_millis(1));
+    let assumptions = LeaseAssumptions::new().expiry_pass(pass);
+    let config = Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed);
+    Some(config.lease_assumptions(assumptions))
 }
 
 fn is_killed(process: Option<&Process>) -> bool {

@@ -25,6 +25,7 @@
 //! | I20 | a cache reports states that existed, in order, and becomes equal to the leader's tree |
 //! | I21 | the members of a double barrier enter together and leave together |
 //! | I22 | a wait for a barrier ends only if the barrier was not set at some moment of it |
+//! | I23 | a guard stays valid for the time that it has promised to remain so |
 
 mod barriers;
 mod caches;
@@ -45,10 +46,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_coordination::session::limits::LEASE_BACKOFF_MIN;
-use zk_coordination::session::{SessionId, Zxid};
+use zk_coordination::session::{SessionEnd, SessionId, Zxid};
+use zk_recipes::LossReason;
 use zk_testing::server::{Commit, Effect, Tree};
 
 pub(crate) use self::barriers::{BARRIER_PATH, Call};
@@ -83,7 +86,7 @@ use crate::trace::Trace;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I22, or `panic`.
+    /// The invariant: I1 to I23, or `panic`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,
@@ -115,6 +118,8 @@ pub(crate) struct Oracle {
     deletions: Deletions,
     /// The earliest expiry of each session.
     pub(crate) bounds: EarliestExpiries,
+    /// Whether leaders need time for the sessions that expire at the same tick.
+    pub(crate) has_slow_expiry: bool,
     /// Sessions that have just created a lock node or another ephemeral node, for the fault that
     /// expires them.
     pub(crate) fresh_owners: VecDeque<SessionId>,
@@ -153,6 +158,8 @@ struct Held {
     session: SessionId,
     timeout: Duration,
     lost: bool,
+    /// The end of the longest time for which the guard has promised to stay valid.
+    promised: Instant,
 }
 
 #[derive(Debug)]
@@ -207,6 +214,7 @@ impl Oracle {
             operated: BTreeSet::new(),
             deletions: Deletions::default(),
             bounds: EarliestExpiries::default(),
+            has_slow_expiry: false,
             fresh_owners: VecDeque::new(),
             fresh: Arc::default(),
             requests: BTreeMap::new(),
@@ -257,7 +265,8 @@ impl Oracle {
             Effect::SessionCreated => self.log(format_args!("session {session} begins")),
             Effect::SessionClosed => {
                 self.log(format_args!("session {session} ends at the leader"));
-                if !self.forced.contains_key(&session) {
+                // Nothing that a client sends saves a session whose bucket was taken.
+                if !self.forced.contains_key(&session) && !self.has_slow_expiry {
                     let in_time = self.bounds.ends(session, now());
                     self.must("I16", in_time);
                 }
@@ -446,7 +455,8 @@ impl Oracle {
         let nodes: Vec<&str> = claims.iter().map(|claim| claim.node.as_str()).collect();
         self.log(format_args!("granted #{attempt} {nodes:?}, tokens {tokens:?}"));
         let guard: Weak<G> = Arc::downgrade(guard);
-        let held = Held { guard, attempt, claims, session, timeout, lost: false };
+        let (lost, promised) = (false, now());
+        let held = Held { guard, attempt, claims, session, timeout, lost, promised };
         if let Ok(tokens) = tokens
             && !self.is_exempt(&held)
         {
@@ -533,6 +543,10 @@ impl Oracle {
         if !is_held {
             if !held.lost {
                 self.log(format_args!("lost #{attempt} {}", held.claims[0].node));
+                if now() < held.promised && !self.is_exempt(held) && !was_ended(&*guard) {
+                    let early = held.promised - now();
+                    self.violated("I23", format!("#{attempt} was lost {early:?} too early"));
+                }
             }
             held.lost = true;
             return true;
@@ -543,6 +557,12 @@ impl Oracle {
         if self.is_exempt(held) {
             return true;
         }
+        let promised = now() + guard.remaining();
+        if promised < held.promised {
+            let back = held.promised - promised;
+            self.violated("I23", format!("#{attempt} takes back {back:?} of a promise"));
+        }
+        held.promised = promised;
         for Claim { node, .. } in &held.claims {
             let there = self.nodes.get(node).is_some_and(|it| it.owner == held.session);
             if !there {
@@ -660,6 +680,14 @@ impl Oracle {
     pub(crate) fn reborn(&mut self, slot: usize) {
         self.connects.remove(&slot);
     }
+}
+
+/// Returns true if the process itself has ended the hold or the session.
+fn was_ended(guard: &dyn Holding) -> bool {
+    matches!(
+        guard.lost().now_or_never(),
+        Some(LossReason::Released | LossReason::SessionEnded(SessionEnd::Closed))
+    )
 }
 
 /// Returns the number at the end of a node's name, which is its position in the queue.

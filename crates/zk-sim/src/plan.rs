@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) version: Version,
     /// How far the last server lags behind, if there are several.
     pub(crate) lag: Duration,
+    /// The longest pass of a leader over the sessions that expire at the same tick.
+    pub(crate) expiry_pass: Duration,
     /// The longest delay of a follower's flush of its touches.
     pub(crate) flush_lag_max: Duration,
     pub(crate) reap_interval: Duration,
@@ -289,19 +291,22 @@ impl Plan {
             client.timeout = longest_granted(&own, client.asked);
         }
         let mut apart = Rng::new(seed ^ 0x0061_7061_7274);
+        // Added later, so a separate generator draws it.
+        let mut expiry = Rng::new(seed ^ 0x6578_7069_7279);
         let longest_timeout = clients.iter().map(|client| client.timeout).max().unwrap_or(tick);
         let hold = Hold {
             typical: Duration::from_millis(rng.pick(&[0, 0, 1, 5, 20])),
             tail: rng.pick(&[0.0, 0.02, 0.1, 0.3]),
             longest: longest_timeout * 3,
         };
-        Self {
+        let mut plan = Self {
             seed,
             servers: own,
             tick,
             sync_limit: rng.pick(&[2, 5, 10, 30]),
             version: Rng::new(seed ^ 0x7665_7273).pick(&[Version::V3_8, Version::V3_9]),
             lag: rng.pick(&[Duration::ZERO, Duration::ZERO, tick / 8]),
+            expiry_pass: longest_timeout * expiry.pick(&[0, 0, 1, 2, 4]) / 4,
             flush_lag_max,
             reap_interval: tick * rng.pick(&[1, 5, 60]),
             recipe,
@@ -356,7 +361,12 @@ impl Plan {
                 requests: rng.between(50, 300),
             },
             coordination,
+        };
+        // With slower replies, no chain of evidence lasts as long as a pass.
+        if (0..plan.clients.len()).any(|slot| !plan.keeps_leases(slot)) {
+            plan.expiry_pass = Duration::ZERO;
         }
+        plan
     }
 
     /// Returns the longest timeout that any client is granted.
@@ -380,6 +390,14 @@ impl Plan {
     pub(crate) fn shortest_timeout(&self, slot: usize) -> Option<Duration> {
         let asked = self.clients.get(slot)?.asked;
         self.servers.iter().map(|server| server.granted(asked)).min()
+    }
+
+    /// Returns the shortest timeout that any client may be granted.
+    pub(crate) fn shortest_of_all(&self) -> Duration {
+        (0..self.clients.len())
+            .filter_map(|slot| self.shortest_timeout(slot))
+            .min()
+            .unwrap_or_default()
     }
 
     /// Returns the time within which every waiter must be served after the faults have ended.

@@ -55,6 +55,7 @@ pub(crate) fn isolate(
         }
         (1, _) => {
             log("stop server", format_args!("{at} for {time:?}"));
+            let time = time.min(world.plan.shortest_of_all() * 4);
             server.stall(at);
             if at == leader {
                 elect_any(world, rng);

@@ -51,6 +51,7 @@ impl World {
         let server = TestServer::in_memory_with(settings);
         let asked = (!plan.locks).then_some(plan.session.requests);
         let mut oracle = Oracle::new(plan.lock_path, plan.handoffs, asked);
+        oracle.has_slow_expiry = !plan.expiry_pass.is_zero();
         oracle.limit_passes(plan.local_queue.passes, plan.local_queue.time);
         oracle.set_barrier_size(plan.coordination.members);
         if !plan.permits.shared {

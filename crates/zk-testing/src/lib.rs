@@ -60,7 +60,10 @@
 //!   one may still be committed if that server leads again.
 //! * **A minority** around an old leader consists of that leader alone, without followers.
 //! * **Expiry** takes effect at the instant it is due. On a real server it is a transaction like
-//!   any other; it may happen later, but never earlier.
+//!   any other; it may happen later, but never earlier. A leader needs no time for the sessions that
+//!   expire at the same tick, unless a test [sets one](TestServer::slow_expiry).
+//! * **Connect requests of clients that have gone** are processed late only by a server that was
+//!   stopped. On a real ensemble a revalidation may also wait on its way to a stopped leader.
 //! * **Rounding**: ticks count from the same instant on all servers, and all clocks run at the same
 //!   rate. Each real server counts from its own origin.
 //! * **Touch tables**: `LearnerSessionTracker.touchSession` may put a touch into a map that

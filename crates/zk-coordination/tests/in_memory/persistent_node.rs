@@ -92,7 +92,7 @@ pub(crate) async fn expire_at_the_client_only(server: &TestServer, sessions: &Se
     (0..server.servers()).for_each(|it| server.refuse_connects(it));
     server.connections().cut(Cut::Rst);
     // reason: virtual time; the new leader starts the clock of the session again
-    tokio::time::sleep(T * 8 / 10).await;
+    tokio::time::sleep(T / 2).await;
     let leader = (server.leader() + 1) % server.servers();
     assert!(server.elect(leader));
     old.wait_for_end().await;

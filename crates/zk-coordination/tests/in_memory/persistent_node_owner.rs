@@ -254,7 +254,7 @@ async fn refused_replacement_is_created_when_the_old_node_expires() {
     let old = sessions.client().session_id();
     expire_at_the_client_only(&server, &sessions).await;
     // Long enough for long pauses between the attempts.
-    pass(T / 2).await;
+    pass(T / 4).await;
     assert!(matches!(node.state(), NodeState::Refused { .. }), "{node:?}");
     assert!(server.expire(old));
     settle().await;

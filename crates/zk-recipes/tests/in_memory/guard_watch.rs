@@ -14,7 +14,7 @@ use zk_testing::{Cut, Op, Settings, TestServer, Version};
 use crate::recorded_connection::{
     DELETE, EXISTS, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease,
 };
-use crate::{LEASE, T, client, config, now, settle, settle_node_watches};
+use crate::{LEASE, PROMISED, T, client, config, now, settle, settle_node_watches};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -344,15 +344,16 @@ async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
     }
 }
 
-/// Expects an idle, held guard to have time left, counted from `last_proven`. Returns that time.
+/// Expects an idle, held guard to have time left: up to the end of the lease, which counts from
+/// `last_proven`, and at most what no reconnect takes back. Returns that time.
 fn expect_time_left(guard: &Guard) -> Duration {
     let (remaining, proven) = (guard.remaining(), guard.last_proven().unwrap());
     let now = now().into_std();
     assert!(!remaining.is_zero() && remaining < T, "{remaining:?}");
     assert!(proven <= now, "{:?} in the future", proven - now);
     let rounding = Duration::from_millis(1);
-    let end = proven + LEASE;
-    assert!(now + remaining <= end && now + remaining + rounding > end, "{remaining:?}");
+    let left = PROMISED.min(proven + LEASE - now);
+    assert!(remaining <= left && remaining + rounding > left, "{remaining:?}");
     remaining
 }
 
@@ -385,7 +386,7 @@ async fn remaining_never_reaches_zero_while_held_and_idle() {
         // timeout.
         let (least, most) = sample(&guard, T * 2).await;
         assert!(least > T * 2 / 5, "{least:?} left, idle for {idle} quarters");
-        assert!(most < LEASE, "{most:?}");
+        assert!(most <= PROMISED, "{most:?}");
         let other: [Arc<dyn Lock>; 1] = [Arc::new(Mutex::new(&client, "/other").unwrap())];
         let several = MultiLock::new(other).acquire().await.unwrap();
         assert_eq!(several.remaining(), guard.remaining(), "it is the lease of one session");
@@ -407,9 +408,9 @@ async fn lost_guard_has_no_time_left() {
             _ => {
                 server.refuse_connects(0);
                 server.connection_of(one.session_id()).cut(Cut::Silence);
-                let left = guard.remaining();
+                let end = guard.last_proven().unwrap() + LEASE;
                 // reason: virtual time, up to the end of the lease
-                tokio::time::sleep(left - Duration::from_millis(1)).await;
+                tokio::time::sleep(end - now().into_std() - Duration::from_millis(1)).await;
                 assert!(guard.is_held() && !guard.remaining().is_zero());
             }
         }

@@ -1,5 +1,7 @@
 //! Contenders that keep their lease renewed: the holder, and the waiter that is next in line.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -8,10 +10,10 @@ use zk_recipes::{Guard, Mutex};
 use zk_testing::{Op, TestServer};
 
 use crate::recorded_connection::{
-    CREATE2, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, PING, Record, SET_WATCHES,
+    CREATE2, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, PING, Record, SET_WATCHES, recorded,
     recorded_client,
 };
-use crate::{T, children, client, now, settle};
+use crate::{T, children, client, config, now, settle};
 
 const PATH: &str = "/lock";
 
@@ -59,6 +61,15 @@ fn expect_renewals(record: &Record, expected: [usize; 3]) {
     assert_eq!(sent[1..], [syncs, writes]);
 }
 
+/// Expects the requests of a session that has claimed no lease for this many timeouts: in each a `sync`
+/// twice, and pings between them.
+fn expect_evidence_kept(record: &Record, timeouts: usize) {
+    let [pings, syncs, writes] = lease_requests(record);
+    assert!((timeouts * 2..=timeouts * 3).contains(&syncs), "{syncs} syncs");
+    assert!((timeouts..=timeouts * 3).contains(&pings), "{pings} pings");
+    assert_eq!(writes, 0);
+}
+
 /// Each waiter has its own session, so it sends nothing on behalf of another one.
 #[tokio::test(start_paused = true)]
 async fn only_holder_and_next_in_line_write_while_100_wait() {
@@ -80,7 +91,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
         expect_renewals(record, [32, 11, 5]);
     }
     for record in &records[1..] {
-        assert_eq!(lease_requests(record), [6, 0, 0], "a ping for each third of the timeout");
+        expect_evidence_kept(record, 2);
     }
 
     // The waiter that is now next in line starts to renew its lease. No other waiter does.
@@ -94,9 +105,61 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     // The lease of the next waiter has just begun, so one sync is sent early, in place of a ping.
     expect_renewals(&records[1], [32, 12, 5]);
     for record in &records[2..] {
-        assert_eq!(lease_requests(record), [6, 0, 0]);
+        expect_evidence_kept(record, 2);
     }
     assert!(second.is_held());
+}
+
+/// Each wait of the last waiters takes longer than two session timeouts. Their sessions keep the
+/// evidence of their leases without a logged write, so no grant waits for an expiry pass.
+#[tokio::test(start_paused = true)]
+async fn moving_queue_of_200_is_not_delayed_by_leases() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    const HOLD: Duration = Duration::from_millis(50);
+    const WAITERS: u32 = 200;
+    let server = TestServer::ensemble(3);
+    let (mut records, mut holds) = (Vec::new(), Vec::new());
+    let acquired = Arc::new(StdMutex::new(HashSet::new()));
+    for number in 0..WAITERS {
+        let config = config(number.into()).session_timeout(TIMEOUT);
+        let (client, record) = recorded(config, &server).await;
+        record.move_to(usize::try_from(number % 3).unwrap());
+        records.push(record);
+        let acquired = acquired.clone();
+        holds.push(async move {
+            let guard = mutex(&client).acquire().await.unwrap();
+            acquired.lock().unwrap().insert(number);
+            tokio::time::sleep(HOLD).await; // reason: virtual time, the length of a hold
+            guard.release().await.unwrap();
+        });
+    }
+    // The clients reconnect, most of them to followers.
+    assert!(server.elect(1));
+    tokio::time::sleep(TIMEOUT * 2).await; // reason: virtual time, until the evidence has no gap
+    records.iter().for_each(|record| drop(record.take()));
+    let begun = now();
+    let all = tokio::spawn(futures::future::join_all(holds));
+    // reason: virtual time, after which the first three quarters have held the lock
+    tokio::time::sleep(HOLD * WAITERS * 3 / 4).await;
+    let (mut writers, mut syncs, mut waiting) = (0, 0, 0);
+    for (number, record) in (0..).zip(&records) {
+        if acquired.lock().unwrap().contains(&number) {
+            continue;
+        }
+        let sent = record.take().concat();
+        waiting += 1;
+        writers += usize::from(sent.contains(&LEASE_MULTI));
+        syncs += sent.iter().filter(|op| **op == LEASE_SYNC).count();
+    }
+    assert!(writers <= 1, "only the waiter that is next in line writes");
+    assert!((45..=55).contains(&waiting), "{waiting} wait");
+    assert!(
+        (waiting * 3..=waiting * 5).contains(&syncs),
+        "{syncs} in 1.9 timeouts, {waiting} waiters"
+    );
+    all.await.unwrap();
+    let late = now() - begun - HOLD * WAITERS;
+    assert!(late <= HOLD * WAITERS / 100, "{late:?}");
 }
 
 /// The waiter is next in line from the start, or after the first of two contenders ahead has left.
@@ -148,7 +211,7 @@ async fn third_in_line_renews_once_if_both_ahead_leave_at_once() {
         record.take();
         // reason: virtual time, in which the queue does not move
         tokio::time::sleep(T * 3).await;
-        assert_eq!(lease_requests(&record), [9, 0, 0]);
+        expect_evidence_kept(&record, 3);
         let own = format!("{PATH}/{}", children(&server, PATH)[2]);
         match in_one_transaction {
             true => {

@@ -101,6 +101,10 @@ pub(crate) const T: Duration = Duration::from_secs(10);
 /// millisecond, because timers fire at milliseconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(9_157);
 
+/// Longest part of the lease that a guard promises: half of the session timeout, less the margin and
+/// the drift of clocks.
+pub(crate) const PROMISED: Duration = Duration::from_millis(4_157);
+
 pub(crate) fn config(seed: u128) -> Config {
     Config::new("server:1").unwrap().session_timeout(T).seed(seed)
 }

@@ -12,9 +12,11 @@
 //!   then write through a follower that hangs before its next flush. The leader expires it by the
 //!   touch from *before* the silence.
 //! * A `sync` is also answered by a leader that was replaced and has not noticed.
+//! * All of them are answered while a leader works through the sessions that it expires, until it is
+//!   the turn of this one.
 //!
-//! [`evidence`] combines them into a bound that holds. While the lease is claimed, three requests
-//! keep the bound recent:
+//! [`evidence`] combines them into a bound that holds. A `sync` now and then keeps the evidence of an
+//! idle session without a gap. While the lease is claimed, three requests keep the bound recent:
 //!
 //! * A ping, when nothing else was sent for a while.
 //! * A `sync`, for a reply of the leader.
@@ -29,7 +31,8 @@ use std::time::{Duration, Instant};
 
 use proto::{ErrorCode, OpCode, ReplyHeader, Zxid};
 
-use self::evidence::Evidence;
+use self::evidence::{Evidence, OwnerCheck};
+use crate::granted_timeouts::GrantedTimeouts;
 use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials, Settings};
 
 /// State of the lease. See the [module documentation](self).
@@ -44,8 +47,10 @@ pub(crate) struct Lease {
     /// leader, and a row of such requests must not starve the lease.
     asked_leader: Option<Instant>,
     asked_quorum: Option<Instant>,
-    /// Latest send time of an answered request that only a leader answers.
+    /// Send time of the latest answered request that only a leader answers, and of the latest request
+    /// that a quorum agreed to.
     answered_leader: Option<Instant>,
+    answered_quorum: Option<Instant>,
     /// Number of times the lease has ended. A guard is bound to one term, so a later reply can
     /// never make it valid again.
     term: u64,
@@ -62,18 +67,23 @@ pub(crate) enum LeaseRequest {
     Leader,
     /// An empty transaction.
     Quorum,
+    /// A write of which the leader checks the owner.
+    CheckedQuorum,
 }
 
 impl Lease {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let resumed = settings.resume.as_ref().and_then(SessionCredentials::shortest_timeout);
+        let resumed = settings.resume.as_ref().map(SessionCredentials::granted);
+        let is_unknown = resumed == Some(None);
+        let times = settings.lease_assumptions.times(settings.session_timeout);
         Self {
-            times: settings.lease_assumptions.times(settings.session_timeout),
+            times: if is_unknown { Err(LeaseImpossible::UnknownTimeouts) } else { times },
             assumptions: settings.lease_assumptions,
-            evidence: Evidence::new(resumed),
+            evidence: resumed.map_or_else(Evidence::new, Evidence::resumed),
             asked_leader: None,
             asked_quorum: None,
             answered_leader: None,
+            answered_quorum: None,
             term: 0,
             lapsed: true,
             lapsed_in: None,
@@ -81,9 +91,9 @@ impl Lease {
         }
     }
 
-    /// Returns the shortest timeout granted so far.
-    pub(crate) fn shortest_timeout(&self) -> Option<Duration> {
-        self.evidence.timeout()
+    /// Returns the timeouts granted so far, if they are known.
+    pub(crate) fn granted(&self) -> Option<GrantedTimeouts> {
+        self.evidence.granted()
     }
 
     /// Returns why the timeout in force makes a lease impossible, if it does.
@@ -98,14 +108,16 @@ impl Lease {
 
     /// Notes that the server has accepted the session and granted this timeout.
     pub(crate) fn handshake_accepted(&mut self, timeout: Duration, now: Instant) {
-        self.evidence.handshake_accepted(timeout);
-        self.times = self.assumptions.times(self.evidence.timeout().unwrap_or(timeout));
+        self.evidence.handshake_accepted(timeout, now);
+        if let Some(shortest) = self.evidence.shortest_timeout() {
+            self.times = self.assumptions.times(shortest);
+        }
         if let Ok(times) = self.times {
-            self.evidence.set_flush_bound(times.flush_bound);
+            self.evidence.set_bounds(times.flush_bound, times.expiry_pass);
         }
         // Requests of the last connection will not be answered.
         self.asked_leader = self.answered_leader;
-        self.asked_quorum = self.answered_quorum();
+        self.asked_quorum = self.answered_quorum;
         self.revive(now);
     }
 
@@ -130,7 +142,7 @@ impl Lease {
             self.evidence.touch_answered(sent, now);
         }
         if op.is_write() && header.zxid > Zxid::ZERO && is_quorum_reply(header.err) {
-            self.quorum_agreed(sent, now);
+            self.quorum_agreed(sent, owner_check(op), now);
         } else if op == OpCode::Sync && header.err.is_ok() {
             self.leader_answered(sent, now);
         }
@@ -139,14 +151,15 @@ impl Lease {
     /// Notes that a request sent at `sent` was answered, and that only a leader answers it.
     fn leader_answered(&mut self, sent: Instant, now: Instant) {
         self.answered_leader = self.answered_leader.max(Some(sent));
-        self.evidence.leader_answered(sent);
+        self.evidence.leader_answered(sent, now);
         self.revive(now);
     }
 
     /// Notes that a request sent at `sent` was answered, and that a quorum agreed to the answer.
-    fn quorum_agreed(&mut self, sent: Instant, now: Instant) {
+    fn quorum_agreed(&mut self, sent: Instant, owner: OwnerCheck, now: Instant) {
         self.answered_leader = self.answered_leader.max(Some(sent));
-        self.evidence.quorum_agreed(sent);
+        self.answered_quorum = self.answered_quorum.max(Some(sent));
+        self.evidence.quorum_agreed(sent, owner, now);
         self.revive(now);
     }
 
@@ -161,9 +174,14 @@ impl Lease {
         self.evidence.expires_after()?.checked_sub(self.times.ok()?.ends_early)
     }
 
+    /// Returns the part of the lease after `now` that nothing can take back.
+    pub(crate) fn promised_until(&self, now: Instant) -> Option<Instant> {
+        self.evidence.promised(now)?.checked_sub(self.times.ok()?.ends_early)
+    }
+
     /// Returns the time from which the session timeout counts, whichever server leads.
     pub(crate) fn proven_at(&self) -> Option<Instant> {
-        self.evidence.counts_from()
+        self.evidence.expires_after()?.checked_sub(self.evidence.shortest_timeout()?)
     }
 
     pub(crate) fn is_valid(&self, now: Instant) -> bool {
@@ -180,7 +198,13 @@ impl Lease {
         let Ok(times) = self.times else { return false };
         let takes = round_trip.clamp(times.touch_every, times.leader_every);
         let proof = self.evidence.next_proof().map(|proof| proof + takes);
-        proof.is_some() && proof < self.valid_until()
+        // A request of which the leader checks the owner renews the lease at any time, up to the end
+        // that the last touch sets.
+        let end = match self.evidence.needs_owner_checks() {
+            true => self.evidence.gap_after().and_then(|gap| gap.checked_sub(times.ends_early)),
+            false => self.valid_until(),
+        };
+        proof.is_some() && proof < end
     }
 
     pub(crate) fn term(&self) -> u64 {
@@ -233,17 +257,29 @@ impl Lease {
         self.claims > 0
     }
 
-    /// Returns the longest time for which nothing may be sent while the lease is claimed.
+    /// Returns the longest time for which the lease permits that nothing is sent.
     pub(crate) fn touch_every(&self) -> Option<Duration> {
-        self.times.ok().filter(|_| self.is_claimed()).map(|times| times.touch_every)
+        let times = self.times.ok()?;
+        Some(if self.is_claimed() { times.touch_every } else { times.idle_every })
     }
 
-    /// Returns the next request that a claimed lease needs, and when it is due. `up` is when the
+    /// Returns the next request that the lease needs, and when it is due. `up` is when the
     /// connection was established.
     pub(crate) fn request_due(&self, up: Instant) -> Option<(Instant, LeaseRequest)> {
-        let times = self.times.ok().filter(|_| self.is_claimed())?;
+        let times = self.times.ok()?;
+        match self.is_claimed() {
+            true => Some(self.claimed_request_due(&times, up)),
+            false => self.idle_request_due(&times).map(|due| (due, LeaseRequest::Leader)),
+        }
+    }
+
+    fn claimed_request_due(&self, times: &LeaseTimes, up: Instant) -> (Instant, LeaseRequest) {
         let after = |last: Option<Instant>, every| last.map_or(up, |at| at + every);
-        let quorum = after(self.asked_quorum.max(self.answered_quorum()), times.quorum_every);
+        let quorum_every = match self.evidence.needs_owner_checks() {
+            true => times.leader_every,
+            false => times.quorum_every,
+        };
+        let quorum = after(self.asked_quorum.max(self.answered_quorum), quorum_every);
         let asked = self.asked_leader.max(self.asked_quorum);
         let mut leader = after(asked.max(self.answered_leader), times.leader_every);
         // A lease that is to begin, or ends soon, is renewed as soon as another touch can be
@@ -253,23 +289,58 @@ impl Lease {
         if let Some(proof) = self.evidence.next_proof().filter(|_| ends_soon) {
             leader = leader.min(proof.max(after(asked, times.touch_every)));
         }
-        Some(match quorum <= leader {
-            true => (quorum, LeaseRequest::Quorum),
+        leader = self.second_proof_due().map_or(leader, |proof| proof.min(leader));
+        match quorum <= leader {
+            true => (quorum, self.quorum_request()),
             false => (leader, LeaseRequest::Leader),
-        })
+        }
+    }
+
+    /// Returns when an idle session sends a request to the leader, so that its evidence gets no gap.
+    /// Otherwise the next lock would have to wait for the second proof.
+    fn idle_request_due(&self, times: &LeaseTimes) -> Option<Instant> {
+        let in_time = self.evidence.gap_after()?.checked_sub(times.leader_every)?;
+        let proof = self.evidence.next_proof().map(|proof| proof.max(in_time));
+        let due = [proof, self.second_proof_due()].into_iter().flatten().min()?;
+        // A request that was not answered is not repeated at once.
+        let asked = self.asked_leader.max(self.asked_quorum);
+        let pause = match asked > self.answered_leader {
+            true => times.idle_every,
+            false => times.leader_every,
+        };
+        Some(asked.map_or(due, |asked| due.max(asked + pause)))
+    }
+
+    /// Returns when a request can end the doubt after a gap, unless it was sent.
+    fn second_proof_due(&self) -> Option<Instant> {
+        let asked = self.asked_leader.max(self.asked_quorum).max(self.answered_leader);
+        self.evidence.second_proof().filter(|proof| asked < Some(*proof))
+    }
+
+    /// Returns the request that makes a quorum agree.
+    pub(crate) fn quorum_request(&self) -> LeaseRequest {
+        match self.evidence.needs_owner_checks() {
+            true => LeaseRequest::CheckedQuorum,
+            false => LeaseRequest::Quorum,
+        }
     }
 
     /// Notes that a request that the lease needs is sent.
     pub(crate) fn request_sent(&mut self, request: LeaseRequest, now: Instant) {
         match request {
             LeaseRequest::Leader => self.asked_leader = Some(now),
-            LeaseRequest::Quorum => self.asked_quorum = Some(now),
+            LeaseRequest::Quorum | LeaseRequest::CheckedQuorum => self.asked_quorum = Some(now),
         }
     }
 
     /// Returns the earliest time at which a request to the leader can prove another touch.
     pub(crate) fn next_proof(&self) -> Option<Instant> {
         self.evidence.next_proof()
+    }
+
+    /// Returns the earliest time at which a request can end the doubt after a gap.
+    pub(crate) fn second_proof(&self) -> Option<Instant> {
+        self.evidence.second_proof()
     }
 
     /// Returns the send time of the latest answered request that only a leader answers.
@@ -279,7 +350,7 @@ impl Lease {
 
     /// Returns the send time of the latest request that a quorum agreed to.
     pub(crate) fn answered_quorum(&self) -> Option<Instant> {
-        self.evidence.agreed()
+        self.answered_quorum
     }
 
     /// Returns the end of a claimed lease that a new connection could still save. Dropping one
@@ -289,6 +360,22 @@ impl Lease {
         let is_renewed_here = self.answered_leader >= Some(up);
         self.deadline().filter(|_| self.is_claimed() && is_renewed_here)
     }
+}
+
+/// Returns whether the leader checks the owner of the session before it proposes such a write. It
+/// checks it for each operation of a transaction, and an empty one has none.
+fn owner_check(op: OpCode) -> OwnerCheck {
+    let is_checked = matches!(
+        op,
+        OpCode::Create
+            | OpCode::Create2
+            | OpCode::CreateContainer
+            | OpCode::CreateTtl
+            | OpCode::Delete
+            | OpCode::SetData
+            | OpCode::SetAcl
+    );
+    if is_checked { OwnerCheck::Checked } else { OwnerCheck::Unchecked }
 }
 
 /// Returns true for replies to a write that only a leader can send. A leader lets its followers

@@ -1,13 +1,17 @@
 //! Test of the rule of [`evidence`](super::evidence) against a brute-force model of the servers.
 //!
-//! The test plays random schedules of packets, flushes, hangs, leader changes and reconnects. The
-//! model knows every clock. The rule sees only what a client sees. Once the leader has expired the
-//! session, the rule must never have given a later time.
+//! The test plays random schedules of packets, flushes, hangs, leader changes and reconnects. Servers
+//! change the timeouts that they grant, and process abandoned connect requests late. A leader takes
+//! the bucket of an overdue session, and closes the session a while later. The model knows every clock.
+//! The rule sees only what a client sees. Once the leader has closed the session, the rule must never
+//! have given a later time, and it must never take a promise back.
 
-use std::collections::VecDeque;
+mod exploration;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, OwnerCheck};
 use crate::rng::Rng;
 
 /// Schedules per test run; `ZK_LEASE_SCHEDULES` sets another number.
@@ -15,6 +19,8 @@ const SCHEDULES: u64 = 20_000;
 /// Session timeout that the client requests, and the longest gap between two flushes.
 const TIMEOUT: u64 = 96;
 const FLUSH_BOUND: u64 = TIMEOUT / 3;
+/// Longest time from taking a bucket to closing a session of it.
+const EXPIRY_PASS: u64 = TIMEOUT / 6;
 /// Servers of the ensemble.
 const SERVERS: usize = 3;
 
@@ -61,6 +67,8 @@ enum Message {
     /// A ping or a read: the server of the connection answers it.
     Touch,
     Sync,
+    /// An empty transaction, of which the leader does not check the owner.
+    Empty,
     Write,
     /// A follower's answer to the leader's ping, with the timeout of the session in its table.
     Flush(u64),
@@ -88,11 +96,20 @@ impl Stream {
         self.0.front().filter(|(at, _)| *at <= now)?;
         self.0.pop_front().map(|(_, packet)| packet)
     }
+
+    /// Takes all packets of a kind out of the stream.
+    fn take(&mut self, is_taken: impl Fn(&Packet) -> bool) -> Vec<Packet> {
+        let all = std::mem::take(&mut self.0);
+        let (taken, left) = all.into_iter().partition(|(_, packet)| is_taken(packet));
+        self.0 = left;
+        let taken: VecDeque<(u64, Packet)> = taken;
+        taken.into_iter().map(|(_, packet)| packet).collect()
+    }
 }
 
 #[derive(Debug, Default)]
 struct Server {
-    /// Timeout that this server grants.
+    /// Timeout that this server grants now.
     grants: u64,
     /// Index of the server's leader in `leaders`, which may be the server itself.
     leader: usize,
@@ -101,23 +118,34 @@ struct Server {
     next_flush: u64,
     hangs_until: u64,
     from_client: Stream,
+    /// Abandoned connect requests, which wait in sockets of their own.
+    late: Stream,
+    /// Latest connection that the server has closed.
+    closed: Option<u64>,
     to_leader: Stream,
     from_leader: Stream,
     to_client: Stream,
 }
 
-/// Leader's view of the session: expired, or when it will expire.
+/// Leader's view of the session.
 #[derive(Clone, Copy, Debug)]
 struct Leader {
     expires_at: u64,
+    /// When the leader closes the session of the bucket that it has taken.
+    closes_at: Option<u64>,
     has_expired: bool,
-    /// Connection of the last connect request.
-    newest: u64,
+    /// Connection that owns the session.
+    owner: Option<u64>,
 }
 
 impl Leader {
+    fn new(expires_at: u64) -> Self {
+        Self { expires_at, closes_at: None, has_expired: false, owner: None }
+    }
+
+    /// Touches the session. It has no effect once the bucket was taken, and the client cannot tell.
     fn touch(&mut self, now: u64, timeout: u64) {
-        if !self.has_expired {
+        if self.closes_at.is_none() {
             self.expires_at = now + timeout;
         }
     }
@@ -136,6 +164,8 @@ struct Schedule {
     /// Timeout of the session's creation.
     created_with: u64,
     connection: u64,
+    /// Timeouts granted to the connections so far.
+    granted: BTreeMap<u64, u64>,
     at: usize,
     is_open: bool,
     /// Probability of an action of the client, and of a disturbance, in each step, in thousandths.
@@ -144,6 +174,7 @@ struct Schedule {
     slowness: u64,
     expired_at: Option<u64>,
     latest: Option<u64>,
+    promised: Option<u64>,
 }
 
 impl Schedule {
@@ -159,18 +190,19 @@ impl Schedule {
         let servers: Vec<Server> = servers.collect();
         let at = pick(&mut rng, SERVERS);
         let created_with = servers[at].grants;
-        let mut evidence = Evidence::new(None);
+        let mut evidence = Evidence::new();
         let base = Instant::now();
         evidence.handshake_sent(base);
-        evidence.handshake_accepted(Duration::from_millis(created_with));
-        evidence.set_flush_bound(Duration::from_millis(FLUSH_BOUND));
-        evidence.quorum_agreed(base);
+        evidence.handshake_accepted(Duration::from_millis(created_with), base);
+        evidence.set_bounds(Duration::from_millis(FLUSH_BOUND), Duration::from_millis(EXPIRY_PASS));
+        evidence.quorum_agreed(base, OwnerCheck::Checked, base);
         Self {
             evidence,
             servers,
-            leaders: vec![Leader { expires_at: created_with, has_expired: false, newest: 0 }],
+            leaders: vec![Leader { owner: Some(0), ..Leader::new(created_with) }],
             created_with,
             connection: 0,
+            granted: BTreeMap::from([(0, created_with)]),
             at,
             is_open: true,
             eagerness: [10, 50, 200, 500][pick(&mut rng, 4)],
@@ -181,6 +213,7 @@ impl Schedule {
             base,
             expired_at: None,
             latest: None,
+            promised: None,
         }
     }
 
@@ -194,13 +227,16 @@ impl Schedule {
             }
             self.act();
             self.disturb();
-            let bound = self.evidence.expires_after();
-            let bound = bound.map(|at| u64::try_from((at - self.base).as_millis()).unwrap_or(0));
-            self.latest = self.latest.max(bound);
+            let time = |at: Option<Instant>| {
+                at.map(|at| u64::try_from((at - self.base).as_millis()).unwrap_or(0))
+            };
+            let bound = time(self.evidence.expires_after());
+            let promised = time(self.evidence.promised(self.instant(self.now)));
+            (self.latest, self.promised) = (self.latest.max(bound), self.promised.max(promised));
             // The lease would end later than the session.
-            if let (Some(bound), Some(expired_at)) = (bound, self.expired_at)
-                && bound > expired_at
-            {
+            let is_closed_before = |at| self.expired_at.is_some_and(|expired_at| at > expired_at);
+            let is_unsafe = [bound, self.promised].into_iter().flatten().any(is_closed_before);
+            if is_unsafe || bound < self.promised {
                 return Err(());
             }
         }
@@ -210,7 +246,10 @@ impl Schedule {
     fn expire(&mut self) {
         let now = self.now;
         for leader in &mut self.leaders {
-            leader.has_expired |= leader.expires_at <= now;
+            if leader.expires_at <= now && leader.closes_at.is_none() {
+                leader.closes_at = Some(now + self.rng.below(EXPIRY_PASS));
+            }
+            leader.has_expired |= leader.closes_at.is_some_and(|at| at <= now);
         }
         if self.leaders.last().is_some_and(|leader| leader.has_expired) {
             self.expired_at.get_or_insert(now);
@@ -229,14 +268,16 @@ impl Schedule {
                     leader.touch(now, timeout);
                     false
                 }
-                // Assumption: a connect request is not processed behind a later one.
-                Message::Connect if packet.connection < leader.newest => false,
                 Message::Connect => {
-                    leader.newest = packet.connection;
-                    leader.touch(now, server.grants);
+                    leader.owner = Some(packet.connection);
+                    leader.touch(now, self.granted[&packet.connection]);
                     !leader.has_expired
                 }
-                Message::Write => is_current && !leader.has_expired,
+                Message::Write => {
+                    let is_owner = *leader.owner.get_or_insert(packet.connection);
+                    is_current && !leader.has_expired && is_owner == packet.connection
+                }
+                Message::Empty => is_current && !leader.has_expired,
                 Message::Sync | Message::Touch => !leader.has_expired,
             };
             if is_answered {
@@ -255,14 +296,26 @@ impl Schedule {
             server.next_flush = now + 1 + self.rng.below(FLUSH_BOUND);
         }
         while let Some(packet) = server.from_leader.receive(now) {
-            server.to_client.send(now, delay, packet);
+            if Some(packet.connection) > server.closed {
+                server.to_client.send(now, delay, packet);
+            }
+        }
+        while let Some(packet) = server.late.receive(now) {
+            // The server first closes the session's connection.
+            server.closed = (self.at == number).then_some(self.connection).or(server.closed);
+            self.granted.insert(packet.connection, server.grants);
+            server.to_leader.send(now, delay * u64::from(!server.is_leader), packet);
         }
         while let Some(packet) = server.from_client.receive(now) {
-            if packet.message != Message::Connect {
-                match server.is_leader {
-                    true => leader.touch(now, server.grants),
-                    false => server.table = Some(server.grants),
+            if Some(packet.connection) <= server.closed {
+                continue;
+            }
+            match packet.message {
+                Message::Connect => {
+                    self.granted.insert(packet.connection, server.grants);
                 }
+                _ if server.is_leader => leader.touch(now, self.granted[&packet.connection]),
+                _ => server.table = Some(self.granted[&packet.connection]),
             }
             match packet.message {
                 Message::Touch => server.to_client.send(now, delay, packet),
@@ -279,7 +332,8 @@ impl Schedule {
             }
         }
         if self.is_open && self.rng.below(1_000) < self.eagerness {
-            let messages = [Message::Touch, Message::Touch, Message::Sync, Message::Write];
+            let messages =
+                [Message::Touch, Message::Touch, Message::Sync, Message::Empty, Message::Write];
             let message = messages[pick(&mut self.rng, messages.len())];
             self.send(message);
         }
@@ -289,13 +343,14 @@ impl Schedule {
         let (sent, now) = (self.instant(packet.sent), self.instant(self.now));
         match packet.message {
             Message::Connect => {
-                let timeout = Duration::from_millis(self.servers[self.at].grants);
-                self.evidence.handshake_accepted(timeout);
+                let timeout = Duration::from_millis(self.granted[&packet.connection]);
+                self.evidence.handshake_accepted(timeout, now);
                 self.is_open = true;
                 return;
             }
-            Message::Sync => self.evidence.leader_answered(sent),
-            Message::Write => self.evidence.quorum_agreed(sent),
+            Message::Sync => self.evidence.leader_answered(sent, now),
+            Message::Empty => self.evidence.quorum_agreed(sent, OwnerCheck::Unchecked, now),
+            Message::Write => self.evidence.quorum_agreed(sent, OwnerCheck::Checked, now),
             Message::Touch | Message::Flush(_) => {}
         }
         self.evidence.touch_answered(sent, now);
@@ -311,19 +366,30 @@ impl Schedule {
         if self.rng.below(1_000) >= self.unrest {
             return;
         }
-        match self.rng.below(4) {
+        match self.rng.below(5) {
             0 => self.reconnect(),
             1 => {
                 let number = pick(&mut self.rng, SERVERS);
                 self.servers[number].hangs_until = self.now + self.rng.below(TIMEOUT);
             }
             2 => self.elect(),
+            3 => {
+                let number = pick(&mut self.rng, SERVERS);
+                self.servers[number].grants = TIMEOUT - [0, TIMEOUT / 2][pick(&mut self.rng, 2)];
+            }
             _ => self.rejoin(),
         }
     }
 
     fn reconnect(&mut self) {
         let now = self.instant(self.now);
+        for server in &mut self.servers {
+            let delay = self.rng.below(TIMEOUT * 2);
+            let is_connect = |packet: &Packet| packet.message == Message::Connect;
+            for packet in server.from_client.take(is_connect) {
+                server.late.send(self.now, delay, packet);
+            }
+        }
         self.connection += 1;
         self.is_open = false;
         self.at = pick(&mut self.rng, SERVERS);
@@ -338,7 +404,8 @@ impl Schedule {
         let (elected, left) = (pick(&mut self.rng, SERVERS), pick(&mut self.rng, SERVERS));
         let has_expired = self.leaders.last().is_some_and(|leader| leader.has_expired);
         let expires_at = self.now + self.created_with;
-        self.leaders.push(Leader { expires_at, has_expired, newest: 0 });
+        let closes_at = has_expired.then_some(self.now);
+        self.leaders.push(Leader { has_expired, closes_at, ..Leader::new(expires_at) });
         for number in (0..SERVERS).filter(|number| *number != left || left == elected) {
             self.follow_last(number);
             self.servers[number].is_leader = number == elected;

@@ -7,7 +7,6 @@ use proto::{ConnectReply, ErrorCode, OpCode};
 
 use super::Session;
 use crate::connection::{Granted, Pace};
-use crate::lease::LeaseRequest;
 use crate::requests::Recipient;
 use crate::{
     DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
@@ -70,6 +69,7 @@ impl<H: Handles> Session<H> {
 
     /// Begins to use the connection after the server is authenticated.
     pub(super) fn established(&mut self, now: Instant) {
+        let before = self.identity.timeout();
         let Some(granted) = self.identity.accept() else { return };
         let timeout = self.identity.timeout();
         if !matches!(granted, Granted::ReadOnly { .. }) {
@@ -89,6 +89,9 @@ impl<H: Handles> Session<H> {
             }
             _ => SessionEvent::Connected { session_id, timeout, host },
         });
+        if granted == Granted::Resumed && was_established && timeout != before {
+            self.outputs.event(SessionEvent::TimeoutChanged { session_id, before, timeout });
+        }
         self.clean_up.connection_changed();
         self.clean_up.report_backlog(&mut self.outputs);
         self.begin_connection(now);
@@ -109,7 +112,7 @@ impl<H: Handles> Session<H> {
         self.rearm_watches(now);
         self.requests.has_begun();
         if self.lease.is_claimed() && !self.is_read_only() {
-            self.send_lease_request(now, None, LeaseRequest::Quorum);
+            self.send_lease_request(now, None, self.lease.quorum_request());
         }
         let mut sets_watches = false;
         while let Some(queued) = self.requests.next_queued() {

@@ -1,8 +1,9 @@
 //! The lease, as callers see it.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use proto::{Multi, Ping, Sync};
+use proto::{Delete, Multi, Ping, Sync};
 
 use super::Session;
 use crate::lease::LeaseRequest;
@@ -11,6 +12,14 @@ use crate::{Failure, Handles, LeaseImpossible, LeaseState, Output, ReplyTo, Requ
 /// Empty transaction. It needs no permission and leaves no trace but its zxid. Servers log
 /// rejections, and an empty transaction contains nothing to reject.
 const HEARTBEAT: Multi<'static> = Multi::new(&[]);
+
+/// Deletion of a node that never exists. It needs no permission either, and the leader checks the
+/// session's owner before it looks for the node (`PrepRequestProcessor`).
+const CHECKED_HEARTBEAT: Delete<'static> =
+    Delete { path: Cow::Borrowed("/zookeeper/no-such-parent/lease"), version: NO_VERSION };
+
+/// A version that no node has.
+const NO_VERSION: i32 = -2;
 
 impl<H: Handles> Session<H> {
     /// Claims the lease. Requests keep it renewed until [`unclaim_lease`](Self::unclaim_lease) was
@@ -34,9 +43,13 @@ impl<H: Handles> Session<H> {
         now: Instant,
         to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<RequestId, Failure> {
+        let request = self.lease.quorum_request();
+        if self.is_connected() && request == LeaseRequest::CheckedQuorum {
+            self.send_lease_request(now, None, request);
+        }
         let id = self.submit(now, &HEARTBEAT, to, None)?;
         if self.is_connected() {
-            self.lease.request_sent(LeaseRequest::Quorum, now);
+            self.lease.request_sent(request, now);
         }
         Ok(id)
     }
@@ -53,6 +66,13 @@ impl<H: Handles> Session<H> {
         self.lease.valid_until().map(|until| (self.lease.term(), until))
     }
 
+    /// Returns how much of the lease after `now` nothing can take back, if the lease is valid: neither
+    /// a reconnect of this session, nor a shorter timeout that a server grants.
+    #[must_use]
+    pub fn lease_promised_until(&self, now: Instant) -> Option<Instant> {
+        self.lease(now).and_then(|_| self.lease.promised_until(now))
+    }
+
     /// Returns the term to which a new guard can be bound. The lease must be valid, and renewable
     /// before it ends.
     #[must_use]
@@ -66,6 +86,13 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn lease_proven_at(&self) -> Option<Instant> {
         self.lease.proven_at()
+    }
+
+    /// Returns the earliest time at which a request ends the doubt of a gap in the evidence, if there
+    /// is one.
+    #[must_use]
+    pub fn lease_second_proof_due(&self) -> Option<Instant> {
+        self.lease.second_proof()
     }
 
     /// Returns the earliest time at which a request can renew a lease that has ended.
@@ -126,7 +153,7 @@ impl<H: Handles> Session<H> {
         self.outputs.push(Output::LeaseState(state));
     }
 
-    /// Returns the next request that a claimed lease needs, and when it is due.
+    /// Returns the next request that the lease needs, and when it is due.
     pub(super) fn lease_request_due(&self) -> Option<(Instant, LeaseRequest)> {
         let up = self.requests.liveness().up();
         let (due, request) = self.lease.request_due(up)?;
@@ -135,7 +162,7 @@ impl<H: Handles> Session<H> {
         is_wanted.then_some((due, request))
     }
 
-    /// Sends a request that a claimed lease needs, with an optional ping in front of it; see
+    /// Sends a request that the lease needs, with an optional ping in front of it; see
     /// [`crate::lease`].
     pub(super) fn send_lease_request(
         &mut self,
@@ -148,6 +175,9 @@ impl<H: Handles> Session<H> {
                 self.requests.send_heartbeat(now, &Sync { path: "/".into() }, ping)
             }
             LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, ping),
+            LeaseRequest::CheckedQuorum => {
+                self.requests.send_heartbeat(now, &CHECKED_HEARTBEAT, ping)
+            }
         }
         self.lease.request_sent(request, now);
     }

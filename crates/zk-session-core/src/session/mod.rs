@@ -112,7 +112,7 @@ impl<H: Handles> Session<H> {
     pub fn credentials(&self) -> Option<SessionCredentials> {
         let is_over = self.end_begun().is_some_and(|end| end != SessionEnd::Detached);
         let credentials = self.identity.credentials().filter(|_| !is_over)?;
-        Some(credentials.with_shortest_timeout(self.lease.shortest_timeout().unwrap_or_default()))
+        Some(credentials.with_granted(self.lease.granted()))
     }
 
     /// Returns true once a server has accepted a handshake.

@@ -34,6 +34,7 @@ use std::time::Instant;
 use proto::Ping;
 
 use super::Session;
+use crate::granted_timeouts::GrantedTimeouts;
 use crate::limits::{PING_INTERVAL_MAX, PING_PART};
 use crate::{DisconnectReason, Handles, IoFailure, Output, SaslFailure, SessionEnd};
 
@@ -185,12 +186,13 @@ impl<H: Handles> Session<H> {
         self.pauses.this_turn().map_or(cause, DisconnectReason::ProcessPaused)
     }
 
-    /// Sends the request that a claimed lease needs. The commit of a request to the leader may be
-    /// slow. The ping in front of it shows whether the server is alive.
+    /// Sends the request that the lease needs. The commit of a request to the leader may be slow. The
+    /// ping in front of a claimed lease's request shows whether the server is alive.
     fn keep_lease(&mut self, now: Instant) {
         let Some((_, request)) = self.lease_request_due() else { return };
         let is_ping_due = self.ping_due().is_some_and(|due| due <= now);
-        let needs_ping = is_ping_due || self.requests.liveness().unanswered_ping().is_none();
+        let is_unasked = self.requests.liveness().unanswered_ping().is_none();
+        let needs_ping = is_ping_due || (self.lease.is_claimed() && is_unasked);
         self.send_lease_request(now, needs_ping.then_some(Ping), request);
     }
 
@@ -205,11 +207,13 @@ impl<H: Handles> Session<H> {
             return None;
         }
         // The lease uses the shortest timeout so far, even if a server grants a longer one.
-        let shortest = self.lease.shortest_timeout().filter(|_| !self.is_read_only());
+        let granted = self.lease.granted().filter(|_| !self.is_read_only());
+        let shortest = granted.map(GrantedTimeouts::shortest);
         let timeout = self.identity.timeout();
         let timeout = shortest.map_or(timeout, |it| it.min(timeout));
-        let interval = self.lease.touch_every().unwrap_or_else(|| PING_PART.of(timeout));
-        self.requests.liveness().ping_due(interval.min(PING_INTERVAL_MAX))
+        let lease = self.lease.touch_every().filter(|_| !self.is_read_only());
+        let interval = PING_PART.of(timeout).min(PING_INTERVAL_MAX);
+        self.requests.liveness().ping_due(lease.map_or(interval, |it| it.min(interval)))
     }
 }
 

@@ -53,12 +53,13 @@ fn ping_is_not_repeated_while_one_is_outstanding() {
 #[test]
 fn answered_pings_keep_the_session_alive() {
     let mut world = World::up();
-    world.answered.insert(OpCode::Ping.code());
+    world.answered.extend([OpCode::Ping, OpCode::Sync].map(OpCode::code));
     world.advance(T * 100);
     assert!(world.session.is_connected());
-    let pings = world.times(OpCode::Ping);
-    assert_eq!(pings.len(), 300);
-    assert!(pings.windows(2).all(|pair| pair[1] - pair[0] == T / 3));
+    let mut sent = [world.times(OpCode::Ping), world.times(OpCode::Sync)].concat();
+    sent.sort();
+    assert!(sent.len() < 500, "{} pings and syncs", sent.len());
+    assert!(sent.windows(2).all(|pair| pair[1] - pair[0] <= T / 3));
     world.finish();
 }
 

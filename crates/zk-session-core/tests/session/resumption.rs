@@ -33,7 +33,9 @@ fn reconnect_presents_session_id_password_and_own_timeout() {
             SessionEvent::Connected { session_id: ID, .. },
             SessionEvent::Suspended { session_id: ID, .. },
             SessionEvent::Reconnected { session_id: ID, timeout, .. },
+            SessionEvent::TimeoutChanged { session_id: ID, before, timeout: changed },
         ] if timeout == Duration::from_secs(5)
+            && (before, changed) == (Duration::from_secs(4), timeout)
     ));
     assert_eq!(world.session.last_disconnect(), None);
     world.cut();

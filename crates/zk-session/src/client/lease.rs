@@ -53,7 +53,7 @@ impl std::error::Error for LeaseLoss {}
 /// # Cost
 /// In each session timeout, a claimed lease takes at most three writes, which the servers log. It
 /// also takes a `sync` every eighth of the timeout and a ping every sixteenth. Other requests
-/// replace these. An unclaimed lease costs nothing.
+/// replace these. An unclaimed lease takes a `sync` instead of each ping of the session.
 #[derive(Debug)]
 #[must_use = "dropping a claim releases the lease"]
 pub struct SessionLease {
@@ -81,9 +81,9 @@ impl SessionLease {
 
     /// Renews the lease unless it is valid, and returns its term like [`bind`](Self::bind).
     ///
-    /// If the session has sent its pings, one empty transaction is enough. A session that was
-    /// silent for most of its timeout needs a second transaction, after the [flush
-    /// bound](crate::LeaseAssumptions::flush_bound), and not before three eighths of the timeout.
+    /// If the evidence has no gap, one empty transaction is enough. After a gap, the lease waits for
+    /// the [longest expiry pass](crate::LeaseAssumptions::expiry_pass) of a leader. A gap arises from a
+    /// disconnect, a pause of this process, or silence of the servers for most of the session timeout.
     ///
     /// # Errors
     /// * [`ErrorKind::LeaseImpossible`] if the lease can never be valid with the session timeout in
@@ -103,9 +103,9 @@ impl SessionLease {
             if let Some(term) = self.bind() {
                 return Ok(term);
             }
-            let (impossible, proof) = {
-                let session = shared.lock();
-                (session.lease_impossible(), session.lease_proof_due())
+            let (impossible, second, proof) = {
+                let it = shared.lock();
+                (it.lease_impossible(), it.lease_second_proof_due(), it.lease_proof_due())
             };
             if let Some(why) = impossible {
                 let kind = ErrorKind::LeaseImpossible(why);
@@ -115,7 +115,10 @@ impl SessionLease {
             // long for any lease, this loop continues at the pace at which a claimed lease is
             // renewed.
             let soonest = now() + RENEWAL_PAUSE_MIN.max(QUORUM_PART.of(timeout));
-            let due = proof.map_or(soonest, |due| due.max(soonest));
+            let due = match second {
+                Some(due) => due.max(now() + RENEWAL_PAUSE_MIN),
+                None => proof.map_or(soonest, |due| due.max(soonest)),
+            };
             shared.sleep_until(timer(due)).await;
         }
     }
@@ -128,11 +131,14 @@ impl SessionLease {
         self.term(term).map(|term| term.until)
     }
 
-    /// Returns how long the term lasts, unless further answers of the ensemble extend it; zero if
-    /// it has ended.
+    /// Returns how long the term is certain to last, and zero if it has ended.
+    ///
+    /// This is at most 0.41 of the session timeout, although the term may last longer: a reconnect may
+    /// reach a server that grants half of the timeout, and that shortens the term.
     #[must_use]
     pub fn remaining(&self, term: LeaseTerm) -> Duration {
-        self.term(term).map_or(Duration::ZERO, |term| term.until - term.now)
+        let term = self.term(term);
+        term.map_or(Duration::ZERO, |term| term.promised.saturating_duration_since(term.now))
     }
 
     /// Returns the latest time at which the ensemble is proven to have counted the session as
@@ -153,7 +159,8 @@ impl SessionLease {
         let now = now();
         let (number, until) = session.lease(now)?;
         let is_same = term == LeaseTerm { session: shared.number, number };
-        is_same.then(|| TermState { now, until, proven_at: session.lease_proven_at() })
+        let promised = session.lease_promised_until(now).unwrap_or(now);
+        is_same.then(|| TermState { now, until, promised, proven_at: session.lease_proven_at() })
     }
 
     /// Reads the clock, and returns true if the term is valid now.
@@ -188,6 +195,7 @@ impl Drop for SessionLease {
 struct TermState {
     now: Instant,
     until: Instant,
+    promised: Instant,
     proven_at: Option<Instant>,
 }
 

@@ -20,6 +20,10 @@ pub(crate) fn announce(event: &SessionEvent) {
         SessionEvent::Reconnected { session_id, timeout, host } => {
             info!(session = %session_id, %host, timeout_ms = ms(*timeout), "reconnected");
         }
+        SessionEvent::TimeoutChanged { session_id, before, timeout } => {
+            let (before_ms, timeout_ms) = (ms(*before), ms(*timeout));
+            warn!(session = %session_id, before_ms, timeout_ms, "session timeout changed");
+        }
         SessionEvent::ReadOnly { host, .. } => warn!(%host, "connected to a read-only server"),
         SessionEvent::Suspended { session_id, cause } => {
             warn!(session = %session_id, %cause, "disconnected");

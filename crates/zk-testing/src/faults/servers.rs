@@ -98,6 +98,12 @@ impl TestServer {
         self.shared().with(|ensemble, now| ensemble.lag_flushes(now, server, by));
     }
 
+    /// Sets the time that a leader needs for the sessions that expire at the same tick. See
+    /// [`Ensemble::slow_expiry`](crate::server::Ensemble::slow_expiry).
+    pub fn slow_expiry(&self, pass: Duration) {
+        self.shared().with(|ensemble, now| ensemble.slow_expiry(now, pass));
+    }
+
     /// Makes a follower apply transactions `by` later than its leader.
     pub fn lag(&self, server: usize, by: Duration) {
         self.shared().with(|ensemble, now| ensemble.lag(now, server, Some(by)));

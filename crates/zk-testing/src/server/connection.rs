@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) unread: usize,
     /// Whether the connection is stopped in both directions.
     pub(crate) stalled: bool,
+    /// Whether the client has closed the connection, and its connect request is not processed yet.
+    pub(crate) is_abandoned: bool,
     /// Whether the connection is in the list of those with output.
     pub(crate) listed: bool,
     pub(crate) traffic: Traffic,
@@ -120,6 +122,7 @@ impl Connection {
             connect_fault: None,
             unread: 0,
             stalled: false,
+            is_abandoned: false,
             listed: false,
             traffic: Traffic::default(),
         }

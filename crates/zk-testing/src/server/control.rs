@@ -139,6 +139,16 @@ impl Ensemble {
         }
     }
 
+    /// Sets the time that a leader needs for the sessions that expire at the same tick.
+    ///
+    /// A leader takes all of these sessions at once, and then closes one after the other. Until its turn
+    /// comes, a session answers all requests, and none of them saves it. The last one is closed at the
+    /// end of this time.
+    pub fn slow_expiry(&mut self, now: Instant, pass: Duration) {
+        self.advance(now);
+        self.expiry_pass = pass;
+    }
+
     /// Ends every cut and lag of a server: it catches up and processes the requests that have
     /// waited.
     pub fn heal(&mut self, now: Instant, server: usize) {

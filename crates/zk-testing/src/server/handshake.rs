@@ -203,6 +203,11 @@ impl Ensemble {
         if connection.state == State::Ended {
             return;
         }
+        if connection.is_abandoned {
+            // The server reads the end of the stream behind the request.
+            self.connections.remove(&id);
+            return;
+        }
         connection.state = State::Open { session_id, timeout_ms };
         if let Some(Waiting::Committed) = connection.waiting.front() {
             connection.waiting.pop_front();
@@ -237,7 +242,7 @@ impl Ensemble {
         if !self.leader_works() {
             return;
         }
-        for session_id in self.sessions.expired(self.now) {
+        for session_id in self.sessions.expired(self.now, self.expiry_pass) {
             self.end_session(session_id, None);
         }
     }

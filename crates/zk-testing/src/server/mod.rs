@@ -95,7 +95,7 @@ use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use proto::{Acl, OPEN_ACL_UNSAFE, Zxid};
@@ -155,6 +155,8 @@ pub struct Ensemble {
     /// Connections with delayed bytes, by the time at which those are sent.
     delayed: BTreeSet<(Instant, ConnectionId)>,
     next_reaping: Instant,
+    /// Time that the leader needs for the sessions that expire at the same tick.
+    expiry_pass: Duration,
     faults: Faults,
     observer: Option<Observer>,
     logged: Vec<Logged>,
@@ -207,6 +209,7 @@ impl Ensemble {
             handshakes: BTreeSet::new(),
             delayed: BTreeSet::new(),
             next_reaping: now + settings.container_check_interval,
+            expiry_pass: Duration::ZERO,
             faults: Faults::new(settings.seed),
             observer: None,
             logged: Vec::new(),
@@ -267,9 +270,17 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Removes a connection after its client has disconnected or its stream has broken.
+    /// Removes a connection after its client has disconnected or its stream has broken. A stopped server
+    /// still processes the connect request that it has received, when it resumes.
     pub fn disconnected(&mut self, now: Instant, id: ConnectionId) {
         self.advance(now);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let is_unread = connection.state == State::Fresh && !connection.inbound.is_empty();
+            if is_unread && self.servers[connection.server].stalled {
+                connection.is_abandoned = true;
+                return;
+            }
+        }
         self.forget(id);
         self.connections.remove(&id);
     }

@@ -16,9 +16,9 @@ pub struct RequestLog(Arc<Mutex<Vec<OpCode>>>);
 impl RequestLog {
     /// Returns the operations since the last call, also those of requests that a fault has dropped.
     ///
-    /// The requests that keep the session and its lease alive are left out: pings, `sync`s of `/`, and
-    /// transactions without an operation. After [`REQUESTS_LOGGED_MAX`] requests without a call, further ones
-    /// are not logged.
+    /// The requests that keep the session and its lease alive are left out: pings, `sync`s of `/`,
+    /// transactions without an operation, and deletions of a node below `/zookeeper/no-such-parent`.
+    /// After [`REQUESTS_LOGGED_MAX`] requests without a call, further ones are not logged.
     pub fn take(&self) -> Vec<OpCode> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -60,6 +60,9 @@ fn keeps_alive(op: OpCode, body: &[u8]) -> bool {
         OpCode::Sync => body.get(4..) == Some(b"/"),
         // Only the header that ends the operations.
         OpCode::Multi => body.len() == 9,
+        OpCode::Delete => {
+            body.get(4..).is_some_and(|path| path.starts_with(b"/zookeeper/no-such-parent/"))
+        }
         _ => false,
     }
 }

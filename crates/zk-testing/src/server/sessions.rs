@@ -33,6 +33,8 @@ pub(crate) struct Sessions {
     by_id: FastMap<SessionId, Session>,
     /// Sessions by the tick at which they expire.
     buckets: BTreeMap<Instant, BTreeSet<SessionId>>,
+    /// Sessions of buckets that were taken, by the time at which they are closed.
+    doomed: BTreeMap<Instant, BTreeSet<SessionId>>,
     next_id: SessionId,
 }
 
@@ -41,6 +43,8 @@ struct Session {
     timeout_ms: i32,
     create_timeout_ms: i32,
     expires: Instant,
+    /// When the session is closed, once its bucket was taken.
+    closes: Option<Instant>,
     owner: Owner,
 }
 
@@ -57,7 +61,8 @@ impl Sessions {
     pub(crate) fn new(tick: Duration, wall_ms: i64) -> Self {
         let clock = (wall_ms << 16) & ((1 << 56) - 1);
         let next_id = SessionId((1 << 56) | clock);
-        Self { tick, by_id: FastMap::default(), buckets: BTreeMap::new(), next_id }
+        let (buckets, doomed) = (BTreeMap::new(), BTreeMap::new());
+        Self { tick, by_id: FastMap::default(), buckets, doomed, next_id }
     }
 
     pub(crate) fn create(
@@ -70,7 +75,9 @@ impl Sessions {
         let id = self.next_id;
         self.next_id.0 = self.next_id.0.wrapping_add(1);
         let create_timeout_ms = timeout_ms;
-        self.by_id.insert(id, Session { timeout_ms, create_timeout_ms, expires: now, owner });
+        let closes = None;
+        let session = Session { timeout_ms, create_timeout_ms, expires: now, closes, owner };
+        self.by_id.insert(id, session);
         self.buckets.entry(now).or_default().insert(id);
         self.touch(now, clock, id, timeout_ms);
         id
@@ -93,6 +100,9 @@ impl Sessions {
 
     /// Resets the clock of a session: it expires at the first tick after the timeout. This can be
     /// earlier than before. Returns false if the session is not alive.
+    ///
+    /// A session whose bucket was taken is alive until its turn comes, and is closed all the same
+    /// (`SessionTrackerImpl.run`).
     pub(crate) fn touch(
         &mut self,
         now: Instant,
@@ -101,6 +111,9 @@ impl Sessions {
         timeout_ms: i32,
     ) -> bool {
         let Some(session) = self.by_id.get_mut(&id) else { return false };
+        if session.closes.is_some() {
+            return true;
+        }
         let expires = clock.round_up(now + duration(timeout_ms), self.tick);
         if expires != session.expires {
             let old = std::mem::replace(&mut session.expires, expires);
@@ -127,6 +140,14 @@ impl Sessions {
     /// The timeouts of later connects appear in no transaction.
     pub(crate) fn restart(&mut self, now: Instant, clock: &Clock, tick: Duration) {
         self.tick = tick;
+        for (at, ids) in std::mem::take(&mut self.doomed) {
+            for id in ids {
+                if let Some(session) = self.by_id.get_mut(&id) {
+                    (session.closes, session.expires) = (None, at);
+                    self.buckets.entry(at).or_default().insert(id);
+                }
+            }
+        }
         let all = self.by_id.iter().map(|(id, session)| (*id, session.create_timeout_ms));
         for (id, timeout_ms) in all.collect::<Vec<_>>() {
             self.touch(now, clock, id, timeout_ms);
@@ -155,18 +176,34 @@ impl Sessions {
 
     pub(crate) fn remove(&mut self, id: SessionId) -> bool {
         let Some(session) = self.by_id.remove(&id) else { return false };
-        unlist(&mut self.buckets, session.expires, id);
+        match session.closes {
+            Some(closes) => unlist(&mut self.doomed, closes, id),
+            None => unlist(&mut self.buckets, session.expires, id),
+        }
         true
     }
 
-    /// Returns the time of the next bucket.
+    /// Returns the time of the next bucket, or of the next close of a session of a taken one.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        self.buckets.keys().next().copied()
+        let first = [&self.buckets, &self.doomed].map(|it| it.keys().next().copied());
+        first.into_iter().flatten().min()
     }
 
-    /// Returns the sessions of all due buckets without removing them.
-    pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
-        self.buckets.range(..=now).flat_map(|(_, ids)| ids.iter().copied()).collect()
+    /// Takes the due buckets, and returns the sessions to close now. A pass over a bucket takes the
+    /// time `pass`, and closes the last session at its end.
+    pub(crate) fn expired(&mut self, now: Instant, pass: Duration) -> Vec<SessionId> {
+        while let Some(bucket) = self.buckets.first_entry().filter(|it| *it.key() <= now) {
+            let ids = bucket.remove();
+            let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+            for (turn, id) in (1..).zip(ids) {
+                let closes = now + pass * turn / count;
+                if let Some(session) = self.by_id.get_mut(&id) {
+                    session.closes = Some(closes);
+                }
+                self.doomed.entry(closes).or_default().insert(id);
+            }
+        }
+        self.doomed.range(..=now).flat_map(|(_, ids)| ids.iter().copied()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -384,10 +384,19 @@ impl<P: Peer> World<P> {
     // ---- the scripted server
 
     /// Removes and returns the oldest unanswered request, which must have this operation. Pings in
-    /// front of any other operation are removed and stay unanswered.
+    /// front of any other operation are removed and stay unanswered. The `sync`s of an idle session are
+    /// answered.
     pub(crate) fn take(&mut self, op: OpCode) -> Frame {
-        while op != OpCode::Ping && self.frames.front().is_some_and(|it| it.op == OpCode::Ping) {
-            self.frames.pop_front();
+        while let Some(front) = self.frames.front().filter(|it| it.op != op).cloned() {
+            match front.op {
+                OpCode::Ping => self.frames.pop_front(),
+                OpCode::Sync => {
+                    self.frames.pop_front();
+                    self.serve(&front);
+                    continue;
+                }
+                _ => break,
+            };
         }
         let frame = self.frames.pop_front().unwrap_or_else(|| panic!("no {op:?} came"));
         assert_eq!(frame.op, op, "{frame:?}");

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::select;
-use zk_session_core::{DisconnectReason, Error, ErrorKind, Operation};
+use zk_session_core::{DisconnectReason, Error, ErrorKind, LeaseImpossible, Operation};
 
 use super::super::Pending;
 use super::{Client, Config, Credential};
@@ -82,8 +82,10 @@ impl<C: Connector> Config<C> {
                 }
                 events.next().await;
             }
-            if let Some(why) = client.shared.lock().lease_impossible() {
-                return Err(ErrorKind::LeaseImpossible(why));
+            match client.shared.lock().lease_impossible() {
+                // The caller wants the session, although it can hold no lock.
+                None | Some(LeaseImpossible::UnknownTimeouts) => {}
+                Some(why) => return Err(ErrorKind::LeaseImpossible(why)),
             }
             for answer in presented {
                 match answer.await.map_err(|error| error.kind().clone()) {
