@@ -26,7 +26,7 @@ pub(crate) struct NewData {
     #[arg(long)]
     allow_empty: bool,
 
-    /// What was read. Standard input can be read only once, and a request may be repeated.
+    /// The data. Standard input can be read only once, and a request may be repeated.
     #[arg(skip)]
     read: OnceLock<Vec<u8>>,
 }

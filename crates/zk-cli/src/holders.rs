@@ -1,4 +1,4 @@
-//! Who holds a lock that was not acquired in time, for the message of the failure.
+//! Names of the holders of a lock that was not acquired in time, for the message of the failure.
 
 use std::time::Duration;
 

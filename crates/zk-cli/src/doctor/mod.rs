@@ -94,6 +94,9 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
     for server in &listed {
         examined.push(examine(door, server, &listed, servers.chroot(), &mut report).await?);
     }
+    if let Some(finding) = verdict::different_timeouts(&examined) {
+        report.add(finding)?;
+    }
     match verdict::disunity(&examined) {
         Some(finding) => report.add(finding)?,
         None => {
@@ -181,10 +184,11 @@ async fn examine(
     }
     let mode = words::version(door, host, report).await?;
     timeouts(door, host, &client, report).await?;
+    let granted = Some(client.session_timeout());
     latency(host, &client, report).await?;
     // A server that requires another authentication says so with its first answer.
     if client.end_reason().is_some_and(is_auth) {
-        return Ok(Examined { serves: false, rejects: true, mode });
+        return Ok(Examined { rejects: true, mode, granted, ..Examined::default() });
     }
     write(host, &client, report).await?;
     // A server closes the connection after an operation that it does not know.
@@ -197,7 +201,7 @@ async fn examine(
         }
     }
     client.close().await;
-    Ok(Examined { serves, rejects: false, mode })
+    Ok(Examined { serves, rejects: false, mode, granted })
 }
 
 /// Returns true if a server answers, and either side rejects the other.

@@ -1,8 +1,10 @@
 //! Findings about all servers together.
 
+use std::time::Duration;
+
 use super::{Finding, Level};
 
-/// What one server told about itself.
+/// Answers of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Examined {
     /// Whether it opened a session that can write. It needs a leader and a majority for that.
@@ -11,6 +13,8 @@ pub(super) struct Examined {
     pub(super) rejects: bool,
     /// Its mode, if it tells.
     pub(super) mode: Option<String>,
+    /// The session timeout that it granted.
+    pub(super) granted: Option<Duration>,
 }
 
 /// Returns a finding if the servers do not belong together.
@@ -26,6 +30,23 @@ pub(super) fn disunity(servers: &[Examined]) -> Option<Finding> {
         _ => return None,
     };
     Some(Finding { level: Level::Error, server: String::new(), text: text.to_owned() })
+}
+
+/// Returns a finding if the servers grant different session timeouts to this client. A session that moves
+/// to another server then gets another timeout, and the leases of its locks another length.
+pub(super) fn different_timeouts(servers: &[Examined]) -> Option<Finding> {
+    let granted = || servers.iter().filter_map(|server| server.granted);
+    let (least, most) = (granted().min()?, granted().max()?);
+    (least != most).then(|| Finding {
+        level: Level::Warning,
+        server: String::new(),
+        text: format!(
+            "the servers grant session timeouts from {} to {}: set minSessionTimeout and \
+             maxSessionTimeout alike on all of them",
+            super::ms(least),
+            super::ms(most)
+        ),
+    })
 }
 
 /// Returns the finding whether the ensemble serves, and whether it does, if that is known.
@@ -59,7 +80,7 @@ mod tests {
         let found = |modes: &[&str]| {
             let examined = |mode: &&str| {
                 let mode = Some((*mode).to_owned());
-                Examined { serves: true, rejects: false, mode }
+                Examined { serves: true, mode, ..Examined::default() }
             };
             let servers: Vec<_> = modes.iter().map(examined).collect();
             disunity(&servers).map(|finding| finding.level)
@@ -75,6 +96,21 @@ mod tests {
         ] {
             assert_eq!(found(wrong), Some(Level::Error), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn servers_that_grant_different_timeouts_are_a_warning() {
+        let found = |granted: &[u64]| {
+            let examined = |seconds: &u64| Examined {
+                granted: Some(Duration::from_secs(*seconds)).filter(|it| !it.is_zero()),
+                ..Examined::default()
+            };
+            different_timeouts(&granted.iter().map(examined).collect::<Vec<_>>())
+        };
+        assert!(found(&[]).is_none() && found(&[10, 10, 0]).is_none());
+        let finding = found(&[10, 5, 0, 10]).unwrap();
+        assert_eq!(finding.level, Level::Warning);
+        assert!(finding.text.contains("from 5.0 s to 10.0 s"), "{}", finding.text);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the screen shows, as lines of text.
+//! The lines of text on the screen.
 
 use super::survey::LockRow;
 use crate::output::{aligned, data_text, fitted};

@@ -1,5 +1,6 @@
 //! Breaks real ensembles while locks are held; see `cargo xtask chaos --help`.
 
+mod expiring_bucket;
 mod handovers;
 mod leader_kills;
 mod options;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use options::{
-    End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX, WRITE_RATE,
+    EXPIRING_BUCKET, End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX,
+    WRITE_RATE,
 };
 use summary::Summary;
 use zk_tests::chaos::checker::check;
@@ -92,6 +94,9 @@ fn run(options: &Options) -> Result<Ending, Error> {
 
 /// Runs a scenario at a tick, with each timeout.
 fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error> {
+    if name == EXPIRING_BUCKET {
+        return expiring_bucket::run(options);
+    }
     if name == WRITE_RATE {
         write_rate::run(tick, options)?;
         return Ok(Ending::Sound);

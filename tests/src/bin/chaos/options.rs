@@ -149,13 +149,15 @@ pub(crate) fn help() -> String {
 }
 
 /// Scenarios that are not a hand-over of one lock.
-pub(crate) const OTHERS: [(&str, &str); 4] = [
+pub(crate) const OTHERS: [(&str, &str); 5] = [
     (LEADER_KILLS, "the leader is killed under 40 holders: locks lost, and the sessions' return"),
     (RANDOM, "8 contenders on three kinds of locks, and one fault after the other"),
     (ROLLING_RESTART, "the same, and servers restart with different maxSessionTimeout"),
+    (EXPIRING_BUCKET, "waiters return while 15,000 sessions expire together; only when named"),
     (WRITE_RATE, "measures what waiting and holding cost the ensemble; only when named"),
 ];
 pub(crate) const LEADER_KILLS: &str = "leader-kills";
+pub(crate) const EXPIRING_BUCKET: &str = "expiring-bucket";
 pub(crate) const RANDOM: &str = "random";
 pub(crate) const ROLLING_RESTART: &str = "rolling-restart";
 pub(crate) const WRITE_RATE: &str = "write-rate";

@@ -166,8 +166,8 @@ fn cpu_seconds(server: &Server) -> Result<f64, Error> {
 const LOADS: [Load; 2] = [
     Load { name: "200 holders", sessions: 200, timeout: Duration::from_secs(4), queue: Queue::Own },
     Load {
-        name: "1 holder and 99 waiters",
-        sessions: 100,
+        name: "1 holder and 999 waiters",
+        sessions: 1_000,
         timeout: Duration::from_secs(10),
         queue: Queue::Shared,
     },

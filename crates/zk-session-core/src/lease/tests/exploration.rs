@@ -254,7 +254,7 @@ impl World {
         add(asks, Step::Serve);
         add(connection.table.is_some(), Step::Flush);
         add(self.lingering.is_some(), Step::FlushOfLastConnection);
-        // A server that hangs earlier has the same effect as one that is idle until then.
+        // To hang earlier has the same effect as to be idle until then.
         add(self.must_flush(), Step::Hang);
         add(self.leader.taken.is_none() && self.leader.expires <= self.now, Step::TakeBucket);
         add(self.leader.taken.is_some(), Step::CloseSession);
