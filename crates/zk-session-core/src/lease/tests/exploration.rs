@@ -38,11 +38,13 @@ struct Budget {
 /// whether another server is elected.
 type Case = (u8, &'static [Packet], &'static [usize], bool);
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 6] = [
     (2, &[Packet::Ping, Packet::Empty], &[], false),
     (1, &[Packet::Empty], &[1], false),
-    (1, &[Packet::Create], &[2, 1], false),
+    (1, &[Packet::Empty], &[2, 1], false),
     (1, &[Packet::Empty], &[1], true),
+    (2, &[Packet::Ping, Packet::Sync], &[], true),
+    (1, &[Packet::Sync], &[1], true),
 ];
 
 const LARGER_CASES: [Case; 6] = [
@@ -140,7 +142,11 @@ enum Packet {
 enum Step {
     Tick,
     Send(Packet),
-    Reconnect(usize),
+    /// The client connects to this server, which may follow the replaced leader.
+    Reconnect {
+        server: usize,
+        of_replaced: bool,
+    },
     /// The server of the connection handles the next packet.
     Serve,
     /// The client receives the next reply.
@@ -265,7 +271,13 @@ impl World {
             add(sends && self.left.packets > 0, Step::Send(*packet));
         }
         if let Some(server) = self.left.reconnects.first() {
-            add(!self.is_client_done, Step::Reconnect(*server));
+            for of_replaced in [false, true] {
+                let is_possible = !of_replaced || self.replaced.is_some();
+                add(
+                    !self.is_client_done && is_possible,
+                    Step::Reconnect { server: *server, of_replaced },
+                );
+            }
         }
         for unnoticed in [true, false] {
             add(self.left.elections > 0, Step::Elect { unnoticed });
@@ -278,7 +290,7 @@ impl World {
         let is_possible = match step {
             Step::Tick => self.tick(),
             Step::Send(packet) => self.send(packet),
-            Step::Reconnect(server) => self.reconnect(server),
+            Step::Reconnect { server, of_replaced } => self.reconnect(server, of_replaced),
             Step::Serve => self.serve(),
             Step::Receive => self.receive(),
             Step::Flush => self.flush(),
@@ -306,7 +318,7 @@ impl World {
         };
         self.is_client_done = !matches!(
             step,
-            Step::Tick | Step::Serve | Step::Send(_) | Step::Receive | Step::Reconnect(_)
+            Step::Tick | Step::Serve | Step::Send(_) | Step::Receive | Step::Reconnect { .. }
         );
         is_possible
     }
@@ -349,10 +361,11 @@ impl World {
         true
     }
 
-    fn reconnect(&mut self, server: usize) -> bool {
+    fn reconnect(&mut self, server: usize, of_replaced: bool) -> bool {
         self.left.reconnects = &self.left.reconnects[1..];
         let number = self.connection.number + 1;
         let last = std::mem::replace(&mut self.connection, Connection::new(number, server));
+        self.connection.is_of_replaced = of_replaced;
         let sent_connect = last.to_server.first().is_some_and(|it| it.0 == Packet::Connect);
         if sent_connect && !last.is_dead {
             self.abandoned = Some((last.number, last.server));
