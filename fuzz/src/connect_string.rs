@@ -52,7 +52,7 @@ fn model(text: &str) -> Option<(Vec<Host>, &str)> {
         }
     };
     let chroot = if chroot.len() == 1 { "" } else { chroot };
-    if !chroot.is_empty() && validate_path(chroot).is_err() {
+    if !chroot.is_empty() && (chroot.contains(',') || validate_path(chroot).is_err()) {
         return None;
     }
     let open = hosts.iter().filter(|host| host.transport() == Transport::Any).count();
@@ -66,8 +66,11 @@ fn host(server: &str) -> Option<Host> {
         None => server.split_at(server.find(':').unwrap_or(server.len())),
     };
     let is_v6 = || {
-        let address = name.split('%').next().unwrap_or_default();
-        address.parse::<std::net::Ipv6Addr>().is_ok()
+        let mut parts = name.splitn(2, '%');
+        let address = parts.next().unwrap_or_default();
+        let is_zone_usual =
+            parts.next().is_none_or(|zone| !zone.is_empty() && !zone.contains(unusual));
+        address.parse::<std::net::Ipv6Addr>().is_ok() && is_zone_usual
     };
     let is_name = || !name.is_empty() && !name.contains(unusual);
     if !(if server.starts_with('[') { is_v6() } else { is_name() }) {
@@ -84,7 +87,7 @@ fn host(server: &str) -> Option<Host> {
     Some(Host::new(name, port))
 }
 
-/// Returns whether a name without brackets must not contain `c`.
+/// Returns whether a name or a zone must not contain `c`.
 fn unusual(c: char) -> bool {
-    c == '[' || c == ']' || c.is_whitespace()
+    !matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_')
 }

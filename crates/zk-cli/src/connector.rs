@@ -59,6 +59,13 @@ impl Connector for ServerConnector {
             Self::Tls(tls) => tls.is_plain(host),
         }
     }
+
+    fn uses_tls(&self, host: &Host) -> bool {
+        match self {
+            Self::Tcp(tcp) => tcp.uses_tls(host),
+            Self::Tls(tls) => tls.uses_tls(host),
+        }
+    }
 }
 
 type Opening = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send>>;

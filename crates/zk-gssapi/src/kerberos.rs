@@ -184,7 +184,9 @@ fn explain(error: Error, wanted: &str) -> io::Error {
     // A number within the flags, and not flags.
     let routine_error = error.major.bits() & 0x00ff_0000;
     let of_credentials = [MajorFlags::GSS_S_NO_CRED, MajorFlags::GSS_S_CREDENTIALS_EXPIRED];
-    let has_none = of_credentials.iter().any(|it| it.bits() == routine_error);
+    // An expired ticket of the cache is also told as a failure with this code.
+    let has_none = of_credentials.iter().any(|it| it.bits() == routine_error)
+        || error.minor == KRB5KRB_AP_ERR_TKT_EXPIRED;
     let kind = match error.minor {
         KRB5_KDC_UNREACH => io::ErrorKind::HostUnreachable,
         _ if has_none => io::ErrorKind::NotFound,
@@ -199,6 +201,9 @@ fn explain(error: Error, wanted: &str) -> io::Error {
     };
     io::Error::new(kind, format!("Kerberos: {wanted}: {error}{advice}"))
 }
+
+/// MIT's code for a ticket that has expired.
+const KRB5KRB_AP_ERR_TKT_EXPIRED: u32 = 0x96c7_3a20; // -1765328352
 
 /// MIT's code for a Kerberos server that cannot be reached.
 const KRB5_KDC_UNREACH: u32 = 0x96c7_3a9c; // -1765328228

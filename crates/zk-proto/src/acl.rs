@@ -39,7 +39,10 @@ pub const OPEN_ACL_UNSAFE: &[Acl] = &[Acl::open()];
 /// A server accepts an entry if it knows the scheme and the scheme accepts the id. Otherwise it rejects the
 /// whole list with [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL), as it does an empty list. The constructors
 /// do not check the id, because the server's authentication providers decide about it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+///
+/// `Debug` and `Display` show the user of a digest and not the hash of the password, from which the password
+/// can be guessed (CVE-2019-0201).
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Acl {
     /// The permissions that the entry grants.
     pub perms: Perms,
@@ -105,10 +108,29 @@ impl Acl {
     }
 }
 
-/// Prints the entry as ZooKeeper's shell takes it: `scheme:id:perms`, such as `world:anyone:cdrwa`.
+/// Prints the entry as ZooKeeper's shell takes it: `scheme:id:perms`, such as `world:anyone:cdrwa`. Of a
+/// digest it prints the user.
+///
+/// ```
+/// use zk_proto::{Acl, Perms};
+///
+/// assert_eq!(Acl::digest(Perms::READ, "alice", "secret").to_string(), "digest:alice:…:r");
+/// ```
 impl fmt::Display for Acl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.scheme, self.id, self.perms)
+        match self.scheme == "digest" {
+            true => {
+                let user = self.id.split(':').next().unwrap_or_default();
+                write!(f, "digest:{user}:…:{}", self.perms)
+            }
+            false => write!(f, "{}:{}:{}", self.scheme, self.id, self.perms),
+        }
+    }
+}
+
+impl fmt::Debug for Acl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

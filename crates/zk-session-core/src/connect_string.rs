@@ -84,6 +84,15 @@ impl Host {
     }
 }
 
+/// Parses `host`, `host:port` or `[v6-address]:port`, without a scheme.
+impl FromStr for Host {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse_host(text)
+    }
+}
+
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.transport.scheme())?;
@@ -128,28 +137,26 @@ impl FromStr for ConnectString {
         let (pieces, chroot) = split(text);
         if chroot.starts_with("//") {
             return Err(invalid(format!(
-                "{text:?} has an unknown scheme: write host:port, tls://host:port or \
-                 tcp://host:port, separated by commas, and then the chroot"
+                "{} has an unknown scheme: write host:port, tls://host:port or \
+                 tcp://host:port, separated by commas, and then the chroot",
+                shown(text)
             )));
         }
-        let chroot = if chroot == "/" { "" } else { chroot };
-        if !chroot.is_empty() {
-            proto::validate_path(chroot)
-                .map_err(|error| invalid(format!("the chroot {chroot:?}: {error}")))?;
-        }
+        let chroot = parse_chroot(chroot)?;
         let hosts = pieces
             .into_iter()
             .map(|(transport, piece)| Ok(parse_host(piece)?.with_transport(transport)))
             .collect::<Result<Vec<_>, Error>>()?;
         if hosts.is_empty() {
-            return Err(invalid(format!("{text:?} names no server")));
+            return Err(invalid(format!("{} names no server", shown(text))));
         }
         // A scheme counts for one server. Nobody must send plaintext because of a scheme that is
         // meant for all of them.
         let is_open = |host: &Host| host.transport == Transport::Any;
         if hosts.iter().any(is_open) && !hosts.iter().all(is_open) {
             return Err(invalid(format!(
-                "{text:?}: write tls:// or tcp:// before each server, or before none"
+                "{}: write tls:// or tcp:// before each server, or before none",
+                shown(text)
             )));
         }
         Ok(Self { hosts, chroot: chroot.to_owned() })
@@ -178,17 +185,52 @@ fn split(text: &str) -> (Vec<(Transport, &str)>, &str) {
     }
 }
 
+fn parse_chroot(chroot: &str) -> Result<&str, Error> {
+    if matches!(chroot, "" | "/") {
+        return Ok("");
+    }
+    // Java takes all of this for the path of a node.
+    if chroot.contains(',') {
+        return Err(invalid(format!(
+            "the chroot {}: write one chroot for all servers, behind the last one, and without a comma",
+            shown(chroot)
+        )));
+    }
+    proto::validate_path(chroot)
+        .map_err(|error| invalid(format!("the chroot {}: {error}", shown(chroot))))?;
+    Ok(chroot)
+}
+
 fn parse_host(piece: &str) -> Result<Host, Error> {
     if let Some((name, port)) = name_and_port(piece) {
         return Ok(Host::new(name, port));
     }
-    Err(invalid(match piece.parse::<Ipv6Addr>() {
-        Ok(_) => format!("write the address {piece} as [{piece}] or [{piece}]:port"),
-        Err(_) => format!(
+    let before_port = piece.rsplit_once(':').filter(|(address, _)| is_v6(address));
+    Err(invalid(match (is_v6(piece), before_port) {
+        (true, Some((address, port))) => {
+            format!(
+                "{piece} is ambiguous: write [{address}]:{port}, or [{piece}] for the default port"
+            )
+        }
+        (true, None) => format!("write the address {piece} as [{piece}] or [{piece}]:port"),
+        (false, Some((address, port))) => format!("write {piece} as [{address}]:{port}"),
+        (false, None) if piece.contains('@') => format!(
+            "{} is not a server: write host:port without a user and a password",
+            shown(piece)
+        ),
+        (false, None) => format!(
             "{piece:?} is not a server; write host, host:port or [v6-address]:port, \
-             with a port from 1 to 65535"
+             with a port from 1 to 65535, and separate servers with commas"
         ),
     }))
+}
+
+/// Returns a text as errors print it. A user may have written a password in front of an `@`.
+fn shown(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((_, rest)) => format!("\"…@{}\"", rest.escape_debug()),
+        None => format!("{text:?}"),
+    }
 }
 
 /// Parses a server; `None` if it is none. Without a port, and after a bare colon as in Java, the port is
@@ -207,14 +249,23 @@ fn name_and_port(piece: &str) -> Option<(&str, u16)> {
     (port != 0).then_some((name, port))
 }
 
+/// Returns true for the characters of host names and IPv4 addresses. The underscore is none of them, but
+/// names of containers have it.
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && !text.contains(|c: char| c == '[' || c == ']' || c.is_whitespace())
+    !text.is_empty() && text.bytes().all(is_name_byte)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
 /// Returns true for an IPv6 address, with or without a zone.
 fn is_v6(text: &str) -> bool {
-    let address = text.split_once('%').map_or(text, |(address, _zone)| address);
-    address.parse::<Ipv6Addr>().is_ok()
+    let (address, is_zone_valid) = match text.split_once('%') {
+        Some((address, zone)) => (address, is_name(zone)),
+        None => (text, true),
+    };
+    is_zone_valid && address.parse::<Ipv6Addr>().is_ok()
 }
 
 fn invalid(why: String) -> Error {
@@ -273,11 +324,53 @@ mod tests {
         }
     }
 
+    fn told(text: &str) -> String {
+        text.parse::<ConnectString>().unwrap_err().to_string()
+    }
+
     #[test]
     fn address_without_brackets_is_explained() {
-        let told = |text: &str| text.parse::<ConnectString>().unwrap_err().to_string();
-        assert!(told("fe80::1").contains("write the address fe80::1 as [fe80::1]"));
+        assert!(told("fe80::1:abcd").contains("write [fe80::1]:abcd, or [fe80::1:abcd]"));
+        assert!(told("::1:2181").contains("write [::1]:2181, or [::1:2181] for the default port"));
+        assert!(
+            told("fe80::1%eth0:2181").contains("write fe80::1%eth0:2181 as [fe80::1%eth0]:2181")
+        );
+        assert!(told("::").contains("write the address :: as [::]"));
         assert!(told("a:b").contains("\"a:b\" is not a server; write host, host:port"));
+    }
+
+    #[test]
+    fn error_names_a_second_chroot() {
+        assert!(
+            told("h1:1/app,h2:2/app").contains("the chroot \"/app,h2:2/app\": write one chroot")
+        );
+    }
+
+    /// A reader of the log must not learn a password.
+    #[test]
+    fn error_hides_what_stands_before_an_at_sign() {
+        for text in [
+            "user:hunter2@zk1:2181",
+            "zk0,user:hunter2@zk1:2181/app",
+            "zk://user:hunter2@zk1/app",
+            "tls://user:hunter2@zk1,zk2",
+            "user:hunter2@",
+            "user:hunter2@zk1,zk2//app",
+            "zk1/app@hunter2@x,zk2/app",
+        ] {
+            let error = text.parse::<ConnectString>().unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn host_is_parsed_without_a_scheme() {
+        assert_eq!("a:1".parse::<Host>().unwrap(), Host::new("a", 1));
+        assert_eq!("[::1]:1".parse::<Host>().unwrap(), Host::new("::1", 1));
+        for text in ["tcp://a:1", "tls://a", "a,b", "a/x", "", ";a"] {
+            assert!(text.parse::<Host>().is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -305,6 +398,16 @@ mod tests {
             "a]",
             "[::1]:0",
             "[::1] :1",
+            "zk1;zk2",
+            "user@zk1",
+            "zk1?x=1",
+            "zk1#x",
+            "zk\u{200b}1",
+            "zk1\u{202e}",
+            "zk\u{e9}",
+            "zk1\0",
+            "[fe80::1%e;h]",
+            "h1:1/app,h2:2/app",
         ];
         for bad in bad {
             let error = bad.parse::<ConnectString>().unwrap_err();

@@ -66,7 +66,9 @@ impl fmt::Display for SessionEnd {
             Self::ExpiredLocally { paused: None } => {
                 "no server answered within the session timeout, so the session expired"
             }
-            Self::AuthFailed => "the server rejected the credentials",
+            Self::AuthFailed => {
+                "the server rejected the credentials, or has no key for its own Kerberos principal"
+            }
             Self::AuthRequired => {
                 "the server requires authentication of a kind that the client did not present \
                  (SASL, or the schemes in the server's enforce.auth.schemes)"

@@ -83,7 +83,8 @@ impl fmt::Display for TlsFailure {
             }
             Self::UnknownIssuer => {
                 "the server's certificate is of an unknown authority; trust the certificate of \
-                 the authority that issued it"
+                 the authority that issued it, or the server does not send those of the authorities \
+                 in between: its key store must have the whole chain"
             }
             Self::WrongName { expected, presented } if presented.is_empty() => {
                 return write!(
@@ -127,8 +128,9 @@ impl fmt::Display for TlsFailure {
                  authority, and the certificate must be valid"
             }
             Self::NothingInCommon => {
-                "client and server have no TLS version or cipher suite in common; the client \
-                 offers TLS 1.2 and 1.3 with AEAD ciphers"
+                "client and server have no TLS version, cipher suite or kind of key in common; the \
+                 client offers TLS 1.2 and 1.3 with AEAD ciphers, and accepts RSA from 2048 bits, ECDSA \
+                 with P-256 or P-384, and Ed25519"
             }
             Self::NotSpoken => {
                 "the server did not answer in TLS: this may be its plaintext port; connect to its TLS \
@@ -199,7 +201,10 @@ mod tests {
             ),
             (TlsFailure::CertificateRequired, "the server requires a certificate of the client"),
             (TlsFailure::CertificateRefused, "the server refused the client's certificate"),
-            (TlsFailure::NothingInCommon, "client and server have no TLS version or cipher suite"),
+            (
+                TlsFailure::NothingInCommon,
+                "client and server have no TLS version, cipher suite or kind",
+            ),
             (TlsFailure::NotSpoken, "the server did not answer in TLS"),
             (
                 TlsFailure::ClosedByServer,

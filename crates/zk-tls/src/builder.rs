@@ -14,7 +14,7 @@ use zk_session::{Tcp, TlsFailure};
 
 use crate::certificates::{self, Source};
 use crate::connector::{Configuration, Tls};
-use crate::failure::{failure_in, reason, refused};
+use crate::failure::{KEYS, failure_in, reason, refused};
 use crate::verifier::Lenient;
 
 /// Settings of a [`Tls`] connector.
@@ -27,6 +27,7 @@ use crate::verifier::Lenient;
 pub struct TlsBuilder {
     provider: Option<Arc<CryptoProvider>>,
     authorities: Vec<Source>,
+    revoked: Vec<Source>,
     client: Option<(Source, Source)>,
     name: Option<String>,
     checks: Checks,
@@ -54,7 +55,8 @@ impl Tls<Tcp> {
 impl TlsBuilder {
     fn new(provider: Option<Arc<CryptoProvider>>) -> Self {
         let checks = Checks::All;
-        Self { provider, authorities: Vec::new(), client: None, name: None, checks }
+        let (authorities, revoked) = (Vec::new(), Vec::new());
+        Self { provider, authorities, revoked, client: None, name: None, checks }
     }
 
     /// Trusts the authorities in a file with certificates in PEM. Can be called again for more.
@@ -69,9 +71,26 @@ impl TlsBuilder {
         self
     }
 
+    /// Rejects the certificates in a file with revocation lists in PEM. Can be called again for more.
+    ///
+    /// With a list, every certificate between a server and a trusted authority needs one of its issuer: a
+    /// certificate whose issuer has no list is rejected, too. A list that is out of date still counts.
+    pub fn crl_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.revoked.push(Source::File(path.into()));
+        self
+    }
+
+    /// Rejects the certificates in a text with revocation lists in PEM; otherwise like
+    /// [`crl_file`](Self::crl_file).
+    pub fn crl_pem(mut self, text: impl Into<Vec<u8>>) -> Self {
+        self.revoked.push(Source::Text(text.into()));
+        self
+    }
+
     /// Presents a certificate to servers that ask for one (mTLS). The first file has the client's
     /// certificate and those of the authorities between it and the server's trust store; the second
-    /// has its key, in PKCS#8, PKCS#1 or SEC1, not encrypted. Both may be the same file.
+    /// has its key, in PKCS#8, PKCS#1 or SEC1, not encrypted. Both may be the same file. The cryptography of
+    /// `ring` has RSA with 2,048 to 8,192 bits, ECDSA with the curves P-256 and P-384, and Ed25519.
     ///
     /// The server knows the client as `x509:<subject>`, the last part first (RFC 2253): for example
     /// `x509:O=example,CN=app`.
@@ -146,8 +165,13 @@ impl TlsBuilder {
     /// Returns the usual check of a certificate, against these authorities.
     pub(crate) fn verifier(&self, roots: RootCertStore) -> io::Result<Arc<WebPkiServerVerifier>> {
         let provider = Arc::clone(self.provider()?);
-        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        usual.map_err(|_| unfit("the CA certificates cannot be used"))
+        let lists = certificates::revocation_lists(&self.revoked)?;
+        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        usual.with_crls(lists).build().map_err(|error| {
+            let what =
+                "the certificates of the authorities, or the revocation lists, cannot be used";
+            unfit(&format!("{what}: {error}"))
+        })
     }
 
     pub(crate) fn trusts_nobody(&self) -> bool {
@@ -185,7 +209,7 @@ impl TlsBuilder {
             return Err(unfit("no certificate authority is trusted: name one with ca_file"));
         }
         let builder = match self.checks {
-            Checks::All => builder.with_root_certificates(authorities),
+            Checks::All => builder.with_webpki_verifier(self.verifier(authorities)?),
             Checks::AllButTheName => {
                 let usual = self.usual_verifier()?;
                 builder
@@ -207,7 +231,7 @@ impl TlsBuilder {
                 key.unfit("the client's key does not fit its certificate")
             }
             Error::InvalidCertificate(error) => unfit_certificate(chain, &error),
-            error => key.unfit(&format!("the client's key cannot be used: {error}")),
+            error => key.unfit(&format!("the client's key cannot be used: {error}; {KEYS}")),
         })?;
         Ok(Arc::new(config))
     }

@@ -5,8 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use tokio_rustls::rustls::RootCertStore;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
+};
 use zk_session::TlsFailure;
 
 use crate::failure::refused;
@@ -25,6 +27,14 @@ impl Source {
             Self::File(path) => format!("{}: {reason}", path.display()).into(),
             Self::Text(_) => reason.into(),
         }))
+    }
+
+    /// Returns the file for a command line that mends it.
+    fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Text(_) => "FILE".to_owned(),
+        }
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {
@@ -62,18 +72,70 @@ pub(crate) fn authorities(sources: &[Source]) -> io::Result<RootCertStore> {
 
 /// Reads a chain of certificates, the first of which is the client's own.
 pub(crate) fn chain(source: &Source) -> io::Result<Vec<CertificateDer<'static>>> {
-    let text = source.read()?;
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    chain
-        .ok()
-        .filter(|chain| !chain.is_empty())
-        .ok_or_else(|| source.unfit("there is no certificate in PEM (BEGIN CERTIFICATE)"))
+    all(source, "there is no certificate in PEM (BEGIN CERTIFICATE)")
+}
+
+/// Reads lists of revoked certificates.
+pub(crate) fn revocation_lists(
+    sources: &[Source],
+) -> io::Result<Vec<CertificateRevocationListDer<'static>>> {
+    let mut lists = Vec::new();
+    for source in sources {
+        lists.extend(all(source, "there is no revocation list in PEM (BEGIN X509 CRL)")?);
+    }
+    Ok(lists)
 }
 
 /// Reads a private key in PKCS#8, PKCS#1 or SEC1.
 pub(crate) fn key(source: &Source) -> io::Result<PrivateKeyDer<'static>> {
     let text = source.read()?;
-    PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
-        source.unfit("there is no private key in PEM (BEGIN PRIVATE KEY), or it is encrypted")
+    let is_encrypted = [&b"ENCRYPTED PRIVATE KEY"[..], b"Proc-Type: 4,ENCRYPTED"]
+        .iter()
+        .any(|mark| text.windows(mark.len()).any(|part| part == *mark));
+    if is_encrypted {
+        let file = source.name();
+        return Err(source.unfit(&format!(
+            "the private key is encrypted; decrypt it: openssl pkey -in {file} -out decrypted.pem"
+        )));
+    }
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        source.unfit(&why_not(
+            source,
+            &text,
+            &error,
+            "there is no private key in PEM (BEGIN PRIVATE KEY)",
+        ))
     })
+}
+
+/// Reads all items of a kind, of which there must be one. `none` is the error if there is none.
+fn all<T: PemObject>(source: &Source, none: &str) -> io::Result<Vec<T>> {
+    let text = source.read()?;
+    let items: Result<Vec<T>, pem::Error> = T::pem_slice_iter(&text).collect();
+    match items {
+        Ok(items) if !items.is_empty() => Ok(items),
+        Ok(_) => Err(source.unfit(&why_not(source, &text, &pem::Error::NoItemsFound, none))),
+        Err(error) => Err(source.unfit(&why_not(source, &text, &error, none))),
+    }
+}
+
+/// Returns why a text has nothing that can be used. `none` is the reason if it is PEM of another kind.
+fn why_not(source: &Source, text: &[u8], error: &pem::Error, none: &str) -> String {
+    let file = source.name();
+    match (error, text) {
+        (pem::Error::NoItemsFound, [0xfe, 0xed, 0xfe, 0xed, ..]) => format!(
+            "this is a key store of Java (JKS), not PEM; turn it into PEM: keytool -importkeystore \
+             -srckeystore {file} -destkeystore store.p12 -deststoretype PKCS12 && openssl pkcs12 -in \
+             store.p12 -nodes -out store.pem"
+        ),
+        (pem::Error::NoItemsFound, [0x30, ..]) => format!(
+            "this is PKCS#12 or DER, not PEM; turn it into PEM: openssl pkcs12 -in {file} -nodes -out \
+             store.pem, or openssl x509 -inform DER -in {file} -out certificate.pem"
+        ),
+        (pem::Error::NoItemsFound, _) => none.to_owned(),
+        (pem::Error::MissingSectionEnd { .. }, _) => {
+            "the file ends in the middle of an item in PEM: it is not complete".to_owned()
+        }
+        (error, _) => format!("this is not correct PEM: {error}"),
+    }
 }

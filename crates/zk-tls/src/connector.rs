@@ -125,6 +125,10 @@ impl<C: Connector> Connector for Tls<C> {
         host.transport() == Transport::Tcp && self.inner.is_plain(&inner)
     }
 
+    fn uses_tls(&self, host: &Host) -> bool {
+        host.transport() != Transport::Tcp
+    }
+
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
         self.inner.local_address(stream.inner())
     }

@@ -1,12 +1,17 @@
 //! Failures of rustls, in the words of the session.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, OtherError};
 use zk_session::TlsFailure;
 
 use crate::identity::Identity;
+
+/// The keys that the cryptography of `ring` supports.
+pub(crate) const KEYS: &str =
+    "RSA with 2048 to 8192 bits, ECDSA with P-256 or P-384, and Ed25519 can be used";
 
 /// Returns an error of a connection over TLS with its [`TlsFailure`] inside.
 pub(crate) fn explain(error: io::Error, identity: &Identity) -> io::Error {
@@ -65,7 +70,7 @@ pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
     match error {
         CertificateError::UnknownIssuer => TlsFailure::UnknownIssuer,
         CertificateError::NotValidForNameContext { expected, presented } => {
-            let presented: Vec<String> = presented.iter().map(|name| plain(name)).collect();
+            let presented: Vec<String> = presented.iter().map(|name| named(name)).collect();
             TlsFailure::WrongName {
                 expected: expected.to_str().into(),
                 presented: presented.join(", ").into(),
@@ -83,6 +88,15 @@ pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
     }
 }
 
+/// Returns a name as messages show it. An address that was issued as a DNS name does not count as one.
+fn named(name: &str) -> String {
+    let shown = plain(name);
+    match name.starts_with("DnsName") && shown.parse::<IpAddr>().is_ok() {
+        true => format!("{shown} (as a DNS name, which does not count for an address)"),
+        false => shown,
+    }
+}
+
 /// Returns a name without the kind that rustls prints around it, as in `DnsName("zk1")`.
 pub(crate) fn plain(name: &str) -> String {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
@@ -95,6 +109,15 @@ pub(crate) fn reason(error: &CertificateError) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "it is not for servers; its extendedKeyUsage needs serverAuth".to_owned()
         }
+        CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            format!("a signature of it, or with its key, is wrong or of an unknown kind; {KEYS}")
+        }
+        CertificateError::UnknownRevocationStatus => {
+            "its issuer has no revocation list, and with one list all issuers need one".to_owned()
+        }
+        CertificateError::Revoked => "its issuer has revoked it".to_owned(),
         // These have only the name of a variant of webpki.
         CertificateError::Other(OtherError(inner)) => match inner.to_string().as_str() {
             "CaUsedAsEndEntity" => "it is the certificate of an authority (CA:TRUE); the server \
@@ -144,13 +167,57 @@ mod tests {
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
     use super::*;
-    use crate::Tls;
+    use crate::{Tls, TlsBuilder};
 
     #[test]
     fn names_are_shown_without_their_kind() {
         assert_eq!(plain("DnsName(\"zk1.example\")"), "zk1.example");
         assert_eq!(plain("IpAddress(127.0.0.1)"), "127.0.0.1");
         assert_eq!(plain("zk1"), "zk1");
+    }
+
+    fn verified(file: &str, name: &str, tls: &TlsBuilder) -> Result<(), String> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/");
+        let own = CertificateDer::from_pem_file(format!("{folder}{file}")).unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        let verifier = tls.usual_verifier().unwrap();
+        match verifier.verify_server_cert(&own, &[], &name, &[], UnixTime::now()) {
+            Err(Error::InvalidCertificate(error)) => Err(of_certificate(&error).to_string()),
+            Err(error) => panic!("{error}"),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn trusting() -> TlsBuilder {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/");
+        Tls::builder().ca_file(format!("{folder}authority.pem"))
+    }
+
+    #[test]
+    fn address_that_is_a_dns_name_is_told_apart() {
+        let failure = verified("address-as-name.pem", "127.0.0.1", &trusting()).unwrap_err();
+        assert!(failure.contains("127.0.0.1 (as a DNS name, which does not count"), "{failure}");
+        assert!(failure.contains("not for 127.0.0.1"), "{failure}");
+    }
+
+    #[test]
+    fn missing_certificate_in_between_is_told() {
+        let failure = verified("below.pem", "localhost", &trusting()).unwrap_err();
+        assert!(failure.contains("or the server does not send"), "{failure}");
+    }
+
+    #[test]
+    fn revoked_certificate_is_rejected_with_a_list() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/");
+        let tls = trusting().crl_file(format!("{folder}authority.crl.pem"));
+        assert_eq!(verified("revoked.pem", "localhost", &trusting()), Ok(()));
+        let failure = verified("revoked.pem", "localhost", &tls).unwrap_err();
+        assert!(failure.ends_with("its issuer has revoked it"), "{failure}");
+        assert_eq!(
+            verified("rsa-1024.pem", "localhost", &tls),
+            Ok(()),
+            "the list is of its issuer"
+        );
     }
 
     /// The server of zk-testing refuses the certificate.

@@ -42,8 +42,8 @@ fn error_names_the_error_that_caused_it() {
 #[test]
 fn stopped_manager_tells_the_outcome_once() {
     let why = Error::from(SessionEnd::AuthFailed).on(Operation::Connect, "h:1");
-    let text = "no next session: connect to h:1: the server rejected the credentials \
-                (the request was not applied)";
+    let text = "no next session: connect to h:1: the server rejected the credentials, or has \
+                no key for its own Kerberos principal (the request was not applied)";
     assert_eq!(Error::not_applied(ErrorKind::ManagerStopped(why)).to_string(), text);
 }
 

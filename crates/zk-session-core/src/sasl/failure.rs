@@ -63,7 +63,9 @@ impl fmt::Display for SaslFailure {
                 "the server refuses this SASL mechanism, whatever the credentials; it may expect \
                  another one, such as GSSAPI (Kerberos) instead of DIGEST-MD5",
             ),
-            Self::Rejected => f.write_str("the server rejected the credentials"),
+            Self::Rejected => f.write_str(
+                "the server rejected the credentials, or has no key for its own Kerberos principal",
+            ),
             Self::Refused(code) => write!(f, "the server ended the SASL exchange: {code}"),
             Self::ClosedBeforeProof => f.write_str(
                 "the server closed the connection at the beginning of the SASL exchange; it may \

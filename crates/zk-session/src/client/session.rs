@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use proto::SessionId;
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, SessionCredentials, SessionEnd, Stats,
+    ConnectString, DisconnectReason, Error, ErrorKind, Host, SessionCredentials, SessionEnd, Stats,
 };
 
-use super::{Batch, Client};
+use super::{Batch, Client, EnsembleConfig};
 use crate::clock::now;
 use crate::driver::DedicatedThread;
 use crate::limits::TIMEOUT_MAX;
@@ -226,16 +226,67 @@ impl Client {
     ///
     /// # Errors
     /// The connect string is invalid, or its chroot differs from the one that the session was
-    /// opened with. The list of servers is unchanged then. A connect string without a chroot is
-    /// accepted.
+    /// opened with. Or the session was opened over TLS, and the connect string demands plaintext for
+    /// a server with `tcp://`. The list of servers is unchanged then. A connect string without a
+    /// chroot is accepted.
     pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
         let parsed: ConnectString = connect_string.parse()?;
-        if !parsed.chroot().is_empty() && parsed.chroot() != &*self.shared.chroot {
-            let why = format!("the chroot cannot be changed to {}", parsed.chroot());
-            return Err(Error::not_applied(ErrorKind::InvalidConnectString(why)));
+        let is_plain = |host: &&Host| self.shared.tls.ends_at(host);
+        if let Some(host) = parsed.hosts().iter().find(is_plain) {
+            return Err(invalid(format!(
+                "the session uses TLS, and {host} does not; update_servers_allowing_plaintext accepts that"
+            )));
         }
-        self.shared.lock().update_servers(now(), parsed.hosts().to_vec());
+        self.replace_servers(&parsed)
+    }
+
+    /// Replaces the list of servers like [`update_servers`](Self::update_servers), also if that moves a
+    /// session from TLS to plaintext. Then everybody on the way reads the session's id and password, its
+    /// credentials and its data.
+    ///
+    /// # Errors
+    /// Returns the other errors of [`update_servers`](Self::update_servers).
+    pub fn update_servers_allowing_plaintext(&self, connect_string: &str) -> Result<(), Error> {
+        self.replace_servers(&connect_string.parse()?)
+    }
+
+    /// Replaces the list of servers with those of the ensemble's configuration, like
+    /// [`update_servers`](Self::update_servers).
+    ///
+    /// A session that was opened over TLS takes the servers' addresses for clients with TLS. Servers
+    /// before 3.10 have none of these in their configuration. If their plain ports accept TLS too
+    /// (`client.portUnification`), call `update_servers` with
+    /// [`EnsembleConfig::connect_string`].
+    ///
+    /// # Errors
+    /// No server of the configuration has an address for such a client, or the session was opened with
+    /// some servers over TLS and others not. The list of servers is unchanged then.
+    pub fn update_servers_from(&self, config: &EnsembleConfig) -> Result<(), Error> {
+        let tls = self.shared.tls;
+        let (servers, kind) = match (tls.is_opened_with(), tls.is_default()) {
+            (true, _) => (config.secure_connect_string(), "with"),
+            (false, false) => (config.connect_string(), "without"),
+            (false, true) => {
+                let why = "the session has servers with TLS and without: name them all";
+                return Err(invalid(why.to_owned()));
+            }
+        };
+        let none = || {
+            invalid(format!("the ensemble's configuration has no address for clients {kind} TLS"))
+        };
+        self.update_servers(&servers.ok_or_else(none)?)
+    }
+
+    fn replace_servers(&self, servers: &ConnectString) -> Result<(), Error> {
+        if !servers.chroot().is_empty() && servers.chroot() != &*self.shared.chroot {
+            return Err(invalid(format!("the chroot cannot be changed to {}", servers.chroot())));
+        }
+        self.shared.lock().update_servers(now(), servers.hosts().to_vec());
         self.shared.wake();
         Ok(())
     }
+}
+
+fn invalid(why: String) -> Error {
+    Error::not_applied(ErrorKind::InvalidConnectString(why))
 }

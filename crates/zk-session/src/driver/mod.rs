@@ -32,6 +32,7 @@ pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchRec
 pub(crate) use self::stream_queue::{StreamReceiver, stream_queue};
 pub use self::thread::DedicatedThread;
 pub(crate) use self::thread::{DriverThread, SessionThread};
+pub(crate) use self::transport::TlsUse;
 pub use self::transport::{Connector, Tcp};
 
 use self::connection::{Connection, Progress, Rest};

@@ -18,6 +18,7 @@ use zk_session_core::{
 
 use super::delayed::DelayedStarts;
 use super::stream_queue::StreamSender;
+use super::transport::TlsUse;
 use crate::clock::now;
 use crate::limits::EVENTS_KEPT;
 use crate::trace;
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) chroot: Arc<str>,
     /// The client's name for people.
     pub(crate) name: Option<Arc<str>>,
+    pub(crate) tls: TlsUse,
     session: Mutex<Session<Channels>>,
     waker: AtomicWaker,
     batches: AtomicUsize,
@@ -89,13 +91,19 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings, chroot: &str, name: Option<Arc<str>>) -> Arc<Self> {
+    pub(crate) fn new(
+        settings: Settings,
+        chroot: &str,
+        name: Option<Arc<str>>,
+        tls: TlsUse,
+    ) -> Arc<Self> {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let session = Session::new(settings, now());
         Arc::new(Self {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             chroot: chroot.into(),
             name,
+            tls,
             lease_state: watch::Sender::new(session.lease_state()),
             refused: watch::Sender::new(None),
             session: Mutex::new(session),

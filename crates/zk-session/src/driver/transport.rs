@@ -65,6 +65,55 @@ pub trait Connector: Send + 'static {
     fn is_plain(&self, _host: &Host) -> bool {
         false
     }
+
+    /// Returns true if the connector encrypts a stream to this host; false by default.
+    ///
+    /// If it does so for all servers of a session, the session stays with TLS: see
+    /// [`Client::update_servers`](crate::Client::update_servers).
+    fn uses_tls(&self, _host: &Host) -> bool {
+        false
+    }
+}
+
+/// Whether a session was opened over TLS, and for which servers its connector would use TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TlsUse {
+    is_opened_with: bool,
+    any: bool,
+    tcp: bool,
+    tls: bool,
+}
+
+impl TlsUse {
+    pub(crate) fn of<C: Connector>(connector: &C, opened_with: &[Host]) -> Self {
+        let with = |transport| connector.uses_tls(&Host::new("", 0).with_transport(transport));
+        Self {
+            is_opened_with: opened_with.iter().all(|host| connector.uses_tls(host)),
+            any: with(Transport::Any),
+            tcp: with(Transport::Tcp),
+            tls: with(Transport::Tls),
+        }
+    }
+
+    /// Returns true if all servers of the session's connect string are reached with TLS.
+    pub(crate) fn is_opened_with(self) -> bool {
+        self.is_opened_with
+    }
+
+    /// Returns true if a server without a transport in the connect string is reached with TLS.
+    pub(crate) fn is_default(self) -> bool {
+        self.any
+    }
+
+    /// Returns true if the session would leave TLS at this server.
+    pub(crate) fn ends_at(self, host: &Host) -> bool {
+        let is_encrypted = match host.transport() {
+            Transport::Tcp => self.tcp,
+            Transport::Tls => self.tls,
+            _ => self.any,
+        };
+        self.is_opened_with && !is_encrypted
+    }
 }
 
 /// Plain TCP, with `TCP_NODELAY` because a lock hand-off sends small frames.

@@ -9,7 +9,9 @@ use zk_session_core::{DisconnectReason, Error, ErrorKind, LeaseImpossible, Opera
 
 use super::super::Pending;
 use super::{Client, Config, Credential};
-use crate::driver::{Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared};
+use crate::driver::{
+    Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, TlsUse,
+};
 use crate::entropy::entropy;
 use crate::trace;
 
@@ -154,7 +156,8 @@ impl<C: Connector> Config<C> {
 
     fn prepare(mut self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
         self.settings.seed = self.seed.unwrap_or_else(entropy);
-        let shared = Shared::new(self.settings, self.connect_string.chroot(), self.name);
+        let tls = TlsUse::of(&self.connector, self.connect_string.hosts());
+        let shared = Shared::new(self.settings, self.connect_string.chroot(), self.name, tls);
         let driver = Driver::new(shared.clone(), self.connector, self.sasl);
         (driver, shared, self.credentials)
     }

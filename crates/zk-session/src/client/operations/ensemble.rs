@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use proto::{DataReply, ErrorCode, GetData, OpCode, Reconfig, Stat, Zxid};
-use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
+use zk_session_core::{ErrorKind, Failure, Host, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::pending::{Ask, Finish, Pending, PendingWatch, decode, decode_read};
@@ -35,18 +35,32 @@ pub struct EnsembleMember {
     pub peer_address: String,
     /// True if the server is an observer, which does not vote.
     pub is_observer: bool,
-    /// Address for clients, `host:port`, if the configuration has one.
+    /// Address for clients without TLS, `host:port`, if the configuration has one.
     pub client_address: Option<String>,
+    /// Address for clients with TLS, `host:port`, if the configuration has one. Servers before 3.10
+    /// write none (ZOOKEEPER-4276).
+    pub secure_client_address: Option<String>,
 }
 
 impl EnsembleConfig {
-    /// Returns the servers as a connect string for [`Client::update_servers`].
+    /// Returns the servers' addresses for clients without TLS, as a connect string.
     ///
-    /// Returns `None` if no member has an address for clients.
+    /// Returns `None` if no member has such an address.
     #[must_use]
     pub fn connect_string(&self) -> Option<String> {
-        let addresses = self.members.iter().filter_map(|it| it.client_address.as_deref());
-        let addresses: Vec<&str> = addresses.collect();
+        self.joined(|member| member.client_address.as_deref())
+    }
+
+    /// Returns the servers' addresses for clients with TLS, as a connect string.
+    ///
+    /// Returns `None` if no member has such an address.
+    #[must_use]
+    pub fn secure_connect_string(&self) -> Option<String> {
+        self.joined(|member| member.secure_client_address.as_deref())
+    }
+
+    fn joined(&self, address: impl Fn(&EnsembleMember) -> Option<&str>) -> Option<String> {
+        let addresses: Vec<&str> = self.members.iter().filter_map(address).collect();
         (!addresses.is_empty()).then(|| addresses.join(","))
     }
 
@@ -59,13 +73,15 @@ impl EnsembleConfig {
 }
 
 impl EnsembleMember {
-    /// Parses `server.<id>=<host>:<port>:<port>[:<role>][;[<host>:]<port>]`.
+    /// Parses `server.<id>=<host>:<port>:<port>[:<role>][;[[<host>:]<port>][;[<host>:]<port>]]`.
     fn parse(line: &str) -> Option<Self> {
         let (id, spec) = line.trim().strip_prefix("server.")?.split_once('=')?;
-        let (peer, client) = match spec.split_once(';') {
-            Some((peer, client)) => (peer, Some(client)),
-            None => (spec, None),
-        };
+        let mut parts = spec.split(';');
+        let peer = parts.next()?;
+        let (client, secure) = (parts.next(), parts.next());
+        if parts.next().is_some() {
+            return None;
+        }
         let (peer_address, is_observer) = match peer.rsplit_once(':')? {
             (address, "participant") => (address, false),
             (address, "observer") => (address, true),
@@ -75,13 +91,17 @@ impl EnsembleMember {
             id: id.parse().ok()?,
             peer_address: peer_address.to_owned(),
             is_observer,
-            client_address: client.and_then(|client| client_address(client, peer_address)),
+            client_address: client.and_then(|it| client_address(it, peer_address)),
+            secure_client_address: secure.and_then(|it| client_address(it, peer_address)),
         })
     }
 }
 
 /// Returns the address for clients. A server that listens on all interfaces is reachable at the
 /// address for its peers.
+///
+/// Any client with the permission to write the configuration chooses this text. It must not choose the
+/// transport, and so it is the name of a host or nothing.
 fn client_address(client: &str, peer_address: &str) -> Option<String> {
     let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
     let is_anywhere = ["", "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"].contains(&host);
@@ -89,7 +109,9 @@ fn client_address(client: &str, peer_address: &str) -> Option<String> {
         true => peer_address.split('|').next()?.rsplitn(3, ':').nth(2)?,
         false => host,
     };
-    Some(format!("{host}:{port}"))
+    let port: u16 = port.parse().ok()?;
+    let address: Host = format!("{host}:{port}").parse().ok()?;
+    Some(address.to_string())
 }
 
 /// # The ensemble
@@ -99,9 +121,7 @@ fn client_address(client: &str, peer_address: &str) -> Option<String> {
 /// ```no_run
 /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
 /// let config = client.get_config().await?;
-/// if let Some(servers) = config.connect_string() {
-///     client.update_servers(&servers)?;
-/// }
+/// client.update_servers_from(&config)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -256,6 +276,46 @@ mod tests {
         assert_eq!(config.members[1].peer_address, "zk2:2888:3888|zk2b:2889:3889");
         let servers = "10.0.0.1:2181,zk2:2182,[fe80::3]:2183,zk4-public:2184";
         assert_eq!(config.connect_string().as_deref(), Some(servers));
+    }
+
+    /// Servers after 3.9 write two addresses, of which the first one may be missing (ZOOKEEPER-4276).
+    #[test]
+    fn ensemble_config_has_addresses_with_and_without_tls() {
+        let text = "server.1=zk1:2888:3888:participant;zk1:2181;zk1:2281\n\
+                    server.2=zk2:2888:3888:participant;;zk2:2282\n\
+                    server.3=zk3:2888:3888:participant;2183;0.0.0.0:2283\n\
+                    server.4=zk4:2888:3888:participant;2184;2284;1";
+        let config = EnsembleConfig::parse(text.into(), Stat::default());
+        assert_eq!(config.members.len(), 3);
+        assert_eq!(config.connect_string().as_deref(), Some("zk1:2181,zk3:2183"));
+        let secure = config.secure_connect_string();
+        assert_eq!(secure.as_deref(), Some("zk1:2281,zk2:2282,zk3:2283"));
+    }
+
+    /// A client that writes the configuration must not choose how other clients connect.
+    #[test]
+    fn ensemble_config_names_hosts_and_nothing_else() {
+        for client in [
+            "tcp://evil:2181",
+            "tls://evil:2181",
+            "evil:2181,other:2181",
+            "evil:2181/chroot",
+            "user@evil:2181",
+            "ev il:2181",
+            "evil:0",
+            "evil:x",
+            "ev\u{200b}il:2181",
+            "ev\u{1b}[2Jil:2181",
+        ] {
+            let text = format!("server.1=zk1:2888:3888:participant;{client};{client}");
+            let config = EnsembleConfig::parse(text, Stat::default());
+            assert_eq!(config.members.len(), 1, "{client}");
+            assert_eq!(
+                (config.connect_string(), config.secure_connect_string()),
+                (None, None),
+                "{client}"
+            );
+        }
     }
 
     #[test]
