@@ -47,6 +47,13 @@ impl Zk {
         self
     }
 
+    /// Adds an option without a value before the command.
+    #[must_use]
+    pub fn flag(mut self, name: &str) -> Self {
+        self.options.push(name.to_owned());
+        self
+    }
+
     /// Adds `--session-timeout`.
     #[must_use]
     pub fn session_timeout(self, timeout: Duration) -> Self {

@@ -95,6 +95,17 @@ async fn certificate_is_an_identity_in_acls() {
     assert_eq!(refused, TlsFailure::CertificateRefused);
 }
 
+/// The cryptography of ring has neither.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_with_a_key_of_another_kind_is_told() {
+    for key_store in ["p521.pem", "rsa-1024.pem"] {
+        let Some(server) = zookeeper_with(&serving(key_store, "none")) else { return };
+        let failure = failure(connect(&tls_port(&server), trusting("authority.pem")).await);
+        let told = failure.to_string();
+        assert!(told.contains("P-256") && told.contains("2048"), "{key_store}: {told}");
+    }
+}
+
 /// OpenSSL answers a missing certificate with the alert `handshake_failure` under TLS 1.2.
 #[tokio::test(flavor = "multi_thread")]
 async fn openssl_requires_or_refuses_a_client_certificate() {

@@ -2,13 +2,14 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, ErrorCode, OPEN_ACL_UNSAFE, Perms, Retry};
+use zk_recipes::session::{Acl, Client, ClientInfo, ErrorCode, OPEN_ACL_UNSAFE, Perms, Retry};
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::repeat::repeat;
 use crate::subtree::{self, READS_AT_ONCE, sorted_paths_without};
+use crate::text::printable;
 
 /// The access control list of nodes that a command creates.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -117,7 +118,7 @@ fn printed_perms(text: &str) -> Option<Perms> {
 pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let node = retry.run(|client| client.get_acl(path)).await?;
     output.print(
-        node.acl.iter().map(ToString::to_string),
+        node.acl.iter().map(|it| printable(&text(it))),
         || json!({ "acl": json(&node.acl), "aversion": node.stat.aversion }),
     )
 }
@@ -180,9 +181,15 @@ pub(crate) async fn set_recursive(
 
 pub(crate) async fn who_am_i(retry: &Retry, output: Output) -> Result<(), Failure> {
     let identities = retry.run(|client| client.who_am_i()).await?;
-    output.print(identities.iter().map(|it| format!("{}:{}", it.scheme, it.user)), || {
+    let line = |it: &ClientInfo| printable(&format!("{}:{}", it.scheme, it.user));
+    output.print(identities.iter().map(line), || {
         identities.iter().map(|it| json!({ "scheme": it.scheme, "id": it.user })).collect()
     })
+}
+
+/// Returns an entry as the options take it, with the hash of a digest.
+pub(crate) fn text(entry: &Acl) -> String {
+    format!("{}:{}:{}", entry.scheme, entry.id, entry.perms)
 }
 
 fn json(acl: &[Acl]) -> Value {
@@ -197,33 +204,33 @@ mod tests {
 
     #[test]
     fn entries_are_parsed_as_they_are_printed() {
-        for text in [
+        for line in [
             "world:anyone:cdrwa",
             "auth::r",
             "digest:alice:D/InIHSb7yEEbrWz8b9l71RjZJU=:cd",
             "x509:CN=app,O=example:rw",
             "ip:fe80::1:r",
         ] {
-            assert_eq!(entry(text).unwrap().to_string(), text);
+            assert_eq!(text(&entry(line).unwrap()), line);
         }
     }
 
     #[test]
     fn entries_that_no_option_takes_are_read_as_printed() {
-        for text in [
+        for line in [
             "world:anyone:-",
             "world:anyone:+0x20",
             "ip:::1:rw+0x80000000",
             "digest:bob:plain:cdrwa",
             "auth:alice:r",
         ] {
-            assert_eq!(printed(text).unwrap().to_string(), text);
+            assert_eq!(text(&printed(line).unwrap()), line);
         }
         for text in ["", "world:anyone", "world:anyone:", ":x:r", "world:anyone:+0x", "a:b:r+0xg"] {
             assert!(printed(text).is_err(), "{text}");
         }
         let sha256 = "digest:alice:jTVxlBhUiBQbEDFsbF1Q+1p9Wl5dWTNJAJMmDGpAdVY=:r";
-        assert_eq!(entry(sha256).unwrap().to_string(), sha256);
+        assert_eq!(text(&entry(sha256).unwrap()), sha256);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::nodes::Create;
 use crate::register::Register;
 use crate::security::Security;
 use crate::server::Server;
+use crate::subtree::TREE_MIB_DEFAULT;
 use crate::time_arg::{positive_seconds, session_seconds};
 use crate::top::Top;
 use crate::tree::Tree;
@@ -114,6 +115,19 @@ pub(crate) struct Args {
     /// connections and the command is not one that waits for a lock.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) retry: Option<Duration>,
+
+    /// The most that the paths of a tree may have for a command that walks over it, in MiB.
+    ///
+    /// A server that invents nodes without end must not fill the memory.
+    #[arg(
+        long,
+        global = true,
+        value_name = "MIB",
+        default_value_t = TREE_MIB_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..),
+        hide_short_help = true
+    )]
+    pub(crate) tree_limit: u32,
 
     /// Also read from a server that has lost the majority.
     ///
@@ -346,6 +360,14 @@ Examples:
         /// Replace the data and the access control lists of nodes that exist.
         #[arg(long)]
         overwrite: bool,
+
+        /// The file with the one-time identity of an import that has failed.
+        ///
+        /// Without credentials, an import makes such an identity to create the children of nodes
+        /// whose lists deny that. It keeps it in this file, or in one of the current folder,
+        /// until all nodes have their own lists.
+        #[arg(long, value_name = "FILE")]
+        resume: Option<PathBuf>,
     },
 
     /// Wait until the server has applied all that the leader has.

@@ -12,7 +12,7 @@ use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
 use crate::majority;
 use crate::nodes::done;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 use crate::sessions::{Sessions, clock, until};
 use crate::time_arg::seconds;
 
@@ -134,7 +134,6 @@ async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
         Some(data) if is_address(data) => return Ok(()),
         Some(_) => "the node has other data; zk delete removes it",
     };
-    let path = data_text(path.as_bytes());
     Err(Failure::other(format!("{path}: not a barrier, for {why}")))
 }
 

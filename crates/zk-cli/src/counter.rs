@@ -7,7 +7,7 @@ use zk_recipes::session::{Client, ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 use crate::sessions::Sessions;
 
 /// The `counter` command.
@@ -90,7 +90,7 @@ async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failu
     if len == 0 || len == wanted {
         return Ok(());
     }
-    let path = data_text(counter.path.as_bytes());
+    let path = &counter.path;
     let why = format!("the node has {len} bytes of data, and the number has {wanted}");
     Err(Failure::other(format!("{path}: {why}; --force replaces them")))
 }

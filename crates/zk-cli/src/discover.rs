@@ -14,10 +14,11 @@ use zk_recipes::session::{
 };
 
 use crate::failure::Failure;
-use crate::output::{Output, aligned, data_text};
+use crate::output::{Output, aligned};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
 use crate::subtree::read_each;
+use crate::text::data_text;
 use crate::watch_notes::WatchNotes;
 
 /// The `discover` command.

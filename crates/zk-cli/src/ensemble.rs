@@ -6,6 +6,7 @@ use zk_recipes::session::{Client, EnsembleConfig, EnsembleMember, ErrorCode, Ret
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::text::printable;
 
 /// The `reconfig` command.
 #[derive(Debug, ClapArgs)]
@@ -65,7 +66,8 @@ fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {
         |member: &EnsembleMember| if member.is_observer { "observer" } else { "participant" };
     let lines = config.members.iter().map(|member| {
         let client = member.client_address.as_deref().unwrap_or("-");
-        format!("{}\t{}\t{client}\t{}", member.id, role(member), member.peer_address)
+        let peer = printable(&member.peer_address);
+        format!("{}\t{}\t{client}\t{peer}", member.id, role(member))
     });
     output.print(lines.collect::<Vec<_>>(), || {
         let member = |member: &EnsembleMember| {
@@ -73,6 +75,7 @@ fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {
                 "id": member.id,
                 "role": role(member),
                 "client": member.client_address,
+                "secure_client": member.secure_client_address,
                 "peer": member.peer_address,
             })
         };

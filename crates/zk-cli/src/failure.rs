@@ -9,6 +9,8 @@ use zk_recipes::session::{
 };
 use zk_recipes::{LockError, LossReason};
 
+use crate::text::one_line;
+
 /// The command line cannot be understood (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The ensemble cannot be reached (`EX_UNAVAILABLE`).
@@ -60,6 +62,11 @@ impl Failure {
 
     pub(crate) fn is_loss(&self) -> bool {
         self.code == LOST
+    }
+
+    /// Returns true if the server rejected a request because a node does not exist.
+    pub(crate) fn is_no_node(&self) -> bool {
+        self.rejection == Some(ErrorCode::NO_NODE)
     }
 
     /// Returns true if the server rejected a request.
@@ -304,24 +311,6 @@ impl From<LockError> for Failure {
     }
 }
 
-/// Escapes a message and cuts it to one line: [`LINE_MAX`] characters and an ellipsis.
-pub(crate) fn one_line(message: &str) -> String {
-    let escaped = |char: char| {
-        let control = char.is_control().then(|| char.escape_default());
-        let plain = (!char.is_control()).then_some(char);
-        control.into_iter().flatten().chain(plain)
-    };
-    let mut line: String = message.chars().flat_map(escaped).take(LINE_MAX + 1).collect();
-    if let Some((end, _)) = line.char_indices().nth(LINE_MAX) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
-}
-
-/// Maximum number of characters in an error line. A path may be as long as a frame.
-const LINE_MAX: usize = 2000;
-
 #[cfg(test)]
 mod tests {
     use zk_recipes::session::{PeerProtocol, TlsFailure};
@@ -350,14 +339,5 @@ mod tests {
         assert!(denied.ends_with("(presented: sasl as alice; zk whoami)"), "{denied}");
         let rejected = message(ErrorKind::SessionEnded(SessionEnd::AuthFailed));
         assert!(rejected.ends_with("(presented: sasl as alice)"), "{rejected}");
-    }
-
-    #[test]
-    fn message_is_escaped_and_cut_to_one_line() {
-        assert_eq!(one_line("/ä: NoNode"), "/ä: NoNode");
-        assert_eq!(one_line("/a\nb\u{1b}[2J"), "/a\\nb\\u{1b}[2J");
-        let long = one_line(&"ä".repeat(1_000_000));
-        assert_eq!(long.chars().count(), LINE_MAX + 1);
-        assert!(long.ends_with("ä…"));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::{Client, Retry, SessionId, path::file_name};
 
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 use crate::subtree::{print_hidden, read_each, sorted_paths};
 
 /// The `find` command.
@@ -27,6 +27,10 @@ pub(crate) struct Find {
     /// Only nodes whose data contains this text.
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
+
+    /// End each path with a byte 0 and not with a newline, for `xargs -0`.
+    #[arg(long, short = '0', conflicts_with = "json")]
+    nul: bool,
 }
 
 /// The `ephemerals` command.
@@ -67,8 +71,10 @@ pub(crate) async fn find(
         .await?;
         paths = found;
     }
-    let lines: Vec<String> = paths.iter().map(|path| data_text(path.as_bytes())).collect();
-    output.print(lines, || paths.iter().map(|path| json!(path)).collect())
+    if find.nul {
+        return output.print_nul(&paths);
+    }
+    output.print(paths.iter().cloned(), || paths.iter().map(|path| json!(path)).collect())
 }
 
 /// Prints the ephemeral nodes of all sessions, with the session of each.
@@ -89,8 +95,7 @@ pub(crate) async fn ephemerals(
         }
     })
     .await?;
-    let line =
-        |(session, path): &(String, String)| format!("{session}\t{}", data_text(path.as_bytes()));
+    let line = |(session, path): &(String, String)| format!("{session}\t{path}");
     let to_json = |(session, path): &(String, String)| json!({ "session": session, "path": path });
     output.print(found.iter().map(line).collect::<Vec<_>>(), || {
         found.iter().map(to_json).collect::<Value>()

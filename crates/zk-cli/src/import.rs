@@ -2,10 +2,12 @@
 //!
 //! The access control list of a parent may deny the creation of its children to everybody. So a parent
 //! is created with an entry of this client added to its list, and gets its own list when all nodes
-//! exist. An import that fails leaves these entries for its repetition. One with a wrong number of nodes
+//! exist. Without an identity of its own, the client presents a one-time one. An import that fails leaves
+//! these entries for its repetition. One with a wrong number of nodes
 //! leaves none: its repetition would fail at the same line.
 
 use std::io::{self, BufRead, Read as _, stdin};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -16,7 +18,8 @@ use zk_recipes::session::{
 use crate::acl;
 use crate::data::INPUT_MAX;
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::one_time_identity::OneTimeIdentity;
+use crate::output::Output;
 use crate::own_entry::OwnEntry;
 use crate::progress::Progress;
 use crate::repeat::repeat;
@@ -28,9 +31,14 @@ use crate::transfer::{Kind, Line, Node};
 pub(crate) async fn import(
     client: &Client,
     root: &str,
-    overwrites: bool,
+    options: ImportOptions<'_>,
     output: Output,
 ) -> Result<(), Failure> {
+    let ImportOptions { overwrites, resume, is_in_the_clear } = options;
+    let one_time = resume.map(OneTimeIdentity::read).transpose()?.flatten();
+    if let Some(identity) = &one_time {
+        identity.present(client).await?;
+    }
     let mut import = Import {
         client,
         overwrites,
@@ -40,6 +48,10 @@ pub(crate) async fn import(
         other_lists: 0,
         unread: 0,
         own: None,
+        takes_no_entry: false,
+        one_time,
+        resume,
+        is_in_the_clear,
         opened: Vec::new(),
         closed: Vec::new(),
     };
@@ -49,15 +61,20 @@ pub(crate) async fn import(
     };
     import.progress.hide();
     if ended.is_err() && !import.opened.is_empty() {
-        let count = import.opened.len();
-        output.note(&format!(
-            "the lists of {count} nodes have an entry more, with which this client creates what is \
-             below; an import of these nodes that succeeds removes it (before ZooKeeper 3.7, with \
-             --overwrite)"
-        ));
+        import.note_opened();
+    } else if let Some(identity) = &import.one_time {
+        identity.forget();
     }
     ended?;
     import.print_summary()
+}
+
+/// The options of the command.
+pub(crate) struct ImportOptions<'a> {
+    pub(crate) overwrites: bool,
+    /// The file with the one-time identity of an import that has failed, or for that of this one.
+    pub(crate) resume: Option<&'a Path>,
+    pub(crate) is_in_the_clear: bool,
 }
 
 /// An import under way.
@@ -73,6 +90,11 @@ struct Import<'a> {
     unread: usize,
     /// The entry of this client, once it is known; `None` in it if there is none.
     own: Option<Option<OwnEntry>>,
+    /// Whether the server has rejected an entry of this client.
+    takes_no_entry: bool,
+    one_time: Option<OneTimeIdentity>,
+    resume: Option<&'a Path>,
+    is_in_the_clear: bool,
     /// Nodes with an entry of this client in their lists, and the lists without it.
     opened: Vec<(String, Vec<Acl>)>,
     /// Existing nodes above the present one whose lists, which are those of the input, may deny the
@@ -80,11 +102,10 @@ struct Import<'a> {
     closed: Vec<ClosedParent>,
 }
 
+#[derive(Clone)]
 struct ClosedParent {
     path: String,
     list: Vec<Acl>,
-    /// The list with an entry of this client.
-    open: Vec<Acl>,
 }
 
 impl Import<'_> {
@@ -146,11 +167,16 @@ impl Import<'_> {
     /// Creates a node, or compares it with the existing one.
     async fn node(&mut self, path: &str, node: &Node, is_parent: bool) -> Result<(), Failure> {
         self.closed.retain(|above| is_below(path, &above.path));
-        let mut open = if is_parent { self.opened_list(&node.acl).await? } else { None };
+        // An identity is made only for a node that is to be created.
+        let may_exist = self.presented_entry().await?.is_none() && self.exists(path).await?;
+        let mut open = match is_parent && !may_exist {
+            true => self.opened_list(&node.acl).await?,
+            false => None,
+        };
         let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;
         if open.is_some() && code(&created) == Some(ErrorCode::INVALID_ACL) {
             // The server takes no entry of this client: it is too old for one of an address.
-            (open, self.own) = (None, Some(None));
+            (open, self.own, self.takes_no_entry) = (None, Some(None), true);
             (created, was_lost) = self.create(path, node, None).await;
         }
         let error = match created {
@@ -162,7 +188,7 @@ impl Import<'_> {
         };
         // The list of the parent is checked before the existence of the node.
         if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
-            let parent = data_text(parent(path).unwrap_or("/").as_bytes());
+            let parent = parent(path).unwrap_or("/");
             let hint = format!(
                 "{parent} does not exist, and no earlier line creates it; zk create --parents does"
             );
@@ -172,7 +198,7 @@ impl Import<'_> {
             Ok(present) => {
                 let is_same = self.compare_data(path, &present, node).await?;
                 self.created += usize::from(was_lost && is_same);
-                self.compare_list(path, &node.acl, open).await
+                self.compare_list(path, &node.acl, is_parent).await
             }
             // The existence of the node is checked before its list.
             Err(denied) if denied.code() == Some(ErrorCode::NO_AUTH) => {
@@ -210,7 +236,7 @@ impl Import<'_> {
         }
         if !self.overwrites {
             let why = "exists with other data; see --overwrite";
-            return Err(Failure::other(format!("{} {why}", data_text(path.as_bytes()))));
+            return Err(Failure::other(format!("{path} {why}")));
         }
         let set = repeat(self.client, |client| client.set_data(path, &node.data, None));
         set.await.0?;
@@ -242,18 +268,18 @@ impl Import<'_> {
         &mut self,
         path: &str,
         wanted: &[Acl],
-        open: Option<Vec<Acl>>,
+        is_parent: bool,
     ) -> Result<(), Failure> {
         let present = Sessions::retry(self.client).run(|client| client.get_acl(path)).await?.acl;
         let is_begun = is_same(wanted, &present[..wanted.len().min(present.len())]);
         let added = present.get(wanted.len()..).unwrap_or_default();
         if is_begun && added.is_empty() {
-            let (path, list) = (path.to_owned(), wanted.to_vec());
-            let open = open.filter(|_| self.overwrites);
-            self.closed.extend(open.map(|open| ClosedParent { path, list, open }));
+            if self.overwrites && is_parent && denies_children(wanted) {
+                self.closed.push(ClosedParent { path: path.to_owned(), list: wanted.to_vec() });
+            }
             return Ok(());
         }
-        let own = if is_begun { self.own_entry().await? } else { None };
+        let own = if is_begun { self.presented_entry().await? } else { None };
         if own.is_some_and(|own| added.iter().all(|entry| own.has_left(entry))) {
             // An import that failed has left it.
             self.opened.push((path.to_owned(), wanted.to_vec()));
@@ -262,11 +288,11 @@ impl Import<'_> {
         if !self.overwrites {
             self.other_lists += 1;
             if self.other_lists <= NODES_TOLD {
-                let path = data_text(path.as_bytes());
                 self.note(&format!("{path} keeps another access control list than in the input"));
             }
             return Ok(());
         }
+        let open = if is_parent { self.opened_list(wanted).await? } else { None };
         let list = open.as_deref().unwrap_or(wanted);
         repeat(self.client, |client| client.set_acl(path, list, None)).await.0?;
         self.opened.extend(open.map(|_| (path.to_owned(), wanted.to_vec())));
@@ -277,32 +303,78 @@ impl Import<'_> {
     /// client may open.
     async fn open_parent(&mut self, path: &str) -> Result<bool, Failure> {
         let is_parent = |above: &&ClosedParent| parent(path) == Some(&above.path);
-        let Some(ClosedParent { path, open, .. }) = self.closed.last().filter(is_parent) else {
+        let Some(above) = self.closed.last().filter(is_parent).cloned() else {
             return Ok(false);
         };
-        match repeat(self.client, |client| client.set_acl(path, open, None)).await.0 {
+        let Some(open) = self.opened_list(&above.list).await? else { return Ok(false) };
+        match repeat(self.client, |client| client.set_acl(&above.path, &open, None)).await.0 {
             Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => return Ok(false),
             set => drop(set?),
         }
-        self.opened.extend(self.closed.pop().map(|above| (above.path, above.list)));
+        self.closed.pop();
+        self.opened.push((above.path, above.list));
         Ok(true)
     }
 
     /// Returns a list with the entry of this client, if `list` may deny it to create children.
     async fn opened_list(&mut self, list: &[Acl]) -> Result<Option<Vec<Acl>>, Failure> {
-        let is_open = |it: &Acl| it.scheme == "world" && it.perms.contains(Perms::CREATE);
-        if list.iter().any(is_open) {
+        if !denies_children(list) {
             return Ok(None);
         }
         let own = self.own_entry().await?;
         Ok(own.map(|own| list.iter().cloned().chain([own.entry]).collect()))
     }
 
-    async fn own_entry(&mut self) -> Result<Option<OwnEntry>, Error> {
+    /// Returns the entry of this client. It presents a one-time identity if it has no other one.
+    async fn own_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
+        if self.takes_no_entry || self.presented_entry().await?.is_some() {
+            return self.presented_entry().await;
+        }
+        let own = OwnEntry::of_one_time(self.present_one_time().await?);
+        Ok(self.own.insert(Some(own)).clone())
+    }
+
+    /// Returns the entry for the identities that this client has presented so far.
+    async fn presented_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
         Ok(match &self.own {
             Some(own) => own.clone(),
             None => self.own.insert(OwnEntry::of(self.client).await?).clone(),
         })
+    }
+
+    async fn exists(&self, path: &str) -> Result<bool, Failure> {
+        match Sessions::retry(self.client).exists(path).await {
+            // The client may not read it.
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => Ok(true),
+            found => Ok(found?.is_some()),
+        }
+    }
+
+    async fn present_one_time(&mut self) -> Result<&OneTimeIdentity, Failure> {
+        self.progress.hide();
+        let identity = self.one_time.insert(OneTimeIdentity::new(self.resume, self.output)?);
+        if self.is_in_the_clear {
+            self.output
+                .note("the one-time identity crosses the network in the clear: use TLS (--cacert)");
+        }
+        identity.present(self.client).await?;
+        Ok(identity)
+    }
+
+    /// Names the nodes that a failed import leaves open.
+    fn note_opened(&self) {
+        let count = self.opened.len();
+        let file = self.one_time.as_ref().and_then(OneTimeIdentity::file);
+        let resume = file.map(|file| format!(" with --resume {}", file.display()));
+        self.output.note(&format!(
+            "the lists of {count} nodes have an entry more, with which this client creates what is \
+             below; an import of these nodes{} that succeeds removes it (before ZooKeeper 3.7, with \
+             --overwrite)",
+            resume.unwrap_or_default()
+        ));
+        for (path, _) in self.opened.iter().take(NODES_TOLD) {
+            self.output.note(&format!("{path} is open"));
+        }
     }
 
     /// Counts an existing node that this client may not read. An import may have created it, with a list
@@ -310,7 +382,6 @@ impl Import<'_> {
     fn count_unread(&mut self, path: &str) {
         self.unread += 1;
         if self.unread <= NODES_TOLD {
-            let path = data_text(path.as_bytes());
             self.note(&format!("{path} exists and is not compared: no permission to read it"));
         }
     }
@@ -372,6 +443,11 @@ fn lines_of(mut source: impl BufRead) -> impl Iterator<Item = io::Result<String>
             Err(error) => Some(Err(error)),
         }
     })
+}
+
+/// Returns true if a list may deny this client the creation of children.
+fn denies_children(list: &[Acl]) -> bool {
+    !list.iter().any(|it| it.scheme == "world" && it.perms.contains(Perms::CREATE))
 }
 
 /// Returns true for equal lists. The server may hide the hashes of digests from this client.

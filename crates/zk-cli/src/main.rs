@@ -21,6 +21,7 @@ mod lock_args;
 mod majority;
 mod man;
 mod nodes;
+mod one_time_identity;
 mod output;
 mod own_entry;
 mod participants;
@@ -34,6 +35,7 @@ mod sessions;
 mod signals;
 mod state_file;
 mod subtree;
+mod text;
 mod time_arg;
 mod top;
 mod transfer;
@@ -62,6 +64,7 @@ use self::args::{Args, Command};
 use self::connector::ServerConnector;
 use self::doctor::Door;
 use self::failure::{Failure, USAGE};
+use self::import::ImportOptions;
 use self::output::{Output, data_json};
 use self::sessions::Sessions;
 use self::verbose_log::VerboseLog;
@@ -142,6 +145,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     if let Command::Man(man) = args.command {
         return man::run(&man, output).map(|()| 0);
     }
+    subtree::limit_trees(args.tree_limit);
     security::refuse_empty_variables()?;
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
@@ -169,6 +173,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     args.command.check_path()?;
     args.command.prepare()?;
     let sessions = Sessions::new(config, ServerConnector::new(tls)?, &args.connect);
+    args.security.notes_about_files().iter().for_each(|note| output.note(note));
     let log = args.verbose.then(|| VerboseLog::new(output));
     let sessions = sessions.retry_for(args.retry).presenting(&presented).verbose(log.clone());
     let command = args.command;
@@ -289,8 +294,11 @@ fn operate<'a>(
             let work = transfer::export(client, retry, path, servers, output);
             Box::pin(async { work.await.map_err(Failure::of_stream) })
         }
-        Command::Import { path, overwrite } => {
-            let work = import::import(client, path, *overwrite, output);
+        Command::Import { path, overwrite, resume } => {
+            let (overwrites, resume) = (*overwrite, resume.as_deref());
+            let is_in_the_clear = sessions.is_in_the_clear();
+            let options = ImportOptions { overwrites, resume, is_in_the_clear };
+            let work = import::import(client, path, options, output);
             Box::pin(async { work.await.map_err(Failure::of_stream) })
         }
         Command::Sync { path } => Box::pin(nodes::sync(retry, path, output)),

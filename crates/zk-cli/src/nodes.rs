@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
 use crate::sessions::Sessions;
-use crate::subtree::{READS_AT_ONCE, sorted_paths};
+use crate::subtree::{READS_AT_ONCE, TreeSize, checked, sorted_paths};
 
 /// The `create` command.
 #[derive(Debug, ClapArgs)]
@@ -199,10 +199,10 @@ pub(crate) async fn delete(
     print_deleted(path, 1, output)
 }
 
-fn deletion_failure(error: Error) -> Failure {
+fn deletion_failure(failure: impl Into<Failure>) -> Failure {
     let hint = "servers delete neither the root nor /zookeeper and its quota and config; \
                 name the nodes below";
-    Failure::from(error).with_hint(ErrorCode::BAD_ARGUMENTS, hint)
+    failure.into().with_hint(ErrorCode::BAD_ARGUMENTS, hint)
 }
 
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
@@ -223,14 +223,14 @@ pub(crate) async fn delete_recursive(
                 progress.one_more();
                 return Ok(());
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         delete_below(client, retry, path, &mut progress).await?;
         delete_branch(retry, path, version, &mut progress).await
     };
-    let ended = ended.await;
+    let ended: Result<(), Failure> = ended.await;
     progress.hide();
-    ended.map_err(|error| deletion_failure(error).with_deleted(progress.done()))?;
+    ended.map_err(|failure| deletion_failure(failure).with_deleted(progress.done()))?;
     print_deleted(path, progress.done(), output)
 }
 
@@ -246,7 +246,7 @@ async fn delete_below(
     retry: &Retry,
     path: &str,
     progress: &mut Progress,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let (mut paths, _) = sorted_paths(client, retry, path).await?;
     paths.reverse();
     paths.pop();
@@ -269,7 +269,7 @@ async fn delete_below(
             }
         }
         if let Some(error) = failed {
-            return Err(error);
+            return Err(error.into());
         }
     }
     Ok(())
@@ -298,8 +298,9 @@ pub(crate) async fn delete_branch(
     path: &str,
     version: Option<i32>,
     progress: &mut Progress,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let mut branch = vec![path.to_owned()];
+    let mut size = TreeSize::default();
     while let Some(node) = branch.last().cloned() {
         let result = match branch.len() {
             1 => retry.run(|client| client.delete(path, version)).await,
@@ -313,17 +314,18 @@ pub(crate) async fn delete_branch(
             }
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
                 let children = match retry.get_children(&node).await {
-                    Ok(children) => children.names,
+                    Ok(children) => checked(children)?,
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(error.into()),
                 };
-                branch.extend(children.names().map(|name| path::child(&node, &name)));
+                size.add(&node, &children)?;
+                branch.extend(children.names.names().map(|name| path::child(&node, &name)));
             }
             // Another client was faster. Only the node on the command line must have existed.
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) && branch.len() > 1 => {
                 branch.pop();
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -347,7 +349,7 @@ fn missing(path: &str) -> Failure {
 }
 
 pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    let children = retry.get_children(path).await?.names;
+    let children = checked(retry.get_children(path).await?)?.names;
     let mut names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
     names.sort_unstable();
     output.print(names.iter().cloned(), || names.iter().map(|name| json!(name)).collect())

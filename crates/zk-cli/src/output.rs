@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, one_line};
+use crate::failure::Failure;
+use crate::text::{escape_json, one_line, printable};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +40,20 @@ impl Output {
         if self.json {
             return write_json(&json());
         }
+        let is_terminal = stdout().is_terminal();
         let mut text = String::new();
-        lines.into_iter().for_each(|line| push_line(&mut text, &line));
+        lines.into_iter().try_for_each(|line| push_line(&mut text, &line, is_terminal))?;
         write(text.as_bytes())
     }
 
-    /// Prints data unchanged, so that it can be piped. A terminal gets a newline after it.
+    /// Prints paths, each with a byte 0 behind it, which no path has.
+    pub(crate) fn print_nul(self, paths: &[String]) -> Result<(), Failure> {
+        let bytes: Vec<u8> = paths.iter().flat_map(|it| [it.as_bytes(), b"\0"].concat()).collect();
+        write(&bytes)
+    }
+
+    /// Prints data unchanged, so that it can be piped. A terminal gets the text in it, and a newline
+    /// after it.
     pub(crate) fn print_data(
         self,
         data: &[u8],
@@ -53,11 +62,12 @@ impl Output {
         if self.json {
             return write_json(&json().to_string());
         }
-        write(data)?;
-        match stdout().is_terminal() && !data.is_empty() {
-            true => write(b"\n"),
-            false => Ok(()),
+        if !stdout().is_terminal() || data.is_empty() {
+            return write(data);
         }
+        let text = String::from_utf8_lossy(data);
+        let lines: Vec<String> = text.split('\n').map(for_terminal).collect();
+        write((lines.join("\n") + "\n").as_bytes())
     }
 
     /// Prints a note on standard error: a line, or the JSON value `{"note": …}`.
@@ -86,14 +96,30 @@ impl Output {
 
 // Not inlined: each command has its own copy of its callers.
 #[inline(never)]
-fn push_line(text: &mut String, line: &str) {
-    text.push_str(line);
+fn push_line(text: &mut String, line: &str, is_terminal: bool) -> Result<(), Failure> {
+    // Tabs are between the fields of a line.
+    if line.contains(|char: char| char.is_control() && char != '\t') {
+        return Err(Failure::other(format!(
+            "the server sent a name with a control character, which ZooKeeper does not permit: {line}"
+        )));
+    }
+    match is_terminal {
+        true => text.push_str(&for_terminal(line)),
+        false => text.push_str(line),
+    }
     text.push('\n');
+    Ok(())
+}
+
+/// Escapes what cannot be printed, but for tabs.
+fn for_terminal(line: &str) -> String {
+    let fields: Vec<String> = line.split('\t').map(printable).collect();
+    fields.join("\t")
 }
 
 #[inline(never)]
 fn write_json(text: &str) -> Result<(), Failure> {
-    let mut line = escape_controls(text);
+    let mut line = escape_json(text);
     line.push('\n');
     write(line.as_bytes())
 }
@@ -184,36 +210,9 @@ pub(crate) fn data_of_json(json: &Value) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect())
 }
 
-/// Returns JSON on one line, with all control characters escaped.
+/// Returns JSON on one line, with all characters escaped that cannot be printed.
 pub(crate) fn json_line(value: &Value) -> String {
-    escape_controls(&value.to_string())
-}
-
-/// Escapes the control characters in JSON. `serde_json` leaves DEL and those from U+0080 to U+009F,
-/// which terminals obey. They occur in strings only.
-fn escape_controls(json: &str) -> String {
-    let mut line = String::new();
-    for char in json.chars() {
-        match char.is_control() {
-            true => line.push_str(&format!("\\u{:04x}", u32::from(char))),
-            false => line.push(char),
-        }
-    }
-    line
-}
-
-/// Returns data as one line of text: characters that cannot be printed, and backslashes, are escaped.
-pub(crate) fn data_text(data: &[u8]) -> String {
-    let text = String::from_utf8_lossy(data);
-    text.chars().fold(String::new(), |mut line, char| {
-        match char {
-            '\'' | '"' => line.push(char),
-            _ if char.is_ascii() => line.extend(char.escape_debug()),
-            // A mark that combines with the character before it is escaped only at the beginning.
-            _ => line.extend(format!("x{char}").escape_debug().skip(1)),
-        }
-        line
-    })
+    escape_json(&value.to_string())
 }
 
 #[cfg(test)]
@@ -221,12 +220,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_escaped() {
-        let text = "it's \"a\" \\ b\n\u{9b}2J ä";
-        assert_eq!(data_text(text.as_bytes()), "it's \"a\" \\\\ b\\n\\u{9b}2J ä");
-        assert_eq!(data_text("/सेवा/e\u{301}\u{202e}".as_bytes()), "/सेवा/e\u{301}\\u{202e}");
-        let json = json_line(&Value::from(text));
-        assert_eq!(json, r#""it's \"a\" \\ b\n\u009b2J ä""#);
-        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), text);
+    fn line_with_a_control_character_is_refused() {
+        let pushed = |line: &str, is_terminal| {
+            let mut text = String::new();
+            push_line(&mut text, line, is_terminal).map(|()| text).map_err(|it| it.to_string())
+        };
+        let path = "/a\\b\u{202e}";
+        assert_eq!(pushed(path, false).unwrap(), format!("{path}\n"));
+        assert_eq!(pushed(path, true).unwrap(), "/a\\b\\u{202e}\n");
+        assert_eq!(pushed("a\tb", true).unwrap(), "a\tb\n");
+        for line in ["/a\nb", "/a\u{1b}[2J", "/a\u{9b}"] {
+            for is_terminal in [true, false] {
+                let refused = pushed(line, is_terminal).unwrap_err();
+                assert!(refused.contains("a name with a control character"), "{refused}");
+            }
+        }
     }
 }

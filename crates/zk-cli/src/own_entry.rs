@@ -2,6 +2,7 @@
 
 use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
 
+use crate::one_time_identity::OneTimeIdentity;
 use crate::sessions::Sessions;
 
 /// An entry that lets this client create the children of a node, and set its list.
@@ -14,8 +15,8 @@ pub(crate) struct OwnEntry {
 }
 
 impl OwnEntry {
-    /// Returns the entry for the identities that the client has presented, or else for its address.
-    /// Without both, there is none.
+    /// Returns the entry for the identities that the client has presented, but for that of its address.
+    /// `None` if there are none.
     pub(crate) async fn of(client: &Client) -> Result<Option<Self>, Error> {
         let lost = client.connections_lost();
         let identities = match Sessions::retry(client).run(|client| client.who_am_i()).await {
@@ -33,15 +34,14 @@ impl OwnEntry {
             }
             identities => identities?.into_iter().map(|it| (it.scheme, it.user)),
         };
-        let (addresses, users): (Vec<_>, Vec<_>) =
-            identities.partition(|(scheme, _)| scheme == "ip");
-        if !users.is_empty() {
-            return Ok(Some(Self { entry: Acl::auth(OWN_PERMS), stored: users }));
-        }
-        Ok(addresses.into_iter().next().map(|(scheme, address)| Self {
-            entry: Acl::ip(OWN_PERMS, address.clone()),
-            stored: vec![(scheme, address)],
-        }))
+        let users: Vec<_> = identities.filter(|(scheme, _)| scheme != "ip").collect();
+        Ok((!users.is_empty()).then(|| Self { entry: Acl::auth(OWN_PERMS), stored: users }))
+    }
+
+    /// Returns the entry for a one-time identity that the client has presented.
+    pub(crate) fn of_one_time(identity: &OneTimeIdentity) -> Self {
+        let stored = vec![("digest".to_owned(), identity.user().to_owned())];
+        Self { entry: Acl::auth(OWN_PERMS), stored }
     }
 
     /// Returns true if the server may have stored `present` for this entry.

@@ -12,7 +12,8 @@ use zk_recipes::session::{
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_text, fitted};
+use crate::output::{Output, data_json, fitted};
+use crate::text::{data_text, printable};
 
 /// A contender, and its part in the lock.
 pub(crate) struct Listed {
@@ -149,7 +150,7 @@ pub(crate) fn print(
 }
 
 fn line(Listed { participant, .. }: &Listed) -> String {
-    format!("{}\t{}", data_text(participant.path.as_bytes()), data_text(&participant.data))
+    format!("{}\t{}", participant.path, data_text(&participant.data))
 }
 
 fn to_json(Listed { participant, role }: &Listed) -> Value {
@@ -192,7 +193,7 @@ fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [St
     let age = now.duration_since(participant.created).unwrap_or_default();
     let session = participant.session_id.to_string();
     let (number, state) = ((at + 1).to_string(), role.name().to_owned());
-    let (since, node) = (span(age), data_text(participant.path.as_bytes()));
+    let (since, node) = (span(age), printable(&participant.path));
     let Some(info) = participant.info() else {
         // Data of the application's own.
         let none = String::new;

@@ -1,6 +1,7 @@
 //! The options for secured ensembles: TLS, SASL and credentials.
 
 use std::env::VarError;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -19,9 +20,9 @@ pub(crate) struct Security {
     ///
     /// Other users of the machine see the arguments of a command: prefer the environment
     /// variable, which holds one credential and counts without this option only, or
-    /// --auth-file, which adds to both. Commands that zk runs do not get the variable.
-    /// Repeated options go on one side of the command's name. Servers do not check the
-    /// password of a digest: a wrong one is another identity.
+    /// --auth-file, which adds to both. A newline at the end does not count. Commands that
+    /// zk runs do not get the variable. Repeated options go on one side of the command's name.
+    /// Servers do not check the password of a digest: a wrong one is another identity.
     #[arg(
         long,
         global = true,
@@ -44,6 +45,10 @@ pub(crate) struct Security {
     /// connect string.
     #[arg(long, global = true, env = "ZK_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
+
+    /// Reject the servers' certificates that are in this list of revoked ones. PEM.
+    #[arg(long, global = true, env = "ZK_CRL", value_name = "FILE")]
+    crl: Option<PathBuf>,
 
     /// Show the servers this certificate, with those of the authorities in between. PEM.
     #[arg(long, global = true, env = "ZK_CERT", value_name = "FILE")]
@@ -120,7 +125,7 @@ impl Security {
         if connect.split(',').all(|host| host.starts_with("tcp://")) {
             return Err(usage("--cacert has no effect if all servers have tcp://"));
         }
-        for file in [&self.cacert, &self.cert, &self.key].into_iter().flatten() {
+        for file in [&self.cacert, &self.crl, &self.cert, &self.key].into_iter().flatten() {
             check(file)?;
         }
         let mut tls = Tls::builder().ca_file(cacert);
@@ -131,6 +136,9 @@ impl Security {
             (None, Some(_)) => return Err(usage("--key needs --cert FILE")),
             (None, None) => {}
         }
+        if let Some(crl) = &self.crl {
+            tls = tls.crl_file(crl);
+        }
         if let Some(name) = &self.tls_name {
             tls = tls.server_name(name);
         }
@@ -140,6 +148,7 @@ impl Security {
     /// An option for TLS that is silently without effect would leave the connection in the clear.
     fn without_tls(&self, connect: &str) -> Result<Option<TlsBuilder>, Failure> {
         let wanted = [
+            ("--crl", self.crl.is_some()),
             ("--cert", self.cert.is_some()),
             ("--key", self.key.is_some()),
             ("--tls-name", self.tls_name.is_some()),
@@ -215,8 +224,34 @@ impl Security {
             let file = self.auth_file.as_deref().unwrap_or_else(|| Path::new("")).display();
             credential(line).map_err(|reason| usage(&format!("{file}:{}: {reason}", at + 1)))
         });
-        let of_options = self.auth.iter().map(|text| credential(&text.0).map_err(usage));
+        // A shell removes the newline at the end of a secret, and an orchestrator does not. It would be
+        // another identity.
+        let of_options =
+            self.auth.iter().map(|text| credential(text.0.trim_end_matches(['\r', '\n'])));
+        let of_options = of_options.map(|parsed| parsed.map_err(usage));
         of_options.chain(of_file).collect()
+    }
+
+    /// Returns notes about files with secrets that all users of this machine can read.
+    pub(crate) fn notes_about_files(&self) -> Vec<String> {
+        let is_public = |file: &&PathBuf| {
+            fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o004 != 0)
+        };
+        let key = if self.key.is_some() { &self.key } else { &self.cert };
+        let has_key = |file: &&PathBuf| {
+            fs::read(file)
+                .is_ok_and(|pem| String::from_utf8_lossy(&pem).contains("PRIVATE KEY-----"))
+        };
+        let key = key.iter().filter(has_key);
+        [&self.auth_file, &self.sasl_password_file]
+            .into_iter()
+            .flatten()
+            .chain(key)
+            .filter(is_public)
+            .map(|file| {
+                format!("{}: all users of this machine can read it: chmod o= it", file.display())
+            })
+            .collect()
     }
 
     fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
@@ -334,10 +369,11 @@ const SECRET_VARIABLES: [&str; 2] = [AUTH, SASL_PASSWORD];
 pub(crate) const SECRETS_REMOVED: &str = "ZK_SECRETS_REMOVED";
 
 /// The variables for secured ensembles.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     AUTH,
     "ZK_AUTH_FILE",
     "ZK_CACERT",
+    "ZK_CRL",
     "ZK_CERT",
     "ZK_KEY",
     "ZK_TLS_NAME",

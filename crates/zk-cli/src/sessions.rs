@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_recipes::session::{Client, Config, Retry, RetryPolicy, SessionId, SessionManager};
+use zk_recipes::session::{
+    Client, Config, ConnectString, Connector, Retry, RetryPolicy, SessionId, SessionManager,
+};
 
 use crate::connector::ServerConnector;
 use crate::failure::Failure;
@@ -111,6 +113,12 @@ impl Sessions {
     pub(crate) fn presenting(mut self, presented: &str) -> Self {
         self.presented = presented.to_owned();
         self
+    }
+
+    /// Returns true if some of the servers are reached without TLS.
+    pub(crate) fn is_in_the_clear(&self) -> bool {
+        let hosts = self.servers.parse::<ConnectString>();
+        hosts.is_ok_and(|it| it.hosts().iter().any(|host| !self.connector.uses_tls(host)))
     }
 
     pub(crate) fn presented(&self) -> &str {

@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -32,9 +32,7 @@ impl StateFile {
             note(path, why, output);
             Ok(None)
         };
-        let opened =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = match opened {
+        let file = match open_or_create(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
                 return Err(Failure::other(format!("{}: {error}", path.display())));
@@ -86,6 +84,19 @@ impl StateFile {
         if let Err(error) = self.file.set_len(0) {
             self.output.note(&format!("{}: {error}", self.path.display()));
         }
+    }
+}
+
+/// Opens the file, or creates it for this user alone. A link to nowhere, which another user may have put
+/// there, is not followed.
+fn open_or_create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            options.create_new(true).mode(0o600).open(path)
+        }
+        opened => opened,
     }
 }
 

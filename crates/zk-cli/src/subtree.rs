@@ -1,6 +1,7 @@
 //! Commands on a node and all below it: `zk ls --recursive` and `zk count`.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde_json::json;
 use zk_recipes::session::{
@@ -8,7 +9,7 @@ use zk_recipes::session::{
 };
 
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 
 /// Prints the paths of a node and of all nodes below it, each before those below it.
 pub(crate) async fn ls(
@@ -20,7 +21,7 @@ pub(crate) async fn ls(
 ) -> Result<(), Failure> {
     let (paths, hidden) = sorted_paths(client, retry, root).await?;
     print_hidden(&hidden, presented, output);
-    let lines = paths.iter().map(|path| data_text(path.as_bytes()));
+    let lines = paths.iter().cloned();
     output.print(lines, || paths.iter().map(|path| json!(path)).collect())
 }
 
@@ -47,7 +48,6 @@ impl Hidden {
 impl fmt::Display for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, first } = self;
-        let first = data_text(first.as_bytes());
         write!(f, "no permission to list the children of {nodes} of the nodes, such as {first}")
     }
 }
@@ -58,7 +58,7 @@ pub(crate) async fn sorted_paths(
     client: &Client,
     retry: &Retry,
     root: &str,
-) -> Result<(Vec<String>, Hidden), Error> {
+) -> Result<(Vec<String>, Hidden), Failure> {
     sorted_paths_without(client, retry, root, &|_| false).await
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn sorted_paths_without(
     retry: &Retry,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, Hidden), Error> {
+) -> Result<(Vec<String>, Hidden), Failure> {
     let (mut paths, hidden) = paths(client, retry, root, leaves_out).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
@@ -116,7 +116,7 @@ async fn paths(
     retry: &Retry,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, Hidden), Error> {
+) -> Result<(Vec<String>, Hidden), Failure> {
     let mut found = vec![root.to_owned()];
     let hidden = walk(client, retry, root, &mut |node, children| {
         let below = children.names.names().map(|name| path::child(node, &name));
@@ -131,15 +131,22 @@ async fn paths(
 /// Lists the children of `root`, which must exist, and of all nodes that `visit` returns, level by
 /// level. Nodes that vanish meanwhile are left out. Returns the nodes whose children this client
 /// may not list.
+///
+/// The servers choose what there is: a server that gives every node one more child must not fill the
+/// memory.
 pub(crate) async fn walk(
     client: &Client,
     retry: &Retry,
     root: &str,
     visit: &mut dyn FnMut(&str, Children) -> Vec<String>,
-) -> Result<Hidden, Error> {
-    let mut level = visit(root, retry.get_children(root).await?);
+) -> Result<Hidden, Failure> {
+    let mut size = TreeSize::default();
+    let children = checked(retry.get_children(root).await?)?;
+    size.add(root, &children)?;
+    let mut level = visit(root, children);
     let mut hidden = Hidden::default();
     while !level.is_empty() {
+        size.add_level(root)?;
         let mut next = Vec::new();
         for chunk in level.chunks(READS_AT_ONCE) {
             let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
@@ -147,7 +154,11 @@ pub(crate) async fn walk(
                 match or_again(asked, || retry.get_children(node)).await {
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
                     Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => hidden.add(node),
-                    listed => next.extend(visit(node, listed?)),
+                    listed => {
+                        let children = checked(listed?)?;
+                        size.add(node, &children)?;
+                        next.extend(visit(node, children));
+                    }
                 }
             }
         }
@@ -155,6 +166,76 @@ pub(crate) async fn walk(
     }
     Ok(hidden)
 }
+
+/// Returns children whose names ZooKeeper permits.
+pub(crate) fn checked(children: Children) -> Result<Children, Failure> {
+    let is_wrong = |name: &str| {
+        matches!(name, "" | "." | "..") || name.contains(|it: char| it == '/' || it.is_control())
+    };
+    if let Some(name) = children.names.names().find(|name| is_wrong(name)) {
+        let why = "which ZooKeeper does not permit";
+        return Err(Failure::other(format!("the server sent the name \"{name}\", {why}")));
+    }
+    Ok(children)
+}
+
+/// Size of the part of a tree that a command has seen.
+#[derive(Debug, Default)]
+pub(crate) struct TreeSize {
+    path_bytes: usize,
+    levels: usize,
+}
+
+impl TreeSize {
+    /// Counts the children of a node.
+    pub(crate) fn add(&mut self, node: &str, children: &Children) -> Result<(), Failure> {
+        children.names.names().try_for_each(|name| self.add_path(node.len() + 1 + name.len()))
+    }
+
+    /// Counts a path of so many bytes.
+    pub(crate) fn add_path(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.path_bytes = self.path_bytes.saturating_add(bytes);
+        let mib_max = TREE_MIB_MAX.get().copied().unwrap_or(TREE_MIB_DEFAULT);
+        match self.path_bytes / MIB < usize::try_from(mib_max).unwrap_or(usize::MAX) {
+            true => Ok(()),
+            false => Err(Failure::other(format!(
+                "the tree is too large: its paths have {mib_max} MiB; raise --tree-limit, or name a node \
+                 further down"
+            ))),
+        }
+    }
+
+    /// Takes back a path of so many bytes.
+    pub(crate) fn remove_path(&mut self, bytes: usize) {
+        self.path_bytes = self.path_bytes.saturating_sub(bytes);
+    }
+
+    /// Counts a level of nodes below `root`.
+    fn add_level(&mut self, root: &str) -> Result<(), Failure> {
+        self.levels += 1;
+        match self.levels <= LEVELS_MAX {
+            true => Ok(()),
+            false => Err(Failure::other(format!(
+                "{root}: the tree has more than {LEVELS_MAX} levels; name a node further down"
+            ))),
+        }
+    }
+}
+
+/// Sets the limit of [`TreeSize`] for this process, in MiB.
+pub(crate) fn limit_trees(mib: u32) {
+    // A process runs one command.
+    let _ = TREE_MIB_MAX.set(mib);
+}
+
+static TREE_MIB_MAX: OnceLock<u32> = OnceLock::new();
+
+/// Default limit for the paths of a tree. A million nodes of 100 bytes have less than half of it.
+pub(crate) const TREE_MIB_DEFAULT: u32 = 256;
+const MIB: usize = 1024 * 1024;
+
+/// Levels of a tree. Real ones have less than a hundred, and drawing one takes a stack frame for each.
+const LEVELS_MAX: usize = 1_000;
 
 /// Reads all of `paths`, a hundred at once, in order. Nodes that vanish meanwhile, or that this client
 /// may not read, are left out.

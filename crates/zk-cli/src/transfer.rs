@@ -12,7 +12,7 @@ use zk_recipes::session::{Acl, Client, ErrorCode, Retry, SessionId};
 
 use crate::acl;
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_of_json, data_text, json_line};
+use crate::output::{Output, data_json, data_of_json, json_line};
 use crate::progress::Progress;
 use crate::subtree;
 
@@ -52,7 +52,6 @@ pub(crate) async fn export(
             continue;
         }
         if acl.acl.iter().any(acl::hides_hash) {
-            let path = data_text(path.as_bytes());
             let why = "no permission to read the hashes in its access control list";
             return Err(Failure::denied(format!("{path}: {why}: it could not be imported")));
         }
@@ -60,7 +59,7 @@ pub(crate) async fn export(
         let line = json!({
             "path": if below.is_empty() { "/" } else { below },
             "data": data.data.as_deref().map(data_json),
-            "acl": acl.acl.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "acl": acl.acl.iter().map(acl::text).collect::<Vec<_>>(),
         });
         write_line(&mut out, &line)?;
         nodes += 1;

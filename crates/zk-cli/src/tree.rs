@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::{Client, Retry, path};
 
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 use crate::subtree::{print_hidden, walk};
 
 /// The `tree` command.
@@ -86,7 +86,7 @@ fn names_below<'a>(root: &str, node: &'a str) -> Vec<&'a str> {
 impl Branch {
     fn line(&self, name: &str) -> String {
         let hidden = self.hidden.map(|count| format!(" ({count})")).unwrap_or_default();
-        format!("{}{hidden}", data_text(name.as_bytes()))
+        format!("{name}{hidden}")
     }
 
     /// Appends the lines of the nodes below.

@@ -10,7 +10,7 @@ use zk_recipes::session::{Client, CreateMode, MultiOutcome, Retry, validate_path
 use crate::acl::NewNodeAcl;
 use crate::data::all_of;
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 
 /// The `txn` command.
 #[derive(Debug, ClapArgs)]
@@ -122,7 +122,7 @@ pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), 
         (verb, operation.path().to_owned())
     };
     let done: Vec<(&str, String)> = txn.operations.iter().zip(&outcomes).map(done).collect();
-    let lines = done.iter().map(|(verb, path)| format!("{verb} {}", data_text(path.as_bytes())));
+    let lines = done.iter().map(|(verb, path)| format!("{verb} {path}"));
     output.print(lines, || {
         done.iter().map(|(verb, path)| json!({ "done": verb, "path": path })).collect::<Value>()
     })

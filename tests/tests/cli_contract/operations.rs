@@ -4,6 +4,7 @@ use serde_json::Value;
 use zk_testing::TestServer;
 use zk_tests::{Scratch, Settings, Zk, own_shared_zookeeper, poll, zookeeper_with};
 
+use crate::screen::Screen;
 use crate::{LIMIT, expect_failure, expect_refused, zk};
 
 #[test]
@@ -350,4 +351,17 @@ fn completions_need_no_server() {
         assert!(script.contains("participants"), "{shell}");
     }
     expect_refused(&["completions", "ksh"], "bash");
+}
+
+/// Any client that may create a node would else write to the terminals of other people.
+#[test]
+fn terminal_gets_no_control_sequences_of_a_node() {
+    let Some(zk) = zk("terminal") else { return };
+    let path = "/a\u{202e}b\\c";
+    zk.ok(&["create", path, "x\u{1b}[2J\u{202e}\ty\n\u{9b}z"]);
+    assert_eq!(zk.ok(&["ls", "/"]), "a\u{202e}b\\c\n", "a pipe gets the path as it is");
+    let screen = Screen::start(&zk, "zk ls / && zk get $(zk find / --name a?b*) && echo ready");
+    screen.shows("ready", 1);
+    let printed = screen.printed().replace('\r', "");
+    assert_eq!(printed, "a\\u{202e}b\\c\nx\\u{1b}[2J\\u{202e}\ty\n\\u{9b}z\nready\n");
 }

@@ -1,5 +1,8 @@
 //! Tests of `zk register`.
 
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
 use zk_tests::{Ended, Running, Scratch, Zk, poll};
 
 use crate::{LIMIT, expect_failure, expect_refused, zk};
@@ -133,6 +136,30 @@ fn registration_goes_on_without_its_state_file() {
     let name = file.to_str().unwrap();
     let ended = zk.run(&["register", "/a", "--state-file", name, "--", "sh", "-c", RUN]);
     expect_noted(&ended, name, "No such file or directory");
+}
+
+/// Another user may have put the link there.
+#[test]
+fn state_file_is_private_and_no_link_to_nowhere() {
+    let Some(zk) = zk("register-link") else { return };
+    let scratch = Scratch::new();
+    let [file, link, target] = ["session", "link", "target"].map(|name| scratch.path(name));
+    let run = |file: &Path| {
+        zk.run(&["register", "/a", "--state-file", file.to_str().unwrap(), "--", "sh", "-c", RUN])
+    };
+    let ended = run(&file);
+    assert_eq!((ended.code(), &*ended.stderr), (Some(0), ""), "{ended:?}");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    symlink(&target, &link).unwrap();
+    expect_noted(&run(&link), link.to_str().unwrap(), "File exists");
+    assert!(!target.exists());
+    symlink(&file, scratch.path("other")).unwrap();
+    let ended = run(&scratch.path("other"));
+    assert_eq!(
+        (ended.code(), &*ended.stderr),
+        (Some(0), ""),
+        "a link to the file is one name of it"
+    );
 }
 
 /// The limit on the length of files stands for a full disk.

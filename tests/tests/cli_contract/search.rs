@@ -59,6 +59,7 @@ fn nodes_are_found_by_name_and_data() {
     assert_eq!(find(&["--contains", "localhost"]), "/app\n/app/config\n");
     assert_eq!(find(&["--contains", "localhost", "--name", "c*"]), "/app/config\n");
     assert_eq!(find(&["--name", "app", "--json"]), "[\"/app\"]\n");
+    assert_eq!(find(&["--name", "config", "-0"]), "/app/box/config\0/app/config\0");
     expect_failure(&zk.run(&["find", "/nowhere"]), 1, "NoNode");
 }
 

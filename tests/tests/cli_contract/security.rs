@@ -1,5 +1,8 @@
 //! Tests of the options for secured ensembles, and of the commands for access control lists.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use xtask::zookeeper::certificate;
 use zk_testing::{ErrorCode, Op, TestServer};
 use zk_tests::{Scratch, Settings, Zk, poll, shared_zookeeper, zookeeper_with};
@@ -49,6 +52,35 @@ fn credentials_are_read_from_a_file() {
     expect_failure(&endless, 1, "/dev/zero: more than");
     let missing = zk.option("--auth-file", "/none").run(&["whoami"]);
     expect_failure(&missing, 1, "cannot read /none");
+}
+
+/// An orchestrator hands on a secret with the newline at its end, and a shell without it.
+#[test]
+fn newline_behind_a_credential_is_no_part_of_it() {
+    let Some(zk) = zk("credential-newline") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    alice.ok(&["create", "/a", "hers", "--acl", "auth::cdrwa"]);
+    for end in ["\n", "\r\n"] {
+        assert_eq!(zk.clone().env("ZK_AUTH", format!("{ALICE}{end}")).ok(&["get", "/a"]), "hers");
+    }
+}
+
+#[test]
+fn file_with_a_secret_that_all_can_read_is_noted() {
+    let Some(zk) = zk("public-secret") else { return };
+    let scratch = Scratch::new();
+    let file = scratch.path("credentials");
+    std::fs::write(&file, ALICE).unwrap();
+    let file = file.to_str().unwrap();
+    let noted = |mode: u32| {
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+        zk.clone().option("--auth-file", file).run(&["ls", "/"]).stderr
+    };
+    assert_eq!(noted(0o640), "");
+    assert_eq!(
+        noted(0o644),
+        format!("zk: {file}: all users of this machine can read it: chmod o= it\n")
+    );
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use zk_testing::TestServer;
 use zk_tests::{Ended, HOLD, Scratch, WHO_AM_I, Zk, own_shared_zookeeper, poll, release, skip};
@@ -14,6 +16,28 @@ fn import(zk: &Zk, root: &str, lines: &str, options: &[&str]) -> Ended {
     running.give(lines.as_bytes());
     running.end_input();
     running.wait(LIMIT)
+}
+
+/// The file for the one-time identity of an import.
+struct Identity {
+    path: String,
+    _scratch: Scratch,
+}
+
+impl Identity {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        Self { path: scratch.path("identity").display().to_string(), _scratch: scratch }
+    }
+
+    fn options(&self) -> [&str; 2] {
+        ["--resume", &self.path]
+    }
+
+    /// Nothing is open to the identity when an import is complete.
+    fn expect_forgotten(&self) {
+        assert!(!Path::new(&self.path).exists());
+    }
 }
 
 /// Creates /ro with children that its list denies to everybody, and exports it.
@@ -34,6 +58,41 @@ fn zk_that_opens_lists(chroot: &str) -> Option<Zk> {
         return None;
     }
     zk(chroot)
+}
+
+/// An entry for the address would open the nodes to everybody behind the same address.
+#[test]
+fn import_opens_lists_to_a_one_time_identity() {
+    let Some(zk) = zk_that_opens_lists("import-one-time") else { return };
+    let (lines, identity) = (closed_tree(&zk), Identity::new());
+    let half: Vec<&str> = lines.lines().take(2).chain(["{}"]).collect();
+    let ended = import(&zk, "/copy", &half.join("\n"), &identity.options());
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    for says in [
+        "are open to a one-time identity until the import is complete: ",
+        "the one-time identity crosses the network in the clear: use TLS (--cacert)\n",
+        &format!("an import of these nodes with --resume {} that succeeds", identity.path),
+        "zk: /copy/c is open\n",
+    ] {
+        assert!(ended.stderr.contains(says), "{says}: {ended:?}");
+    }
+    let secret = fs::read_to_string(&identity.path).unwrap();
+    assert_eq!(fs::metadata(&identity.path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!ended.stderr.contains(secret.trim()), "{ended:?}");
+    let list = zk.ok(&["getacl", "/copy"]);
+    assert!(list.starts_with("world:anyone:r\ndigest:zk-import-"), "{list}");
+    assert!(!list.contains("ip:"), "{list}");
+    // Everybody else behind this address is denied.
+    expect_failure(&zk.run(&["create", "/copy/x"]), 1, "NoAuth");
+    zk.clone().option("--auth", secret.trim()).ok(&["getacl", "/copy/c"]);
+    let whole = import(&zk, "/copy", &lines, &identity.options());
+    assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
+    assert_eq!(zk.ok(&["export", "/copy"]), lines);
+    identity.expect_forgotten();
+
+    fs::write(&identity.path, "something else\n").unwrap();
+    let refused = import(&zk, "/copy", &lines, &identity.options());
+    expect_failure(&refused, 1, "not an identity of zk import");
 }
 
 /// Lists that deny everybody the creation of children deny it to the importer, too.
@@ -83,50 +142,53 @@ fn new_child_of_an_imported_closed_parent_is_imported() {
 #[test]
 fn interrupted_import_below_a_closed_parent_is_completed() {
     let Some(zk) = zk_that_opens_lists("import-half") else { return };
-    let lines = closed_tree(&zk);
+    let (lines, identity) = (closed_tree(&zk), Identity::new());
     let mut half: Vec<&str> = lines.lines().take(2).collect();
     half.push("{}");
-    let ended = import(&zk, "/copy", &half.join("\n"), &[]);
+    let ended = import(&zk, "/copy", &half.join("\n"), &identity.options());
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     let says = "line 3: no text `path`";
     assert!(ended.stderr.lines().last().unwrap().contains(says), "{ended:?}");
     let says =
         "the lists of 2 nodes have an entry more, with which this client creates what is below";
     assert!(ended.stderr.contains(says), "{ended:?}");
-    let whole = import(&zk, "/copy", &lines, &[]);
+    let whole = import(&zk, "/copy", &lines, &identity.options());
     assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
     assert_eq!(zk.ok(&["export", "/copy"]), lines);
+    identity.expect_forgotten();
 }
 
 /// With its own list, the first node would keep the repetition from creating what is missing.
 #[test]
 fn cut_import_below_a_closed_parent_is_completed() {
     let Some(zk) = zk_that_opens_lists("import-cut-closed") else { return };
-    let lines = closed_tree(&zk);
+    let (lines, identity) = (closed_tree(&zk), Identity::new());
     let cut: Vec<&str> = lines.lines().take(3).collect();
-    let ended = import(&zk, "/copy", &cut.join("\n"), &[]);
+    let ended = import(&zk, "/copy", &cut.join("\n"), &identity.options());
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     let says = "has no last line with the number of nodes, and may be incomplete: if it is whole, \
                 add the line {\"nodes\":3}";
     assert!(ended.stderr.contains(says), "{ended:?}");
-    let whole = import(&zk, "/copy", &lines, &[]);
+    let whole = import(&zk, "/copy", &lines, &identity.options());
     assert_eq!(whole.stdout, "4 nodes imported, 3 of which existed\n", "{whole:?}");
     assert_eq!(zk.ok(&["export", "/copy"]), lines);
+    identity.expect_forgotten();
 }
 
 /// A filtered export, for example, has no last line.
 #[test]
 fn import_of_a_part_below_a_closed_parent_takes_its_own_count() {
     let Some(zk) = zk_that_opens_lists("import-part-closed") else { return };
-    let lines = closed_tree(&zk);
+    let (lines, identity) = (closed_tree(&zk), Identity::new());
     let mut part: Vec<&str> = lines.lines().take(3).collect();
-    let ended = import(&zk, "/copy", &part.join("\n"), &[]);
+    let ended = import(&zk, "/copy", &part.join("\n"), &identity.options());
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     part.push("{\"nodes\":3}");
-    let ended = import(&zk, "/copy", &part.join("\n"), &[]);
+    let ended = import(&zk, "/copy", &part.join("\n"), &identity.options());
     assert_eq!(ended.stdout, "3 nodes imported, 3 of which existed\n", "{ended:?}");
     let copied = zk.ok(&["export", "/copy"]);
     assert_eq!(copied.lines().collect::<Vec<_>>(), part, "no list is open");
+    identity.expect_forgotten();
 }
 
 /// Its access control list is of no interest then.
@@ -156,7 +218,11 @@ fn import_of_a_wrong_number_of_nodes_leaves_no_list_open() {
         ("/fewer", fewer, "line 4: 3 nodes came before, of 4 that were exported"),
         ("/more", more, "line 6: 5 nodes came before, of 4 that were exported"),
     ] {
-        expect_failure(&import(&zk, root, &input, &[]), 1, says);
+        let identity = Identity::new();
+        let ended = import(&zk, root, &input, &identity.options());
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+        assert!(ended.stderr.ends_with(&format!("zk: {says}\n")), "{ended:?}");
+        identity.expect_forgotten();
         for below in ["", "/c", "/c/d"] {
             assert_eq!(zk.ok(&["getacl", &format!("{root}{below}")]), "world:anyone:r\n");
         }

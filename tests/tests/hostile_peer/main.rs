@@ -7,7 +7,10 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+mod liar;
 mod peer;
+mod printed;
+mod trees;
 
 use std::time::Duration;
 

@@ -147,7 +147,7 @@ async fn remove(retry: &Retry, root: &str, ours: &[&str]) -> Result<(), Failure>
     let gone =
         |error: Option<ErrorCode>| matches!(error, Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY));
     match nodes::delete_branch(retry, root, None, &mut Progress::silent()).await {
-        Err(error) if !gone(error.code()) => return Err(error.into()),
+        Err(failure) if !failure.is_no_node() => return Err(failure),
         _ => {}
     }
     for path in ours {

@@ -8,7 +8,7 @@ use zk_tls::TlsBuilder;
 
 use super::{CONNECT_LIMIT, Finding, Level, Report, wall_clock};
 use crate::failure::Failure;
-use crate::output::data_text;
+use crate::text::data_text;
 
 /// Reports the expiry of this client's own certificate. A server that refuses it does not say why.
 pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<(), Failure> {

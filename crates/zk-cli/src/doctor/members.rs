@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zk_recipes::session::{Client, EnsembleConfig, EnsembleMember, ErrorCode, Host, Transport};
 
 use super::{CONNECT_LIMIT, Finding, Level};
-use crate::output::data_text;
+use crate::text::data_text;
 
 /// A server of the connect string, with the addresses of its name.
 pub(super) struct Listed {

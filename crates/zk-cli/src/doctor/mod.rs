@@ -23,7 +23,8 @@ use self::members::Listed;
 use self::verdict::Examined;
 use crate::connector::ServerConnector;
 use crate::failure::{Failure, UNREACHABLE, for_users};
-use crate::output::{Output, data_text};
+use crate::output::Output;
+use crate::text::data_text;
 
 /// How bad a finding is, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

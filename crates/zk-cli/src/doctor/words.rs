@@ -9,7 +9,7 @@ use zk_recipes::session::{Connector, Host, LeaseTimes};
 use super::{CONNECT_LIMIT, Door, Level, Report, ms};
 use crate::connector::{Connection, ServerConnector};
 use crate::failure::Failure;
-use crate::output::data_text;
+use crate::text::data_text;
 
 /// Reports version and mode. Returns the mode, if the server tells it.
 pub(super) async fn version(

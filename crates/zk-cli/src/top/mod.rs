@@ -27,10 +27,11 @@ use self::survey::{LockRow, Survey};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
 use crate::failure::Failure;
-use crate::output::{Output, data_text};
+use crate::output::Output;
 use crate::participants::{self, Listed};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
+use crate::text::printable;
 use crate::time_arg::positive_seconds;
 
 /// The `top` command.
@@ -133,7 +134,7 @@ struct QueuePage {
 impl QueuePage {
     fn lines(&self) -> Vec<String> {
         let help = "esc: back    q: quit";
-        let path = data_text(self.path.as_bytes());
+        let path = printable(&self.path);
         view::fit(&path, &self.lines, self.skipped, None, help, Terminal::size())
     }
 
@@ -151,12 +152,12 @@ impl QueuePage {
 /// Shows the locks until the user quits. Calls `begun` when the screen opens.
 async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(), Failure> {
     let (mut survey, mut list) = (Survey::default(), LockList::default());
-    // A failure to connect is told on the usual screen.
+    // A failure to connect is shown on the usual screen.
     list.refresh(look(sessions, &mut survey, &top.path).await?);
     let mut terminal = Terminal::open()?;
     begun();
     let mut page: Option<QueuePage> = None;
-    let title = format!("zk top {}", data_text(top.path.as_bytes()));
+    let title = format!("zk top {}", printable(&top.path));
     let mut due = after(top.interval);
     // Keys that were pressed during a look.
     let mut early = VecDeque::new();
@@ -243,7 +244,7 @@ async fn look(
 ) -> Result<Vec<LockRow>, Failure> {
     let work = async |client: &Client| {
         let retry = Sessions::retry(client);
-        Ok(survey.look(client, &retry, path, now()).await?)
+        survey.look(client, &retry, path, now()).await
     };
     sessions.run(work).await
 }

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use zk_recipes::Mutex;
-use zk_recipes::session::{Client, Error, NodeData, Pending, Retry, Stat, Zxid, path};
+use zk_recipes::session::{Client, NodeData, Pending, Retry, Stat, Zxid, path};
 
+use crate::failure::Failure;
 use crate::subtree::walk;
 
 /// The kind of a queue, by the names of its nodes.
@@ -92,7 +93,7 @@ pub(super) async fn queues(
     retry: &Retry,
     root: &str,
     known: impl Fn(&str) -> Option<QueueKind>,
-) -> Result<Vec<Queue>, Error> {
+) -> Result<Vec<Queue>, Failure> {
     let mut found = HashMap::new();
     let mut turns = Vec::new();
     walk(client, retry, root, &mut |node, children| {

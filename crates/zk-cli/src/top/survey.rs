@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat};
 
 use super::queues::{ChildChanges, Queue, QueueKind, queues};
+use crate::failure::Failure;
 use crate::participants::who;
 use crate::subtree::{READS_AT_ONCE, or_again};
 
@@ -56,10 +57,10 @@ impl Survey {
         retry: &Retry,
         root: &str,
         now: (Instant, SystemTime),
-    ) -> Result<Vec<LockRow>, Error> {
+    ) -> Result<Vec<LockRow>, Failure> {
         let known = |node: &str| self.last.get(node).map(|seen| seen.kind);
         let queues = match queues(client, retry, root, known).await {
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) && self.has_root => Vec::new(),
+            Err(failure) if failure.is_no_node() && self.has_root => Vec::new(),
             found => found?,
         };
         self.has_root = true;

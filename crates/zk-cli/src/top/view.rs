@@ -1,8 +1,9 @@
 //! The lines of text on the screen.
 
 use super::survey::LockRow;
-use crate::output::{aligned, data_text, fitted};
+use crate::output::{aligned, fitted};
 use crate::participants::span;
+use crate::text::printable;
 
 /// Cells of the table; the numbers are on the right.
 const HEAD: [&str; 7] = ["LOCK", "KIND", "HOLDER", "QUEUED", "WAITERS", "WAIT", "HAND-OFFS/S"];
@@ -19,7 +20,7 @@ pub(super) fn table<'a>(rows: impl IntoIterator<Item = &'a LockRow>, width: usiz
     let mut cells = vec![HEAD.map(str::to_owned)];
     cells.extend(rows.into_iter().map(|row| {
         [
-            data_text(row.path.as_bytes()),
+            printable(&row.path),
             row.kind.name().to_owned(),
             row.holder.chars().take(HOLDER_MAX).collect(),
             row.since.map(span).unwrap_or_default(),

@@ -13,7 +13,8 @@ use zk_recipes::session::{ErrorCode, EventType, Retry};
 
 use crate::child::{Child, GRACE};
 use crate::failure::Failure;
-use crate::output::{Output, data_json, data_text};
+use crate::output::{Output, data_json};
+use crate::text::data_text;
 
 /// Prints events, or runs a command for each.
 pub(super) struct Reaction<'a> {
@@ -108,7 +109,7 @@ impl Reaction<'_> {
 
     fn print(&self, name: &str, path: &str, data: Option<&[u8]>) -> Result<(), Failure> {
         let shown = data.map(|data| format!("\t{}", data_text(data))).unwrap_or_default();
-        let line = format!("{name} {}{shown}", data_text(path.as_bytes()));
+        let line = format!("{name} {path}{shown}");
         self.output.print([line], || match self.with_data {
             true => json!({ "event": name, "path": path, "data": data.map(data_json) }),
             false => json!({ "event": name, "path": path }),

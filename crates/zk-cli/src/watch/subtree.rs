@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use zk_recipes::session::{
-    Client, Error, ErrorCode, EventType, Retry, Stat, WatchEvent, WatchStreamItem, Zxid,
+    Client, ErrorCode, EventType, Retry, Stat, WatchEvent, WatchStreamItem, Zxid,
 };
 
 use super::Watched;
 use crate::failure::Failure;
 use crate::sessions::Sessions;
-use crate::subtree::{read_each, sorted_paths};
+use crate::subtree::{TreeSize, read_each, sorted_paths};
 
 /// The nodes that the printed lines lead to.
 #[derive(Default)]
 pub(super) struct SubtreeWatch {
     /// `None` before the first read.
     told: Option<BTreeMap<String, Told>>,
+    size: TreeSize,
 }
 
 /// State of a node in the printed lines: the zxids that created it and set its data. They are `None`
@@ -56,7 +57,7 @@ impl SubtreeWatch {
             match stream.next().await {
                 Some(Ok(WatchStreamItem::Changed(event))) => {
                     watched.reaction.to(event.event_type, &event.path, retry).await?;
-                    self.remember(event);
+                    self.remember(event)?;
                 }
                 Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
                     let now = self.read(client, retry, watched.path).await?;
@@ -75,13 +76,13 @@ impl SubtreeWatch {
         client: &Client,
         retry: &Retry,
         root: &str,
-    ) -> Result<BTreeMap<String, Told>, Error> {
+    ) -> Result<BTreeMap<String, Told>, Failure> {
         if self.told.is_some() {
             // This server may lag behind the one that was read before.
             retry.run(|client| client.sync(root)).await?;
         }
         let paths = match sorted_paths(client, retry, root).await {
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Vec::new(),
+            Err(failure) if failure.is_no_node() => Vec::new(),
             // Nodes that this client may not list cause no events for it (CVE-2024-23944; before
             // 3.9.2 they did, and would appear as deleted after a lost connection).
             listed => listed?.0,
@@ -94,18 +95,23 @@ impl SubtreeWatch {
         Ok(nodes)
     }
 
-    fn remember(&mut self, event: WatchEvent) {
+    fn remember(&mut self, event: WatchEvent) -> Result<(), Failure> {
         let told = self.told.get_or_insert_default();
-        let mzxid = event.zxid;
+        let (mzxid, len) = (event.zxid, event.path.len());
         if event.event_type == EventType::NODE_DELETED {
-            told.remove(&event.path);
-            return;
+            if told.remove(&event.path).is_some() {
+                self.size.remove_path(len);
+            }
+            return Ok(());
         }
         let czxid = match event.event_type {
             EventType::NODE_CREATED => mzxid,
             _ => told.get(&event.path).and_then(|before| before.czxid),
         };
-        told.insert(event.path, Told { czxid, mzxid });
+        match told.insert(event.path, Told { czxid, mzxid }) {
+            Some(_) => Ok(()),
+            None => self.size.add_path(len),
+        }
     }
 
     /// Tells what has changed since the last read and the events after it.
@@ -120,6 +126,8 @@ impl SubtreeWatch {
                 watched.reaction.to(event, path, retry).await?;
             }
         }
+        self.size = TreeSize::default();
+        now.keys().try_for_each(|path| self.size.add_path(path.len()))?;
         self.told = Some(now);
         Ok(())
     }

@@ -1,0 +1,110 @@
+//! The identity that `zk import` presents if it has no other one.
+//!
+//! The list of a parent is open to the importer until its children exist. An entry for the address of
+//! this machine would open it to everybody behind the same address.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use zk_recipes::session::Client;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// A digest of a random user with a random password, in a file that only this user reads.
+#[derive(Clone, Debug)]
+pub(crate) struct OneTimeIdentity {
+    user: String,
+    password: String,
+    /// `None` if no file could be written.
+    file: Option<PathBuf>,
+}
+
+impl OneTimeIdentity {
+    /// Makes a new identity, and stores it before anything is created with it: in this file, or in one of
+    /// the current folder.
+    pub(crate) fn new(file: Option<&Path>, output: Output) -> Result<Self, Failure> {
+        let random = |bytes: &mut [u8]| File::open("/dev/urandom")?.read_exact(bytes);
+        let (mut user, mut password) = ([0; 4], [0; 16]);
+        random(&mut user)
+            .and_then(|()| random(&mut password))
+            .map_err(|error| Failure::other(format!("no random numbers: {error}")))?;
+        let user = format!("zk-import-{}", hex(&user));
+        let mut identity = Self { user, password: hex(&password), file: None };
+        let own_name = || PathBuf::from(format!("{}.auth", identity.user));
+        let file = file.map_or_else(own_name, Path::to_owned);
+        let what = "lists that deny this client the creation of children are open to a one-time \
+                    identity until the import is complete";
+        match identity.write(&file) {
+            Ok(()) => {
+                let shown = file.display();
+                output.note(&format!("{what}: {shown}, which --resume takes after a failure"));
+                identity.file = Some(file);
+            }
+            Err(error) => output.note(&format!(
+                "{what}: {}; after a failure, give it to --auth ({}: {error})",
+                identity.credential(),
+                file.display()
+            )),
+        }
+        Ok(identity)
+    }
+
+    /// Reads the identity of an import that has failed. There is none yet if the file does not exist.
+    pub(crate) fn read(file: &Path) -> Result<Option<Self>, Failure> {
+        let about = |why: &str| Failure::other(format!("{}: {why}", file.display()));
+        let text = match fs::read_to_string(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(|error| about(&error.to_string()))?,
+        };
+        let parts = text.trim_end().strip_prefix("digest:").and_then(|it| it.split_once(':'));
+        let (user, password) = parts.ok_or_else(|| about("not an identity of zk import"))?;
+        let (user, password) = (user.to_owned(), password.to_owned());
+        Ok(Some(Self { user, password, file: Some(file.to_owned()) }))
+    }
+
+    /// Presents the identity to the servers.
+    pub(crate) async fn present(&self, client: &Client) -> Result<(), Failure> {
+        let secret = format!("{}:{}", self.user, self.password);
+        client.add_auth("digest", secret).await.map_err(|error| {
+            let failure = Failure::from(error);
+            let why = "the servers accept no one-time identity; give this command one of its own with \
+                       --auth, --sasl or --cert";
+            let message = format!("{why}: {failure}");
+            failure.with_message(message)
+        })
+    }
+
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Returns the file, for messages.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Removes the file. Nothing is open to the identity any longer.
+    pub(crate) fn forget(&self) {
+        if let Some(file) = &self.file {
+            // The identity is worth nothing.
+            let _ = fs::remove_file(file);
+        }
+    }
+
+    fn credential(&self) -> String {
+        format!("digest:{}:{}", self.user, self.password)
+    }
+
+    fn write(&self, file: &Path) -> io::Result<()> {
+        // A link that another user has put there is not followed.
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+        writeln!(file, "{}", self.credential())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
