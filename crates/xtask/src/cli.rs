@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use crate::tasks::{
-    Failure, api, bench, chaos, ci, conform, cross, docs, fuzz, msrv, mutants, nightly, package,
-    planted, servers, sim, test, zookeeper,
+    Failure, api, bench, chaos, ci, conform, cross, deny, docs, fuzz, msrv, mutants, nightly,
+    package, planted, servers, sim, test, zookeeper,
 };
 
 /// Runs the task that `arguments` (without the program's name) select.
@@ -47,6 +47,7 @@ enum Request {
     Api,
     ApiCheck,
     Docs,
+    Deny,
     Package,
     PackageWithoutBuild,
     Cross,
@@ -95,13 +96,18 @@ impl Request {
             ["api", "--check"] => Ok(Self::ApiCheck),
             ["docs", "-h" | "--help"] => Ok(Self::Help(DOCS_HELP)),
             ["docs"] => Ok(Self::Docs),
-            ["package" | "cross" | "msrv", "-h" | "--help"] => Ok(Self::Help(RELEASE_HELP)),
+            ["package" | "cross" | "msrv" | "deny", "-h" | "--help"] => {
+                Ok(Self::Help(RELEASE_HELP))
+            }
             ["package"] => Ok(Self::Package),
             ["package", "--no-build"] => Ok(Self::PackageWithoutBuild),
             ["cross"] => Ok(Self::Cross),
+            ["deny"] => Ok(Self::Deny),
             ["msrv", option, ..] if option.starts_with('-') => Err(surplus("msrv", option)),
             ["msrv", ..] => Ok(Self::Msrv { names: arguments[1..].to_vec() }),
-            [task @ ("api" | "docs" | "package" | "cross"), extra, ..] => Err(surplus(task, extra)),
+            [task @ ("api" | "docs" | "package" | "cross" | "deny"), extra, ..] => {
+                Err(surplus(task, extra))
+            }
             ["ci", "-h" | "--help"] => Ok(Self::Help(CI_HELP)),
             ["ci"] => Ok(Self::Ci),
             ["nightly", "-h" | "--help"] => Ok(Self::Help(NIGHTLY_HELP)),
@@ -257,6 +263,7 @@ impl Request {
             Self::Package => package::run(),
             Self::PackageWithoutBuild => package::run_without_build(),
             Self::Cross => cross::run(),
+            Self::Deny => deny::run(),
             Self::Msrv { names } => msrv::run(&names),
             Self::Ci => ci::run(),
             Self::Nightly => nightly::run(),
@@ -303,6 +310,7 @@ Tasks:
   api [--check]                   write or compare the lists of public items
   docs                            build the guide in docs/ as a book
   package                         build each package as it would be published
+  deny                            check licences, sources and known faults of all packages
   cross                           check the library crates for other operating systems
   msrv                            check with the oldest supported compiler
   ci                              everything a change must pass: format, lints, docs, tests, fuzzing
@@ -458,12 +466,17 @@ Checks of the library crates and of the command `zk` as a user gets them.
 Usage: cargo xtask package [--no-build]
        cargo xtask cross
        cargo xtask msrv [PACKAGE...]
+       cargo xtask deny
 
-`package` packs each of them, builds it from its package, and checks the README and LICENSE in it.
+`package` packs each of them, builds it from its package, and checks the README and LICENSE in it. It
+writes what `zk` contains to target/package: zk.cdx.json (CycloneDX), and zk-notices.txt with the
+licences of others.
 `cross` checks the library crates for Windows and macOS, and zk-proto for WebAssembly. It skips a
 target that the toolchain does not have, and prints its name.
 `msrv` checks all of them, or each PACKAGE, with Rust 1.85, which it unpacks from packages of Debian 12.
 It is skipped where these packages are not available.
+`deny` checks the packages of all four lock files by the rules of deny.toml. It installs cargo-deny into
+target/tools if it is missing. Known faults are checked if their database can be fetched or is at hand.
 ";
 
 const CI_HELP: &str = "\
@@ -484,7 +497,7 @@ Usage: cargo xtask ci
 const NIGHTLY_HELP: &str = "\
 What takes too long for each change. Each part is a command that can be run by hand:
   cargo doc of the packages that are no libraries
-  cargo xtask cross, package, msrv, test kerberos
+  cargo xtask cross, package, deny, msrv, test kerberos
   ten thousand waiters of one session; `ci` has 2,000
   cargo xtask sim --seeds 20000, and --coordination --seeds 10000
   cargo xtask planted, with 12 faults, other ones each day
@@ -515,6 +528,7 @@ mod tests {
         assert_eq!(parse("ci").unwrap(), Request::Ci);
         assert_eq!(parse("docs").unwrap(), Request::Docs);
         assert_eq!(parse("package").unwrap(), Request::Package);
+        assert_eq!(parse("deny").unwrap(), Request::Deny);
         assert_eq!(parse("cross").unwrap(), Request::Cross);
         assert_eq!(parse("msrv").unwrap(), Request::Msrv { names: Vec::new() });
         assert_eq!(parse("msrv a").unwrap(), Request::Msrv { names: vec!["a".to_owned()] });

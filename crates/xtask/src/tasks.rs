@@ -2,10 +2,12 @@
 
 pub(crate) mod api;
 pub(crate) mod bench;
+mod bill;
 pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod conform;
 pub(crate) mod cross;
+pub(crate) mod deny;
 pub(crate) mod docs;
 pub(crate) mod fuzz;
 mod gssapi;
@@ -18,6 +20,7 @@ pub(crate) mod servers;
 pub(crate) mod sim;
 pub(crate) mod test;
 mod timing;
+mod tools;
 pub(crate) mod zookeeper;
 
 use std::env;

@@ -32,6 +32,7 @@ fn sweeps() -> Vec<Command> {
         doc,
         this_program(&["cross"]),
         this_program(&["package"]),
+        this_program(&["deny"]),
         this_program(&["msrv"]),
         this_program(&["test", "kerberos"]),
         cargo(&["test", "--package", "zk-recipes", "--test", "ten_thousand"]),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{COMMAND, Failure, LIBRARIES, cargo, package_options, step, target_folder};
+use super::{COMMAND, Failure, LIBRARIES, bill, cargo, package_options, step, target_folder};
 
 /// Packs the library crates and the command, and builds each from its package.
 ///
@@ -24,7 +24,8 @@ fn pack(options: &[&str]) -> Result<(), Failure> {
     LIBRARIES.iter().chain([&COMMAND]).try_for_each(|name| {
         check_text(name, "LICENSE", "Apache License")?;
         check_text(name, "README.md", "# ")
-    })
+    })?;
+    bill::write()
 }
 
 /// Checks that a file in a package begins with `start`. A broken link would be packed as a path.
