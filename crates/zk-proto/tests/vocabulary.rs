@@ -285,10 +285,9 @@ fn debug_prints_names_and_hex() {
         format!("{states:?} {}", states[0]),
         "[SyncConnected, KeeperState(99)] SyncConnected"
     );
-    assert_eq!(
-        format!("{:?}", Acl::world(Perms::READ | Perms::ADMIN)),
-        r#"Acl { perms: READ|ADMIN, scheme: "world", id: "anyone" }"#
-    );
+    assert_eq!(format!("{:?}", Acl::world(Perms::READ | Perms::ADMIN)), "world:anyone:ra");
+    let digest = Acl::digest(Perms::READ, "alice", "secret");
+    assert_eq!(format!("{digest:?} {digest}"), "digest:alice:…:r digest:alice:…:r");
     let stat = Stat { czxid: Zxid(0x10_0000_0002), pzxid: Zxid(255), ..Stat::default() };
     let text = format!("{stat:?}");
     assert!(text.contains("czxid: 0x1000000002,") && text.contains("pzxid: 0xff"), "{text}");
