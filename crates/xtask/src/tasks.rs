@@ -79,6 +79,12 @@ fn target_folder() -> PathBuf {
     workspace_root().join(folder)
 }
 
+/// Returns the folder in which cargo keeps what it has fetched.
+fn cargo_home() -> PathBuf {
+    let home = || env::home_dir().unwrap_or_default().join(".cargo");
+    env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)
+}
+
 /// Returns the options that select packages.
 fn package_options(names: &[&'static str]) -> impl Iterator<Item = &'static str> {
     names.iter().flat_map(|name| ["--package", name])

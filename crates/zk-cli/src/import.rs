@@ -36,6 +36,7 @@ pub(crate) async fn import(
 ) -> Result<(), Failure> {
     let ImportOptions { overwrites, resume, is_in_the_clear } = options;
     let one_time = resume.map(OneTimeIdentity::read).transpose()?.flatten();
+    let is_resumed = one_time.is_some();
     if let Some(identity) = &one_time {
         identity.present(client).await?;
     }
@@ -47,8 +48,7 @@ pub(crate) async fn import(
         created: 0,
         other_lists: 0,
         unread: 0,
-        own: None,
-        takes_no_entry: false,
+        own: Own::Unknown,
         one_time,
         resume,
         is_in_the_clear,
@@ -62,7 +62,10 @@ pub(crate) async fn import(
     import.progress.hide();
     if ended.is_err() && !import.opened.is_empty() {
         import.note_opened();
-    } else if let Some(identity) = &import.one_time {
+    } else if let Some(identity) = &import.one_time
+        // What a failed import has left open was perhaps not reached.
+        && (ended.is_ok() || !is_resumed)
+    {
         identity.forget();
     }
     ended?;
@@ -88,10 +91,7 @@ struct Import<'a> {
     other_lists: usize,
     /// Number of existing nodes that this client may not read.
     unread: usize,
-    /// The entry of this client, once it is known; `None` in it if there is none.
-    own: Option<Option<OwnEntry>>,
-    /// Whether the server has rejected an entry of this client.
-    takes_no_entry: bool,
+    own: Own,
     one_time: Option<OneTimeIdentity>,
     resume: Option<&'a Path>,
     is_in_the_clear: bool,
@@ -100,6 +100,16 @@ struct Import<'a> {
     /// Existing nodes above the present one whose lists, which are those of the input, may deny the
     /// creation of children.
     closed: Vec<ClosedParent>,
+}
+
+/// What is known of the entry of this client.
+enum Own {
+    Unknown,
+    /// The client has presented no identity.
+    None,
+    Entry(OwnEntry),
+    /// The server takes none: it is before 3.7, and the client has presented no identity.
+    Refused,
 }
 
 #[derive(Clone)]
@@ -167,16 +177,17 @@ impl Import<'_> {
     /// Creates a node, or compares it with the existing one.
     async fn node(&mut self, path: &str, node: &Node, is_parent: bool) -> Result<(), Failure> {
         self.closed.retain(|above| is_below(path, &above.path));
+        let mut open = None;
         // An identity is made only for a node that is to be created.
-        let may_exist = self.presented_entry().await?.is_none() && self.exists(path).await?;
-        let mut open = match is_parent && !may_exist {
-            true => self.opened_list(&node.acl).await?,
-            false => None,
-        };
+        if is_parent
+            && denies_children(&node.acl)
+            && (self.presented_entry().await?.is_some() || !self.exists(path).await?)
+        {
+            open = self.opened_list(&node.acl).await?;
+        }
         let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;
         if open.is_some() && code(&created) == Some(ErrorCode::INVALID_ACL) {
-            // The server takes no entry of this client: it is too old for one of an address.
-            (open, self.own, self.takes_no_entry) = (None, Some(None), true);
+            (open, self.own) = (None, Own::Refused);
             (created, was_lost) = self.create(path, node, None).await;
         }
         let error = match created {
@@ -327,18 +338,23 @@ impl Import<'_> {
 
     /// Returns the entry of this client. It presents a one-time identity if it has no other one.
     async fn own_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
-        if self.takes_no_entry || self.presented_entry().await?.is_some() {
-            return self.presented_entry().await;
+        let presented = self.presented_entry().await?;
+        if !matches!(self.own, Own::None) {
+            return Ok(presented);
         }
         let own = OwnEntry::of_one_time(self.present_one_time().await?);
-        Ok(self.own.insert(Some(own)).clone())
+        self.own = Own::Entry(own.clone());
+        Ok(Some(own))
     }
 
     /// Returns the entry for the identities that this client has presented so far.
     async fn presented_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
+        if let Own::Unknown = self.own {
+            self.own = OwnEntry::of(self.client).await?.map_or(Own::None, Own::Entry);
+        }
         Ok(match &self.own {
-            Some(own) => own.clone(),
-            None => self.own.insert(OwnEntry::of(self.client).await?).clone(),
+            Own::Entry(own) => Some(own.clone()),
+            _ => None,
         })
     }
 

@@ -27,10 +27,13 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 fn is_printable(char: char) -> bool {
+    if char.is_ascii() {
+        return char.is_ascii_graphic() || char == ' ';
+    }
     // A mark that combines with the character before it is escaped only at the beginning.
-    char.is_ascii_graphic()
-        || char == ' '
-        || !char.is_ascii() && format!("x{char}").escape_debug().nth(1) == Some(char)
+    let mut bytes = [b'x'; 5];
+    let len = 1 + char.encode_utf8(&mut bytes[1..]).len();
+    std::str::from_utf8(&bytes[..len]).is_ok_and(|text| text.escape_debug().nth(1) == Some(char))
 }
 
 /// Escapes what `serde_json` leaves and terminals obey: DEL, the controls from U+0080 to U+009F, and
@@ -51,7 +54,8 @@ pub(crate) fn escape_json(json: &str) -> String {
 
 /// Escapes a message and cuts it to one line: [`LINE_MAX`] characters and an ellipsis.
 pub(crate) fn one_line(message: &str) -> String {
-    let mut line: String = printable(message).chars().take(LINE_MAX + 1).collect();
+    let beginning: String = message.chars().take(LINE_MAX + 1).collect();
+    let mut line = printable(&beginning);
     if let Some((end, _)) = line.char_indices().nth(LINE_MAX) {
         line.truncate(end);
         line.push('…');

@@ -85,6 +85,11 @@ fn import_opens_lists_to_a_one_time_identity() {
     // Everybody else behind this address is denied.
     expect_failure(&zk.run(&["create", "/copy/x"]), 1, "NoAuth");
     zk.clone().option("--auth", secret.trim()).ok(&["getacl", "/copy/c"]);
+    // A repetition that fails early has not seen what is open.
+    for input in ["", "{}"] {
+        assert_eq!(import(&zk, "/copy", input, &identity.options()).code(), Some(1));
+        assert_eq!(fs::read_to_string(&identity.path).unwrap(), secret);
+    }
     let whole = import(&zk, "/copy", &lines, &identity.options());
     assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
     assert_eq!(zk.ok(&["export", "/copy"]), lines);

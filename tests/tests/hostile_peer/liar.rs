@@ -12,6 +12,8 @@ use zk_tests::raw::{accept_reply, buffer, frame};
 pub(crate) struct Lie {
     /// The names of the children of every node.
     pub(crate) names: Vec<String>,
+    /// Levels below which no node has children.
+    pub(crate) levels: usize,
     /// Every other text: data, ids, paths.
     pub(crate) text: String,
 }
@@ -20,17 +22,17 @@ impl Lie {
     /// Every node has so many children.
     pub(crate) fn endless(children: usize) -> Self {
         let names = (0..children).map(|number| format!("node-{number:04}")).collect();
-        Self { names, text: "/text".to_owned() }
+        Self { names, levels: usize::MAX, text: "/text".to_owned() }
     }
 
     /// Each node has contenders for a lock, and the text is in everything else.
     pub(crate) fn of_contenders(text: &str) -> Self {
         let names = [1, 2].map(|number| format!("_c_x-lock-{number:010}"));
-        Self { names: names.to_vec(), text: text.to_owned() }
+        Self { names: names.to_vec(), levels: 2, text: text.to_owned() }
     }
 
     pub(crate) fn everywhere(text: &str) -> Self {
-        Self { names: vec![text.to_owned()], text: format!("/{text}") }
+        Self { names: vec![text.to_owned()], levels: 2, text: format!("/{text}") }
     }
 }
 
@@ -65,12 +67,16 @@ fn serve(mut stream: TcpStream, lie: &Lie) -> io::Result<()> {
         let Some((xid, rest)) = request.split_first_chunk::<4>() else { return Ok(()) };
         let op = rest.first_chunk().map_or(0, |bytes| i32::from_be_bytes(*bytes));
         let (zxid, ok) = (9_i64.to_be_bytes(), 0_i32.to_be_bytes());
-        let code = if op == DELETE { NOT_EMPTY.to_be_bytes() } else { ok };
-        let reply = [&xid[..], &zxid, &code, &body(op, lie)].concat();
+        let depth = path(rest).matches('/').count();
+        let names = if depth <= lie.levels { &lie.names[..] } else { &[] };
+        let is_refused = op == DELETE && lie.levels == usize::MAX;
+        let code = if is_refused { NOT_EMPTY.to_be_bytes() } else { ok };
+        let reply = [&xid[..], &zxid, &code, &body(op, lie, names)].concat();
         stream.write_all(&frame(&reply))?;
         if op == ADD_WATCH {
             let (created, connected) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes());
-            let event = [&created[..], &connected, &text(lie)].concat();
+            let child = format!("{}/{}", path(rest), lie.names[0]);
+            let event = [&created[..], &connected, &buffer(child.as_bytes())].concat();
             let watch = (-1_i32).to_be_bytes();
             stream.write_all(&frame(&[&watch[..], &[0; 8], &ok, &event].concat()))?;
         }
@@ -81,7 +87,7 @@ fn serve(mut stream: TcpStream, lie: &Lie) -> io::Result<()> {
 }
 
 /// Returns the body of the answer to a request with this operation.
-fn body(op: i32, lie: &Lie) -> Vec<u8> {
+fn body(op: i32, lie: &Lie, names: &[String]) -> Vec<u8> {
     let one = 1_i32.to_be_bytes();
     match op {
         CREATE | SYNC => text(lie),
@@ -89,8 +95,8 @@ fn body(op: i32, lie: &Lie) -> Vec<u8> {
         EXISTS | SET_DATA | SET_ACL => stat(),
         GET_DATA | RECONFIG => [text(lie), stat()].concat(),
         GET_ACL => [&one[..], &31_i32.to_be_bytes(), &text(lie), &text(lie), &stat()].concat(),
-        GET_CHILDREN => names(lie),
-        GET_CHILDREN_2 => [names(lie), stat()].concat(),
+        GET_CHILDREN => list(names),
+        GET_CHILDREN_2 => [list(names), stat()].concat(),
         WHO_AM_I => [&one[..], &text(lie), &text(lie)].concat(),
         GET_EPHEMERALS => [&one[..], &text(lie)].concat(),
         GET_ALL_CHILDREN_NUMBER => one.to_vec(),
@@ -106,9 +112,9 @@ fn text(lie: &Lie) -> Vec<u8> {
     buffer(lie.text.as_bytes())
 }
 
-fn names(lie: &Lie) -> Vec<u8> {
-    let count = i32::try_from(lie.names.len()).unwrap();
-    let names = lie.names.iter().flat_map(|name| buffer(name.as_bytes()));
+fn list(names: &[String]) -> Vec<u8> {
+    let count = i32::try_from(names.len()).unwrap();
+    let names = names.iter().flat_map(|name| buffer(name.as_bytes()));
     count.to_be_bytes().into_iter().chain(names).collect()
 }
 
@@ -119,6 +125,15 @@ fn stat() -> Vec<u8> {
     let versions = [version; 3].concat();
     let owner = 0x1234_i64.to_be_bytes();
     [&zxid[..], &zxid, &times, &versions, &owner, &version, &children, &zxid].concat()
+}
+
+/// Returns the path of a request, which follows its operation. It is empty if there is none.
+fn path(request: &[u8]) -> &str {
+    let path = request.get(4..8).and_then(|len| {
+        let len = u32::from_be_bytes(len.try_into().ok()?);
+        request[8..].get(..usize::try_from(len).ok()?)
+    });
+    path.and_then(|bytes| str::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
 /// Reads the rest of a frame after its length.

@@ -52,6 +52,8 @@ const COMMANDS: [(&str, &[&str]); 37] = [
     ("server", &["--help"]),
 ];
 
+const WAITS_FOR_EVENTS: [&str; 1] = ["watch"];
+
 #[test]
 fn no_command_prints_control_characters_of_a_server() {
     expect_all_commands();
@@ -75,13 +77,15 @@ fn no_command_prints_control_characters_of_a_server() {
     }
 }
 
-/// Waits for the end of commands. Those that wait for events are interrupted.
-fn ended(mut running: Vec<(&str, Running)>) -> Vec<(&str, Ended)> {
-    let mut all_ended = || running.iter_mut().all(|(_, it)| it.has_ended());
-    let _ = poll(BUSY, || all_ended().then_some(()));
+/// Waits for the end of commands. Those that wait for events are interrupted after the first one.
+fn ended(running: Vec<(&str, Running)>) -> Vec<(&str, Ended)> {
     let ended = running.into_iter().map(|(command, mut it)| {
-        if !it.has_ended() {
-            it.signal("TERM");
+        if WAITS_FOR_EVENTS.contains(&command) {
+            let is_done = poll(LIMIT, || (it.has_ended() || !it.stdout().is_empty()).then_some(()));
+            assert!(is_done.is_some(), "{command} printed no event");
+            if !it.has_ended() {
+                it.signal("TERM");
+            }
         }
         (command, it.wait(LIMIT))
     });
@@ -120,6 +124,4 @@ fn expect_all_commands() {
 
 /// Commands that run at once.
 const AT_ONCE: usize = 8;
-/// Time after which a command has printed what it will print, unless it waits for events.
-const BUSY: Duration = Duration::from_secs(3);
 const LIMIT: Duration = Duration::from_secs(20);

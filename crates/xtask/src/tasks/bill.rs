@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{COMMAND, Failure, cargo, target_folder, workspace_root};
+use super::{COMMAND, Failure, cargo, cargo_home, target_folder, workspace_root};
 
 /// Writes `zk.cdx.json` (CycloneDX) and `zk-notices.txt` beside the packages.
 pub(super) fn write() -> Result<(), Failure> {
@@ -114,8 +114,7 @@ fn notices(components: &[Component]) -> Result<String, Failure> {
 
 /// Returns the folder into which cargo has unpacked a package.
 fn source(name: &str, version: &str) -> Result<PathBuf, Failure> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap_or_default();
+    let home = cargo_home();
     let registries = fs::read_dir(home.join("registry/src")).into_iter().flatten().flatten();
     let mut folders = registries.map(|it| it.path().join(format!("{name}-{version}")));
     folders.find(|folder| folder.is_dir()).ok_or_else(|| {

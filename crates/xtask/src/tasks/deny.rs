@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use super::tools::Tool;
-use super::{Failure, step, workspace_root};
+use super::{Failure, cargo_home, step, workspace_root};
 
 /// Checks the packages of all lock files with cargo-deny, which it installs if it is missing.
 pub(crate) fn run() -> Result<(), Failure> {
@@ -31,9 +31,7 @@ pub(crate) fn run() -> Result<(), Failure> {
 
 /// Returns true if cargo-deny has fetched the database, now or earlier.
 fn has_advisories() -> bool {
-    let home = std::env::var_os("CARGO_HOME").map(std::path::PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    let folders = home.and_then(|home| fs::read_dir(home.join("advisory-dbs")).ok());
+    let folders = fs::read_dir(cargo_home().join("advisory-dbs"));
     folders.into_iter().flatten().flatten().any(|folder| folder.path().join("crates").is_dir())
 }
 

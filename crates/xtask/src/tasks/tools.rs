@@ -15,24 +15,22 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// Returns the program: from the `PATH`, or else from the folder of installed tools.
-    pub(super) fn find(&self) -> Option<PathBuf> {
-        let installed = target_folder().join("tools/bin").join(self.name);
-        find_program(self.name).or_else(|| Some(installed).filter(|it| it.is_file()))
-    }
-
-    /// Returns the program, and installs it if it is missing.
+    /// Returns the program: from the `PATH`, or else from the folder of installed tools. Installs it if it
+    /// is missing.
     pub(super) fn find_or_install(&self) -> Result<PathBuf, Failure> {
-        if let Some(found) = self.find() {
+        let (Self { name, version, options }, tools) = (self, target_folder().join("tools"));
+        let installed = tools.join("bin").join(name);
+        let found =
+            find_program(name).or_else(|| Some(installed.clone()).filter(|it| it.is_file()));
+        if let Some(found) = found {
             return Ok(found);
         }
-        let (Self { name, version, options }, tools) = (self, target_folder().join("tools"));
         println!(
             "==> no {name} on the PATH: installing {name} {version} into {}, once",
             tools.display()
         );
         let mut install = cargo(&["install", name, "--locked", "--version", version]);
         step(install.args(*options).arg("--root").arg(&tools))?;
-        Ok(tools.join("bin").join(name))
+        Ok(installed)
     }
 }

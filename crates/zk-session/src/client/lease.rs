@@ -53,7 +53,7 @@ impl std::error::Error for LeaseLoss {}
 /// # Cost
 /// In each session timeout, a claimed lease takes at most three writes, which the servers log. It
 /// also takes a `sync` every eighth of the timeout and a ping every sixteenth. Other requests
-/// replace these. An unclaimed lease takes a `sync` instead of each ping of the session.
+/// replace these. An unclaimed lease takes two or three `sync`s, which replace pings.
 #[derive(Debug)]
 #[must_use = "dropping a claim releases the lease"]
 pub struct SessionLease {

@@ -75,23 +75,18 @@ pub trait Connector: Send + 'static {
     }
 }
 
-/// Whether a session was opened over TLS, and for which servers its connector would use TLS.
+/// Whether a session was opened over TLS, and whether its connector uses TLS by default.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TlsUse {
     is_opened_with: bool,
-    any: bool,
-    tcp: bool,
-    tls: bool,
+    is_default: bool,
 }
 
 impl TlsUse {
     pub(crate) fn of<C: Connector>(connector: &C, opened_with: &[Host]) -> Self {
-        let with = |transport| connector.uses_tls(&Host::new("", 0).with_transport(transport));
         Self {
             is_opened_with: opened_with.iter().all(|host| connector.uses_tls(host)),
-            any: with(Transport::Any),
-            tcp: with(Transport::Tcp),
-            tls: with(Transport::Tls),
+            is_default: connector.uses_tls(&Host::new("", 0)),
         }
     }
 
@@ -102,15 +97,14 @@ impl TlsUse {
 
     /// Returns true if a server without a transport in the connect string is reached with TLS.
     pub(crate) fn is_default(self) -> bool {
-        self.any
+        self.is_default
     }
 
     /// Returns true if the session would leave TLS at this server.
     pub(crate) fn ends_at(self, host: &Host) -> bool {
         let is_encrypted = match host.transport() {
-            Transport::Tcp => self.tcp,
-            Transport::Tls => self.tls,
-            _ => self.any,
+            Transport::Any => self.is_default,
+            transport => transport == Transport::Tls,
         };
         self.is_opened_with && !is_encrypted
     }
