@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN, TIMEOUT_MAX, WATCHES_MAX};
+use crate::limits::{
+    CLOSE_TIMEOUT, CLOSE_TIMEOUT_MIN, REARM_CHUNK_BYTES, TIMEOUT_MAX, WATCHES_MAX,
+};
 use crate::{Host, LeaseAssumptions, SessionCredentials};
 
 /// Settings of a [`Session`](super::Session), fixed before it is created.
@@ -30,6 +32,9 @@ pub struct Settings {
     pub resume: Option<SessionCredentials>,
     /// Longest frame accepted from a server, in bytes.
     pub max_frame_len: usize,
+    /// Bytes of paths in one request that sets many watches, unless it is for a single longer path. At
+    /// least one path is in each.
+    pub rearm_chunk_bytes: usize,
     /// Time limit of closing the session.
     pub close_timeout: Duration,
     /// Seed of the session's random numbers.
@@ -49,6 +54,7 @@ impl Settings {
             resume: None,
             allow_read_only: false,
             max_frame_len: proto::FRAME_LEN_MAX_CLIENT,
+            rearm_chunk_bytes: REARM_CHUNK_BYTES,
             close_timeout: CLOSE_TIMEOUT,
             seed: 0,
         }
@@ -59,6 +65,7 @@ impl Settings {
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
         self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);
+        self.rearm_chunk_bytes = self.rearm_chunk_bytes.min(REARM_CHUNK_BYTES);
         self.max_watches = self.max_watches.min(WATCHES_MAX);
         self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
     }

@@ -95,7 +95,9 @@ pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Conf
     let pass = world.plan.expiry_pass.max(Duration::from_millis(1));
     let assumptions = LeaseAssumptions::new().expiry_pass(pass);
     let config = Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed);
-    Some(config.lease_assumptions(assumptions))
+    // One path in each request, a few, or all in one.
+    let chunk = Rng::new(world.plan.seed ^ 0x72_6561_726d).pick(&[1, 30, usize::MAX]);
+    Some(config.lease_assumptions(assumptions).rearm_chunk_bytes(chunk))
 }
 
 fn is_killed(process: Option<&Process>) -> bool {

@@ -49,7 +49,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use zk_coordination::session::limits::LEASE_BACKOFF_MIN;
+use zk_coordination::session::limits::BACKOFF_STEP;
 use zk_coordination::session::{SessionEnd, SessionId, Zxid};
 use zk_recipes::LossReason;
 use zk_testing::server::{Commit, Effect, Tree};
@@ -181,9 +181,9 @@ struct Made {
 
 /// Maximum number of reconnects in [`CONNECTS_WINDOW`]: one in each of the shortest pauses.
 ///
-/// While the lease is claimed, a pause is half of [`LEASE_BACKOFF_MIN`] or longer once the back-off has
-/// grown. It starts again only after one second of normal service.
-const CONNECTS_MAX: u128 = CONNECTS_WINDOW.as_millis() / (LEASE_BACKOFF_MIN.as_millis() / 2);
+/// A pause is half of [`BACKOFF_STEP`] or longer, also with a session timeout of 200 ms and little left
+/// of a lease. The attempt after a connection that was up for a second has none.
+const CONNECTS_MAX: u128 = CONNECTS_WINDOW.as_millis() / (BACKOFF_STEP.as_millis() / 2);
 const CONNECTS_WINDOW: Duration = Duration::from_secs(10);
 
 /// The ephemeral owner of a container node.

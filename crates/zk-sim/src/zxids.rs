@@ -28,6 +28,8 @@ pub(crate) struct Frames {
     read: usize,
     /// Whether the first frame was read. It is the reply to the connect request and has no header.
     is_open: bool,
+    /// Whether the server has no quorum, so that its replies are no part of a session.
+    is_read_only: bool,
 }
 
 /// A fact that a client has read from the server.
@@ -79,6 +81,7 @@ impl Frames {
         if !self.is_open {
             // The protocol version and the timeout precede the session id.
             self.session = SessionId(number(8).unwrap_or(0));
+            self.is_read_only = body.get(36) == Some(&1);
             return [
                 (self.session != SessionId::NONE).then_some(Seen::Accepted(self.session)),
                 None,
@@ -92,7 +95,8 @@ impl Frames {
             let path = event.and_then(|event| String::from_utf8(event.get(12..)?.to_vec()).ok());
             return [path.map(|path| Seen::Deleted(self.session, path)), None];
         }
-        let newer = if xid < 0 || zxid <= Zxid::ZERO { None } else { newest.note(zxid) };
+        let counts = xid >= 0 && zxid > Zxid::ZERO && !self.is_read_only;
+        let newer = if counts { newest.note(zxid) } else { None };
         let is_ok = body.get(12..16) == Some(&[0; 4]);
         [Some(Seen::Reply(xid, is_ok)), newer.map(|newer| Seen::BackInTime(zxid, newer))]
     }

@@ -16,9 +16,11 @@ pub(crate) struct Identity {
     password: Password,
     /// The negotiated timeout, or the requested one before the first handshake.
     timeout: Duration,
-    /// Highest zxid of an ordinary reply. Watches are re-registered relative to it, so a reply that
-    /// overtakes a re-registration does not count.
-    last_zxid: Zxid,
+    /// Highest zxid of an ordinary reply, which came behind all events up to it. Watches that are lost
+    /// with a connection count from it.
+    ///
+    /// The first session begins with none again: a server without a quorum may have been ahead.
+    events_zxid: Zxid,
     /// Highest zxid of a reply to this session, presented in each connect request. A server that is
     /// behind it refuses the session, so the session never reads an older state.
     ///
@@ -59,7 +61,7 @@ impl Identity {
             session_id: resumed.map_or(SessionId::NONE, SessionCredentials::session_id),
             password: resumed.map_or_else(no_password, SessionCredentials::shared_password),
             timeout: settings.session_timeout,
-            last_zxid: zxid,
+            events_zxid: zxid,
             session_zxid: zxid,
             offered: None,
         }
@@ -79,13 +81,18 @@ impl Identity {
         self.timeout
     }
 
-    pub(crate) fn last_zxid(&self) -> Zxid {
-        self.last_zxid
+    pub(crate) fn events_zxid(&self) -> Zxid {
+        self.events_zxid
+    }
+
+    pub(crate) fn session_zxid(&self) -> Zxid {
+        self.session_zxid
     }
 
     /// Notes the zxid of an ordinary reply.
     pub(crate) fn advance(&mut self, zxid: Zxid) {
-        self.last_zxid = zxid.max(self.last_zxid);
+        self.has_seen(zxid);
+        self.events_zxid = zxid.max(self.events_zxid);
     }
 
     /// Notes a zxid as seen by the session. No session has seen the replies of a read-only server.
@@ -145,6 +152,9 @@ impl Identity {
     /// Takes the last offer, once its server is authenticated.
     pub(crate) fn accept(&mut self) -> Option<Granted> {
         let Offered { session_id, password, timeout, granted } = self.offered.take()?;
+        if granted != Granted::Resumed {
+            self.events_zxid = Zxid::ZERO;
+        }
         self.timeout = timeout;
         if !matches!(granted, Granted::ReadOnly { .. }) {
             (self.session_id, self.password) = (session_id, password);

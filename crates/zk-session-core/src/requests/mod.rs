@@ -194,6 +194,11 @@ impl<H: Handles> Requests<H> {
         self.sent(now, Sent { op, at: now, offset, recipient: Recipient::Caller(to), watch, due });
     }
 
+    /// Returns the xid of the next request.
+    pub(crate) fn next_xid(&self) -> i32 {
+        self.inflight.next_xid()
+    }
+
     /// Sends a ping in front of all waiting requests.
     pub(crate) fn ping(&mut self, now: Instant) {
         self.outbound.overtake(|out| proto::encode_request(xid::PING, &Ping, out));
@@ -226,11 +231,6 @@ impl<H: Handles> Requests<H> {
     fn sent(&mut self, now: Instant, sent: Sent<H>) {
         if let Some(watch) = sent.watch.as_ref().filter(|watch| watch.is_covered) {
             self.outbound.set_last_byte(watch.covered_byte());
-        }
-        // A transaction that is answered before this request would move the zxid past events that
-        // this request still has to deliver.
-        if matches!(sent.recipient, Recipient::Rearm) {
-            self.outbound.hold();
         }
         self.deadlines.put(sent.due, DeadlineOwner::Sent(self.inflight.next_xid()));
         self.inflight.push(sent);
@@ -293,8 +293,7 @@ impl<H: Handles> Requests<H> {
     /// server itself may overtake other replies.
     ///
     /// An out-of-order reply counts as seen by the session and is not delivered, as in the Java
-    /// client. The missing reply may be that of a re-registration of watches. The watches must be
-    /// re-registered from their old zxid, and not from one behind events that were still to arrive.
+    /// client. Events may be missing as well, so watches do not count from its zxid.
     pub(crate) fn has_overtaken(&self, header: &ReplyHeader) -> bool {
         let is_in_order = |sent: &Sent<H>| sent.recipient.is_answered_in_order();
         !self.inflight.is_oldest(header.xid)
@@ -303,12 +302,9 @@ impl<H: Handles> Requests<H> {
             && self.inflight.before(header.xid).any(is_in_order)
     }
 
-    /// Returns true if watches that were sent for re-registration before this request are still
-    /// unanswered. A reply that overtakes them, for example a heartbeat's, must not advance the
-    /// zxid from which they are re-registered.
-    pub(crate) fn is_ahead_of_rearming(&self, xid: i32) -> bool {
-        let is_arming = |sent: &Sent<H>| matches!(sent.recipient, Recipient::Rearm);
-        self.inflight.before(xid).any(is_arming)
+    /// Returns true if the request with this xid was sent and is not answered.
+    pub(crate) fn is_in_flight(&self, xid: i32) -> bool {
+        self.inflight.get(xid).is_some()
     }
 
     /// Removes the request that a reply answers. Replies to credentials and rejections overtake

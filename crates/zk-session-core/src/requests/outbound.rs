@@ -24,8 +24,6 @@ pub(super) struct Outbound {
     urgent: BytesMut,
     /// Bytes put into `buffer` over the life of the connection.
     encoded: u64,
-    /// Position before which no byte is overtaken.
-    barrier: u64,
     /// End of the requests that begin a connection. All callers wait for these in any case, so any
     /// amount of them may be on its way.
     beginning: u64,
@@ -58,7 +56,7 @@ impl Outbound {
         offset
     }
 
-    /// Puts a frame in front of all waiting frames, except those that are [held](Self::hold).
+    /// Puts a frame in front of all waiting frames, except the first of those that begin the connection.
     pub(super) fn overtake(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
         if self.buffer.is_empty() && self.urgent.is_empty() {
             return self.append(encode);
@@ -66,11 +64,6 @@ impl Outbound {
         self.frames += 1;
         encode(&mut self.urgent);
         self.encoded
-    }
-
-    /// Prevents later frames from overtaking the frame that was appended last.
-    pub(super) fn hold(&mut self) {
-        self.barrier = self.encoded;
     }
 
     /// Marks all frames appended so far as those that begin the connection.
@@ -102,17 +95,16 @@ impl Outbound {
         }
         let ahead =
             |position: u64| usize::try_from(position.saturating_sub(handed)).unwrap_or(usize::MAX);
-        let (beginning, held) = (ahead(self.beginning), ahead(self.barrier));
+        let beginning = ahead(self.beginning);
         let begun = self.hand_over(beginning, usize::MAX, into);
-        let passed = self.hand_over(held.saturating_sub(begun), room, into);
-        if begun + passed >= held && !self.urgent.is_empty() {
+        if !self.urgent.is_empty() {
             let at = self.encoded - wide(self.buffer.len()) + self.overtaken;
             let len = wide(self.urgent.len());
             self.overtaking.push_back((at, len));
             self.overtaken += len;
             into.extend_from_slice(&std::mem::take(&mut self.urgent));
         }
-        let passed = passed + self.hand_over(usize::MAX, room.saturating_sub(passed), into);
+        let passed = self.hand_over(usize::MAX, room, into);
         !self.buffer.is_empty() && (begun < beginning || passed < room)
     }
 
@@ -217,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_frame_overtakes_waiting_frames_that_are_not_held() {
+    fn urgent_frame_overtakes_waiting_frames() {
         let (mut out, mut into) = (Outbound::default(), BytesMut::new());
         let long = WRITE_CHUNK_BYTES / 2 + 1;
         for name in *b"abcd" {
@@ -231,14 +223,13 @@ mod tests {
         );
         assert_eq!(names(into.split()), "ab!", "the socket has taken all of it");
         append(&mut out, b'h', 10);
-        out.hold();
         append(&mut out, b'e', 10);
         overtake(&mut out, b'?');
         overtake(&mut out, b'.');
         assert!(out.take(None, &mut into));
-        assert_eq!(names(into.split()), "cd");
+        assert_eq!(names(into.split()), "?.cd");
         assert!(!out.take(None, &mut into));
-        assert_eq!(names(into), "h?.e");
+        assert_eq!(names(into), "he");
     }
 
     /// Written requests are detected byte by byte, even if other frames have overtaken them.

@@ -52,7 +52,7 @@ impl<H: Handles> Recipient<H> {
     /// Returns true if the server answers the request behind all earlier ones.
     ///
     /// Replies to credentials bypass the server's pipeline. Heartbeats overtake other requests on
-    /// the way out, unless these are [held](super::outbound::Outbound::hold).
+    /// the way out.
     pub(super) fn is_answered_in_order(&self) -> bool {
         !matches!(self, Self::Heartbeat | Self::Credential(_))
     }

@@ -154,6 +154,9 @@ impl<H: Handles> Session<H> {
         let pace = self.pace(now);
         let loss = self.connection.lost(now, &cause, was_up_for, &pace, &mut self.rng);
         self.sasl.end();
+        if loss.was_up {
+            self.watches.lost(self.identity.events_zxid(), |xid| self.requests.is_in_flight(xid));
+        }
         self.fail_inflight(&ErrorKind::ConnectionLost(cause.clone()));
         if let Some(closing) = &mut self.closing {
             closing.disconnected();

@@ -78,7 +78,7 @@ impl<H: Handles> Session<H> {
             requests: Requests::new(settings.request_timeout.take(), now),
             sasl: SaslExchange::default(),
             credentials: Credentials::new(),
-            watches: Watches::new(),
+            watches: Watches::new(settings.rearm_chunk_bytes),
             clean_up: CleanUp::new(),
             lease: Lease::new(&settings),
             pauses: Pauses::new(now),
@@ -186,10 +186,11 @@ impl<H: Handles> Session<H> {
         self.rng.below(bound)
     }
 
-    /// Returns the highest zxid that this session has received in an ordinary reply.
+    /// Returns the highest zxid that this session has received in a reply. Those of a read-only server do not
+    /// count.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
-        self.identity.last_zxid()
+        self.identity.session_zxid()
     }
 
     /// Returns the time limit of requests whose caller sets no deadline.

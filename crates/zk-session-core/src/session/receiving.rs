@@ -116,9 +116,9 @@ impl<H: Handles> Session<H> {
                     self.identity.has_seen(header.zxid);
                     return Err(DisconnectReason::OutOfOrder(xid));
                 }
-                if !self.requests.is_ahead_of_rearming(xid) {
-                    self.identity.advance(header.zxid);
-                }
+                // Only ordinary replies advance the zxid. A notification may carry that of a
+                // transaction of which more events follow, and a rejection carries -1.
+                self.identity.advance(header.zxid);
                 let sent = self.requests.answered(now, xid);
                 let sent = sent.ok_or(DisconnectReason::UnknownXid(xid))?;
                 self.pauses.acknowledged();
@@ -143,9 +143,6 @@ impl<H: Handles> Session<H> {
         header: &ReplyHeader,
         body: Bytes,
     ) -> Result<(), DisconnectReason> {
-        // Only ordinary replies advance the zxid. A notification may carry that of a transaction of
-        // which more events follow, and a rejection carries -1.
-        self.identity.has_seen(header.zxid);
         self.lease.answered(sent.op, sent.at, header, now);
         if let Some(end) = end_of_session(header.err) {
             if let Recipient::Caller(to) = sent.recipient {

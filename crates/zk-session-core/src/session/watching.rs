@@ -68,14 +68,16 @@ impl<H: Handles> Session<H> {
             return Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied));
         }
         let paths: Vec<&str> = watches.iter().map(|(path, ..)| *path).collect();
+        let xid = self.is_connected().then(|| self.requests.next_xid());
         for (path, kind, handle) in watches {
             self.watches.register(path, kind, handle);
+            self.watches.asked(path, since, xid, |xid| self.requests.is_in_flight(xid));
         }
         let id = self.send_or_queue(now, &request, to.into(), None);
         if self.is_connected() {
             // Before 3.9.0 the request replaces a persistent watch on the same node
             // (ZOOKEEPER-4466), so that one is set again.
-            for chunk in self.watches.rearm_streams_on(&paths, self.identity.last_zxid()) {
+            for chunk in self.watches.rearm_streams_on(&paths, self.identity.events_zxid()) {
                 send_rearm(&mut self.requests, now, &chunk);
             }
         }
@@ -144,22 +146,32 @@ impl<H: Handles> Session<H> {
         for to in self.watches.reconnected() {
             self.outputs.push(Output::Stream { to, item: Ok(WatchStreamItem::Gap) });
         }
-        for chunk in self.watches.rearm(self.identity.last_zxid()) {
+        let mut last = None;
+        for chunk in self.watches.rearm() {
+            last = Some(self.requests.next_xid());
             send_rearm(&mut self.requests, now, &chunk);
+        }
+        if let Some(xid) = last {
+            self.watches.rearmed(xid);
         }
     }
 
     /// Sets the persistent watches again, because queued requests of [`watch_nodes`](Self::watch_nodes)
     /// may have replaced them.
     pub(super) fn rearm_streams(&mut self, now: Instant) {
-        for chunk in self.watches.rearm_streams(self.identity.last_zxid()) {
+        for chunk in self.watches.rearm_streams(self.identity.events_zxid()) {
             send_rearm(&mut self.requests, now, &chunk);
         }
     }
 
     fn arm_one_shots(&mut self, now: Instant, path: &str, relative_zxid: Zxid) {
+        let mut last = None;
         for request in self.watches.rearm_one_shots(path, relative_zxid) {
+            last = Some(self.requests.next_xid());
             self.requests.send(now, &request, Recipient::Rearm, None, None);
+        }
+        if last.is_some() {
+            self.watches.asked(path, relative_zxid, last, |xid| self.requests.is_in_flight(xid));
         }
     }
 
@@ -176,7 +188,7 @@ impl<H: Handles> Session<H> {
         match step {
             // The server receives this before the removal, and has already sent all earlier events.
             // So no event is lost in between.
-            Step::ArmOneShots => self.arm_one_shots(now, path, self.identity.last_zxid()),
+            Step::ArmOneShots => self.arm_one_shots(now, path, self.identity.events_zxid()),
             Step::ArmPersistent => {
                 let mode = AddWatchMode::Persistent;
                 let request = AddWatch { path: (&**path).into(), mode };

@@ -1,6 +1,7 @@
 //! Watches of this session by path: their recipients, and the modes set at the server.
 //!
-//! * [`path_watches`]: watches on one path, [`armed`] at the server or not.
+//! * [`path_watches`]: watches on one path, the modes in which they are [`armed`], and whether the
+//!   server has them [`at_server`] yet.
 //! * [`fire`]: recipients of an event.
 //! * [`rearm`]: re-registration on a new connection, on which the server has no watch.
 //! * [`removal`]: removal of watches that the server has and no caller uses.
@@ -11,6 +12,7 @@
 //! watch is then [covered](Watches::request_sent).
 
 mod armed;
+mod at_server;
 mod fire;
 mod path_watches;
 mod rearm;
@@ -40,6 +42,8 @@ pub(crate) struct Watches<W, S> {
     removal_at: Option<Instant>,
     /// Numbers of one-shot, recursive and persistent watches.
     counts: [usize; 3],
+    /// Bytes of paths in one request that sets many watches.
+    rearm_chunk_bytes: usize,
     /// Support of the servers for removeWatches, until a server shows otherwise.
     removal: Removal,
 }
@@ -98,8 +102,9 @@ pub(crate) enum WatchReply {
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(rearm_chunk_bytes: usize) -> Self {
         Self {
+            rearm_chunk_bytes,
             paths: BTreeMap::new(),
             stale: BTreeSet::new(),
             removal_at: None,
@@ -166,8 +171,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         is_bare
     }
 
-    /// Registers a one-shot watch on a node that may exist. The caller sends the request that sets
-    /// it, or the next connection begins with such a request.
+    /// Registers a one-shot watch on a node that may exist. The caller sends the request that
+    /// [sets](Self::asked) it.
     pub(crate) fn register(&mut self, path: &str, kind: WatchKind, handle: W) {
         let watches = self.paths.entry(path.into()).or_default();
         watches.armed = watches.armed.with(Armed::by_one_shot(kind));
@@ -178,7 +183,9 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     /// Removes all watches and returns their recipients, at the end of the session.
     pub(crate) fn drain(&mut self) -> (Vec<W>, Vec<S>) {
         let (mut one_shots, mut streams) = (Vec::new(), Vec::new());
-        for watches in std::mem::replace(self, Self::new()).paths.into_values() {
+        for watches in
+            std::mem::replace(self, Self::new(self.rearm_chunk_bytes)).paths.into_values()
+        {
             watches.drain(&mut one_shots, &mut streams);
         }
         (one_shots, streams)
@@ -218,7 +225,7 @@ mod tests {
     /// A session may watch millions of paths in its life.
     #[test]
     fn path_is_forgotten_when_its_last_watch_has_fired() {
-        let mut watches = Watches::<char, char>::new();
+        let mut watches = Watches::<char, char>::new(usize::MAX);
         for handle in ['a', 'b', 'c'] {
             let mut watch = PendingWatch::new("/n", Watcher::OneShot(WatchKind::Data, handle));
             watches.request_sent(&mut watch);

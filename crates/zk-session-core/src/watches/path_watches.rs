@@ -4,6 +4,7 @@ use std::mem;
 
 use proto::AddWatchMode;
 
+use super::at_server::AtServer;
 use super::{Armed, WatchReply};
 use crate::{Handle, WatchKind};
 
@@ -29,6 +30,7 @@ pub(super) struct PathWatches<W, S> {
     pub(super) asked: Armed,
     /// Number of unanswered requests that set a watch here.
     pub(super) unanswered: u32,
+    pub(super) at_server: AtServer,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,8 @@ struct More<W, S> {
 impl<W, S> Default for PathWatches<W, S> {
     fn default() -> Self {
         let nothing = Armed::NOTHING;
-        Self { first: None, more: None, armed: nothing, asked: nothing, unanswered: 0 }
+        let at_server = AtServer::default();
+        Self { first: None, more: None, armed: nothing, asked: nothing, unanswered: 0, at_server }
     }
 }
 

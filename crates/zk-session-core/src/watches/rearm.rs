@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proto::{AddWatchMode, RequestHeader, SetWatches, SetWatches2, Zxid};
 
+use super::at_server::AtServer;
 use super::path_watches::{PathWatches, STREAM_MODES};
 use super::{Armed, Watches, track};
-use crate::limits::REARM_CHUNK_BYTES;
 use crate::{Handle, WatchKind};
 
 /// Request that re-registers watches.
@@ -28,6 +28,29 @@ pub(crate) fn rearm_len(path: &str) -> usize {
 }
 
 impl<W: Handle, S: Handle + Clone> Watches<W, S> {
+    /// Notes that a request is to set the one-shot watches on a path from this transaction on: the one
+    /// with this xid, or the first one of the next connection.
+    pub(crate) fn asked(
+        &mut self,
+        path: &str,
+        since: Zxid,
+        xid: Option<i32>,
+        is_in_flight: impl Fn(i32) -> bool,
+    ) {
+        if let Some(watches) = self.paths.get_mut(path) {
+            watches.at_server = watches.at_server.asked(since, xid, is_in_flight);
+        }
+    }
+
+    /// Notes that the connection is lost, on which the session has received all events up to
+    /// `events_zxid`. Watches that a request in flight was to set count from their own transaction: the
+    /// server may not have watched their nodes.
+    pub(crate) fn lost(&mut self, events_zxid: Zxid, is_in_flight: impl Fn(i32) -> bool) {
+        for watches in self.paths.values_mut() {
+            watches.at_server = watches.at_server.lost(events_zxid, &is_in_flight);
+        }
+    }
+
     /// Prepares the watches for a new connection. The server of the last one has forgotten all
     /// watches, and those in use are about to be set at the next. Returns the persistent watches,
     /// which missed the events in between (ZOOKEEPER-4698).
@@ -47,18 +70,36 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     }
 
     /// Returns the requests that re-register every watch on a new connection. Each is below the
-    /// frame limit, for any number of watches.
+    /// frame limit, for any number of watches, and has only watches that count from the same
+    /// transaction: an earlier one would fire them without a change.
     ///
     /// The lists of one path are in the order of setWatches2. An old server that remembers one mode
     /// per path then ends with the mode that receives most events.
-    pub(crate) fn rearm(&self, relative_zxid: Zxid) -> impl Iterator<Item = Rearm<'_>> {
-        rearm(self.paths.iter(), relative_zxid)
+    pub(crate) fn rearm(&self) -> impl Iterator<Item = Rearm<'_>> {
+        let missing = self.paths.iter().filter_map(|(path, watches)| match watches.at_server {
+            AtServer::Missing { since } => Some((since, path, watches)),
+            AtServer::Set | AtServer::Asked { .. } => None,
+        });
+        let mut missing: Vec<_> = missing.collect();
+        missing.sort_by_key(|(since, ..)| *since);
+        self.chunks(missing.into_iter())
+    }
+
+    /// Notes that the requests of [`rearm`](Self::rearm) were sent, the last one with this xid. Until
+    /// it is answered, none counts as answered.
+    pub(crate) fn rearmed(&mut self, xid: i32) {
+        for watches in self.paths.values_mut() {
+            if let AtServer::Missing { since } = watches.at_server {
+                watches.at_server = AtServer::Asked { since, xid };
+            }
+        }
     }
 
     /// As [`rearm`](Self::rearm), for the nodes that have persistent watches, or on which such a watch
     /// is being set.
     pub(crate) fn rearm_streams(&self, relative_zxid: Zxid) -> impl Iterator<Item = Rearm<'_>> {
-        rearm(self.paths.iter().filter(|(_, watches)| has_streams(watches)), relative_zxid)
+        let nodes = self.paths.iter().filter(|(_, watches)| has_streams(watches));
+        self.chunks(nodes.map(move |(path, watches)| (relative_zxid, path, watches)))
     }
 
     /// As [`rearm_streams`](Self::rearm_streams), for those of these nodes.
@@ -68,7 +109,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         relative_zxid: Zxid,
     ) -> impl Iterator<Item = Rearm<'a>> {
         let nodes = paths.iter().filter_map(|path| self.paths.get_key_value(*path));
-        rearm(nodes.filter(|(_, watches)| has_streams(watches)), relative_zxid)
+        let nodes = nodes.filter(|(_, watches)| has_streams(watches));
+        self.chunks(nodes.map(move |(path, watches)| (relative_zxid, path, watches)))
     }
 
     /// Returns the requests that set the one-shot watches on one path, and fire them if the node
@@ -79,7 +121,7 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         let lists = lists(watches).into_iter().enumerate();
         let places: Vec<usize> =
             lists.filter(|(_, is_on)| *is_on).map(|(place, _)| place).collect();
-        let at_once = if path.len() <= REARM_CHUNK_BYTES { places.len() } else { 1 };
+        let at_once = if path.len() <= self.rearm_chunk_bytes { places.len() } else { 1 };
         let chunks = places.chunks(at_once.max(1)).map(|places| {
             let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
             places.iter().for_each(|place| put(&mut chunk, *place, path));
@@ -87,27 +129,34 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         });
         chunks.collect()
     }
-}
 
-fn rearm<'a, W: Handle + 'a, S: Handle + 'a>(
-    paths: impl Iterator<Item = (&'a Arc<str>, &'a PathWatches<W, S>)>,
-    relative_zxid: Zxid,
-) -> impl Iterator<Item = Rearm<'a>> {
-    let places = paths.flat_map(|(path, watches)| {
-        let places = lists(watches).into_iter().enumerate();
-        places.filter(|(_, is_on)| *is_on).map(move |(place, _)| (place, &**path))
-    });
-    let mut places = places.peekable();
-    std::iter::from_fn(move || {
-        let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
-        let mut chunk_bytes = 0;
-        let fits = |bytes: usize, path: &str| bytes == 0 || bytes + path.len() <= REARM_CHUNK_BYTES;
-        while let Some((place, path)) = places.next_if(|(_, path)| fits(chunk_bytes, path)) {
-            put(&mut chunk, place, path);
-            chunk_bytes += path.len() + 4; // the length prefix goes over the wire too
-        }
-        (chunk_bytes > 0).then(|| lowest(chunk))
-    })
+    /// Returns the requests that set the watches on these nodes, each from its transaction on.
+    fn chunks<'a>(
+        &self,
+        nodes: impl Iterator<Item = (Zxid, &'a Arc<str>, &'a PathWatches<W, S>)>,
+    ) -> impl Iterator<Item = Rearm<'a>>
+    where
+        W: 'a,
+        S: 'a,
+    {
+        let places = nodes.flat_map(|(since, path, watches)| {
+            let places = lists(watches).into_iter().enumerate();
+            places.filter(|(_, is_on)| *is_on).map(move |(place, _)| (since, place, &**path))
+        });
+        let (mut places, bytes_max) = (places.peekable(), self.rearm_chunk_bytes);
+        std::iter::from_fn(move || {
+            let (relative_zxid, ..) = *places.peek()?;
+            let mut chunk = SetWatches2 { relative_zxid, ..SetWatches2::default() };
+            let mut bytes = 0;
+            while let Some((_, place, path)) = places.next_if(|(since, _, path)| {
+                *since == relative_zxid && (bytes == 0 || bytes + path.len() <= bytes_max)
+            }) {
+                put(&mut chunk, place, path);
+                bytes += path.len() + 4; // the length prefix goes over the wire too
+            }
+            Some(lowest(chunk))
+        })
+    }
 }
 
 /// Returns the lists of setWatches2 that contain the path.

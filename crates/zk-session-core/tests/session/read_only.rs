@@ -1,7 +1,8 @@
 //! Sessions on a read-only server, which has no quorum.
 
 use proto::{
-    AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SessionId, SetWatches2, Zxid,
+    AddWatchMode, AddWatchReply, ConnectResponse, ErrorCode, OpCode, SessionId, SetWatches,
+    SetWatches2, Zxid,
 };
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN};
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, ProbeAnswer, SessionEvent};
@@ -103,7 +104,17 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     world.respond(&acceptance(6000));
     assert!(!world.session.is_read_only());
     assert!(matches!(world.events().last(), Some(SessionEvent::Connected { session_id: ID, .. })));
-    world.take(OpCode::SetWatches); // the watch is re-registered
+    let rearmed = world.take(OpCode::SetWatches);
+    assert_eq!(rearmed.read::<SetWatches<'_>>().relative_zxid, Zxid(9));
+    // The server without a quorum may have been ahead, and what it said is no part of the session.
+    world.answer(&rearmed, Zxid(4), ErrorCode::OK, &());
+    world.watch(WatchKind::Data, "/b");
+    let frame = world.take(OpCode::GetData);
+    world.answer(&frame, Zxid(5), ErrorCode::OK, &reply);
+    world.cut();
+    world.bring_up();
+    let chunk = world.take(OpCode::SetWatches);
+    assert_eq!(chunk.read::<SetWatches<'_>>().relative_zxid, Zxid(5));
     world.finish();
 }
 

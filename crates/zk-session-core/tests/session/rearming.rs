@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use proto::{ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches, Zxid};
+use proto::{AddWatchMode, ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches, Zxid};
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, Outcome};
 
-use crate::harness::{Seen, World};
+use crate::harness::{SINCE, Seen, World};
 
 /// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
@@ -137,6 +137,67 @@ fn k2_hundred_thousand_watches_survive_a_reconnect() {
     assert_eq!(world.ops(), [OpCode::GetData], "once for each connection, and callers last");
     world.notify(EventType::NODE_DATA_CHANGED, &path(0));
     assert_eq!(world.log.iter().filter(|(_, seen)| matches!(seen, Seen::Watch(..))).count(), 1);
+}
+
+/// Returns the frames that set watches, as pairs of their zxid and the number of their data watches.
+fn rearmed(world: &World) -> Vec<(Zxid, usize)> {
+    let frames = world.frames.iter().filter(|frame| frame.op == OpCode::SetWatches);
+    let chunks = frames.map(|frame| frame.read::<SetWatches<'_>>());
+    chunks.map(|chunk| (chunk.relative_zxid, chunk.data.len())).collect()
+}
+
+/// The server does not watch the nodes of the second request. The Java client never hears of a
+/// change between the two zxids.
+#[test]
+fn watches_that_a_lost_request_was_to_set_count_from_their_own_zxid() {
+    let mut world = World::up();
+    for n in 0..4000 {
+        arm(&mut world, WatchKind::Data, &format!("/{n:059}"), ErrorCode::OK);
+    }
+    world.cut();
+    world.bring_up();
+    let [(_, first), (_, second)] = rearmed(&world)[..] else { panic!() };
+    let chunk = world.take(OpCode::SetWatches);
+    world.answer(&chunk, Zxid(70), ErrorCode::OK, &());
+    world.cut();
+    world.bring_up();
+    assert_eq!(rearmed(&world), [(Zxid(50), first), (Zxid(50), second)]);
+
+    // Watches that are set later count from a later zxid, and do not fire for what their callers know.
+    while world.frames.iter().any(|frame| frame.op == OpCode::SetWatches) {
+        let chunk = world.take(OpCode::SetWatches);
+        world.answer(&chunk, Zxid(80), ErrorCode::OK, &());
+    }
+    world.cut();
+    let since = world.watch_nodes(&[("/since", WatchKind::Data)]);
+    assert!(since.is_ok());
+    world.bring_up();
+    assert_eq!(rearmed(&world)[..3], [(SINCE, 1), (Zxid(80), first), (Zxid(80), second)]);
+    world.finish();
+}
+
+/// The replies to older requests arrive before the server has set the watch.
+#[test]
+fn watch_that_is_set_by_itself_counts_from_its_own_zxid() {
+    let mut world = World::up();
+    world.stream(AddWatchMode::Persistent, "/a");
+    let one_shot = world.watch(WatchKind::Data, "/a");
+    let later = world.watch(WatchKind::Data, "/b");
+    let add = world.take(OpCode::AddWatch);
+    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    for zxid in [8, 15] {
+        let get = world.take(OpCode::GetData);
+        world.answer(&get, Zxid(zxid), ErrorCode::OK, &());
+    }
+    assert_eq!(rearmed(&world), [(Zxid(8), 1)]);
+    world.cut();
+    world.bring_up();
+    assert_eq!(rearmed(&world), [(Zxid(8), 1), (Zxid(15), 1)]);
+    for (path, watch) in [("/a", one_shot), ("/b", later)] {
+        world.notify(EventType::NODE_DATA_CHANGED, path);
+        assert!(world.fired(watch).is_some(), "{path}");
+    }
+    world.finish();
 }
 
 #[test]

@@ -218,6 +218,14 @@ impl<C> Config<C> {
         self
     }
 
+    /// Sets the bytes of paths in one request that re-registers watches, for simulations. The default is
+    /// also the maximum.
+    #[doc(hidden)]
+    pub fn rearm_chunk_bytes(mut self, bytes: usize) -> Self {
+        self.settings.rearm_chunk_bytes = bytes;
+        self
+    }
+
     /// Sets the seed of the session's random numbers, for tests that replay a run.
     ///
     /// They decide the order of the hosts, the back-off, and the ids in the names of lock nodes.
