@@ -38,19 +38,37 @@ impl Connector for ServerConnector {
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
-        let opening: Opening = match self.clone() {
-            Self::Tcp(tcp) => Box::pin(open(tcp, host.clone())),
-            Self::Tls(tls) => Box::pin(open(tls, host.clone())),
-        };
-        opening
+        let (connector, host) = (self.clone(), host.clone());
+        async move {
+            Ok(match connector {
+                Self::Tcp(tcp) => Connection::Tcp(tcp.connect(&host).await?),
+                Self::Tls(tls) => Connection::Tls(Box::new(tls.connect(&host).await?)),
+            })
+        }
+    }
+
+    fn abandon(&self, stream: &Self::Stream) {
+        match (self, stream) {
+            (Self::Tls(tls), Connection::Tls(stream)) => tls.abandon(stream),
+            (_, Connection::Tcp(stream)) => Tcp.abandon(stream),
+            (Self::Tcp(_), Connection::Tls(_)) => {}
+        }
     }
 
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        stream.local
+        match (self, stream) {
+            (Self::Tls(tls), Connection::Tls(stream)) => tls.local_address(stream),
+            (_, Connection::Tcp(stream)) => Tcp.local_address(stream),
+            (Self::Tcp(_), Connection::Tls(_)) => None,
+        }
     }
 
     fn peer_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        stream.peer
+        match (self, stream) {
+            (Self::Tls(tls), Connection::Tls(stream)) => tls.peer_address(stream),
+            (_, Connection::Tcp(stream)) => Tcp.peer_address(stream),
+            (Self::Tcp(_), Connection::Tls(_)) => None,
+        }
     }
 
     fn is_plain(&self, host: &Host) -> bool {
@@ -68,62 +86,64 @@ impl Connector for ServerConnector {
     }
 }
 
-type Opening = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send>>;
-
-async fn open<C: Connector>(connector: C, host: Host) -> io::Result<Connection> {
-    let stream = connector.connect(&host).await?;
-    let local = connector.local_address(&stream);
-    let peer = connector.peer_address(&stream);
-    Ok(Connection { stream: Box::new(stream), local, peer })
-}
-
 /// An open connection.
-pub(crate) struct Connection {
-    stream: Box<dyn Stream>,
-    local: Option<IpAddr>,
-    peer: Option<IpAddr>,
+pub(crate) enum Connection {
+    Tcp(<Tcp as Connector>::Stream),
+    Tls(Box<<Tls as Connector>::Stream>),
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+impl Connection {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut dyn Stream> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(stream),
+        }
+    }
+}
 
 impl AsyncRead for Connection {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        self.stream().poll_read(context, into)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        self.stream().poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        self.stream().poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match self {
+            Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(context)
     }
 }

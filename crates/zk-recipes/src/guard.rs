@@ -80,7 +80,7 @@ impl Guard {
     /// [assumptions](zk_session::LeaseAssumptions) of the lease. Exempt are the deletion of the node
     /// and the close of the session by somebody else, and a hypervisor that stops the clocks.
     ///
-    /// The time is at most 0.41 of the session timeout. The guard may stay valid for longer: a
+    /// By default the time is at most 0.41 of the session timeout. The guard may stay valid for longer: a
     /// reconnect may reach a server that grants half of the timeout, and that ends the guard sooner.
     #[must_use]
     pub fn remaining(&self) -> Duration {

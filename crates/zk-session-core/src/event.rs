@@ -60,12 +60,13 @@ pub enum SessionEvent {
         host: Host,
     },
     /// A server has granted the session another timeout than the server before. It follows
-    /// `Reconnected`. Servers of one ensemble should have the same `minSessionTimeout` and
-    /// `maxSessionTimeout`: the lease counts with the shortest timeout from then on.
+    /// `Reconnected`, or `Connected` if the session was resumed. Servers of one ensemble should have the
+    /// same `minSessionTimeout` and `maxSessionTimeout`: the lease counts with the shortest timeout from
+    /// then on.
     TimeoutChanged {
         /// Id of the session.
         session_id: SessionId,
-        /// Session timeout granted before.
+        /// Session timeout granted before; of a session that was resumed, the shortest one.
         before: Duration,
         /// Session timeout granted now.
         timeout: Duration,

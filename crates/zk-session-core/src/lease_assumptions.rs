@@ -125,6 +125,7 @@ impl LeaseAssumptions {
         let times = LeaseTimes {
             flush_bound,
             expiry_pass,
+            clock_drift: drift,
             ends_early,
             idle_every: idle_interval(timeout, flush_bound),
             touch_every: TOUCH_PART.of(timeout),
@@ -153,6 +154,8 @@ pub struct LeaseTimes {
     pub flush_bound: Duration,
     /// Longest time in which a leader closes the sessions that expire at the same tick.
     pub expiry_pass: Duration,
+    /// Time by which the clocks of client and leader may differ after a session timeout.
+    pub clock_drift: Duration,
     /// Time by which the lease ends before the proven bound: the margin, plus the drift of clocks.
     pub ends_early: Duration,
     /// Interval at which the session sends something while the lease is not claimed.

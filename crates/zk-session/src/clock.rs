@@ -30,7 +30,12 @@ pub(crate) fn observe() {
 
 /// Returns when a tokio timer must fire for a deadline of a session.
 pub(crate) fn timer(deadline: Instant) -> tokio::time::Instant {
-    deadline.checked_sub(slept()).unwrap_or(deadline).into()
+    instant(deadline).into()
+}
+
+/// Returns a time of the sessions as callers read the clock, unless the machine is suspended before it.
+pub(crate) fn instant(time: Instant) -> Instant {
+    time.checked_sub(slept()).unwrap_or(time)
 }
 
 static CLOCK: OnceLock<SleepClock> = OnceLock::new();
@@ -314,6 +319,7 @@ mod tests {
         clock.slept.fetch_add(signed(5 * SEC).unsigned_abs(), Ordering::AcqRel);
         assert!(now() >= before + 5 * SEC && now() < before + 60 * SEC);
         assert!(timer(deadline).into_std() <= deadline - 5 * SEC);
+        assert!(instant(now()) <= running(), "callers see the clock that they can read");
     }
 
     #[cfg(target_os = "linux")]

@@ -40,8 +40,9 @@ pub const TIMED_OUT_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const TIMED_OUT_PAUSE_PART: Fraction = Fraction::new(1, 8);
 
 /// Time between two checks of a term that a caller waits for, as a part of the session timeout. A
-/// reconnect to a server that grants a shorter timeout ends the term earlier.
-pub(crate) const TERM_CHECK_PART: Fraction = Fraction::new(1, 16);
+/// reconnect to a server that grants a shorter timeout ends the term earlier. The margin is a twelfth of
+/// the shortest timeout, and that may be half of the one in force.
+pub(crate) const TERM_CHECK_PART: Fraction = Fraction::new(1, 32);
 
 /// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even
 /// the shortest attempt then tries several addresses.

@@ -129,6 +129,10 @@ impl<C: Connector> Connector for Tls<C> {
         host.transport() != Transport::Tcp
     }
 
+    fn abandon(&self, stream: &Self::Stream) {
+        self.inner.abandon(stream.inner());
+    }
+
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
         self.inner.local_address(stream.inner())
     }

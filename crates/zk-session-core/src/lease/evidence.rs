@@ -32,7 +32,8 @@
 //! 5. **A touch in time moves the clock.** The leader of a connection does not change: a server
 //!    keeps its connections only for as long as it keeps its leader. If a touch is proven to have
 //!    arrived before the previous one plus `T`, no bucket with the session was taken before. So the
-//!    proofs of a connection form a *chain*: each is received before the bound of the one before.
+//!    proofs of a connection form a *chain*: each is received before the bound of the one before. The
+//!    leader's clock may be faster: its `T` is shorter by the drift in a timeout.
 //! 6. **A chain begins** with the creation of the session, or with a reconnect that is accepted
 //!    before the bound that holds whichever server leads: `T` after the creation, or the one of
 //!    point 7. After a gap, the chain is *unproven*. Let
@@ -53,10 +54,11 @@
 //!    server grants, even to an earlier expiry. Unanswered, it is assumed to grant the *least
 //!    timeout*: half of the longest so far, as [`LeaseAssumptions`](crate::LeaseAssumptions) state.
 //! 9. **An abandoned connect request may take effect later.** A server that was stopped may process
-//!    it at any time, until it is [forgotten](ABANDONED_TIMEOUTS). It then makes that server the
+//!    it at any time, until its [time](ABANDONED_TIMEOUTS) is over. It then makes that server the
 //!    owner of the session, and closes the connection if it is of the same server. So it has not
 //!    taken effect before a request `c` of which the leader has checked the owner. It leaves the
-//!    session at least `min(c, q)` plus the least timeout. The leader checks the owner of a write
+//!    session at least `min(c, q)` plus the least timeout. If `c` was sent after that time, it never
+//!    takes effect, and is forgotten. The leader checks the owner of a write
 //!    (`SessionTrackerImpl.checkSession`). It checks none of an empty transaction, and lets a
 //!    follower answer a `sync` in spite of the check. A reconnect takes the session over.
 
@@ -72,6 +74,8 @@ use crate::limits::{ABANDONED_TIMEOUTS, TOUCHES_PER_TIMEOUT};
 pub(super) struct Evidence {
     flush_bound: Duration,
     expiry_pass: Duration,
+    /// The time by which a clock of a leader may be ahead after a session timeout.
+    drift: Duration,
     /// `None` before the first handshake, and for a session of which another client knows them.
     granted: Option<GrantedTimeouts>,
     /// Whether another client has begun the session.
@@ -128,6 +132,7 @@ impl Evidence {
         Self {
             flush_bound: Duration::ZERO,
             expiry_pass: Duration::ZERO,
+            drift: Duration::ZERO,
             granted: None,
             is_resumed: false,
             touches: VecDeque::new(),
@@ -145,9 +150,15 @@ impl Evidence {
         Self { granted, is_resumed: true, ..Self::new() }
     }
 
-    /// Sets the longest time between two flushes of a follower, and the longest pass over a bucket.
-    pub(super) fn set_bounds(&mut self, flush_bound: Duration, expiry_pass: Duration) {
-        (self.flush_bound, self.expiry_pass) = (flush_bound, expiry_pass);
+    /// Sets the longest time between two flushes of a follower, the longest pass over a bucket, and the
+    /// drift of the clocks in a session timeout.
+    pub(super) fn set_bounds(
+        &mut self,
+        flush_bound: Duration,
+        expiry_pass: Duration,
+        drift: Duration,
+    ) {
+        (self.flush_bound, self.expiry_pass, self.drift) = (flush_bound, expiry_pass, drift);
     }
 
     /// Notes that a connect request is sent.
@@ -164,7 +175,7 @@ impl Evidence {
     /// Notes that the server has accepted the session.
     pub(super) fn handshake_accepted(&mut self, timeout: Duration, now: Instant) {
         let Some(sent) = self.pending.take() else { return };
-        let is_continuous = self.no_gap_until.is_some_and(|until| now < until);
+        let is_continuous = self.no_gap_until.is_some_and(|until| now + self.drift < until);
         let is_created = self.granted.is_none() && !self.is_resumed;
         match &mut self.granted {
             Some(granted) => granted.add(timeout),
@@ -203,14 +214,14 @@ impl Evidence {
         let proven = self.take_proven(sent);
         let timeout = self.shortest_timeout();
         let Some((chain, timeout)) = self.chain.as_mut().zip(timeout) else { return };
-        if now < chain.touched + timeout {
+        if now + self.drift < chain.touched + timeout {
             chain.touched = proven.map_or(chain.touched, |proven| proven.max(chain.touched));
             let is_proof = |since: Instant| sent >= since + self.expiry_pass;
             chain.unproven_since = chain.unproven_since.filter(|since| !is_proof(*since));
         } else if let Some(proven) = proven {
             (chain.touched, chain.unproven_since) = (proven, Some(now));
         }
-        self.prolong(now);
+        self.prolong();
     }
 
     /// Notes that a request was answered that a quorum of servers agreed to.
@@ -232,10 +243,11 @@ impl Evidence {
     }
 
     /// Moves the bound to the time that the chain proves.
-    fn prolong(&mut self, now: Instant) {
+    fn prolong(&mut self) {
         let (Some(chain), Some(granted)) = (self.chain, self.granted) else { return };
-        self.abandoned =
-            self.abandoned.filter(|sent| now < *sent + granted.longest() * ABANDONED_TIMEOUTS);
+        self.abandoned = self
+            .abandoned
+            .filter(|sent| chain.checked < *sent + granted.longest() * ABANDONED_TIMEOUTS);
         let Some(agreed) = chain.agreed.filter(|_| chain.unproven_since.is_none()) else { return };
         let mut proven = chain.touched.min(agreed) + granted.shortest();
         if self.abandoned.is_some() {
@@ -291,7 +303,7 @@ impl Evidence {
 
     /// Returns the time by which the next proof must be received, or the chain gets a gap.
     pub(super) fn gap_after(&self) -> Option<Instant> {
-        Some(self.chain?.touched + self.shortest_timeout()?)
+        (self.chain?.touched + self.shortest_timeout()?).checked_sub(self.drift)
     }
 
     /// Returns the earliest time at which a request to the leader can end the doubt about a chain
@@ -330,6 +342,55 @@ mod tests {
         let most = usize::try_from(TOUCHES_PER_TIMEOUT).unwrap();
         assert!(kept(Duration::from_millis(1), 20_000) <= most);
         assert!(kept(apart, 200) <= most);
+    }
+
+    /// It may have taken effect just before its time was over, and behind the last check of the owner.
+    #[test]
+    fn abandoned_connect_counts_until_a_later_check_of_the_owner() {
+        let (begin, ms) = (now(), Duration::from_millis);
+        let at = |time: u64| begin + ms(time);
+        let mut evidence = Evidence::new();
+        evidence.handshake_sent(begin);
+        evidence.handshake_accepted(ms(96), begin);
+        evidence.set_bounds(ms(32), ms(1), Duration::ZERO);
+        evidence.handshake_sent(at(10)); // abandoned, and over after five timeouts
+        evidence.handshake_sent(at(20));
+        evidence.handshake_accepted(ms(96), at(21));
+        for time in (60..480).step_by(40) {
+            evidence.quorum_agreed(at(time), OwnerCheck::Checked, at(time));
+            evidence.touch_answered(at(time), at(time));
+        }
+        assert_eq!(evidence.expires_after(), Some(at(460 + 48)));
+        evidence.quorum_agreed(at(492), OwnerCheck::Unchecked, at(492));
+        evidence.leader_answered(at(493), at(493));
+        assert_eq!(evidence.expires_after(), Some(at(460 + 48)), "it may have come at 489");
+        evidence.quorum_agreed(at(494), OwnerCheck::Checked, at(494));
+        assert_eq!(evidence.expires_after(), Some(at(460 + 96)));
+    }
+
+    /// The clock of a leader may be faster by the drift.
+    #[test]
+    fn gap_begins_a_drift_before_the_session_timeout() {
+        let (begin, ms) = (now(), Duration::from_millis);
+        for (drift, is_sound) in [(0, true), (2, false)] {
+            let mut evidence = Evidence::new();
+            evidence.handshake_sent(begin);
+            evidence.handshake_accepted(ms(100), begin);
+            evidence.set_bounds(ms(10), ms(50), ms(drift));
+            evidence.touch_answered(begin + ms(60), begin + ms(60));
+            let late = begin + ms(99);
+            evidence.quorum_agreed(late, OwnerCheck::Checked, late);
+            assert_eq!(evidence.expires_after().is_some(), is_sound);
+            assert_eq!(evidence.second_proof().is_none(), is_sound);
+
+            let mut reconnected = Evidence::new();
+            reconnected.handshake_sent(begin);
+            reconnected.handshake_accepted(ms(100), begin);
+            reconnected.set_bounds(ms(10), ms(50), ms(drift));
+            reconnected.handshake_sent(late);
+            reconnected.handshake_accepted(ms(100), late);
+            assert_eq!(reconnected.second_proof().is_none(), is_sound);
+        }
     }
 
     /// Another client may have been granted a shorter timeout.

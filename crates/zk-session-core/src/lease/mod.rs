@@ -41,6 +41,9 @@ pub(crate) struct Lease {
     assumptions: LeaseAssumptions,
     /// Times that follow from the timeout in force, if a lease is possible with it.
     times: Result<LeaseTimes, LeaseImpossible>,
+    /// Time by which the lease ends before the proven bound. A lease that has become impossible ends with
+    /// its last bound, because it was promised.
+    ends_early: Option<Duration>,
     evidence: Evidence,
     /// Times at which the session last sent a request to the leader, and to a quorum. Other
     /// requests count only once they are answered. A server may reject them on the way to the
@@ -79,6 +82,7 @@ impl Lease {
         Self {
             times: if is_unknown { Err(LeaseImpossible::UnknownTimeouts) } else { times },
             assumptions: settings.lease_assumptions,
+            ends_early: None,
             evidence: resumed.map_or_else(Evidence::new, Evidence::resumed),
             asked_leader: None,
             asked_quorum: None,
@@ -113,7 +117,8 @@ impl Lease {
             self.times = self.assumptions.times(shortest);
         }
         if let Ok(times) = self.times {
-            self.evidence.set_bounds(times.flush_bound, times.expiry_pass);
+            self.ends_early = Some(times.ends_early);
+            self.evidence.set_bounds(times.flush_bound, times.expiry_pass, times.clock_drift);
         }
         // Requests of the last connection will not be answered.
         self.asked_leader = self.answered_leader;
@@ -164,19 +169,19 @@ impl Lease {
     }
 
     fn revive(&mut self, now: Instant) {
-        if self.valid_until().is_some_and(|until| now < until) {
+        if self.times.is_ok() && self.valid_until().is_some_and(|until| now < until) {
             self.lapsed = false;
         }
     }
 
     /// Returns the end of the lease, if the evidence proves one.
     pub(crate) fn valid_until(&self) -> Option<Instant> {
-        self.evidence.expires_after()?.checked_sub(self.times.ok()?.ends_early)
+        self.evidence.expires_after()?.checked_sub(self.ends_early?)
     }
 
     /// Returns the part of the lease after `now` that nothing can take back.
     pub(crate) fn promised_until(&self, now: Instant) -> Option<Instant> {
-        self.evidence.promised(now)?.checked_sub(self.times.ok()?.ends_early)
+        self.evidence.promised(now)?.checked_sub(self.ends_early?)
     }
 
     /// Returns the time from which the session timeout counts, whichever server leads.

@@ -21,6 +21,10 @@ const TIMEOUT: u64 = 96;
 const FLUSH_BOUND: u64 = TIMEOUT / 3;
 /// Longest time from taking a bucket to closing a session of it.
 const EXPIRY_PASS: u64 = TIMEOUT / 6;
+/// By how much a leader's clock is ahead of the client's after a session timeout.
+const DRIFT: u64 = TIMEOUT / 8;
+/// Timeouts after which no server processes an abandoned connect request.
+const ABANDONED_TIMEOUTS: u64 = crate::limits::ABANDONED_TIMEOUTS as u64;
 /// Servers of the ensemble.
 const SERVERS: usize = 3;
 
@@ -146,7 +150,7 @@ impl Leader {
     /// Touches the session. It has no effect once the bucket was taken, and the client cannot tell.
     fn touch(&mut self, now: u64, timeout: u64) {
         if self.closes_at.is_none() {
-            self.expires_at = now + timeout;
+            self.expires_at = now + timeout - DRIFT;
         }
     }
 }
@@ -172,6 +176,8 @@ struct Schedule {
     eagerness: u64,
     unrest: u64,
     slowness: u64,
+    /// By how much an abandoned connect request may be late.
+    lateness: u64,
     expired_at: Option<u64>,
     latest: Option<u64>,
     promised: Option<u64>,
@@ -194,12 +200,14 @@ impl Schedule {
         let base = Instant::now();
         evidence.handshake_sent(base);
         evidence.handshake_accepted(Duration::from_millis(created_with), base);
-        evidence.set_bounds(Duration::from_millis(FLUSH_BOUND), Duration::from_millis(EXPIRY_PASS));
+        let [flush_bound, expiry_pass, drift] =
+            [FLUSH_BOUND, EXPIRY_PASS, DRIFT].map(Duration::from_millis);
+        evidence.set_bounds(flush_bound, expiry_pass, drift);
         evidence.quorum_agreed(base, OwnerCheck::Checked, base);
         Self {
             evidence,
             servers,
-            leaders: vec![Leader { owner: Some(0), ..Leader::new(created_with) }],
+            leaders: vec![Leader { owner: Some(0), ..Leader::new(created_with - DRIFT) }],
             created_with,
             connection: 0,
             granted: BTreeMap::from([(0, created_with)]),
@@ -208,6 +216,7 @@ impl Schedule {
             eagerness: [10, 50, 200, 500][pick(&mut rng, 4)],
             unrest: [0, 2, 5, 20][pick(&mut rng, 4)],
             slowness: [1, 3, 10][pick(&mut rng, 3)],
+            lateness: [TIMEOUT, created_with * ABANDONED_TIMEOUTS][pick(&mut rng, 2)],
             rng,
             now: 0,
             base,
@@ -227,8 +236,10 @@ impl Schedule {
             }
             self.act();
             self.disturb();
+            // The lease ends earlier by the drift, and by a margin, which is zero here.
             let time = |at: Option<Instant>| {
-                at.map(|at| u64::try_from((at - self.base).as_millis()).unwrap_or(0))
+                let at = at.map(|at| u64::try_from((at - self.base).as_millis()).unwrap_or(0));
+                at.map(|at| at.saturating_sub(DRIFT))
             };
             let bound = time(self.evidence.expires_after());
             let promised = time(self.evidence.promised(self.instant(self.now)));
@@ -301,6 +312,9 @@ impl Schedule {
             }
         }
         while let Some(packet) = server.late.receive(now) {
+            if now + self.slowness >= packet.sent + self.created_with * ABANDONED_TIMEOUTS {
+                continue;
+            }
             // The server first closes the session's connection.
             server.closed = (self.at == number).then_some(self.connection).or(server.closed);
             self.granted.insert(packet.connection, server.grants);
@@ -384,7 +398,7 @@ impl Schedule {
     fn reconnect(&mut self) {
         let now = self.instant(self.now);
         for server in &mut self.servers {
-            let delay = self.rng.below(TIMEOUT * 2);
+            let delay = self.rng.below(self.lateness);
             let is_connect = |packet: &Packet| packet.message == Message::Connect;
             for packet in server.from_client.take(is_connect) {
                 server.late.send(self.now, delay, packet);
@@ -403,7 +417,7 @@ impl Schedule {
     fn elect(&mut self) {
         let (elected, left) = (pick(&mut self.rng, SERVERS), pick(&mut self.rng, SERVERS));
         let has_expired = self.leaders.last().is_some_and(|leader| leader.has_expired);
-        let expires_at = self.now + self.created_with;
+        let expires_at = self.now + self.created_with - DRIFT;
         let closes_at = has_expired.then_some(self.now);
         self.leaders.push(Leader { has_expired, closes_at, ..Leader::new(expires_at) });
         for number in (0..SERVERS).filter(|number| *number != left || left == elected) {

@@ -7,6 +7,7 @@ use proto::{ConnectReply, ErrorCode, OpCode};
 
 use super::Session;
 use crate::connection::{Granted, Pace};
+use crate::granted_timeouts::GrantedTimeouts;
 use crate::requests::Recipient;
 use crate::{
     DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
@@ -69,7 +70,7 @@ impl<H: Handles> Session<H> {
 
     /// Begins to use the connection after the server is authenticated.
     pub(super) fn established(&mut self, now: Instant) {
-        let before = self.identity.timeout();
+        let (before, known) = (self.identity.timeout(), self.lease.granted());
         let Some(granted) = self.identity.accept() else { return };
         let timeout = self.identity.timeout();
         if !matches!(granted, Granted::ReadOnly { .. }) {
@@ -89,7 +90,12 @@ impl<H: Handles> Session<H> {
             }
             _ => SessionEvent::Connected { session_id, timeout, host },
         });
-        if granted == Granted::Resumed && was_established && timeout != before {
+        let before = match was_established {
+            true => Some(before),
+            // A session that is resumed: another client knows the timeouts before.
+            false => known.map(GrantedTimeouts::shortest),
+        };
+        if let Some(before) = before.filter(|it| granted == Granted::Resumed && timeout != *it) {
             self.outputs.event(SessionEvent::TimeoutChanged { session_id, before, timeout });
         }
         self.clean_up.connection_changed();

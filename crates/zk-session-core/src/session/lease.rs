@@ -44,7 +44,8 @@ impl<H: Handles> Session<H> {
         to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<RequestId, Failure> {
         let request = self.lease.quorum_request();
-        if self.is_connected() && request == LeaseRequest::CheckedQuorum {
+        let is_open = self.is_connected() && self.closing.is_none();
+        if is_open && request == LeaseRequest::CheckedQuorum {
             self.send_lease_request(now, None, request);
         }
         let id = self.submit(now, &HEARTBEAT, to, None)?;

@@ -87,6 +87,24 @@ fn resumed_session_presents_its_id_password_and_zxid() {
     world.finish();
 }
 
+/// Whoever keeps the credentials must take them again.
+#[test]
+fn resumed_session_tells_of_a_timeout_that_its_credentials_lack() {
+    for (granted, is_told) in [(10_000, false), (6_000, true), (12_000, true)] {
+        let text = "zk-session-1 100000001 30313233343536373839616263646566 4d 10000 10000";
+        let mut world = World::with(|settings| settings.resume = text.parse().ok());
+        world.open();
+        let mut reply = acceptance(granted);
+        reply.session_id = proto::SessionId(0x1_0000_0001);
+        world.respond(&reply);
+        let changed = |event: &SessionEvent| match event {
+            SessionEvent::TimeoutChanged { before, .. } => *before == ms(10_000),
+            _ => false,
+        };
+        assert_eq!(world.events().iter().any(changed), is_told, "{granted}");
+    }
+}
+
 #[test]
 fn expired_session_cannot_be_resumed() {
     let mut world = resuming();

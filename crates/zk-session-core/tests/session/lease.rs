@@ -152,7 +152,7 @@ fn claimed_lease_sends_quorum_writes_and_syncs_on_schedule() {
     let mut world = World::served();
     world.advance(T);
     assert_eq!(world.times(OpCode::Multi), []);
-    let idle = T - T / 8;
+    let idle = T - T / 8 - T / 1000; // with the drift of the clocks
     assert_eq!(world.times(OpCode::Sync), [idle], "it proves a ping before the evidence has a gap");
     world.claim();
     world.claim();
@@ -274,6 +274,36 @@ fn lease_is_impossible_with_a_timeout_that_is_too_short() {
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert_eq!(world.lease(), None);
     assert_eq!(world.times(OpCode::Multi).len(), 1, "and nothing is asked for it");
+    world.finish();
+}
+
+/// The lease was promised before a server granted a timeout that makes it impossible.
+#[test]
+fn lease_that_became_impossible_lasts_as_long_as_promised() {
+    let assumptions = LeaseAssumptions::new().margin(ms(1500));
+    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
+    world.bring_up();
+    world.claim();
+    world.prove();
+    while world.frames.iter().any(|frame| frame.op == OpCode::Multi) {
+        let frame = world.take(OpCode::Multi);
+        world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    }
+    let promised = world.session.lease_promised_until(world.instant()).unwrap();
+    world.cut();
+    world.open();
+    world.respond(&crate::script::acceptance(3000));
+    assert!(world.session.lease_impossible().is_some());
+    assert_eq!(world.session.term_to_bind(world.instant()), None);
+    let (_, until) = world.session.lease(world.instant()).expect("it was promised");
+    assert!(until >= promised);
+    assert!(world.deadline().is_some_and(|due| due <= world.now() + (until - world.instant())));
+    world.advance(until - world.instant());
+    assert_eq!(world.session.lease(world.instant()), None);
+    world.prove();
+    let frame = world.take(OpCode::Multi);
+    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
+    assert_eq!(world.session.lease(world.instant()), None);
     world.finish();
 }
 

@@ -149,7 +149,7 @@ fn rearmed(world: &World) -> Vec<(Zxid, usize)> {
 /// The server does not watch the nodes of the second request. The Java client never hears of a
 /// change between the two zxids.
 #[test]
-fn watches_that_a_lost_request_was_to_set_count_from_their_own_zxid() {
+fn watches_of_a_lost_request_count_from_their_own_zxid() {
     let mut world = World::up();
     for n in 0..4000 {
         arm(&mut world, WatchKind::Data, &format!("/{n:059}"), ErrorCode::OK);

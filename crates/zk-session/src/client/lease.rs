@@ -11,7 +11,7 @@ use futures::future::{Either, select};
 use zk_session_core::{Error, ErrorKind, LeaseState, NotRunning, Operation, SessionEnd};
 
 use super::Client;
-use crate::clock::{now, observe, timer};
+use crate::clock::{instant, now, observe, timer};
 use crate::driver::Shared;
 use crate::limits::{QUORUM_PART, RENEWAL_PAUSE_MIN, TERM_CHECK_PART};
 
@@ -125,16 +125,19 @@ impl SessionLease {
 
     /// Returns when the term ends, unless further answers of the ensemble extend it.
     ///
+    /// It is a time of [`Instant::now`], which stops while the machine is suspended. If it may be suspended
+    /// before that time, call this again, or [`holds`](Self::holds).
+    ///
     /// Returns `None` if the term has ended, or belongs to another session than this claim.
     #[must_use]
     pub fn valid_until(&self, term: LeaseTerm) -> Option<Instant> {
-        self.term(term).map(|term| term.until)
+        self.term(term).map(|term| instant(term.until))
     }
 
     /// Returns how long the term is certain to last, and zero if it has ended.
     ///
-    /// This is at most 0.41 of the session timeout, although the term may last longer: a reconnect may
-    /// reach a server that grants half of the timeout, and that shortens the term.
+    /// By default this is at most 0.41 of the longest timeout granted, although the term may last longer:
+    /// a reconnect may reach a server that grants half of the timeout, and that shortens the term.
     #[must_use]
     pub fn remaining(&self, term: LeaseTerm) -> Duration {
         let term = self.term(term);
@@ -148,7 +151,7 @@ impl SessionLease {
     /// ended.
     #[must_use]
     pub fn proven_at(&self, term: LeaseTerm) -> Option<Instant> {
-        self.term(term)?.proven_at
+        self.term(term)?.proven_at.map(instant)
     }
 
     /// Returns the term, if it has not ended.

@@ -25,6 +25,8 @@ pub(super) struct Connection<C: Connector> {
     stream: Stream<C::Stream>,
     buffers: Buffers,
     local_address: Option<IpAddr>,
+    /// Whether the server has sent anything.
+    was_answered: bool,
 }
 
 /// Bytes of one connection.
@@ -105,7 +107,7 @@ pub(super) enum Rest {
 impl<C: Connector> Connection<C> {
     pub(super) fn new(connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
         let (stream, buffers) = (Stream::None, Buffers::default());
-        Self { connector, sasl, stream, buffers, local_address: None }
+        Self { connector, sasl, stream, buffers, local_address: None, was_answered: false }
     }
 
     pub(super) fn connect(&mut self, host: &Host) {
@@ -115,7 +117,10 @@ impl<C: Connector> Connection<C> {
 
     /// Drops the stream, and all bytes in its buffers.
     pub(super) fn close(&mut self) {
-        self.stream = Stream::None;
+        if let (Stream::Open(stream, _), false) = (&self.stream, self.was_answered) {
+            self.connector.abandon(stream);
+        }
+        (self.stream, self.was_answered) = (Stream::None, false);
         self.buffers = Buffers::default();
     }
 
@@ -155,7 +160,9 @@ impl<C: Connector> Connection<C> {
             },
             Stream::Open(stream, preparation) => {
                 let Some(preparing) = preparation else {
-                    return self.buffers.poll_fill(cx, stream);
+                    let filled = self.buffers.poll_fill(cx, stream);
+                    self.was_answered |= matches!(filled, Poll::Ready(Progress::Received(_)));
+                    return filled;
                 };
                 let prepared = ready!(preparing.as_mut().poll(cx));
                 *preparation = None;

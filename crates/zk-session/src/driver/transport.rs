@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::{Either, select};
@@ -45,6 +46,14 @@ pub trait Connector: Send + 'static {
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
+
+    /// Prepares to drop a stream on which the server has not answered. Does nothing by default.
+    ///
+    /// No byte that has not reached the server may reach it after the drop. An operating system repeats
+    /// the last bytes of a closed connection for up to minutes, and a request to take the session over
+    /// that arrives so late takes it back from another server. A connector that wraps another one
+    /// passes the call on.
+    fn abandon(&self, _stream: &Self::Stream) {}
 
     /// Returns the local address of the stream, by which other contenders for a lock identify this
     /// process. Returns `None` if the connection has no address.
@@ -138,6 +147,13 @@ impl Connector for Tcp {
             stream.set_nodelay(true)?;
             Ok(stream)
         }
+    }
+
+    fn abandon(&self, stream: &TcpStream) {
+        // The drop does not wait: it discards what was not sent. An error means that the connection is
+        // over.
+        #[allow(deprecated, reason = "its successor is newer than the oldest tokio supported")]
+        let _ = stream.set_linger(Some(Duration::ZERO));
     }
 
     fn is_plain(&self, _host: &Host) -> bool {

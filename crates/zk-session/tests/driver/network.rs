@@ -382,3 +382,18 @@ async fn connect_stops_at_refused_timeout_if_all_servers_refuse() {
     assert!(elapsed("refuses", Some(Duration::ZERO)).await < second / 100);
     assert_eq!(elapsed("refuses,hangs", Some(second)).await, 10 * second, "one may still come");
 }
+
+/// An operating system repeats the last bytes of a closed connection for minutes. A request to take
+/// the session over that arrives so late would take it back from another server.
+#[tokio::test]
+async fn connection_without_an_answer_is_reset() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = Config::new(&silent.local_addr().unwrap().to_string()).unwrap();
+    let _client = config.session_timeout(Duration::from_secs(1)).open().unwrap();
+    let (mut stream, _) = silent.accept().await.unwrap();
+    let mut first = [0; 4];
+    stream.read_exact(&mut first).await.unwrap();
+    let mut rest = Vec::new();
+    let error = stream.read_to_end(&mut rest).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}

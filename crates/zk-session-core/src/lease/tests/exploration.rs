@@ -221,7 +221,11 @@ impl World {
     fn new(budget: Budget, creator: usize) -> Self {
         let (start, created_with) = (Instant::now(), budget.timeout / GRANTS[creator]);
         let mut evidence = Evidence::new();
-        evidence.set_bounds(duration(budget.flush_bound), duration(budget.expiry_pass));
+        evidence.set_bounds(
+            duration(budget.flush_bound),
+            duration(budget.expiry_pass),
+            Duration::ZERO,
+        );
         evidence.handshake_sent(start);
         evidence.handshake_accepted(duration(created_with), start);
         evidence.quorum_agreed(start, OwnerCheck::Checked, start);
