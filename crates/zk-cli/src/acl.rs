@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::repeat::repeat;
 use crate::subtree::{self, READS_AT_ONCE, sorted_paths_without};
-use crate::text::printable;
+use crate::text::data_text;
 
 /// The access control list of nodes that a command creates.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -118,7 +118,7 @@ fn printed_perms(text: &str) -> Option<Perms> {
 pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let node = retry.run(|client| client.get_acl(path)).await?;
     output.print(
-        node.acl.iter().map(|it| printable(&text(it))),
+        node.acl.iter().map(|it| data_text(text(it).as_bytes())),
         || json!({ "acl": json(&node.acl), "aversion": node.stat.aversion }),
     )
 }
@@ -181,7 +181,7 @@ pub(crate) async fn set_recursive(
 
 pub(crate) async fn who_am_i(retry: &Retry, output: Output) -> Result<(), Failure> {
     let identities = retry.run(|client| client.who_am_i()).await?;
-    let line = |it: &ClientInfo| printable(&format!("{}:{}", it.scheme, it.user));
+    let line = |it: &ClientInfo| data_text(format!("{}:{}", it.scheme, it.user).as_bytes());
     output.print(identities.iter().map(line), || {
         identities.iter().map(|it| json!({ "scheme": it.scheme, "id": it.user })).collect()
     })

@@ -81,6 +81,7 @@ pub(crate) struct Args {
         long,
         global = true,
         env = "ZK_CONNECT",
+        hide_env_values = true,
         value_name = "HOST:PORT[,HOST:PORT…][/chroot]",
         default_value = "127.0.0.1:2181"
     )]
@@ -347,13 +348,15 @@ Examples:
     ///
     /// The list of a parent may deny the creation of its children. Such a parent has an entry more
     /// until the end of the import, with the permissions crwa: that of the presented credentials or,
-    /// without any, of the address of this machine. An import that is interrupted leaves the entry,
-    /// and its repetition removes it. Servers before 3.7 do not tell a client its identities: there,
-    /// the repetition needs --overwrite. The lines must be in the order of zk export.
+    /// without any, of a one-time identity in a file. An import that fails or is interrupted leaves
+    /// the entry, and its repetition removes it: with the same credentials, or with --resume FILE.
+    /// Servers before 3.7 do not tell a client its identities: with credentials, the repetition
+    /// needs --overwrite there. The lines must be in the order of zk export.
     #[command(after_help = "\
 Examples:
   zk import /app < app.jsonl
-  zk import /app --overwrite < app.jsonl")]
+  zk import /app --overwrite < app.jsonl
+  zk import /app --resume app.auth < app.jsonl")]
     Import {
         /// The node below which they are created; its parent must exist.
         path: String,
@@ -365,7 +368,8 @@ Examples:
         ///
         /// Without credentials, an import makes such an identity to create the children of nodes
         /// whose lists deny that. It keeps it in this file, or in one of the current folder,
-        /// until all nodes have their own lists.
+        /// until all nodes have their own lists. The file also names the nodes that are open to it,
+        /// and must be readable by you alone.
         #[arg(long, value_name = "FILE")]
         resume: Option<PathBuf>,
     },

@@ -69,6 +69,10 @@ impl Failure {
         self.rejection == Some(ErrorCode::NO_NODE)
     }
 
+    pub(crate) fn is_no_auth(&self) -> bool {
+        self.rejection == Some(ErrorCode::NO_AUTH)
+    }
+
     /// Returns true if the server rejected a request.
     pub(crate) fn is_rejection(&self) -> bool {
         self.rejection.is_some()

@@ -6,13 +6,14 @@
 //! these entries for its repetition. One with a wrong number of nodes
 //! leaves none: its repetition would fail at the same line.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read as _, stdin};
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorCode, NodeData, Perms, path::parent,
+    Acl, Client, CreateMode, Error, ErrorCode, NodeData, Outcome, Perms, path::parent,
 };
 
 use crate::acl;
@@ -34,9 +35,8 @@ pub(crate) async fn import(
     options: ImportOptions<'_>,
     output: Output,
 ) -> Result<(), Failure> {
-    let ImportOptions { overwrites, resume, is_in_the_clear } = options;
+    let ImportOptions { overwrites, resume, has_identity, is_in_the_clear } = options;
     let one_time = resume.map(OneTimeIdentity::read).transpose()?.flatten();
-    let is_resumed = one_time.is_some();
     if let Some(identity) = &one_time {
         identity.present(client).await?;
     }
@@ -51,6 +51,7 @@ pub(crate) async fn import(
         own: Own::Unknown,
         one_time,
         resume,
+        has_identity,
         is_in_the_clear,
         opened: Vec::new(),
         closed: Vec::new(),
@@ -60,14 +61,7 @@ pub(crate) async fn import(
         failed => failed,
     };
     import.progress.hide();
-    if ended.is_err() && !import.opened.is_empty() {
-        import.note_opened();
-    } else if let Some(identity) = &import.one_time
-        // What a failed import has left open was perhaps not reached.
-        && (ended.is_ok() || !is_resumed)
-    {
-        identity.forget();
-    }
+    import.note_opened(ended.is_ok());
     ended?;
     import.print_summary()
 }
@@ -77,6 +71,8 @@ pub(crate) struct ImportOptions<'a> {
     pub(crate) overwrites: bool,
     /// The file with the one-time identity of an import that has failed, or for that of this one.
     pub(crate) resume: Option<&'a Path>,
+    /// Whether the user has given this command an identity.
+    pub(crate) has_identity: bool,
     pub(crate) is_in_the_clear: bool,
 }
 
@@ -94,6 +90,7 @@ struct Import<'a> {
     own: Own,
     one_time: Option<OneTimeIdentity>,
     resume: Option<&'a Path>,
+    has_identity: bool,
     is_in_the_clear: bool,
     /// Nodes with an entry of this client in their lists, and the lists without it.
     opened: Vec<(String, Vec<Acl>)>,
@@ -108,7 +105,7 @@ enum Own {
     /// The client has presented no identity.
     None,
     Entry(OwnEntry),
-    /// The server takes none: it is before 3.7, and the client has presented no identity.
+    /// The server takes none for the identities that the client has presented.
     Refused,
 }
 
@@ -185,8 +182,10 @@ impl Import<'_> {
         {
             open = self.opened_list(&node.acl).await?;
         }
+        let is_new = open.is_some() && self.opens(path)?;
         let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;
         if open.is_some() && code(&created) == Some(ErrorCode::INVALID_ACL) {
+            self.closes(path);
             (open, self.own) = (None, Own::Refused);
             (created, was_lost) = self.create(path, node, None).await;
         }
@@ -197,6 +196,11 @@ impl Import<'_> {
             }
             Err(error) => error,
         };
+        if error.outcome() == Outcome::Unknown {
+            self.opened.extend(open.as_ref().map(|_| (path.to_owned(), node.acl.clone())));
+        } else if is_new {
+            self.closes(path);
+        }
         // The list of the parent is checked before the existence of the node.
         if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
             let parent = parent(path).unwrap_or("/");
@@ -219,6 +223,9 @@ impl Import<'_> {
             Err(_) if error.code() == Some(ErrorCode::NO_AUTH) => {
                 if !self.open_parent(path).await? {
                     return Err(error.into());
+                }
+                if open.is_some() {
+                    self.opens(path)?;
                 }
                 self.create(path, node, open.as_ref()).await.0?;
                 self.was_created(path, node, open);
@@ -285,6 +292,7 @@ impl Import<'_> {
         let is_begun = is_same(wanted, &present[..wanted.len().min(present.len())]);
         let added = present.get(wanted.len()..).unwrap_or_default();
         if is_begun && added.is_empty() {
+            self.closes(path);
             if self.overwrites && is_parent && denies_children(wanted) {
                 self.closed.push(ClosedParent { path: path.to_owned(), list: wanted.to_vec() });
             }
@@ -304,10 +312,33 @@ impl Import<'_> {
             return Ok(());
         }
         let open = if is_parent { self.opened_list(wanted).await? } else { None };
-        let list = open.as_deref().unwrap_or(wanted);
-        repeat(self.client, |client| client.set_acl(path, list, None)).await.0?;
-        self.opened.extend(open.map(|_| (path.to_owned(), wanted.to_vec())));
+        if let Some(open) = open {
+            return self.open(path, &open, wanted).await;
+        }
+        repeat(self.client, |client| client.set_acl(path, wanted, None)).await.0?;
         Ok(())
+    }
+
+    /// Gives an existing node the `open` list until it gets its `own` one.
+    async fn open(&mut self, path: &str, open: &[Acl], own: &[Acl]) -> Result<(), Failure> {
+        self.opens(path)?;
+        let set = repeat(self.client, |client| client.set_acl(path, open, None)).await.0;
+        if set.as_ref().err().is_none_or(|error| error.outcome() == Outcome::Unknown) {
+            self.opened.push((path.to_owned(), own.to_vec()));
+        }
+        set?;
+        Ok(())
+    }
+
+    /// Notes that a node is about to be opened. Returns true if it was not noted before.
+    fn opens(&mut self, path: &str) -> Result<bool, Failure> {
+        self.one_time.as_mut().map_or(Ok(false), |identity| identity.opens(path))
+    }
+
+    fn closes(&mut self, path: &str) {
+        if let Some(identity) = &mut self.one_time {
+            identity.closes(path);
+        }
     }
 
     /// Opens the existing parent of a node that it denies. Returns false if there is none that this
@@ -318,13 +349,14 @@ impl Import<'_> {
             return Ok(false);
         };
         let Some(open) = self.opened_list(&above.list).await? else { return Ok(false) };
-        match repeat(self.client, |client| client.set_acl(&above.path, &open, None)).await.0 {
-            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => return Ok(false),
-            set => drop(set?),
+        match self.open(&above.path, &open, &above.list).await {
+            Err(failure) if failure.is_no_auth() => Ok(false),
+            set => {
+                set?;
+                self.closed.pop();
+                Ok(true)
+            }
         }
-        self.closed.pop();
-        self.opened.push((above.path, above.list));
-        Ok(true)
     }
 
     /// Returns a list with the entry of this client, if `list` may deny it to create children.
@@ -350,7 +382,8 @@ impl Import<'_> {
     /// Returns the entry for the identities that this client has presented so far.
     async fn presented_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
         if let Own::Unknown = self.own {
-            self.own = OwnEntry::of(self.client).await?.map_or(Own::None, Own::Entry);
+            let own = OwnEntry::of(self.client, self.has_identity, self.one_time.as_ref()).await?;
+            self.own = own.map_or(Own::None, Own::Entry);
         }
         Ok(match &self.own {
             Own::Entry(own) => Some(own.clone()),
@@ -377,10 +410,26 @@ impl Import<'_> {
         Ok(identity)
     }
 
-    /// Names the nodes that a failed import leaves open.
-    fn note_opened(&self) {
-        let count = self.opened.len();
-        let file = self.one_time.as_ref().and_then(OneTimeIdentity::file);
+    /// Names the nodes that the import leaves open, or forgets the one-time identity.
+    fn note_opened(&self, is_complete: bool) {
+        let of_earlier = self.one_time.as_ref().map(|it| it.open().iter()).into_iter().flatten();
+        let open: BTreeSet<&String> =
+            self.opened.iter().map(|(path, _)| path).chain(of_earlier).collect();
+        let Some(first) = open.first() else {
+            if let Some(identity) = &self.one_time {
+                identity.forget();
+            }
+            return;
+        };
+        let (count, file) = (open.len(), self.one_time.as_ref().and_then(OneTimeIdentity::file));
+        if let (true, Some(file)) = (is_complete, file) {
+            let file = file.display();
+            self.output.note(&format!(
+                "{count} nodes, such as {first}, are still open to the identity of an earlier import, and \
+                 were not among these: {file} stays"
+            ));
+            return;
+        }
         let resume = file.map(|file| format!(" with --resume {}", file.display()));
         self.output.note(&format!(
             "the lists of {count} nodes have an entry more, with which this client creates what is \
@@ -388,7 +437,7 @@ impl Import<'_> {
              --overwrite)",
             resume.unwrap_or_default()
         ));
-        for (path, _) in self.opened.iter().take(NODES_TOLD) {
+        for path in open.iter().take(NODES_TOLD) {
             self.output.note(&format!("{path} is open"));
         }
     }
@@ -411,7 +460,9 @@ impl Import<'_> {
                 Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
                 closed => drop(closed?),
             }
-            self.opened.pop();
+            if let Some((path, _)) = self.opened.pop() {
+                self.closes(&path);
+            }
         }
         Ok(())
     }

@@ -170,12 +170,14 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     };
     let presented = args.security.presented(&credentials);
     let advice = args.security.advice(&credentials);
+    let has_identity = args.security.has_identity(&credentials);
     args.command.check_path()?;
     args.command.prepare()?;
     let sessions = Sessions::new(config, ServerConnector::new(tls)?, &args.connect);
     args.security.notes_about_files().iter().for_each(|note| output.note(note));
     let log = args.verbose.then(|| VerboseLog::new(output));
-    let sessions = sessions.retry_for(args.retry).presenting(&presented).verbose(log.clone());
+    let sessions = sessions.retry_for(args.retry).presenting(&presented, has_identity);
+    let sessions = sessions.verbose(log.clone());
     let command = args.command;
     let work: Work<'_, u8> = match command {
         Command::Lock(lock) => Box::pin(lock::run(sessions, lock.into(), output)),
@@ -297,7 +299,8 @@ fn operate<'a>(
         Command::Import { path, overwrite, resume } => {
             let (overwrites, resume) = (*overwrite, resume.as_deref());
             let is_in_the_clear = sessions.is_in_the_clear();
-            let options = ImportOptions { overwrites, resume, is_in_the_clear };
+            let has_identity = sessions.has_identity();
+            let options = ImportOptions { overwrites, resume, has_identity, is_in_the_clear };
             let work = import::import(client, path, options, output);
             Box::pin(async { work.await.map_err(Failure::of_stream) })
         }

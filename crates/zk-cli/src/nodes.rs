@@ -300,7 +300,7 @@ pub(crate) async fn delete_branch(
     progress: &mut Progress,
 ) -> Result<(), Failure> {
     let mut branch = vec![path.to_owned()];
-    let mut size = TreeSize::default();
+    let (mut size, mut in_vain) = (TreeSize::default(), 0);
     while let Some(node) = branch.last().cloned() {
         let result = match branch.len() {
             1 => retry.run(|client| client.delete(path, version)).await,
@@ -311,8 +311,15 @@ pub(crate) async fn delete_branch(
             Ok(()) => {
                 branch.pop();
                 progress.one_more();
+                in_vain = 0;
             }
             Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
+                // Each time, another client may have added a node.
+                in_vain += 1;
+                if in_vain > LISTED_IN_VAIN_MAX {
+                    let why = "has got new nodes below it as fast as they were listed";
+                    return Err(Failure::other(format!("{node} {why}")));
+                }
                 let children = match retry.get_children(&node).await {
                     Ok(children) => checked(children)?,
                     Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
@@ -330,6 +337,9 @@ pub(crate) async fn delete_branch(
     }
     Ok(())
 }
+
+/// Lists in a row without a node deleted, of which each level of the tree takes one.
+const LISTED_IN_VAIN_MAX: usize = 2_000;
 
 pub(crate) async fn exists(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let stat = retry.exists(path).await?;

@@ -3,9 +3,10 @@
 //! The list of a parent is open to the importer until its children exist. An entry for the address of
 //! this machine would open it to everybody behind the same address.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use zk_recipes::session::Client;
@@ -20,6 +21,9 @@ pub(crate) struct OneTimeIdentity {
     password: String,
     /// `None` if no file could be written.
     file: Option<PathBuf>,
+    /// Nodes that were opened to it, by this import or earlier ones, and not closed. The file has a line
+    /// for each, written before the node is opened.
+    open: BTreeSet<String>,
 }
 
 impl OneTimeIdentity {
@@ -32,7 +36,8 @@ impl OneTimeIdentity {
             .and_then(|()| random(&mut password))
             .map_err(|error| Failure::other(format!("no random numbers: {error}")))?;
         let user = format!("zk-import-{}", hex(&user));
-        let mut identity = Self { user, password: hex(&password), file: None };
+        let mut identity =
+            Self { user, password: hex(&password), file: None, open: BTreeSet::new() };
         let own_name = || PathBuf::from(format!("{}.auth", identity.user));
         let file = file.map_or_else(own_name, Path::to_owned);
         let what = "lists that deny this client the creation of children are open to a one-time \
@@ -55,14 +60,48 @@ impl OneTimeIdentity {
     /// Reads the identity of an import that has failed. There is none yet if the file does not exist.
     pub(crate) fn read(file: &Path) -> Result<Option<Self>, Failure> {
         let about = |why: &str| Failure::other(format!("{}: {why}", file.display()));
-        let text = match fs::read_to_string(file) {
+        let mut text = String::new();
+        let opened = match File::open(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(|error| about(&error.to_string()))?,
+            opened => {
+                opened.and_then(|mut it| it.read_to_string(&mut text).and_then(|_| it.metadata()))
+            }
         };
-        let parts = text.trim_end().strip_prefix("digest:").and_then(|it| it.split_once(':'));
+        let metadata = opened.map_err(|error| about(&error.to_string()))?;
+        // Whoever knows the identity may change the nodes that are opened to it.
+        if metadata.uid() != nix::unistd::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+            return Err(about("others may have written it: it must be yours alone (chmod 600)"));
+        }
+        let mut lines = text.lines();
+        let first = lines.next().and_then(|it| it.strip_prefix("digest:"));
+        let parts = first.and_then(|it| it.split_once(':'));
         let (user, password) = parts.ok_or_else(|| about("not an identity of zk import"))?;
         let (user, password) = (user.to_owned(), password.to_owned());
-        Ok(Some(Self { user, password, file: Some(file.to_owned()) }))
+        let open = lines.map(str::to_owned).collect();
+        Ok(Some(Self { user, password, file: Some(file.to_owned()), open }))
+    }
+
+    /// Notes that a node is about to be opened to the identity. Returns true if it was not noted before.
+    pub(crate) fn opens(&mut self, path: &str) -> Result<bool, Failure> {
+        let is_new = self.open.insert(path.to_owned());
+        let Some(file) = self.file.as_ref().filter(|_| is_new) else { return Ok(is_new) };
+        let line = |mut it: File| writeln!(it, "{path}");
+        OpenOptions::new()
+            .append(true)
+            .open(file)
+            .and_then(line)
+            .map(|()| true)
+            .map_err(|error| Failure::other(format!("{}: {error}", file.display())))
+    }
+
+    /// Notes that a node is closed to the identity.
+    pub(crate) fn closes(&mut self, path: &str) {
+        self.open.remove(path);
+    }
+
+    /// Returns the nodes that are open to the identity, or may be.
+    pub(crate) fn open(&self) -> &BTreeSet<String> {
+        &self.open
     }
 
     /// Presents the identity to the servers.
@@ -100,8 +139,13 @@ impl OneTimeIdentity {
 
     fn write(&self, file: &Path) -> io::Result<()> {
         // A link that another user has put there is not followed.
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-        writeln!(file, "{}", self.credential())
+        let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+        let written = writeln!(new, "{}", self.credential());
+        if written.is_err() {
+            // It would be in the way of the next import.
+            let _ = fs::remove_file(file);
+        }
+        written
     }
 }
 

@@ -46,10 +46,15 @@ impl Output {
         write(text.as_bytes())
     }
 
-    /// Prints paths, each with a byte 0 behind it, which no path has.
+    /// Prints paths, each with a byte 0 behind it, which no path has. A terminal gets them escaped.
     pub(crate) fn print_nul(self, paths: &[String]) -> Result<(), Failure> {
-        let bytes: Vec<u8> = paths.iter().flat_map(|it| [it.as_bytes(), b"\0"].concat()).collect();
-        write(&bytes)
+        let is_terminal = stdout().is_terminal();
+        let shown = |path: &String| match is_terminal {
+            true => printable(path),
+            false => path.clone(),
+        };
+        let text: String = paths.iter().map(|path| shown(path) + "\0").collect();
+        write(text.as_bytes())
     }
 
     /// Prints data unchanged, so that it can be piped. A terminal gets the text in it, and a newline

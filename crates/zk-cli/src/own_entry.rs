@@ -16,11 +16,15 @@ pub(crate) struct OwnEntry {
 
 impl OwnEntry {
     /// Returns the entry for the identities that the client has presented, but for that of its address.
-    /// `None` if there are none.
-    pub(crate) async fn of(client: &Client) -> Result<Option<Self>, Error> {
+    /// `None` if there are none. `of_user` is whether the user has given some to this command.
+    pub(crate) async fn of(
+        client: &Client,
+        of_user: bool,
+        one_time: Option<&OneTimeIdentity>,
+    ) -> Result<Option<Self>, Error> {
         let lost = client.connections_lost();
         let identities = match Sessions::retry(client).run(|client| client.who_am_i()).await {
-            // A server before 3.7. It rejects the entry if there are no identities.
+            // A server before 3.7.
             Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
                 // It closes the connection soon after this answer. The outcome of a write on that
                 // connection would be unknown, so reads are sent until the next one is open.
@@ -30,17 +34,21 @@ impl OwnEntry {
                         break;
                     }
                 }
-                return Ok(Some(Self { entry: Acl::auth(OWN_PERMS), stored: Vec::new() }));
+                let of_user = of_user.then(|| Self::stored_as(Vec::new()));
+                return Ok(one_time.map(Self::of_one_time).or(of_user));
             }
             identities => identities?.into_iter().map(|it| (it.scheme, it.user)),
         };
         let users: Vec<_> = identities.filter(|(scheme, _)| scheme != "ip").collect();
-        Ok((!users.is_empty()).then(|| Self { entry: Acl::auth(OWN_PERMS), stored: users }))
+        Ok((!users.is_empty()).then(|| Self::stored_as(users)))
     }
 
     /// Returns the entry for a one-time identity that the client has presented.
     pub(crate) fn of_one_time(identity: &OneTimeIdentity) -> Self {
-        let stored = vec![("digest".to_owned(), identity.user().to_owned())];
+        Self::stored_as(vec![("digest".to_owned(), identity.user().to_owned())])
+    }
+
+    fn stored_as(stored: Vec<(String, String)>) -> Self {
         Self { entry: Acl::auth(OWN_PERMS), stored }
     }
 

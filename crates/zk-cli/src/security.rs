@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use clap::Args as ClapArgs;
-use zk_recipes::session::{Config, DigestMd5};
+use zk_recipes::session::{Config, ConnectString, DigestMd5, Host, Transport};
 use zk_tls::{Tls, TlsBuilder};
 
 use crate::data::all_of;
@@ -47,6 +47,8 @@ pub(crate) struct Security {
     cacert: Option<PathBuf>,
 
     /// Reject the servers' certificates that are in this list of revoked ones. PEM.
+    ///
+    /// The file must then have a list of each authority in the chain.
     #[arg(long, global = true, env = "ZK_CRL", value_name = "FILE")]
     crl: Option<PathBuf>,
 
@@ -122,7 +124,10 @@ impl Security {
         let Some(cacert) = &self.cacert else {
             return self.without_tls(connect);
         };
-        if connect.split(',').all(|host| host.starts_with("tcp://")) {
+        // A connect string that cannot be parsed is reported when it is used.
+        let parsed = connect.parse::<ConnectString>();
+        let is_plain = |host: &Host| host.transport() == Transport::Tcp;
+        if parsed.is_ok_and(|it| it.hosts().iter().all(is_plain)) {
             return Err(usage("--cacert has no effect if all servers have tcp://"));
         }
         for file in [&self.cacert, &self.crl, &self.cert, &self.key].into_iter().flatten() {
@@ -194,9 +199,13 @@ impl Security {
         .collect()
     }
 
+    pub(crate) fn has_identity(&self, credentials: &[Credential]) -> bool {
+        !credentials.is_empty() || self.sasl.is_some() || self.cert.is_some()
+    }
+
     /// Returns the advice for a request that the servers deny to the presented identities.
     pub(crate) fn advice(&self, credentials: &[Credential]) -> &'static str {
-        if credentials.is_empty() && self.sasl.is_none() && self.cert.is_none() {
+        if !self.has_identity(credentials) {
             return "";
         }
         match credentials.iter().any(|credential| credential.scheme == "digest") {

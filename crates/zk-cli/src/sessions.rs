@@ -71,6 +71,8 @@ pub(crate) struct Sessions {
     keeps_trying: bool,
     /// The presented credentials in words, for messages about a rejection.
     presented: String,
+    /// Whether there are any.
+    has_identity: bool,
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
     /// The session that was printed last.
@@ -98,6 +100,7 @@ impl Sessions {
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
             presented: String::new(),
+            has_identity: false,
             log: None,
             told: None,
         }
@@ -109,9 +112,10 @@ impl Sessions {
         self
     }
 
-    /// Sets the presented credentials in words.
-    pub(crate) fn presenting(mut self, presented: &str) -> Self {
+    /// Sets the presented credentials in words, and whether there are any.
+    pub(crate) fn presenting(mut self, presented: &str, has_identity: bool) -> Self {
         self.presented = presented.to_owned();
+        self.has_identity = has_identity;
         self
     }
 
@@ -119,6 +123,10 @@ impl Sessions {
     pub(crate) fn is_in_the_clear(&self) -> bool {
         let hosts = self.servers.parse::<ConnectString>();
         hosts.is_ok_and(|it| it.hosts().iter().any(|host| !self.connector.uses_tls(host)))
+    }
+
+    pub(crate) fn has_identity(&self) -> bool {
+        self.has_identity
     }
 
     pub(crate) fn presented(&self) -> &str {

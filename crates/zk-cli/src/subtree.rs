@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use serde_json::json;
 use zk_recipes::session::{
-    Children, Client, ConnectString, Error, ErrorCode, Pending, Retry, RetryOn, path,
+    Children, Client, ConnectString, Error, ErrorCode, NodeData, Pending, Retry, RetryOn, Stat,
+    path,
 };
 
 use crate::failure::Failure;
@@ -144,11 +145,13 @@ pub(crate) async fn walk(
     let children = checked(retry.get_children(root).await?)?;
     size.add(root, &children)?;
     let mut level = visit(root, children);
-    let mut hidden = Hidden::default();
+    let (mut hidden, mut at_once) = (Hidden::default(), AtOnce::default());
     while !level.is_empty() {
         size.add_level(root)?;
-        let mut next = Vec::new();
-        for chunk in level.chunks(READS_AT_ONCE) {
+        let (mut next, mut rest) = (Vec::new(), &level[..]);
+        while !rest.is_empty() {
+            let (chunk, behind) = rest.split_at(at_once.of(rest.len()));
+            rest = behind;
             let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
@@ -156,6 +159,7 @@ pub(crate) async fn walk(
                     Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => hidden.add(node),
                     listed => {
                         let children = checked(listed?)?;
+                        at_once.answered(children.names.names().map(|name| name.len()).sum());
                         size.add(node, &children)?;
                         next.extend(visit(node, children));
                     }
@@ -182,7 +186,8 @@ pub(crate) fn checked(children: Children) -> Result<Children, Failure> {
 /// Size of the part of a tree that a command has seen.
 #[derive(Debug, Default)]
 pub(crate) struct TreeSize {
-    path_bytes: usize,
+    /// Bytes of the paths and of what keeps them.
+    bytes: usize,
     levels: usize,
 }
 
@@ -194,12 +199,12 @@ impl TreeSize {
 
     /// Counts a path of so many bytes.
     pub(crate) fn add_path(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.path_bytes = self.path_bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(bytes + PATH_COST);
         let mib_max = TREE_MIB_MAX.get().copied().unwrap_or(TREE_MIB_DEFAULT);
-        match self.path_bytes / MIB < usize::try_from(mib_max).unwrap_or(usize::MAX) {
+        match self.bytes / MIB < usize::try_from(mib_max).unwrap_or(usize::MAX) {
             true => Ok(()),
             false => Err(Failure::other(format!(
-                "the tree is too large: its paths have {mib_max} MiB; raise --tree-limit, or name a node \
+                "the tree is too large: its paths take {mib_max} MiB; raise --tree-limit, or name a node \
                  further down"
             ))),
         }
@@ -207,7 +212,7 @@ impl TreeSize {
 
     /// Takes back a path of so many bytes.
     pub(crate) fn remove_path(&mut self, bytes: usize) {
-        self.path_bytes = self.path_bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(bytes + PATH_COST);
     }
 
     /// Counts a level of nodes below `root`.
@@ -230,7 +235,10 @@ pub(crate) fn limit_trees(mib: u32) {
 
 static TREE_MIB_MAX: OnceLock<u32> = OnceLock::new();
 
-/// Default limit for the paths of a tree. A million nodes of 100 bytes have less than half of it.
+/// Memory that keeps a path, beside its bytes: it is in a string of its own, and mostly in two.
+const PATH_COST: usize = 100;
+
+/// Default limit for the paths of a tree. A million nodes of 100 bytes have less than it.
 pub(crate) const TREE_MIB_DEFAULT: u32 = 256;
 const MIB: usize = 1024 * 1024;
 
@@ -239,20 +247,27 @@ const LEVELS_MAX: usize = 1_000;
 
 /// Reads all of `paths`, a hundred at once, in order. Nodes that vanish meanwhile, or that this client
 /// may not read, are left out.
-pub(crate) async fn read_each<T>(
+pub(crate) async fn read_each<T: Answer>(
     client: &Client,
     retry: &Retry,
     paths: &[String],
     ask: fn(&Client, &str) -> Pending<T>,
     seen: &mut dyn FnMut(&str, T),
 ) -> Result<(), Error> {
-    for chunk in paths.chunks(READS_AT_ONCE) {
+    let (mut rest, mut at_once) = (paths, AtOnce::default());
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at(at_once.of(rest.len()));
+        rest = behind;
         let asked: Vec<_> = chunk.iter().map(|path| ask(client, path)).collect();
         for (path, asked) in chunk.iter().zip(asked) {
             match or_again(asked, || retry.run(|client| ask(client, path))).await {
                 Err(error)
                     if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {}
-                answer => seen(path, answer?),
+                answer => {
+                    let answer = answer?;
+                    at_once.answered(answer.memory());
+                    seen(path, answer);
+                }
             }
         }
     }
@@ -271,5 +286,51 @@ pub(crate) async fn or_again<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
+/// An answer that is kept until the answers before it have been used.
+pub(crate) trait Answer {
+    /// Returns the bytes that it takes, if they may be many.
+    fn memory(&self) -> usize;
+}
+
+impl Answer for NodeData {
+    fn memory(&self) -> usize {
+        self.data.as_ref().map_or(0, |data| data.len())
+    }
+}
+
+impl Answer for Option<Stat> {
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+/// How many nodes are read at once: as many as [`READS_BYTES_MAX`] has room for, if the answers are as
+/// large as the largest so far.
+#[derive(Default)]
+struct AtOnce {
+    largest: usize,
+    /// The number of the last time. It grows step by step, because the first answers may be small.
+    before: usize,
+}
+
+impl AtOnce {
+    /// Returns how many of these nodes are read next.
+    fn of(&mut self, nodes: usize) -> usize {
+        let room = READS_BYTES_MAX / self.largest.max(1);
+        self.before = (self.before * 4).max(READS_AT_FIRST).min(room).clamp(1, READS_AT_ONCE);
+        self.before.min(nodes)
+    }
+
+    fn answered(&mut self, bytes: usize) {
+        self.largest = self.largest.max(bytes);
+    }
+}
+
 /// Nodes that are read at once.
 pub(crate) const READS_AT_ONCE: usize = 100;
+
+/// Nodes that are read at once at first.
+const READS_AT_FIRST: usize = 4;
+
+/// Bytes of the answers that are kept at once.
+const READS_BYTES_MAX: usize = 64 * MIB;

@@ -8,7 +8,7 @@
 //! * Every other text in a line passes [`data_text`], which escapes control characters and backslashes.
 //! * On a terminal, all characters that cannot be printed are escaped, and so are marks for the direction
 //!   of the text. Messages on standard error and JSON escape them everywhere.
-//! * Exact bytes are printed by `zk get` alone, but not to a terminal, and by `zk find -0`.
+//! * Exact bytes are printed by `zk get` and `zk find -0` alone, and not to a terminal.
 
 /// Returns data as one line of text: characters that cannot be printed, and backslashes, are escaped.
 pub(crate) fn data_text(data: &[u8]) -> String {

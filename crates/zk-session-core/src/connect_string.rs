@@ -146,7 +146,12 @@ impl FromStr for ConnectString {
         let hosts = pieces
             .into_iter()
             .map(|(transport, piece)| Ok(parse_host(piece)?.with_transport(transport)))
-            .collect::<Result<Vec<_>, Error>>()?;
+            .collect::<Result<Vec<_>, Error>>()
+            .map_err(|error| match text.contains('@') {
+                // A password with a comma or a slash is in several pieces.
+                true => has_user(text),
+                false => error,
+            })?;
         if hosts.is_empty() {
             return Err(invalid(format!("{} names no server", shown(text))));
         }
@@ -214,15 +219,19 @@ fn parse_host(piece: &str) -> Result<Host, Error> {
         }
         (true, None) => format!("write the address {piece} as [{piece}] or [{piece}]:port"),
         (false, Some((address, port))) => format!("write {piece} as [{address}]:{port}"),
-        (false, None) if piece.contains('@') => format!(
-            "{} is not a server: write host:port without a user and a password",
-            shown(piece)
-        ),
+        (false, None) if piece.contains('@') => return Err(has_user(piece)),
         (false, None) => format!(
             "{piece:?} is not a server; write host, host:port or [v6-address]:port, \
              with a port from 1 to 65535, and separate servers with commas"
         ),
     }))
+}
+
+fn has_user(text: &str) -> Error {
+    invalid(format!(
+        "{} is not a server: write host:port without a user and a password",
+        shown(text)
+    ))
 }
 
 /// Returns a text as errors print it. A user may have written a password in front of an `@`.
@@ -357,6 +366,9 @@ mod tests {
             "user:hunter2@",
             "user:hunter2@zk1,zk2//app",
             "zk1/app@hunter2@x,zk2/app",
+            "user:hunter2,more@zk1",
+            "user:hunter2/more@zk1:2181",
+            "user:hunter2:x,y@zk1",
         ] {
             let error = text.parse::<ConnectString>().unwrap_err();
             assert!(!error.to_string().contains("hunter2"), "{error}");

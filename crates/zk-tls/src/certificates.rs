@@ -72,7 +72,7 @@ pub(crate) fn authorities(sources: &[Source]) -> io::Result<RootCertStore> {
 
 /// Reads a chain of certificates, the first of which is the client's own.
 pub(crate) fn chain(source: &Source) -> io::Result<Vec<CertificateDer<'static>>> {
-    all(source, "there is no certificate in PEM (BEGIN CERTIFICATE)")
+    all(source, "x509", "there is no certificate in PEM (BEGIN CERTIFICATE)")
 }
 
 /// Reads lists of revoked certificates.
@@ -81,7 +81,7 @@ pub(crate) fn revocation_lists(
 ) -> io::Result<Vec<CertificateRevocationListDer<'static>>> {
     let mut lists = Vec::new();
     for source in sources {
-        lists.extend(all(source, "there is no revocation list in PEM (BEGIN X509 CRL)")?);
+        lists.extend(all(source, "crl", "there is no revocation list in PEM (BEGIN X509 CRL)")?);
     }
     Ok(lists)
 }
@@ -103,25 +103,30 @@ pub(crate) fn key(source: &Source) -> io::Result<PrivateKeyDer<'static>> {
             source,
             &text,
             &error,
+            "pkey",
             "there is no private key in PEM (BEGIN PRIVATE KEY)",
         ))
     })
 }
 
-/// Reads all items of a kind, of which there must be one. `none` is the error if there is none.
-fn all<T: PemObject>(source: &Source, none: &str) -> io::Result<Vec<T>> {
+/// Reads all items of a kind, of which there must be one. `openssl` is the command of openssl for this
+/// kind, and `none` the error if there is none.
+fn all<T: PemObject>(source: &Source, openssl: &str, none: &str) -> io::Result<Vec<T>> {
     let text = source.read()?;
     let items: Result<Vec<T>, pem::Error> = T::pem_slice_iter(&text).collect();
     match items {
         Ok(items) if !items.is_empty() => Ok(items),
-        Ok(_) => Err(source.unfit(&why_not(source, &text, &pem::Error::NoItemsFound, none))),
-        Err(error) => Err(source.unfit(&why_not(source, &text, &error, none))),
+        Ok(_) => {
+            Err(source.unfit(&why_not(source, &text, &pem::Error::NoItemsFound, openssl, none)))
+        }
+        Err(error) => Err(source.unfit(&why_not(source, &text, &error, openssl, none))),
     }
 }
 
 /// Returns why a text has nothing that can be used. `none` is the reason if it is PEM of another kind.
-fn why_not(source: &Source, text: &[u8], error: &pem::Error, none: &str) -> String {
+fn why_not(source: &Source, text: &[u8], error: &pem::Error, openssl: &str, none: &str) -> String {
     let file = source.name();
+    let has = |mark: &[u8]| text.windows(mark.len()).any(|part| part == mark);
     match (error, text) {
         (pem::Error::NoItemsFound, [0xfe, 0xed, 0xfe, 0xed, ..]) => format!(
             "this is a key store of Java (JKS), not PEM; turn it into PEM: keytool -importkeystore \
@@ -130,7 +135,14 @@ fn why_not(source: &Source, text: &[u8], error: &pem::Error, none: &str) -> Stri
         ),
         (pem::Error::NoItemsFound, [0x30, ..]) => format!(
             "this is PKCS#12 or DER, not PEM; turn it into PEM: openssl pkcs12 -in {file} -nodes -out \
-             store.pem, or openssl x509 -inform DER -in {file} -out certificate.pem"
+             store.pem, or openssl {openssl} -inform DER -in {file} -out {openssl}.pem"
+        ),
+        (pem::Error::NoItemsFound, [0xef, 0xbb, 0xbf, ..]) => {
+            "the file begins with a byte-order mark: save it without one".to_owned()
+        }
+        (pem::Error::NoItemsFound, _) if has(b"BEGIN TRUSTED CERTIFICATE") => format!(
+            "a trusted certificate is a form of openssl alone: openssl x509 -in {file} -out \
+             certificate.pem"
         ),
         (pem::Error::NoItemsFound, _) => none.to_owned(),
         (pem::Error::MissingSectionEnd { .. }, _) => {

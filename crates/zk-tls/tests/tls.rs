@@ -333,7 +333,14 @@ fn unfit_file_is_told_with_what_mends_it() {
     };
     let whole = pem("client.pem");
     let half = &whole[..whole.len() - 40];
-    let stores: [(&str, Vec<u8>, &str); 5] = [
+    let stores: [(&str, Vec<u8>, &str); 7] = [
+        ("bom.pem", b"\xef\xbb\xbf-----BEGIN".to_vec(), "byte-order mark"),
+        (
+            "trusted.pem",
+            b"-----BEGIN TRUSTED CERTIFICATE-----\nAA==\n-----END TRUSTED CERTIFICATE-----\n"
+                .to_vec(),
+            "openssl x509 -in ",
+        ),
         ("half.pem", half.to_vec(), "the file ends in the middle of an item in PEM"),
         (
             "store.jks",
@@ -353,6 +360,12 @@ fn unfit_file_is_told_with_what_mends_it() {
         let failure = Tls::builder().ca_file(&path).build().unwrap_err().to_string();
         assert!(failure.contains(says) && failure.contains(name), "{failure}");
     }
+    let der = file("der", &[0x30, 0x82, 1, 2, 3]);
+    let list = trusting("ca.pem").crl_file(&der).build().unwrap_err().to_string();
+    assert!(list.contains("openssl crl -inform DER -in "), "{list}");
+    let key = trusting("ca.pem").client_certificate_files(file("chain.pem", &whole), &der).build();
+    let key = key.unwrap_err().to_string();
+    assert!(key.contains("openssl pkey -inform DER -in "), "{key}");
     for (name, says) in [
         ("encrypted-key.pem", "the private key is encrypted; decrypt it: openssl pkey -in "),
         ("ca.pem", "there is no private key in PEM (BEGIN PRIVATE KEY)"),

@@ -76,7 +76,9 @@ fn import_opens_lists_to_a_one_time_identity() {
     ] {
         assert!(ended.stderr.contains(says), "{says}: {ended:?}");
     }
-    let secret = fs::read_to_string(&identity.path).unwrap();
+    let file = fs::read_to_string(&identity.path).unwrap();
+    let (secret, open) = file.split_once('\n').unwrap();
+    assert_eq!(open, "/copy\n/copy/c\n");
     assert_eq!(fs::metadata(&identity.path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!ended.stderr.contains(secret.trim()), "{ended:?}");
     let list = zk.ok(&["getacl", "/copy"]);
@@ -88,14 +90,23 @@ fn import_opens_lists_to_a_one_time_identity() {
     // A repetition that fails early has not seen what is open.
     for input in ["", "{}"] {
         assert_eq!(import(&zk, "/copy", input, &identity.options()).code(), Some(1));
-        assert_eq!(fs::read_to_string(&identity.path).unwrap(), secret);
+        assert_eq!(fs::read_to_string(&identity.path).unwrap(), file);
     }
+    zk.ok(&["create", "/leaf"]);
+    let other = import(&zk, "/other", &zk.ok(&["export", "/leaf"]), &identity.options());
+    let stays = "2 nodes, such as /copy, are still open to the identity of an earlier import";
+    assert!(other.code() == Some(0) && other.stderr.contains(stays), "{other:?}");
+    fs::set_permissions(&identity.path, fs::Permissions::from_mode(0o640)).unwrap();
+    let refused = import(&zk, "/copy", &lines, &identity.options());
+    expect_failure(&refused, 1, "it must be yours alone (chmod 600)");
+    fs::set_permissions(&identity.path, fs::Permissions::from_mode(0o600)).unwrap();
     let whole = import(&zk, "/copy", &lines, &identity.options());
     assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
     assert_eq!(zk.ok(&["export", "/copy"]), lines);
     identity.expect_forgotten();
 
     fs::write(&identity.path, "something else\n").unwrap();
+    fs::set_permissions(&identity.path, fs::Permissions::from_mode(0o600)).unwrap();
     let refused = import(&zk, "/copy", &lines, &identity.options());
     expect_failure(&refused, 1, "not an identity of zk import");
 }

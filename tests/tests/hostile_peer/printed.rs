@@ -11,6 +11,9 @@ use crate::liar::{self, Lie};
 /// Text that clears a screen, begins a new line, and changes the direction of the text.
 const EVIL: &str = "a\u{1b}[2J\nroot:x:0\r\u{9b}2J\u{7f}\u{202e}b\tc";
 
+/// Text that begins a new field.
+const FORGED: &str = "a\tforged";
+
 /// Each command, with arguments that make it print what the server says.
 const COMMANDS: [(&str, &[&str]); 37] = [
     ("lock", &["/a", "--timeout", "1", "--", "true"]),
@@ -57,9 +60,9 @@ const WAITS_FOR_EVENTS: [&str; 1] = ["watch"];
 #[test]
 fn no_command_prints_control_characters_of_a_server() {
     expect_all_commands();
-    let lies = [Lie::everywhere(EVIL), Lie::of_contenders(EVIL)];
-    let addresses = lies.map(liar::start);
-    for address in addresses {
+    let texts = [EVIL, FORGED];
+    let lies = texts.map(|text| [Lie::everywhere(text), Lie::of_contenders(text)]).concat();
+    for address in lies.into_iter().map(liar::start) {
         for json in [false, true] {
             let zk = Zk::new(address.to_string()).session_timeout(SESSION_TIMEOUT * 4);
             let zk = if json { zk.flag("--json") } else { zk };
@@ -107,6 +110,7 @@ fn expect_lines(printed: &str, command: &str, ended: &Ended) {
     let is_wrong = |it: &char| it.is_control() && !matches!(it, '\n' | '\t');
     assert_eq!(printed.chars().find(is_wrong), None, "{command}: {ended:?}");
     let is_invented = printed.lines().any(|line| line.starts_with("root:x:0"));
+    let is_invented = is_invented || printed.contains("\tforged");
     assert!(!is_invented, "{command}: {ended:?}");
 }
 

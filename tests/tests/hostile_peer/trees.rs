@@ -20,11 +20,15 @@ const WALKS: [&[&str]; 10] = [
 
 #[test]
 fn walk_over_an_endless_tree_ends_with_a_way_out() {
-    for (children, limit, advice) in [
-        (1, "8", "more than 1000 levels; name a node further down"),
-        (1_000, "8", "its paths have 8 MiB; raise --tree-limit, or name a node further down"),
+    let full = "its paths take 8 MiB; raise --tree-limit, or name a node further down";
+    let short_names = Lie { names: vec!["a".to_owned(); 100_000], ..Lie::endless(1) };
+    for (lie, limit, advice) in [
+        (Lie::endless(1), "8", "more than 1000 levels; name a node further down"),
+        (Lie::endless(1_000), "8", full),
+        (short_names, "8", full),
     ] {
-        let address = liar::start(Lie::endless(children));
+        let children = lie.names.len();
+        let address = liar::start(lie);
         for walk in WALKS {
             // A drawing ends at its depth.
             if walk[0] == "tree" && children == 1 {

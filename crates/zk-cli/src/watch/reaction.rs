@@ -52,6 +52,10 @@ impl Reaction<'_> {
         path: &str,
         retry: &Retry,
     ) -> Result<(), Failure> {
+        if path.contains(char::is_control) {
+            let why = "which ZooKeeper does not permit";
+            return Err(Failure::other(format!("the server sent the path \"{path}\", {why}")));
+        }
         let data = match self.with_data && event != EventType::NODE_DELETED {
             true => data(retry, path).await?,
             false => None,

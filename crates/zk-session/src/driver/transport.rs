@@ -78,7 +78,8 @@ pub trait Connector: Send + 'static {
     /// Returns true if the connector encrypts a stream to this host; false by default.
     ///
     /// If it does so for all servers of a session, the session stays with TLS: see
-    /// [`Client::update_servers`](crate::Client::update_servers).
+    /// [`Client::update_servers`](crate::Client::update_servers). A connector around one with TLS must
+    /// pass the question on, or the session accepts plain servers.
     fn uses_tls(&self, _host: &Host) -> bool {
         false
     }
