@@ -16,12 +16,12 @@ use crate::discover::Discover;
 use crate::ensemble::Reconfig;
 use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
+use crate::limit_args::LimitArgs;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::nodes::Create;
 use crate::register::Register;
 use crate::security::Security;
 use crate::server::Server;
-use crate::subtree::TREE_MIB_DEFAULT;
 use crate::time_arg::{positive_seconds, session_seconds};
 use crate::top::Top;
 use crate::tree::Tree;
@@ -117,18 +117,8 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) retry: Option<Duration>,
 
-    /// The most that the paths of a tree may have for a command that walks over it, in MiB.
-    ///
-    /// A server that invents nodes without end must not fill the memory.
-    #[arg(
-        long,
-        global = true,
-        value_name = "MIB",
-        default_value_t = TREE_MIB_DEFAULT,
-        value_parser = clap::value_parser!(u32).range(1..),
-        hide_short_help = true
-    )]
-    pub(crate) tree_limit: u32,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 
     /// Also read from a server that has lost the majority.
     ///

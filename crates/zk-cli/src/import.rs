@@ -249,14 +249,17 @@ impl Import<'_> {
         present: &NodeData,
         node: &Node,
     ) -> Result<bool, Failure> {
-        if present.data.as_deref().unwrap_or_default() == node.data {
+        if present.data.as_deref() == node.data.as_deref() {
             return Ok(true);
         }
         if !self.overwrites {
             let why = "exists with other data; see --overwrite";
             return Err(Failure::other(format!("{path} {why}")));
         }
-        let set = repeat(self.client, |client| client.set_data(path, &node.data, None));
+        let set = repeat(self.client, |client| match &node.data {
+            Some(data) => client.set_data(path, data, None),
+            None => client.set_null_data(path, None),
+        });
         set.await.0?;
         Ok(false)
     }
@@ -270,7 +273,11 @@ impl Import<'_> {
     ) -> (Result<(), Error>, bool) {
         let list = open.unwrap_or(&node.acl);
         let (created, was_lost) = repeat(self.client, |client| {
-            let new = client.create_builder(path).data(&node.data).acl(list);
+            let new = client.create_builder(path).acl(list);
+            let new = match &node.data {
+                Some(data) => new.data(data),
+                None => new.null_data(),
+            };
             match node.kind {
                 Kind::Persistent => new.create(),
                 Kind::Container => new.mode(CreateMode::Container).create(),

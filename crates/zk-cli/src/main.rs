@@ -16,6 +16,7 @@ mod failure;
 mod find;
 mod holders;
 mod import;
+mod limit_args;
 mod lock;
 mod lock_args;
 mod majority;
@@ -145,12 +146,15 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     if let Command::Man(man) = args.command {
         return man::run(&man, output).map(|()| 0);
     }
-    subtree::limit_trees(args.tree_limit);
+    subtree::limit_trees(args.limits.tree_limit);
     security::refuse_empty_variables()?;
     let tls = args.security.tls(&args.connect)?;
     let credentials = args.security.credentials()?;
     let config = |connect: &str| {
         let config = Config::new(connect)?.session_timeout(args.session_timeout);
+        let len = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let config = config.max_request_len(len(args.limits.max_request_len));
+        let config = config.max_frame_len(len(args.limits.max_frame_len));
         let config = if args.read_only { config.allow_read_only() } else { config };
         args.security.present(config, &credentials)
     };

@@ -68,7 +68,7 @@ impl OneTimeIdentity {
             }
         };
         let metadata = opened.map_err(|error| about(&error.to_string()))?;
-        // Whoever knows the identity may change the nodes that are opened to it.
+        // The identity may change the nodes that are opened to it.
         if metadata.uid() != nix::unistd::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
             return Err(about("others may have written it: it must be yours alone (chmod 600)"));
         }

@@ -203,16 +203,16 @@ pub(crate) fn data_json(data: &[u8]) -> Value {
 }
 
 /// Returns the data that [`data_json`] has printed, of which none is empty.
-pub(crate) fn data_of_json(json: &Value) -> Option<Vec<u8>> {
+pub(crate) fn data_of_json(json: &Value) -> Option<Option<Vec<u8>>> {
     let digits = match json {
-        Value::Null => return Some(Vec::new()),
-        Value::String(text) => return Some(text.clone().into_bytes()),
+        Value::Null => return Some(None),
+        Value::String(text) => return Some(Some(text.clone().into_bytes())),
         json => json["hex"].as_str()?,
     };
     let digits: Option<Vec<u8>> =
         digits.chars().map(|c| u8::try_from(c.to_digit(16)?).ok()).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    Some(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect())
+    Some(Some(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect()))
 }
 
 /// Returns JSON on one line, with all characters escaped that cannot be printed.

@@ -186,7 +186,7 @@ pub(crate) fn checked(children: Children) -> Result<Children, Failure> {
 /// Size of the part of a tree that a command has seen.
 #[derive(Debug, Default)]
 pub(crate) struct TreeSize {
-    /// Bytes of the paths and of what keeps them.
+    /// Memory of the paths in bytes.
     bytes: usize,
     levels: usize,
 }

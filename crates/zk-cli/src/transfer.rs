@@ -93,7 +93,8 @@ pub(crate) enum Line {
 pub(crate) struct Node {
     /// The path below the exported node; `/` is the exported node.
     pub(crate) below: String,
-    pub(crate) data: Vec<u8>,
+    /// `None` for null, which is not the same as no bytes.
+    pub(crate) data: Option<Vec<u8>>,
     pub(crate) acl: Vec<Acl>,
     pub(crate) kind: Kind,
 }
@@ -158,9 +159,10 @@ mod tests {
         assert_eq!(kind("null"), Kind::Persistent);
         assert_eq!(kind("\"container\""), Kind::Container);
         assert_eq!(kind("\"ttl\",\"ttl_ms\":7"), Kind::Ttl { ms: 7 });
-        assert_eq!(parse(&line("\"ä\"")).unwrap().data, "ä".as_bytes());
-        assert_eq!(parse(&line(r#"{"hex":"00fF"}"#)).unwrap().data, [0, 255]);
-        assert!(parse(&line("null")).unwrap().data.is_empty());
+        assert_eq!(parse(&line("\"ä\"")).unwrap().data.unwrap(), "ä".as_bytes());
+        assert_eq!(parse(&line(r#"{"hex":"00fF"}"#)).unwrap().data.unwrap(), [0, 255]);
+        assert_eq!(parse(&line("null")).unwrap().data, None);
+        assert_eq!(parse(&line("\"\"")).unwrap().data, Some(Vec::new()));
         assert_eq!(parse(r#"{"nodes":7}"#).err().as_deref(), Some("7"));
         for wrong in [
             "",

@@ -63,7 +63,7 @@ pub enum ErrorKind {
     /// The connection is to a read-only server, which `Config::allow_read_only` permits. Such a
     /// server rejects writes and `sync`. The client keeps searching for a read-write server.
     NotReadOnly,
-    /// The request is larger than a server accepts.
+    /// The request is larger than this client sends (`Config::max_request_len`).
     TooLarge {
         /// Length of the request's frame in bytes.
         len: usize,

@@ -35,6 +35,9 @@ pub enum SessionEnd {
     /// [`BACKLOG_BYTES_MAX`](crate::limits::BACKLOG_BYTES_MAX). The client closed the session,
     /// which deletes its ephemeral nodes.
     CleanUpOverflow,
+    /// Code of the application that the driver of the session runs has panicked: a connector, its
+    /// stream, or a SASL mechanism. The servers keep the session until it expires.
+    DriverPanicked,
 }
 
 impl SessionEnd {
@@ -42,7 +45,13 @@ impl SessionEnd {
     /// `SessionManager` then opens the next one.
     #[must_use]
     pub fn is_loss(self) -> bool {
-        matches!(self, Self::Expired | Self::ExpiredLocally { .. } | Self::CleanUpOverflow)
+        matches!(
+            self,
+            Self::Expired
+                | Self::ExpiredLocally { .. }
+                | Self::CleanUpOverflow
+                | Self::DriverPanicked
+        )
     }
 
     /// Returns on which session a call may succeed that failed because of this end: on the next one,
@@ -77,6 +86,10 @@ impl fmt::Display for SessionEnd {
             Self::Detached => "the client was detached from its session",
             Self::CleanUpOverflow => {
                 "too many nodes waited to be deleted, so the client closed the session"
+            }
+            Self::DriverPanicked => {
+                "the connector, its stream or the SASL mechanism of the session has panicked; the servers \
+                 keep the session until it expires"
             }
         })
     }

@@ -21,6 +21,8 @@ pub struct Settings {
     /// Time limit of a reply whose caller sets no deadline. With `None` the caller waits until the
     /// session ends.
     pub request_timeout: Option<Duration>,
+    /// Time for which a request without a limit waits for the first connection. The servers may not exist.
+    pub unopened_timeout: Option<Duration>,
     /// Time after which [`Output::Refused`](super::Output::Refused) reports that all servers refuse
     /// a first connection. With `None`, it is reported only if no server is a ZooKeeper server.
     pub refused_timeout: Option<Duration>,
@@ -32,6 +34,9 @@ pub struct Settings {
     pub resume: Option<SessionCredentials>,
     /// Longest frame accepted from a server, in bytes.
     pub max_frame_len: usize,
+    /// Longest frame of a request, in bytes. Servers close the connection if a request exceeds their
+    /// `jute.maxbuffer`.
+    pub max_request_len: usize,
     /// Bytes of paths in one request that sets many watches, unless it is for a single longer path. At
     /// least one path is in each.
     pub rearm_chunk_bytes: usize,
@@ -49,11 +54,13 @@ impl Settings {
             session_timeout,
             lease_assumptions: LeaseAssumptions::new(),
             request_timeout: None,
+            unopened_timeout: None,
             refused_timeout: None,
             max_watches: WATCHES_MAX,
             resume: None,
             allow_read_only: false,
             max_frame_len: proto::FRAME_LEN_MAX_CLIENT,
+            max_request_len: proto::FRAME_LEN_MAX_SERVER,
             rearm_chunk_bytes: REARM_CHUNK_BYTES,
             close_timeout: CLOSE_TIMEOUT,
             seed: 0,
@@ -67,6 +74,7 @@ impl Settings {
         self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);
         self.rearm_chunk_bytes = self.rearm_chunk_bytes.min(REARM_CHUNK_BYTES);
         self.max_watches = self.max_watches.min(WATCHES_MAX);
+        self.unopened_timeout = self.unopened_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
         self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
     }
 }

@@ -222,6 +222,27 @@ async fn reconfig_removes_and_adds_members() {
     client.update_servers(&config.connect_string().unwrap()).unwrap();
 }
 
+/// A server with a raised `jute.maxbuffer`, and null as data.
+#[tokio::test(flavor = "multi_thread")]
+async fn larger_requests_are_sent_if_the_client_is_told() {
+    let settings = Settings::default().jvm_flag("-Djute.maxbuffer=3000000");
+    let Some(server) = zookeeper_with(&settings) else { return };
+    let config = Config::new(&server.connect_string()).unwrap().max_request_len(3_000_000);
+    let client = config.connect().await.unwrap();
+    let large = vec![7; 2_900_000];
+    client.create("/big", &large, CreateMode::Persistent).await.unwrap();
+    assert_eq!(client.get_data("/big").await.unwrap().data.unwrap(), large);
+    let error = client.set_data("/big", &[7; 3_000_000], None).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { max: 3_000_000, .. }), "{error}");
+
+    client.set_null_data("/big", None).await.unwrap();
+    client.create_builder("/null").null_data().create().await.unwrap();
+    client.create("/empty", b"", CreateMode::Persistent).await.unwrap();
+    for (path, is_null) in [("/big", true), ("/null", true), ("/empty", false)] {
+        assert_eq!(client.get_data(path).await.unwrap().data.is_none(), is_null, "{path}");
+    }
+}
+
 /// A request of exactly `jute.maxbuffer` is accepted, and a request with one byte more is not sent.
 /// An answer may be larger, up to the client's own limit.
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
 use zk_recipes::{Guard, Lock, MultiLock, Mutex};
-use zk_testing::TestServer;
+use zk_testing::{Cut, TestServer};
 
 use crate::{T, children, client, settle};
 
@@ -116,4 +116,24 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             drop(held);
         }
     }
+}
+
+/// The attempts never wait, so without a limit the driver of this runtime would never run.
+#[tokio::test]
+async fn attempts_without_a_connection_let_the_session_reconnect() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+    while client.is_connected() {
+        tokio::task::yield_now().await;
+    }
+    server.accept_connects(0);
+    let mut attempts = 0;
+    while !matches!(lock.acquire_timeout(Duration::ZERO).await, Ok(Some(_))) {
+        attempts += 1;
+        assert!(attempts < 10_000_000, "the session does not reconnect");
+    }
+    assert!(attempts > 0, "the first attempt had no connection");
 }

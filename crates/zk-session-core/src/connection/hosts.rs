@@ -14,6 +14,8 @@ pub(super) struct Hosts {
     hosts: Vec<Entry>,
     current: usize,
     failures: u32,
+    /// Laps in a row in which no server has answered the handshake in time.
+    late_laps: u32,
     /// Index of the server that was probed last.
     probed: usize,
     /// True if the order was made for a move to other servers. It is redrawn after the move.
@@ -29,6 +31,8 @@ struct Entry {
     /// True if the last attempt brought no lasting connection, or one on which the server became
     /// silent. Servers that did better, or were not tried yet, are tried first.
     is_doubtful: bool,
+    /// True if the server has accepted a connection in this lap, and not answered the handshake in time.
+    is_late: bool,
     /// Why the last attempt failed, or the connection ended, since the session was last connected.
     cause: Option<DisconnectReason>,
     /// True if the session was connected to the server: it accepts the credentials.
@@ -68,7 +72,7 @@ impl Hosts {
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
         let mut hosts = entries(hosts);
         shuffle(&mut hosts, rng);
-        Self { hosts, current: 0, failures: 0, probed: 0, moving: false, left: None }
+        Self { hosts, current: 0, failures: 0, late_laps: 0, probed: 0, moving: false, left: None }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Host> {
@@ -129,8 +133,24 @@ impl Hosts {
         }
     }
 
+    /// Notes that the current server has accepted a connection, and has not answered the handshake in
+    /// time. Once all servers are late, each gets twice the time.
+    pub(super) fn was_late(&mut self) {
+        self.hosts[self.current].is_late = true;
+        if self.hosts.iter().all(|entry| entry.is_late) {
+            self.hosts.iter_mut().for_each(|entry| entry.is_late = false);
+            self.late_laps = self.late_laps.saturating_add(1);
+        }
+    }
+
+    pub(super) fn late_laps(&self) -> u32 {
+        self.late_laps
+    }
+
     /// Notes that the current server has created or resumed the session.
     pub(super) fn connected(&mut self, rng: &mut Rng) {
+        self.late_laps = 0;
+        self.hosts.iter_mut().for_each(|entry| entry.is_late = false);
         self.hosts[self.current].sasl_closes = None;
         self.hosts[self.current].has_accepted = true;
         self.hosts.iter_mut().for_each(|entry| entry.cause = None);
@@ -330,6 +350,7 @@ fn entries(hosts: Vec<Host>) -> Vec<Entry> {
             entries.push(Entry {
                 host,
                 is_doubtful: false,
+                is_late: false,
                 cause: None,
                 has_accepted: false,
                 sasl_closes: None,

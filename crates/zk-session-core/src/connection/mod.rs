@@ -186,7 +186,7 @@ impl Connection {
     pub(crate) fn opened(&mut self, now: Instant, pace: &Pace) -> bool {
         let is_asked = matches!(self.state, State::Connecting { .. });
         if is_asked {
-            let deadline = now + pace.attempt_limit(self.hosts.count());
+            let deadline = now + pace.handshake_limit(self.hosts.count(), self.hosts.late_laps());
             self.state = State::Handshaking { deadline };
         }
         is_asked
@@ -230,6 +230,9 @@ impl Connection {
             true if was_up_for < BACKOFF_MAX => Reached::Up,
             true => Reached::Served,
         };
+        if self.is_handshaking() && *cause == DisconnectReason::IdleTimeout {
+            self.hosts.was_late();
+        }
         self.hosts.lost(now, reached, cause);
         self.search = None;
         self.last_disconnect = Some(cause.clone());

@@ -4,11 +4,15 @@
 //! and close them at once. A lock survives only if its session reaches a server again before the
 //! lease ends. So the limits follow from what may be lost:
 //!
-//! | session | longest step of the back-off | longest time of an attempt |
+//! | session | longest step of the back-off | longest time of an attempt, at first |
 //! |---|---|---|
 //! | with a claimed lease | a part of what the lease has left | half of what it has left |
 //! | without one | a part of the session timeout | a third of the session timeout or less |
 //! | not opened yet | [`BACKOFF_MAX`] | the same |
+//!
+//! A server may answer each handshake late, but in time for the session. After each attempt without an
+//! answer the server has a session that nobody uses. So once all servers have been late, each has twice
+//! the time for the handshake, up to the session timeout.
 //!
 //! Attempts are most frequent in the first row, for the short time that a lease lasts. A session
 //! that no server acknowledges ends after 4/3 of its timeout. So in a long outage all sessions are
@@ -47,7 +51,14 @@ impl Pace {
         longest.clamp(BACKOFF_STEP, BACKOFF_MAX)
     }
 
-    /// Returns the time that one of so many servers gets to accept a connection, and again to answer
+    /// Returns the time that one of so many servers gets to answer the handshake, after so many laps in
+    /// which all of them were late.
+    pub(super) fn handshake_limit(&self, servers: usize, late_laps: u32) -> Duration {
+        let limit = self.share(servers).saturating_mul(1 << late_laps.min(16));
+        self.within_lease(limit.min(self.session_timeout.max(CONNECT_TIMEOUT_MIN)))
+    }
+
+    /// Returns the time that one of so many servers gets to accept a connection, and at first to answer
     /// the handshake.
     ///
     /// It is at most a third of the session timeout, however few servers there are, but at least
@@ -59,9 +70,16 @@ impl Pace {
     /// While the lease is claimed, an attempt at a server that does not answer leaves half of the
     /// lease for the next server.
     pub(super) fn attempt_limit(&self, servers: usize) -> Duration {
+        self.within_lease(self.share(servers))
+    }
+
+    fn share(&self, servers: usize) -> Duration {
         let shares = u32::try_from(servers).unwrap_or(u32::MAX);
         let share = self.session_timeout / shares.max(ATTEMPTS_PER_TIMEOUT);
-        let limit = share.clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX);
+        share.clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX)
+    }
+
+    fn within_lease(&self, limit: Duration) -> Duration {
         match self.lease_left {
             Some(left) => limit.min(LEASE_ATTEMPT_PART.of(left).max(LEASE_ATTEMPT_MIN)),
             None => limit,
@@ -110,6 +128,18 @@ mod tests {
         ] {
             let limit = pace(timeout_ms, left_ms).attempt_limit(3);
             assert_eq!(limit, Duration::from_millis(limit_ms), "{timeout_ms} {left_ms:?}");
+        }
+    }
+
+    #[test]
+    fn handshake_limit_doubles_up_to_the_session_timeout() {
+        for (late_laps, limit_ms, with_lease_ms) in
+            [(0, 3_000, 800), (1, 6_000, 800), (2, 9_000, 800), (99, 9_000, 800)]
+        {
+            for (left_ms, limit_ms) in [(None, limit_ms), (Some(1_600), with_lease_ms)] {
+                let limit = pace(9_000, left_ms).handshake_limit(3, late_laps);
+                assert_eq!(limit, Duration::from_millis(limit_ms), "{late_laps} {left_ms:?}");
+            }
         }
     }
 }

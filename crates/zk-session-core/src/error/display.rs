@@ -40,11 +40,18 @@ impl Error {
                 f.write_str("the server is read-only; wait for SessionEvent::Connected")
             }
             ErrorKind::TooLarge { len, max } => {
-                write!(f, "a request of {len} bytes; a server accepts at most {max}")
+                write!(
+                    f,
+                    "a request of {len} bytes; this client sends at most {max} (max_request_len), and a \
+                     server accepts at most its jute.maxbuffer"
+                )
             }
             ErrorKind::ReplyTooLarge { len, max } => {
-                let setting = "max_frame_len";
-                write!(f, "an answer of {len} bytes; this client takes at most {max} ({setting})")
+                write!(
+                    f,
+                    "an answer of {len} bytes; this client takes at most {max} (max_frame_len), whatever \
+                     the jute.maxbuffer of the servers"
+                )
             }
             ErrorKind::LimitReached(limit) => write_limit(*limit, f),
             ErrorKind::LeaseImpossible(why) => write!(f, "{why}"),
@@ -115,9 +122,10 @@ const CLOSED: ErrorKind = ErrorKind::SessionEnded(SessionEnd::Closed);
 
 fn write_no_session(cause: &DisconnectReason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match cause {
-        DisconnectReason::ClosedByServer => f.write_str(
-            "no session: the server closed the connection before it gave one; \
-             is this its client port, without TLS?",
+        // The first write fails if the server was faster.
+        cause if cause.is_close() => f.write_str(
+            "no session: the server closed the connection before it gave one; is this its client port, \
+             without TLS, and below its limit for one address (maxClientCnxns)?",
         ),
         DisconnectReason::IdleTimeout => f.write_str(
             "no session: no server answered in time; is this the client port of a ZooKeeper that \

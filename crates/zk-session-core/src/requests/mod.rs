@@ -122,7 +122,8 @@ impl<H: Handles> Requests<H> {
         self.deadlines.met(due);
     }
 
-    /// Queues a request until there is a connection.
+    /// Queues a request until there is a connection. A request without a time limit waits until
+    /// `opened_by` for the first one.
     pub(crate) fn enqueue<R: Request>(
         &mut self,
         id: RequestId,
@@ -130,18 +131,20 @@ impl<H: Handles> Requests<H> {
         to: H::Reply,
         watch: Option<WatchOf<H>>,
         due: Option<Due>,
+        opened_by: Option<Instant>,
     ) {
         let mut frame = BytesMut::new();
         proto::encode_request(0, request, &mut frame);
-        self.deadlines.put(due, DeadlineOwner::Queued);
-        self.queue.push(Queued { id, op: R::OP, frame, to, watch, due });
+        let opened_by = opened_by.filter(|_| due.is_none()).map(|at| (at, id));
+        self.deadlines.put(due.or(opened_by), DeadlineOwner::Queued);
+        self.queue.push(Queued { id, op: R::OP, frame, to, watch, due, opened_by });
     }
 
     /// Removes the oldest queued request that a caller still waits for.
     pub(crate) fn next_queued(&mut self) -> Option<Queued<H>> {
         loop {
             let queued = self.queue.pop()?;
-            self.deadlines.met(queued.due);
+            self.deadlines.met(queued.due.or(queued.opened_by));
             if !queued.to.is_abandoned() {
                 return Some(queued);
             }
@@ -151,7 +154,7 @@ impl<H: Handles> Requests<H> {
     /// Cancels a request that still waits for a connection.
     pub(crate) fn cancel(&mut self, id: RequestId) -> Option<Queued<H>> {
         let queued = self.queue.remove(id)?;
-        self.deadlines.met(queued.due);
+        self.deadlines.met(queued.due.or(queued.opened_by));
         Some(queued)
     }
 }

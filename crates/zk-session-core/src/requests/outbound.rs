@@ -56,7 +56,7 @@ impl Outbound {
         offset
     }
 
-    /// Puts a frame in front of all waiting frames, except the first of those that begin the connection.
+    /// Puts a frame in front of all waiting frames, but behind the first part of the connection's beginning.
     pub(super) fn overtake(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
         if self.buffer.is_empty() && self.urgent.is_empty() {
             return self.append(encode);

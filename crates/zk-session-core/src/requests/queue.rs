@@ -17,7 +17,10 @@ pub(crate) struct Queued<H: Handles> {
     pub(crate) frame: BytesMut,
     pub(crate) to: H::Reply,
     pub(crate) watch: Option<WatchOf<H>>,
+    /// Time limit of the reply.
     pub(crate) due: Option<Due>,
+    /// Time limit of the wait for the first session.
+    pub(crate) opened_by: Option<Due>,
 }
 
 impl<H: Handles> fmt::Debug for Queued<H> {
@@ -85,7 +88,8 @@ mod tests {
     #[test]
     fn queued_request_prints_no_data() {
         let (id, op, frame) = (RequestId::of(1), OpCode::SetData, BytesMut::from(&b"secret"[..]));
-        let queued = Queued::<Callers> { id, op, frame, to: Caller, watch: None, due: None };
+        let (due, opened_by, watch) = (None, None, None);
+        let queued = Queued::<Callers> { id, op, frame, to: Caller, watch, due, opened_by };
         assert_eq!(format!("{queued:?}"), "Queued { op: SetData, .. }");
     }
 }

@@ -85,6 +85,11 @@ impl<H: Handles> Session<H> {
         self.end(SessionEnd::Closed);
     }
 
+    /// As [`abort`](Self::abort), for a driver in which code of the application has panicked.
+    pub fn abort_after_panic(&mut self) {
+        self.end(SessionEnd::DriverPanicked);
+    }
+
     /// Begins the end, and ends the lease at once. A server grants the session's locks to others
     /// when it receives the request to close, which may be long before its reply arrives.
     fn begin_to_close(

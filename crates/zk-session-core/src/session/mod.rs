@@ -193,6 +193,12 @@ impl<H: Handles> Session<H> {
         self.identity.session_zxid()
     }
 
+    /// Returns the length of the longest frame of a request.
+    #[must_use]
+    pub fn max_request_len(&self) -> usize {
+        self.settings.max_request_len
+    }
+
     /// Returns the time limit of requests whose caller sets no deadline.
     #[must_use]
     pub fn request_timeout(&self) -> Option<Duration> {

@@ -60,7 +60,9 @@ impl<H: Handles> Session<H> {
             }
             self.requests.send(now, request, Recipient::Caller(to.to), watch, due);
         } else {
-            self.requests.enqueue(id, request, to.to, watch, due);
+            let timeout = self.settings.unopened_timeout.filter(|_| !self.is_established());
+            let opened_by = timeout.map(|timeout| now + timeout);
+            self.requests.enqueue(id, request, to.to, watch, due, opened_by);
         }
         id
     }
@@ -70,9 +72,9 @@ impl<H: Handles> Session<H> {
         // closeSession is the last request, and deletes the ephemeral nodes.
         let refused = if let Some(end) = self.end_begun() {
             ErrorKind::SessionEnded(end)
-        } else if frame_len > proto::FRAME_LEN_MAX_SERVER {
+        } else if frame_len > self.settings.max_request_len {
             // The server would close the connection without an answer.
-            ErrorKind::TooLarge { len: frame_len, max: proto::FRAME_LEN_MAX_SERVER }
+            ErrorKind::TooLarge { len: frame_len, max: self.settings.max_request_len }
         } else {
             return Ok(());
         };

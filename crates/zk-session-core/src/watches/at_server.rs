@@ -25,7 +25,7 @@ impl AtServer {
     ) -> Self {
         let since = match self {
             Self::Missing { since: earlier } => earlier.min(since),
-            // What fails if the connection is lost now.
+            // This request fails if the connection is lost now.
             Self::Asked { since: earlier, xid } if is_in_flight(xid) => earlier.min(since),
             Self::Set | Self::Asked { .. } => since,
         };

@@ -316,3 +316,30 @@ fn session_moves_to_the_server_that_the_new_list_chose() {
         world.finish();
     }
 }
+
+/// After each attempt without an answer the server has a session that nobody uses.
+#[test]
+fn server_that_answers_late_gets_more_time() {
+    let mut world = World::new();
+    for limit in [T / 3, T * 2 / 3, T, T] {
+        world.open();
+        let (opened, attempts) = (world.now(), world.attempts().len());
+        world.advance(limit - ms(1));
+        assert_eq!(world.attempts().len(), attempts, "it has {limit:?}");
+        while world.attempts().len() == attempts {
+            world.advance_to_deadline();
+        }
+        assert!(world.now() - opened <= limit + BACKOFF_MAX);
+    }
+    world.open();
+    world.advance(T - ms(1));
+    world.respond(&acceptance(6000));
+    assert!(world.session.is_connected());
+
+    // The next one is expected to answer in time again.
+    world.cut();
+    world.open();
+    let attempts = world.attempts().len();
+    world.advance(T / 3 + BACKOFF_MAX);
+    assert!(world.attempts().len() > attempts);
+}

@@ -87,7 +87,7 @@ fn resumed_session_presents_its_id_password_and_zxid() {
     world.finish();
 }
 
-/// Whoever keeps the credentials must take them again.
+/// The program that stores the credentials must take them again.
 #[test]
 fn resumed_session_tells_of_a_timeout_that_its_credentials_lack() {
     for (granted, is_told) in [(10_000, false), (6_000, true), (12_000, true)] {

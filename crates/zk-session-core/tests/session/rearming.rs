@@ -163,7 +163,7 @@ fn watches_of_a_lost_request_count_from_their_own_zxid() {
     world.bring_up();
     assert_eq!(rearmed(&world), [(Zxid(50), first), (Zxid(50), second)]);
 
-    // Watches that are set later count from a later zxid, and do not fire for what their callers know.
+    // Watches that are set later count from a later zxid. Their callers know the changes before it.
     while world.frames.iter().any(|frame| frame.op == OpCode::SetWatches) {
         let chunk = world.take(OpCode::SetWatches);
         world.answer(&chunk, Zxid(80), ErrorCode::OK, &());

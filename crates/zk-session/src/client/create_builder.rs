@@ -1,8 +1,10 @@
 //! Builder for a node, with all options of a create.
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::time::Duration;
 
+use futures::future::Either;
 use proto::path::{child, file_name, protection_prefix};
 use proto::{
     Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, OpCode, Stat,
@@ -23,7 +25,7 @@ use super::{Client, Created, Pending};
 pub struct CreateBuilder<'a> {
     client: Client,
     path: &'a str,
-    data: &'a [u8],
+    data: Option<&'a [u8]>,
     acl: &'a [Acl],
     kind: Kind,
     is_sequential: bool,
@@ -84,7 +86,7 @@ impl Client {
         CreateBuilder {
             client: self.clone(),
             path,
-            data: b"",
+            data: Some(b""),
             acl: OPEN_ACL_UNSAFE,
             kind: Kind::Persistent,
             is_sequential: false,
@@ -94,7 +96,8 @@ impl Client {
         }
     }
 
-    /// Creates a node and its missing parents. Existing nodes are unchanged.
+    /// Creates a node and its missing parents. Existing nodes are unchanged. The future sends the
+    /// requests, one after the other, from its first poll on.
     ///
     /// A missing chroot is not created, because it is usually a typing error.
     ///
@@ -155,7 +158,12 @@ impl Client {
 impl<'a> CreateBuilder<'a> {
     /// Sets the data of the node.
     pub fn data(self, data: &'a [u8]) -> Self {
-        Self { data, ..self }
+        Self { data: Some(data), ..self }
+    }
+
+    /// Sets null as the data of the node, which is not the same as no bytes: reads return `None`.
+    pub fn null_data(self) -> Self {
+        Self { data: None, ..self }
     }
 
     /// Sets the access control list of the node, not of parents that are created for it; see
@@ -220,7 +228,7 @@ impl<'a> CreateBuilder<'a> {
         Self { is_protected: true, ..self }
     }
 
-    /// Creates the node.
+    /// Creates the node. The first request is sent by this call, and others if it fails.
     ///
     /// # Errors
     /// * The errors of [`Client::create`], and `InvalidACL`.
@@ -237,35 +245,53 @@ impl<'a> CreateBuilder<'a> {
     /// If the future is dropped or fails, a protected node that may have been created is deleted,
     /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
     /// protection may remain, and parents may remain too.
-    pub async fn create(self) -> Result<Created, Error> {
-        match self.is_protected {
-            true => self.create_protected().await,
-            false => self.create_plain().await,
-        }
-    }
-
-    async fn create_plain(&self) -> Result<Created, Error> {
-        let mut failures = Failures::default();
-        loop {
-            match self.request(self.path).await {
-                Ok(created) => return Ok(created),
-                Err(error) => self.make_parents(error, &mut failures).await?,
+    pub fn create(self) -> impl Future<Output = Result<Created, Error>> + Send + use<'a> {
+        let sent = match self.is_protected {
+            true => Either::Left(self.send_protected()),
+            false => Either::Right(self.request(self.path)),
+        };
+        async move {
+            match sent {
+                Either::Left(sent) => {
+                    let (path, lost) = sent?;
+                    self.create_protected(&path, lost).await
+                }
+                Either::Right(sent) => self.create_plain(sent).await,
             }
         }
     }
 
-    async fn create_protected(&self) -> Result<Created, Error> {
+    async fn create_plain(&self, mut sent: Pending<Created>) -> Result<Created, Error> {
+        let mut failures = Failures::default();
+        loop {
+            match sent.await {
+                Ok(created) => return Ok(created),
+                Err(error) => self.make_parents(error, &mut failures).await?,
+            }
+            sent = self.request(self.path);
+        }
+    }
+
+    /// Sends the first request for a protected node. Returns the path with the protection.
+    fn send_protected(&self) -> Result<(String, LostCreate<'a>), Error> {
         if let Err((kind, outcome)) = self.checked(self.path) {
             return Err(Error::new(kind, outcome).on(OpCode::Create, self.path));
         }
         let above = parent(self.path);
         let prefix = protection_prefix(&self.client.random_uuid());
         let path = child(above, &[&prefix, file_name(self.path)].concat());
-        let mut lost = LostCreate::new(&self.client, above, prefix);
+        let sent = self.request(&path);
+        Ok((path, LostCreate::new(&self.client, above, prefix, sent)))
+    }
+
+    async fn create_protected(
+        &self,
+        path: &str,
+        mut lost: LostCreate<'a>,
+    ) -> Result<Created, Error> {
         let mut failures = Failures::default();
         loop {
-            lost.is_settled = false;
-            let error = match lost.pending.insert(self.request(&path)).await {
+            let error = match (&mut lost.pending).await {
                 Ok(created) => {
                     lost.is_settled = true;
                     return Ok(created);
@@ -292,6 +318,7 @@ impl<'a> CreateBuilder<'a> {
                     }
                 }
             }
+            lost.repeat(self.request(path));
         }
     }
 
@@ -337,7 +364,7 @@ impl<'a> CreateBuilder<'a> {
             },
         };
         let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
-        let (data, acl) = (Some(self.data.into()), self.acl.into());
+        let (data, acl) = (self.data.map(Into::into), self.acl.into());
         let mode = match (self.kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,
             (Kind::Ephemeral, true) => CreateMode::EphemeralSequential,

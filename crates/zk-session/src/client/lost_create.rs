@@ -8,19 +8,29 @@ use crate::limits::CREATE_ATTEMPTS_MAX;
 
 /// A create whose node may be left behind. Dropping this value deletes the node, unless `is_settled`.
 pub(super) struct LostCreate<'a> {
-    client: &'a Client,
+    client: Client,
     parent: &'a str,
     prefix: String,
     /// The last attempt.
-    pub(super) pending: Option<Pending<Created>>,
+    pub(super) pending: Pending<Created>,
     /// No node can be left behind, or it has been found.
     pub(super) is_settled: bool,
 }
 
 impl<'a> LostCreate<'a> {
-    /// Prepares a create of a child of `parent` whose name starts with `prefix`.
-    pub(super) fn new(client: &'a Client, parent: &'a str, prefix: String) -> Self {
-        Self { client, parent, prefix, pending: None, is_settled: true }
+    /// Takes a create that was sent, of a child of `parent` whose name starts with `prefix`.
+    pub(super) fn new(
+        client: &Client,
+        parent: &'a str,
+        prefix: String,
+        pending: Pending<Created>,
+    ) -> Self {
+        Self { client: client.clone(), parent, prefix, pending, is_settled: false }
+    }
+
+    /// Takes the next attempt, which was sent.
+    pub(super) fn repeat(&mut self, pending: Pending<Created>) {
+        (self.pending, self.is_settled) = (pending, false);
     }
 
     /// Searches for the node of a create after its reply was lost.
@@ -39,7 +49,7 @@ impl<'a> LostCreate<'a> {
 
 impl Drop for LostCreate<'_> {
     fn drop(&mut self) {
-        let never_left = self.pending.as_mut().is_some_and(Pending::cancel);
+        let never_left = self.pending.cancel();
         if !self.is_settled && !never_left {
             self.client.delete_protected_guaranteed(self.parent, &self.prefix);
         }

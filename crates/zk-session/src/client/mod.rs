@@ -66,7 +66,10 @@ use crate::limits::CLOSE_ON_DROP_WAIT;
 /// clone inside another value counts.
 ///
 /// Every operation **sends its request when it is called**, not when the returned future is first
-/// polled. The server answers requests in the order of the calls. A watch event is delivered before
+/// polled. Exceptions say so: they send several requests, each after the answer to the last one. These
+/// operations begin with the first poll. So does a [`Retry`](crate::Retry).
+///
+/// The server answers requests in the order of the calls. A watch event is delivered before
 /// the reply that shows its effect.
 ///
 /// A client never changes its session. Once the session has expired, every operation fails and the

@@ -148,17 +148,19 @@ impl<'a> Multi<'a> {
         self.0.send(OpCode::Multi, "operation", finish, proto::Multi::new)
     }
 
-    /// Checks that the transaction is not larger than a server accepts. [`send`](Self::send) checks
-    /// it too; this method sends nothing.
+    /// Checks that the transaction is not larger than [this client
+    /// sends](crate::Config::max_request_len). [`send`](Self::send) checks it too; this method sends
+    /// nothing.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] if it is larger.
     pub fn check_len(&self) -> Result<(), Error> {
         let len = proto::request_frame_len(&proto::Multi::new(&self.0.ops));
-        match len <= proto::FRAME_LEN_MAX_SERVER {
+        let max = self.0.client.shared.lock().max_request_len();
+        match len <= max {
             true => Ok(()),
             false => {
-                let kind = ErrorKind::TooLarge { len, max: proto::FRAME_LEN_MAX_SERVER };
+                let kind = ErrorKind::TooLarge { len, max };
                 Err(Error::not_applied(kind).on(OpCode::Multi, self.0.count("operation")))
             }
         }

@@ -10,6 +10,7 @@ use futures::future::{Either, FutureExt, select};
 use proto::path::child;
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
 use tokio::task::AbortHandle;
+use tokio::task::coop::consume_budget;
 use zk_session_core::{Error, Failure, WatchKind};
 
 use super::Client;
@@ -36,9 +37,20 @@ impl Client {
     /// Waits for a future for as long as the client is connected. Returns `None` if the connection is
     /// lost before, and at once if there is none and the future is not ready.
     ///
+    /// Without a connection the call takes from tokio's cooperative budget of the task. A caller that tries
+    /// again and again thus lets the driver run, which opens the next connection.
+    ///
     /// # Cancel safety
     /// As cancel safe as the future, which is dropped with the call.
     pub async fn while_connected<F: Future>(&self, future: F) -> Option<F::Output> {
+        let output = self.until_disconnected(future).await;
+        if output.is_none() {
+            yield_without_budget().await;
+        }
+        output
+    }
+
+    async fn until_disconnected<F: Future>(&self, future: F) -> Option<F::Output> {
         let (mut future, mut events) = (pin!(future), self.events());
         loop {
             // The future may also wait without a request, for example for the time to renew the lease.
@@ -279,4 +291,15 @@ impl Client {
         let request = CheckWatches { path: "/".into(), watcher_type };
         self.request(self.ask(OpCode::CheckWatches, "/", Finish::Plain(decode)), Ok(request))
     }
+}
+
+/// Takes one unit of the task's budget. Without any, it lets other tasks run once.
+async fn yield_without_budget() {
+    let (mut budget, mut is_first) = (pin!(consume_budget()), true);
+    // Other code of the task may use up the budget in every poll.
+    poll_fn(|cx| match std::mem::take(&mut is_first) {
+        true => budget.as_mut().poll(cx),
+        false => Poll::Ready(()),
+    })
+    .await;
 }

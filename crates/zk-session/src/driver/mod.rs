@@ -49,6 +49,8 @@ pub(crate) struct Driver<C: Connector> {
     slept_nanos: u64,
     probe: Option<Probe>,
     closes_on_drop: bool,
+    /// Whether [`poll`](Future::poll) runs, or has ended in a panic of user code.
+    is_polled: bool,
     /// Probes of whether servers speak TLS. Each server has at most one.
     tls_probes: FuturesUnordered<TlsProbe>,
 }
@@ -68,6 +70,7 @@ impl<C: Connector> Driver<C> {
             slept_nanos: slept_nanos(),
             probe: None,
             closes_on_drop: false,
+            is_polled: false,
             tls_probes: FuturesUnordered::new(),
         }
     }
@@ -96,6 +99,19 @@ impl<C: Connector> Driver<C> {
                 return;
             }
         }
+    }
+
+    /// Runs rounds until all is done, or other tasks must run.
+    fn rounds(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..WORK_PER_POLL {
+            match self.round(cx) {
+                Poll::Ready(Round::Again) => {}
+                Poll::Ready(Round::Ended) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref(); // yield to other tasks
+        Poll::Pending
     }
 
     /// Runs one round: reads from the connection, passes the input to the core, and carries out the
@@ -232,15 +248,10 @@ impl<C: Connector> Future for Driver<C> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.register(cx.waker());
         self.shared.runtime.get_or_init(Handle::current);
-        for _ in 0..WORK_PER_POLL {
-            match self.round(cx) {
-                Poll::Ready(Round::Again) => {}
-                Poll::Ready(Round::Ended) => return Poll::Ready(()),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        cx.waker().wake_by_ref(); // yield to other tasks
-        Poll::Pending
+        self.is_polled = true;
+        let polled = self.rounds(cx);
+        self.is_polled = false;
+        polled
     }
 }
 
@@ -248,16 +259,28 @@ impl<C: Connector> Future for Driver<C> {
 /// later requests must be rejected.
 impl<C: Connector> Drop for Driver<C> {
     fn drop(&mut self) {
-        if self.closes_on_drop {
+        // A second panic during the first one would abort the process, so no user code runs then.
+        let has_panicked = self.is_polled;
+        if self.closes_on_drop && !has_panicked {
             self.close_without_waiting();
         }
         {
             let mut session = self.shared.lock();
             // The bytes that were written decide which requests may have been applied.
             self.connection.report(&mut session, now(), Progress::None);
-            session.abort();
+            match has_panicked {
+                true => session.abort_after_panic(),
+                false => session.abort(),
+            }
             session.poll_outputs(&mut self.outputs);
         }
+        let is_told = |output: &Output<Channels>| {
+            !matches!(
+                output,
+                Output::Connect(_) | Output::Disconnect | Output::Probe(_) | Output::ProbeTls(_)
+            )
+        };
+        self.outputs.retain(is_told);
         self.deliver();
     }
 }

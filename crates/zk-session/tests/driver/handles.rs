@@ -244,6 +244,38 @@ fn lease_losses_and_session_changes_have_readable_texts() {
     }
 }
 
+/// The future was not polled yet.
+#[tokio::test(start_paused = true)]
+async fn create_builder_sends_its_request_when_called() {
+    let ensemble = Ensemble::new();
+    let client = ensemble.client().await;
+    for (path, is_protected) in [("/n/plain", false), ("/n/protected", true)] {
+        let builder = client.create_builder(path);
+        let created = if is_protected { builder.protected().create() } else { builder.create() };
+        client.sync("/n").await.unwrap();
+        let is_sent =
+            |frame: &Frame| frame.op == OpCode::Create2 && frame.path().contains(&path[3..]);
+        assert!(ensemble.state().seen.iter().any(|(_, frame)| is_sent(frame)), "{path}");
+        created.await.unwrap();
+    }
+}
+
+/// The servers may not exist.
+#[tokio::test(start_paused = true)]
+async fn request_before_the_first_session_has_a_time_limit() {
+    let ensemble = Ensemble::new();
+    ensemble.state().refuses = true;
+    let config = ensemble.config("a").connect_timeout(Duration::from_secs(7));
+    let (client, began) = (config.connector(ensemble.clone()).open().unwrap(), now());
+    let error = client.get_data("/n").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::TimedOut, "{error}");
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert_eq!(now() - began, Duration::from_secs(7));
+    // A session that was open waits for a server, as documented.
+    ensemble.state().refuses = false;
+    client.get_data("/n").await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn idle_session_moves_at_once_when_its_server_is_removed() {
     let ensemble = Ensemble::new();

@@ -19,6 +19,7 @@ mod leases;
 mod logging;
 mod memory;
 mod network;
+mod panics;
 mod sessions;
 #[cfg(feature = "tracing")]
 mod tracing_log;

@@ -114,7 +114,8 @@ impl<C: Connector> Config<C> {
         Err(Error::not_applied(kind).on(Operation::Connect, servers))
     }
 
-    /// Starts to open a session and returns at once. Requests wait in the client until it is open.
+    /// Starts to open a session and returns at once. Requests wait in the client until it is open, for
+    /// the [`connect_timeout`](Self::connect_timeout) at most if they have no other time limit.
     ///
     /// # Errors
     /// [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be started.
@@ -156,6 +157,7 @@ impl<C: Connector> Config<C> {
 
     fn prepare(mut self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
         self.settings.seed = self.seed.unwrap_or_else(entropy);
+        self.settings.unopened_timeout = Some(self.connect_timeout);
         let tls = TlsUse::of(&self.connector, self.connect_string.hosts());
         let shared = Shared::new(self.settings, self.connect_string.chroot(), self.name, tls);
         let driver = Driver::new(shared.clone(), self.connector, self.sasl);

@@ -213,8 +213,21 @@ impl<C> Config<C> {
     }
 
     /// Sets the longest frame accepted from a server, in bytes; 16 MiB by default.
+    ///
+    /// `jute.maxbuffer` of the servers limits requests and not replies: a list of children, for example,
+    /// may be longer.
     pub fn max_frame_len(mut self, len: usize) -> Self {
         self.settings.max_frame_len = len;
+        self
+    }
+
+    /// Sets the longest frame of a request, in bytes; 1,048,575 by default, as that of the servers.
+    ///
+    /// A longer request fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). For servers with
+    /// another `jute.maxbuffer`, set the same value. A server closes the connection over a request that
+    /// exceeds it, without an answer, and the requests sent with it fail too.
+    pub fn max_request_len(mut self, len: usize) -> Self {
+        self.settings.max_request_len = len;
         self
     }
 

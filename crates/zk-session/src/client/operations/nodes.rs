@@ -158,6 +158,15 @@ impl Client {
         })
     }
 
+    /// Replaces a node's data with null; otherwise like [`set_data`](Self::set_data). Reads return `None`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`set_data`](Self::set_data).
+    pub fn set_null_data(&self, path: &str, version: Option<i32>) -> Pending<Stat> {
+        let set = |path| SetData { path, data: None, version: any(version) };
+        self.on_node(OpCode::SetData, path, decode, set)
+    }
+
     /// Lists the names of a node's children, unsorted.
     ///
     /// ```no_run
