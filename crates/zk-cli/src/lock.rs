@@ -85,11 +85,13 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
             Ok(code) => return release(&mut sessions, &client, lock, code, &mut signals).await,
             Err(failure) => failure,
         };
-        // A loss is reported without waiting for servers that do not answer.
+        // A session that lives on deletes the node when a server answers again. Without it, nobody could
+        // lead until the servers expire the session.
         drop(lock);
-        sessions.close().await;
         // A signal was meant to end the command.
         if !task.stands_again || !failure.is_loss() || signals.end_requested() {
+            // A loss is reported without waiting for servers that do not answer.
+            sessions.close().await;
             return Err(failure);
         }
         output.note(&format!("{failure}; standing again"));

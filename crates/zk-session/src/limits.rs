@@ -44,6 +44,10 @@ pub(crate) const TIMED_OUT_PAUSE_PART: Fraction = Fraction::new(1, 8);
 /// the shortest timeout, and that may be half of the one in force.
 pub(crate) const TERM_CHECK_PART: Fraction = Fraction::new(1, 32);
 
+/// Maximum number of host names that a process looks up at once. Each has a thread for as long as the
+/// resolver of the operating system takes.
+pub const LOOKUPS_MAX: usize = 64;
+
 /// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even
 /// the shortest attempt then tries several addresses.
 pub const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);

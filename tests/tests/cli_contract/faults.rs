@@ -389,6 +389,30 @@ async fn candidate_leads_again_after_a_long_outage() {
     assert_eq!(candidate.wait(LIMIT).code(), Some(0));
 }
 
+/// The servers keep the session for longer than the outage. A candidate that opened another one had to
+/// wait behind its own old node.
+#[tokio::test(flavor = "multi_thread")]
+async fn candidate_keeps_the_session_that_outlives_an_outage() {
+    let settings = Settings::new().tick_time(Duration::from_millis(500));
+    let server = TestServer::start_with(settings).await.unwrap();
+    let journal = Journal::new();
+    let other = Client::connect(&server.connect_string()).await.unwrap();
+    let held = Zk::new(server.connect_string()).session_timeout(Duration::from_secs(10));
+    let held = held.journal(&journal);
+    let mut candidate = held.start(&["elect", "/e", "--", "sh", "-c", HOLD]);
+    poll(LIMIT, || journal.entered().pop()).expect("nobody leads");
+    let session = session_beside(&server, &other);
+    server.refuse_connects(0);
+    server.connection_of(session).cut(Cut::Rst);
+    poll(LIMIT, || candidate.stderr().contains("standing again").then_some(())).expect("no loss");
+    server.accept_connects(0);
+    poll(LIMIT, || (journal.entered().len() == 2).then_some(())).expect("it does not lead again");
+    assert_eq!(session_beside(&server, &other), session);
+    assert_eq!(other.get_children("/e").await.unwrap().names.len(), 1, "the old node is gone");
+    candidate.end_input();
+    assert_eq!(candidate.wait(LIMIT).code(), Some(0));
+}
+
 /// Returns the session that is not `other`'s.
 fn session_beside(server: &TestServer, other: &Client) -> SessionId {
     server.with(|ensemble| {

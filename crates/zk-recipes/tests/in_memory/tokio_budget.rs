@@ -133,7 +133,7 @@ async fn attempts_without_a_connection_let_the_session_reconnect() {
     let mut attempts = 0;
     while !matches!(lock.acquire_timeout(Duration::ZERO).await, Ok(Some(_))) {
         attempts += 1;
-        assert!(attempts < 10_000_000, "the session does not reconnect");
+        assert!(attempts < 1_000_000, "the session does not reconnect");
     }
     assert!(attempts > 0, "the first attempt had no connection");
 }

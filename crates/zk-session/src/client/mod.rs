@@ -89,6 +89,10 @@ use crate::limits::CLOSE_ON_DROP_WAIT;
 /// # }
 /// ```
 ///
+/// # Processes
+/// A client belongs to the process that has opened it. After `fork()`, its driver does not run in the
+/// child: requests there wait for ever, and share a socket with the parent. Open another client there.
+///
 /// # Retries
 /// [`Error::retry_on`](crate::Error::retry_on) returns where a failed call can be retried: on the
 /// same session, on a new session, or never.

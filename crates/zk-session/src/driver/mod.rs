@@ -6,6 +6,7 @@
 
 mod connection;
 mod delayed;
+mod lookup;
 mod probe;
 mod sasl;
 mod shared;

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use zk_session_core::{Host, TlsFailure, Transport};
 
+use super::lookup::lookup;
 use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
 
 /// Opens connections to servers. [`Config::connector`](crate::Config::connector) takes it.
@@ -122,9 +123,10 @@ impl TlsUse {
 
 /// Plain TCP, with `TCP_NODELAY` because a lock hand-off sends small frames.
 ///
-/// The name is resolved at every attempt. If it has several addresses, each has a head start of
-/// [`HAPPY_EYEBALLS_DELAY`] over the next one, IPv6 and IPv4 in turn. The first connection wins. An
-/// address that drops packets therefore delays the attempt and does not fail it.
+/// The name is resolved at every attempt, on a thread that attempts at the same name share. If it has
+/// several addresses, each has a head start of [`HAPPY_EYEBALLS_DELAY`] over the next one, IPv6 and IPv4 in
+/// turn. The first connection wins. An address that drops packets therefore delays the attempt and does not
+/// fail it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
@@ -141,10 +143,10 @@ impl Connector for Tcp {
                 let failure = TlsFailure::NotConfigured;
                 return Err(io::Error::new(io::ErrorKind::Unsupported, failure));
             }
-            let found = tokio::net::lookup_host((host.name(), host.port()))
+            let found = lookup(host.name(), host.port())
                 .await
                 .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?;
-            let stream = race(in_turn(found.collect()), TcpStream::connect).await?;
+            let stream = race(in_turn(found), TcpStream::connect).await?;
             stream.set_nodelay(true)?;
             Ok(stream)
         }

@@ -297,11 +297,14 @@ impl Ensemble {
     }
 
     /// Reconnects a follower to its leader and resumes its waiting requests. If the follower has
-    /// noticed the cut, or if the leader has changed, the follower rejoins instead.
+    /// noticed the cut, has given up the leader, or has another one now, it rejoins instead.
     pub(super) fn relink(&mut self, at: usize) {
         if at != self.leader {
+            // A stopped leader takes back those that have given it up when it resumes.
+            let is_led = self.servers[self.leader].stalled_since.is_none();
             let server = &mut self.servers[at];
-            let is_connected = matches!(server.link, Link::Up | Link::Cut { .. });
+            let is_connected = matches!(server.link, Link::Up | Link::Cut { .. })
+                && !(server.has_given_up && is_led);
             if !is_connected || server.epoch != self.epoch || !self.leads() {
                 self.rejoin(at);
             }

@@ -407,3 +407,19 @@ fn cut_follower_rejoins_if_its_leader_was_replaced() {
     world.pass_ms(1_500);
     assert_eq!(expires_in(&world, &client) + Duration::from_secs(3), at_election);
 }
+
+/// The leader was stopped before the cut, and resumed during it.
+#[test]
+fn cut_follower_that_gave_up_its_leader_rejoins() {
+    let mut world = ensemble();
+    let (leader, follower) = (world.zk.leader(), 1);
+    assert_ne!(leader, follower);
+    world.zk.stall(world.now, leader);
+    world.pass_ms(60_000);
+    world.zk.cut_from_leader(world.now, follower);
+    world.zk.resume_server(world.now, leader);
+    assert_eq!(world.try_connect(follower, &new_session()).1, None);
+    world.zk.heal(world.now, follower);
+    let client = world.connect_to(follower);
+    world.create(&client, "/a").unwrap();
+}

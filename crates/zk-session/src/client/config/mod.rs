@@ -242,7 +242,8 @@ impl<C> Config<C> {
     /// Sets the seed of the session's random numbers, for tests that replay a run.
     ///
     /// They decide the order of the hosts, the back-off, and the ids in the names of lock nodes.
-    /// Two sessions with the same seed must never use the same ensemble.
+    /// Two sessions with the same seed must never use the same ensemble: their ids are equal, so the
+    /// clean-up of one can delete the nodes of the other. Production code sets no seed.
     pub fn seed(mut self, seed: u128) -> Self {
         self.seed = Some(seed);
         self

@@ -1,0 +1,165 @@
+//! Lookups of host names.
+//!
+//! The resolver of the operating system blocks a thread, for half a minute if its servers are silent, and
+//! cannot be stopped. An attempt at a server ends earlier, and the next one needs the name again. So a
+//! lookup has a thread of its own, and all attempts of the process that need the same name share it. In
+//! tokio's pool, the threads of a few sessions would keep out the program's own work, and delay the end
+//! of the runtime.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::limits::LOOKUPS_MAX;
+
+/// Returns the addresses of a host.
+///
+/// # Errors
+/// The name is unknown, or [`LOOKUPS_MAX`] others are being looked up.
+pub(super) async fn lookup(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    static LOOKUPS: Lookups = Lookups::new();
+    let found = LOOKUPS.find(name, |name| Ok((name, 0).to_socket_addrs()?.collect())).await?;
+    Ok(found
+        .into_iter()
+        .map(|mut address| {
+            address.set_port(port);
+            address
+        })
+        .collect())
+}
+
+/// Lookups under way, by name.
+struct Lookups(Mutex<BTreeMap<String, watch::Receiver<Option<Found>>>>);
+
+/// The result of a lookup, for all who wait for it.
+type Found = Result<Vec<SocketAddr>, Arc<io::Error>>;
+
+impl Lookups {
+    const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// Returns the result of the lookup under way, or begins one with `resolve`.
+    async fn find(
+        &'static self,
+        name: &str,
+        resolve: impl FnOnce(&str) -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    ) -> io::Result<Vec<SocketAddr>> {
+        let mut answer = self.under_way(name, resolve)?;
+        // Without an answer, the resolver has panicked.
+        let found = answer.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        let found = found.unwrap_or_else(|| Err(Arc::new(io::ErrorKind::Other.into())));
+        found.map_err(|error| io::Error::new(error.kind(), error))
+    }
+
+    fn under_way(
+        &'static self,
+        name: &str,
+        resolve: impl FnOnce(&str) -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    ) -> io::Result<watch::Receiver<Option<Found>>> {
+        let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = lookups.get(name) {
+            return Ok(answer.clone());
+        }
+        if lookups.len() >= LOOKUPS_MAX {
+            return Err(io::Error::other("too many host names are being looked up"));
+        }
+        let (tell, answer) = watch::channel(None);
+        let own_name = name.to_owned();
+        std::thread::Builder::new().name("zk-lookup".to_owned()).spawn(move || {
+            let own = Lookup { name: own_name, lookups: self };
+            let found = resolve(&own.name).map_err(Arc::new);
+            // Whoever asks from now on begins another one.
+            drop(own);
+            tell.send_replace(Some(found));
+        })?;
+        lookups.insert(name.to_owned(), answer.clone());
+        Ok(answer)
+    }
+}
+
+/// Entry of a lookup, which ends with its thread.
+struct Lookup {
+    name: String,
+    lookups: &'static Lookups,
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        self.lookups.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    /// One session left 23 threads behind.
+    #[tokio::test]
+    async fn attempts_share_the_lookup_of_a_name() -> io::Result<()> {
+        static LOOKUPS: Lookups = Lookups::new();
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        let address = SocketAddr::from(([10, 0, 0, 1], 0));
+        let (answer, answers) = mpsc::channel();
+        let answers = Arc::new(Mutex::new(answers));
+        let find = || {
+            let answers = Arc::clone(&answers);
+            LOOKUPS.find("silent", move |_| {
+                BEGUN.fetch_add(1, Ordering::Relaxed);
+                let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                answers.recv().map_err(io::Error::other)
+            })
+        };
+        for _ in 0..50 {
+            // An attempt that is given up.
+            assert!(find().now_or_never().is_none());
+        }
+        let waits = std::pin::pin!(find());
+        answer.send(vec![address]).map_err(io::Error::other)?;
+        assert_eq!(waits.await?, [address]);
+        assert_eq!(BEGUN.load(Ordering::Relaxed), 1);
+        answer.send(Vec::new()).map_err(io::Error::other)?;
+        assert_eq!(find().await?, []);
+        assert_eq!(BEGUN.load(Ordering::Relaxed), 2, "the next one asks again");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn lookups_are_limited_and_other_names_go_on() -> io::Result<()> {
+        static LOOKUPS: Lookups = Lookups::new();
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        for number in 0..=LOOKUPS_MAX {
+            let ended = Arc::clone(&ended);
+            let begun = LOOKUPS.under_way(&format!("silent-{number}"), move |_| {
+                let _ = ended.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                Err(io::ErrorKind::NotFound.into())
+            });
+            assert_eq!(begun.is_ok(), number < LOOKUPS_MAX);
+        }
+        let joined = LOOKUPS.under_way("silent-0", |_| Ok(Vec::new()))?;
+        drop(end);
+        let mut joined = joined;
+        let found = joined.wait_for(Option::is_some).await.map_err(io::Error::other)?.clone();
+        assert!(matches!(found, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn address_is_not_looked_up() -> io::Result<()> {
+        assert_eq!(lookup("::1", 7).await?, ["[::1]:7".parse().map_err(io::Error::other)?]);
+        assert!(lookup("localhost", 7).await?.iter().all(|it| it.port() == 7));
+        Ok(())
+    }
+}
