@@ -1,6 +1,11 @@
 //! Tests of one-shot watches.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, EventType, RetryOn, Watch};
+use zk_testing::{Cut, Direction, FaultProxy};
 use zk_tests::{open, poll, shared_zookeeper, zookeeper};
 
 use crate::{LIMIT, client};
@@ -146,6 +151,42 @@ async fn thousands_of_watches_survive_server_restart() {
     all_are_told(&other, watches, path).await;
 }
 
+/// The watches do not fit into one request, and the connection is lost again after the reply to the first
+/// one. The Java client never hears of a change between the two zxids.
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_are_told_if_their_registration_is_cut_in_the_middle() {
+    let (Some(server), Some(other)) = (shared_zookeeper(), client("rearm-cut").await) else {
+        return;
+    };
+    let path = |number: usize| format!("/{number:054}");
+    let created: Vec<_> = (0..WATCHES)
+        .map(|number| other.create(&path(number), b"", CreateMode::Persistent))
+        .collect();
+    for created in created {
+        created.await.unwrap();
+    }
+    let proxy = FaultProxy::in_front_of(server.address()).await.unwrap();
+    let watcher = open(&format!("{}/rearm-cut", proxy.address())).await;
+    let asked: Vec<_> = (0..WATCHES).map(|n| watcher.get_data_and_watch(&path(n))).collect();
+    let mut watches = Vec::new();
+    for asked in asked {
+        watches.push(asked.await.unwrap().1);
+    }
+    proxy.refuse_connects();
+    proxy.cut_all(Cut::Rst);
+    poll(LIMIT, || (!watcher.is_connected()).then_some(())).expect("it is still connected");
+    let changed = WATCHES - 1;
+    other.set_data(&path(changed), b"x", None).await.unwrap();
+    proxy.cut_after(Direction::ToClient, CONNECT_REPLY + EMPTY_REPLY, Cut::Rst);
+    proxy.accept_connects();
+    told(watches.pop().unwrap(), EventType::NODE_DATA_CHANGED, &path(changed)).await;
+    assert_eq!(watcher.stats().connections_lost, 2, "it was cut in the middle");
+    // No other watch fires: their nodes are unchanged.
+    watcher.sync("/").await.unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(watches.iter_mut().all(|watch| Pin::new(watch).poll(&mut cx).is_pending()));
+}
+
 async fn all_are_told(other: &Client, watches: Vec<Watch>, path: impl Fn(usize) -> String) {
     // The first request may still use the connection from before the restart.
     while other.exists("/").await.is_err() {}
@@ -168,3 +209,7 @@ async fn told(watch: Watch, event_type: EventType, path: &str) {
 }
 
 const WATCHES: usize = 4000;
+
+/// Bytes of the reply to a connect request, and of a reply without a body, with their lengths.
+const CONNECT_REPLY: usize = 41;
+const EMPTY_REPLY: usize = 20;
