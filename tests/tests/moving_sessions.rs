@@ -67,9 +67,11 @@ async fn session_used_by_two_clients_reports_true_outcomes() {
         // A client that writes while the session is elsewhere is rejected or disconnected, and then
         // regains the session.
         let own = format!("{n}a");
-        let mut refusals = 0;
+        let (mut refusals, mut may_come_late) = (0, false);
         while let Err(error) = owner.set_data("/moved", own.as_bytes(), None).await {
             refusals += 1;
+            // A thread of the server may have read this write from a connection that it closes.
+            may_come_late |= error.outcome() == Outcome::Unknown;
             assert!(refusals < 100 && error.origin() != ErrorOrigin::Session, "{error}");
         }
         let theirs = format!("{n}b");
@@ -83,7 +85,7 @@ async fn session_used_by_two_clients_reports_true_outcomes() {
         };
         match answer {
             // The other client had already reconnected and regained the session.
-            Ok(_) => assert_eq!(data, theirs),
+            Ok(_) => assert!(data == theirs || may_come_late && data == own, "{data:?}"),
             Err(error) => {
                 refused += 1;
                 if error.outcome() == Outcome::NotApplied {
