@@ -42,32 +42,32 @@ impl Connector for ServerConnector {
         async move {
             Ok(match connector {
                 Self::Tcp(tcp) => Connection::Tcp(tcp.connect(&host).await?),
-                Self::Tls(tls) => Connection::Tls(Box::new(tls.connect(&host).await?)),
+                Self::Tls(tls) => {
+                    let stream = Box::new(tls.connect(&host).await?);
+                    Connection::Tls(tls, stream)
+                }
             })
         }
     }
 
     fn abandon(&self, stream: &Self::Stream) {
-        match (self, stream) {
-            (Self::Tls(tls), Connection::Tls(stream)) => tls.abandon(stream),
-            (_, Connection::Tcp(stream)) => Tcp.abandon(stream),
-            (Self::Tcp(_), Connection::Tls(_)) => {}
+        match stream {
+            Connection::Tcp(stream) => Tcp.abandon(stream),
+            Connection::Tls(tls, stream) => tls.abandon(stream),
         }
     }
 
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        match (self, stream) {
-            (Self::Tls(tls), Connection::Tls(stream)) => tls.local_address(stream),
-            (_, Connection::Tcp(stream)) => Tcp.local_address(stream),
-            (Self::Tcp(_), Connection::Tls(_)) => None,
+        match stream {
+            Connection::Tcp(stream) => Tcp.local_address(stream),
+            Connection::Tls(tls, stream) => tls.local_address(stream),
         }
     }
 
     fn peer_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        match (self, stream) {
-            (Self::Tls(tls), Connection::Tls(stream)) => tls.peer_address(stream),
-            (_, Connection::Tcp(stream)) => Tcp.peer_address(stream),
-            (Self::Tcp(_), Connection::Tls(_)) => None,
+        match stream {
+            Connection::Tcp(stream) => Tcp.peer_address(stream),
+            Connection::Tls(tls, stream) => tls.peer_address(stream),
         }
     }
 
@@ -86,10 +86,10 @@ impl Connector for ServerConnector {
     }
 }
 
-/// An open connection.
+/// An open connection. A stream with TLS is beside the connector that knows its parts.
 pub(crate) enum Connection {
     Tcp(<Tcp as Connector>::Stream),
-    Tls(Box<<Tls as Connector>::Stream>),
+    Tls(Tls, Box<<Tls as Connector>::Stream>),
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
@@ -100,7 +100,7 @@ impl Connection {
     fn stream(self: Pin<&mut Self>) -> Pin<&mut dyn Stream> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream),
-            Self::Tls(stream) => Pin::new(stream),
+            Self::Tls(_, stream) => Pin::new(stream),
         }
     }
 }
@@ -135,7 +135,7 @@ impl AsyncWrite for Connection {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
+            Self::Tls(_, stream) => stream.is_write_vectored(),
         }
     }
 

@@ -69,6 +69,13 @@ impl Failure {
         self.rejection == Some(ErrorCode::NO_NODE)
     }
 
+    /// Returns the failure for a text of a server that no server may send.
+    pub(crate) fn not_permitted(what: &str, text: &str) -> Self {
+        Self::other(format!(
+            "the server sent the {what} \"{text}\", which ZooKeeper does not permit"
+        ))
+    }
+
     pub(crate) fn is_no_auth(&self) -> bool {
         self.rejection == Some(ErrorCode::NO_AUTH)
     }

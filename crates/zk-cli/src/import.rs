@@ -99,7 +99,7 @@ struct Import<'a> {
     closed: Vec<ClosedParent>,
 }
 
-/// What is known of the entry of this client.
+/// The entry of this client, as far as it is known.
 enum Own {
     Unknown,
     /// The client has presented no identity.
@@ -182,25 +182,12 @@ impl Import<'_> {
         {
             open = self.opened_list(&node.acl).await?;
         }
-        let is_new = open.is_some() && self.opens(path)?;
-        let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await;
+        let (mut created, mut was_lost) = self.create(path, node, open.as_ref()).await?;
         if open.is_some() && code(&created) == Some(ErrorCode::INVALID_ACL) {
-            self.closes(path);
             (open, self.own) = (None, Own::Refused);
-            (created, was_lost) = self.create(path, node, None).await;
+            (created, was_lost) = self.create(path, node, None).await?;
         }
-        let error = match created {
-            Ok(()) => {
-                self.was_created(path, node, open);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
-        if error.outcome() == Outcome::Unknown {
-            self.opened.extend(open.as_ref().map(|_| (path.to_owned(), node.acl.clone())));
-        } else if is_new {
-            self.closes(path);
-        }
+        let Err(error) = created else { return Ok(()) };
         // The list of the parent is checked before the existence of the node.
         if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
             let parent = parent(path).unwrap_or("/");
@@ -224,21 +211,10 @@ impl Import<'_> {
                 if !self.open_parent(path).await? {
                     return Err(error.into());
                 }
-                if open.is_some() {
-                    self.opens(path)?;
-                }
-                self.create(path, node, open.as_ref()).await.0?;
-                self.was_created(path, node, open);
-                Ok(())
+                Ok(self.create(path, node, open.as_ref()).await?.0?)
             }
             Err(unread) => Err(unread.into()),
         }
-    }
-
-    /// Counts a created node, and notes its own list if it has the `open` one.
-    fn was_created(&mut self, path: &str, node: &Node, open: Option<Vec<Acl>>) {
-        self.created += 1;
-        self.opened.extend(open.map(|_| (path.to_owned(), node.acl.clone())));
     }
 
     /// Compares the data of an existing node with the wanted one, and sets it if asked to. Returns
@@ -264,13 +240,15 @@ impl Import<'_> {
         Ok(false)
     }
 
-    /// Creates a node with its own list, or the `open` one. Returns also whether an answer was lost.
+    /// Creates a node with its own list, or the `open` one, and counts it. Returns also whether an answer
+    /// was lost.
     async fn create(
-        &self,
+        &mut self,
         path: &str,
         node: &Node,
         open: Option<&Vec<Acl>>,
-    ) -> (Result<(), Error>, bool) {
+    ) -> Result<(Result<(), Error>, bool), Failure> {
+        let is_new = open.is_some() && self.opens(path)?;
         let list = open.unwrap_or(&node.acl);
         let (created, was_lost) = repeat(self.client, |client| {
             let new = client.create_builder(path).acl(list);
@@ -285,7 +263,11 @@ impl Import<'_> {
             }
         })
         .await;
-        (created.map(drop), was_lost)
+        if open.is_some() {
+            self.has_opened(path, &node.acl, is_new, created.as_ref().err());
+        }
+        self.created += usize::from(created.is_ok());
+        Ok((created.map(drop), was_lost))
     }
 
     /// Compares the list of an existing node with the wanted one, and sets it if asked to.
@@ -328,13 +310,21 @@ impl Import<'_> {
 
     /// Gives an existing node the `open` list until it gets its `own` one.
     async fn open(&mut self, path: &str, open: &[Acl], own: &[Acl]) -> Result<(), Failure> {
-        self.opens(path)?;
+        let is_new = self.opens(path)?;
         let set = repeat(self.client, |client| client.set_acl(path, open, None)).await.0;
-        if set.as_ref().err().is_none_or(|error| error.outcome() == Outcome::Unknown) {
-            self.opened.push((path.to_owned(), own.to_vec()));
-        }
+        self.has_opened(path, own, is_new, set.as_ref().err());
         set?;
         Ok(())
+    }
+
+    /// Notes the end of a request to open a node with the list `own`. `is_new` is what
+    /// [`opens`](Self::opens) returned before.
+    fn has_opened(&mut self, path: &str, own: &[Acl], is_new: bool, failed: Option<&Error>) {
+        if failed.is_none_or(|error| error.outcome() == Outcome::Unknown) {
+            self.opened.push((path.to_owned(), own.to_vec()));
+        } else if is_new {
+            self.closes(path);
+        }
     }
 
     /// Notes that a node is about to be opened. Returns true if it was not noted before.

@@ -150,8 +150,7 @@ pub(crate) async fn walk(
         size.add_level(root)?;
         let (mut next, mut rest) = (Vec::new(), &level[..]);
         while !rest.is_empty() {
-            let (chunk, behind) = rest.split_at(at_once.of(rest.len()));
-            rest = behind;
+            let chunk = at_once.take(&mut rest);
             let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
@@ -177,8 +176,7 @@ pub(crate) fn checked(children: Children) -> Result<Children, Failure> {
         matches!(name, "" | "." | "..") || name.contains(|it: char| it == '/' || it.is_control())
     };
     if let Some(name) = children.names.names().find(|name| is_wrong(name)) {
-        let why = "which ZooKeeper does not permit";
-        return Err(Failure::other(format!("the server sent the name \"{name}\", {why}")));
+        return Err(Failure::not_permitted("name", &name));
     }
     Ok(children)
 }
@@ -256,8 +254,7 @@ pub(crate) async fn read_each<T: Answer>(
 ) -> Result<(), Error> {
     let (mut rest, mut at_once) = (paths, AtOnce::default());
     while !rest.is_empty() {
-        let (chunk, behind) = rest.split_at(at_once.of(rest.len()));
-        rest = behind;
+        let chunk = at_once.take(&mut rest);
         let asked: Vec<_> = chunk.iter().map(|path| ask(client, path)).collect();
         for (path, asked) in chunk.iter().zip(asked) {
             match or_again(asked, || retry.run(|client| ask(client, path))).await {
@@ -307,21 +304,23 @@ impl Answer for Option<Stat> {
 /// How many nodes are read at once: as many as [`READS_BYTES_MAX`] has room for, if the answers are as
 /// large as the largest so far.
 #[derive(Default)]
-struct AtOnce {
+pub(crate) struct AtOnce {
     largest: usize,
     /// The number of the last time. It grows step by step, because the first answers may be small.
     before: usize,
 }
 
 impl AtOnce {
-    /// Returns how many of these nodes are read next.
-    fn of(&mut self, nodes: usize) -> usize {
+    /// Takes the nodes that are read next.
+    pub(crate) fn take<'a, T>(&mut self, rest: &mut &'a [T]) -> &'a [T] {
         let room = READS_BYTES_MAX / self.largest.max(1);
         self.before = (self.before * 4).max(READS_AT_FIRST).min(room).clamp(1, READS_AT_ONCE);
-        self.before.min(nodes)
+        let (next, behind) = rest.split_at(self.before.min(rest.len()));
+        *rest = behind;
+        next
     }
 
-    fn answered(&mut self, bytes: usize) {
+    pub(crate) fn answered(&mut self, bytes: usize) {
         self.largest = self.largest.max(bytes);
     }
 }

@@ -8,7 +8,7 @@ use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, St
 use super::queues::{ChildChanges, Queue, QueueKind, queues};
 use crate::failure::Failure;
 use crate::participants::who;
-use crate::subtree::{READS_AT_ONCE, or_again};
+use crate::subtree::{Answer, AtOnce, or_again};
 
 /// A lock that somebody holds or waits for, or that somebody used a short time ago.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,11 +66,15 @@ impl Survey {
         self.has_root = true;
         let mut rows = Vec::with_capacity(queues.len());
         let mut seen = HashMap::new();
-        for chunk in queues.chunks(READS_AT_ONCE) {
+        let (mut rest, mut at_once) = (&queues[..], AtOnce::default());
+        while !rest.is_empty() {
+            let chunk = at_once.take(&mut rest);
             let asked: Vec<_> = chunk.iter().map(|queue| queue.read_ends(client)).collect();
             for (queue, (first, waiter)) in chunk.iter().zip(asked) {
                 let first = answer(retry, queue.first(), first).await?;
                 let waiter = answer(retry, queue.first_waiter(), waiter).await?;
+                let ends = [&first, &waiter].into_iter().flatten();
+                at_once.answered(ends.map(Answer::memory).sum());
                 let holders = match (queue.kind, &waiter) {
                     (QueueKind::Semaphore, Some(waiter)) => {
                         held(retry, queue, &waiter.stat).await?

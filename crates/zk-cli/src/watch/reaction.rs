@@ -53,8 +53,7 @@ impl Reaction<'_> {
         retry: &Retry,
     ) -> Result<(), Failure> {
         if path.contains(char::is_control) {
-            let why = "which ZooKeeper does not permit";
-            return Err(Failure::other(format!("the server sent the path \"{path}\", {why}")));
+            return Err(Failure::not_permitted("path", path));
         }
         let data = match self.with_data && event != EventType::NODE_DELETED {
             true => data(retry, path).await?,

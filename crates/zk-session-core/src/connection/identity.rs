@@ -19,7 +19,7 @@ pub(crate) struct Identity {
     /// Highest zxid of an ordinary reply, which came behind all events up to it. Watches that are lost
     /// with a connection count from it.
     ///
-    /// The first session begins with none again: a server without a quorum may have been ahead.
+    /// It starts from zero with the first session, because a server without a quorum may have been ahead.
     events_zxid: Zxid,
     /// Highest zxid of a reply to this session, presented in each connect request. A server that is
     /// behind it refuses the session, so the session never reads an older state.

@@ -85,8 +85,8 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         self.chunks(missing.into_iter())
     }
 
-    /// Notes that the requests of [`rearm`](Self::rearm) were sent, the last one with this xid. Until
-    /// it is answered, none counts as answered.
+    /// Notes that the requests of [`rearm`](Self::rearm) were sent, the last one with this xid. They
+    /// count as answered once that one is.
     pub(crate) fn rearmed(&mut self, xid: i32) {
         for watches in self.paths.values_mut() {
             if let AtServer::Missing { since } = watches.at_server {

@@ -11,7 +11,7 @@ use crate::harness::{Servers, T, World, ms, pong};
 /// Safety margin by which the lease ends early: a twelfth of the timeout, and 1,000 ppm of it.
 const EARLY: Duration = Duration::from_millis(506);
 /// Length of a lease, from the touch that it counts from.
-const LEASE: Duration = Duration::from_millis(6000 - 506);
+pub(crate) const LEASE: Duration = Duration::from_millis(6000 - 506);
 
 fn lapsed(term: u64) -> LeaseState {
     LeaseState { term, closing: None, ended: None, paused: None }
@@ -259,54 +259,6 @@ fn lease_assumptions_determine_the_end_of_the_lease() {
     world.finish();
 }
 
-/// The server grants a shorter timeout than requested, and the configured margin is too large for it.
-#[test]
-fn lease_is_impossible_with_a_timeout_that_is_too_short() {
-    let assumptions = LeaseAssumptions::new().margin(ms(1500));
-    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
-    world.open();
-    assert_eq!(world.session.lease_impossible(), None);
-    world.respond(&crate::script::acceptance(3000));
-    assert!(world.session.lease_impossible().is_some());
-    world.claim();
-    world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
-    assert_eq!(world.lease(), None);
-    assert_eq!(world.times(OpCode::Multi).len(), 1, "and nothing is asked for it");
-    world.finish();
-}
-
-/// The lease was promised before a server granted a timeout that makes it impossible.
-#[test]
-fn lease_that_became_impossible_lasts_as_long_as_promised() {
-    let assumptions = LeaseAssumptions::new().margin(ms(1500));
-    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
-    world.bring_up();
-    world.claim();
-    world.prove();
-    while world.frames.iter().any(|frame| frame.op == OpCode::Multi) {
-        let frame = world.take(OpCode::Multi);
-        world.answer(&frame, Zxid(9), ErrorCode::OK, &());
-    }
-    let promised = world.session.lease_promised_until(world.instant()).unwrap();
-    world.cut();
-    world.open();
-    world.respond(&crate::script::acceptance(3000));
-    assert!(world.session.lease_impossible().is_some());
-    assert_eq!(world.session.term_to_bind(world.instant()), None);
-    let (_, until) = world.session.lease(world.instant()).expect("it was promised");
-    assert!(until >= promised);
-    assert!(world.deadline().is_some_and(|due| due <= world.now() + (until - world.instant())));
-    world.advance(until - world.instant());
-    assert_eq!(world.session.lease(world.instant()), None);
-    world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
-    assert_eq!(world.session.lease(world.instant()), None);
-    world.finish();
-}
-
 #[test]
 fn lapsed_term_is_never_valid_again() {
     let mut world = World::up();
@@ -379,35 +331,6 @@ fn unanswered_handshake_limits_the_lease_to_half_the_timeout() {
     let frame = world.take(OpCode::Delete);
     world.answer(&frame, Zxid(11), ErrorCode::NO_NODE, &());
     assert_eq!(world.lease(), Some(again + ms(100) + T / 2 - EARLY), "the owner was checked");
-    world.finish();
-}
-
-#[test]
-fn shorter_granted_timeout_shortens_the_lease_permanently() {
-    let mut world = World::up();
-    world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
-    world.advance(ms(500));
-    world.cut();
-    world.open();
-    let reconnected = world.now();
-    world.respond(&crate::script::acceptance(3000));
-    let lease = ms(3000 - 253);
-    assert_eq!(
-        world.lease(),
-        Some(reconnected + lease),
-        "it was granted 6 s before, and a leader counts 3 s now"
-    );
-    world.advance(ms(500));
-    world.cut();
-    world.bring_up(); // 6 s again, but a new leader may still use the shortest timeout
-    world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
-    assert!(
-        world.lease() <= Some(world.now() + lease) && world.lease() > Some(reconnected + lease)
-    );
     world.finish();
 }
 
@@ -531,26 +454,6 @@ fn close_ends_the_lease_before_the_server_answers() {
     world.finish();
 }
 
-/// The leader may still use the timeout from the session's creation.
-#[test]
-fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
-    let mut world = World::up();
-    world.prove();
-    let proof = world.take(OpCode::Multi);
-    world.serve(&proof);
-    let before = world.lease().unwrap();
-    world.advance(ms(1000));
-    world.cut();
-    world.open();
-    world.respond(&crate::script::acceptance(40_000));
-    assert_eq!(world.lease(), Some(before));
-    world.prove();
-    let proof = world.take(OpCode::Multi);
-    world.serve(&proof);
-    assert_eq!(world.lease(), Some(world.now() + LEASE));
-    world.finish();
-}
-
 /// An event does not prove the lease, and must not keep a dead connection open until the lease ends.
 #[test]
 fn silent_connection_is_replaced_before_the_lease_ends() {
@@ -657,22 +560,6 @@ fn lease_is_claimed_until_every_claim_is_released() {
     assert!(world.session.is_lease_claimed());
     world.session.unclaim_lease();
     assert!(!world.session.is_lease_claimed());
-}
-
-/// A leader counts with the shortest timeout that the session was ever granted.
-#[test]
-fn pings_keep_the_pace_of_the_shortest_granted_timeout() {
-    let mut world = World::with(|settings| {
-        settings.lease_assumptions = LeaseAssumptions::new().expiry_pass(T * 2);
-    });
-    world.bring_up();
-    world.cut();
-    world.open();
-    world.respond(&crate::script::acceptance(60_000));
-    let up = world.now();
-    world.advance(T);
-    assert_eq!(world.times(OpCode::Ping), [up + T / 3]);
-    world.finish();
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod expiry;
 mod handshake;
 mod hostile;
 mod lease;
+mod lease_timeouts;
 mod limits;
 mod marked_delete;
 mod other_servers;

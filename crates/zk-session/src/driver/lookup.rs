@@ -75,7 +75,7 @@ impl Lookups {
         std::thread::Builder::new().name("zk-lookup".to_owned()).spawn(move || {
             let own = Lookup { name: own_name, lookups: self };
             let found = resolve(&own.name).map_err(Arc::new);
-            // Whoever asks from now on begins another one.
+            // The next attempt begins another lookup.
             drop(own);
             tell.send_replace(Some(found));
         })?;
@@ -122,7 +122,7 @@ mod tests {
             })
         };
         for _ in 0..50 {
-            // An attempt that is given up.
+            // The attempt ends before the answer.
             assert!(find().now_or_never().is_none());
         }
         let waits = std::pin::pin!(find());

@@ -15,6 +15,8 @@ pub(crate) struct State {
     pub(crate) refuses: bool,
     /// Connections are neither accepted nor refused.
     pub(crate) hangs: bool,
+    /// The next read of the client panics.
+    pub(crate) panics: bool,
     pub(crate) unanswered: BTreeSet<i32>,
     pub(crate) refuses_auth: bool,
     /// How many bytes the server writes at a time.
@@ -52,6 +54,7 @@ impl Ensemble {
             connections: 0,
             refuses: false,
             hangs: false,
+            panics: false,
             unanswered: BTreeSet::new(),
             refuses_auth: false,
             piece: usize::MAX,
@@ -212,6 +215,8 @@ impl AsyncRead for Recorded {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let panics = std::mem::take(&mut self.state.lock().unwrap().panics);
+        assert!(!panics, "a stream that panics");
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
