@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -15,7 +15,14 @@ use crate::failure::Failure;
 /// How servers are reached. With one type for both kinds of connections, the program has the code of a
 /// session once.
 #[derive(Clone)]
-pub(crate) enum ServerConnector {
+pub(crate) struct ServerConnector {
+    way: Way,
+    /// The only addresses that are used, whatever the name; all that it has if there are none here.
+    only: Vec<SocketAddr>,
+}
+
+#[derive(Clone)]
+enum Way {
     Tcp(Tcp),
     Tls(Tls),
 }
@@ -23,26 +30,48 @@ pub(crate) enum ServerConnector {
 impl ServerConnector {
     /// Returns the connector of this configuration; without one, connections are in the clear.
     pub(crate) fn new(tls: Option<TlsBuilder>) -> Result<Self, Failure> {
-        let Some(tls) = tls else { return Ok(Self::Tcp(Tcp)) };
-        tls.build().map(Self::Tls).map_err(|failure| match failure {
-            TlsFailure::NoServerName(_) => Failure::usage(failure.to_string()),
-            _ => Failure::other(failure.to_string()),
-        })
+        let way = match tls {
+            None => Way::Tcp(Tcp),
+            Some(tls) => Way::Tls(tls.build().map_err(|failure| match failure {
+                TlsFailure::NoServerName(_) => Failure::usage(failure.to_string()),
+                _ => Failure::other(failure.to_string()),
+            })?),
+        };
+        Ok(Self { way, only: Vec::new() })
+    }
+
+    /// Uses only these addresses of a name, if there are any.
+    pub(crate) fn at(self, only: &[SocketAddr]) -> Self {
+        Self { only: only.to_vec(), ..self }
     }
 }
 
 impl Connector for ServerConnector {
     type Stream = Connection;
 
+    fn resolve(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static {
+        let (Self { way, only }, host) = (self.clone(), host.clone());
+        async move {
+            match way {
+                _ if !only.is_empty() => Ok(only),
+                Way::Tcp(tcp) => tcp.resolve(&host).await,
+                Way::Tls(tls) => tls.resolve(&host).await,
+            }
+        }
+    }
+
     fn connect(
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
-        let (connector, host) = (self.clone(), host.clone());
+        let (way, host) = (self.way.clone(), host.clone());
         async move {
-            Ok(match connector {
-                Self::Tcp(tcp) => Connection::Tcp(tcp.connect(&host).await?),
-                Self::Tls(tls) => {
+            Ok(match way {
+                Way::Tcp(tcp) => Connection::Tcp(tcp.connect(&host).await?),
+                Way::Tls(tls) => {
                     let stream = Box::new(tls.connect(&host).await?);
                     Connection::Tls(tls, stream)
                 }
@@ -72,16 +101,16 @@ impl Connector for ServerConnector {
     }
 
     fn is_plain(&self, host: &Host) -> bool {
-        match self {
-            Self::Tcp(tcp) => tcp.is_plain(host),
-            Self::Tls(tls) => tls.is_plain(host),
+        match &self.way {
+            Way::Tcp(tcp) => tcp.is_plain(host),
+            Way::Tls(tls) => tls.is_plain(host),
         }
     }
 
     fn uses_tls(&self, host: &Host) -> bool {
-        match self {
-            Self::Tcp(tcp) => tcp.uses_tls(host),
-            Self::Tls(tls) => tls.uses_tls(host),
+        match &self.way {
+            Way::Tcp(tcp) => tcp.uses_tls(host),
+            Way::Tls(tls) => tls.uses_tls(host),
         }
     }
 }

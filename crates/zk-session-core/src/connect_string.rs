@@ -11,7 +11,7 @@
 //! ```
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind};
@@ -49,13 +49,14 @@ pub struct Host {
     name: String,
     port: u16,
     transport: Transport,
+    addresses: Vec<SocketAddr>,
 }
 
 impl Host {
     /// Creates a host from a name or address (an IPv6 address without brackets) and a port.
     #[must_use]
     pub fn new(name: impl Into<String>, port: u16) -> Self {
-        Self { name: name.into(), port, transport: Transport::Any }
+        Self { name: name.into(), port, transport: Transport::Any, addresses: Vec::new() }
     }
 
     /// Demands a transport.
@@ -63,6 +64,20 @@ impl Host {
     pub fn with_transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
         self
+    }
+
+    /// Sets the addresses to connect to, in the order in which they are tried.
+    #[must_use]
+    pub fn with_addresses(mut self, addresses: Vec<SocketAddr>) -> Self {
+        self.addresses = addresses;
+        self
+    }
+
+    /// Returns the addresses to connect to, in the order in which they are tried. A host of a connect
+    /// string has none: its name is to be resolved.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Returns the transport that is demanded.

@@ -10,7 +10,9 @@
 //!
 //! 0. A turn of the driver begins: call [`handle_turn`](Session::handle_turn). It detects that this
 //!    process did not run for a while.
-//! 1. [`Output::Connect`]: open a connection, then call
+//! 1. [`Output::Connect`]: if the host has no addresses yet, and its name can be resolved, call
+//!    [`handle_resolved`](Session::handle_resolved), after which another one has addresses. Open a
+//!    connection, call [`handle_accepted`](Session::handle_accepted) if its address is known, then call
 //!    [`handle_connected`](Session::handle_connected), or
 //!    [`handle_disconnected`](Session::handle_disconnected) if it failed.
 //!    To authenticate the connection with SASL, call

@@ -126,6 +126,10 @@ pub const SASL_CLOSES_MAX: u32 = 3;
 /// It is half of the usual time limit of a first connection, which then reports the rejection.
 pub const SASL_REJECTION_TIME: Duration = Duration::from_secs(5);
 
+/// Addresses of one host name that a session uses, each as a server of its own. If there are more, the
+/// choice is random, and an address at which an attempt failed gives its place to another one.
+pub const ADDRESSES_MAX: usize = 8;
+
 /// First step of the reconnect back-off. The step doubles at each failure in a row. The pause is
 /// drawn from the upper half of the step, so that clients do not stay in step with each other and no
 /// pause is wasted on a server that had no time to change. The first attempt after a connection that

@@ -91,7 +91,8 @@ pub enum WatchKind {
 pub enum Output<H: Handles> {
     /// Open a connection to this server and drop the existing one, if any. Then call
     /// [`handle_connected`](crate::Session::handle_connected) or
-    /// [`handle_disconnected`](crate::Session::handle_disconnected).
+    /// [`handle_disconnected`](crate::Session::handle_disconnected). A host without addresses may be
+    /// resolved first: see [`handle_resolved`](crate::Session::handle_resolved).
     Connect(Host),
     /// Drop the connection.
     Disconnect,

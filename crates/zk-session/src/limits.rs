@@ -52,9 +52,6 @@ pub const LOOKUPS_MAX: usize = 64;
 /// the shortest attempt then tries several addresses.
 pub const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);
 
-/// Addresses of one host name that one attempt tries. The choice is random.
-pub const ADDRESSES_MAX: usize = 8;
-
 /// Shortest pause between two attempts to renew a lease, however short the session timeout.
 pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_millis(1);
 

@@ -1,7 +1,7 @@
 //! The connector, and the stream of a connection.
 
 use std::future::Future;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -94,14 +94,24 @@ impl<C> Tls<C> {
 impl<C: Connector> Connector for Tls<C> {
     type Stream = TlsStream<C::Stream>;
 
+    fn resolve(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static {
+        let host = plain(host);
+        let addresses: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(self.inner.resolve(&host));
+        addresses
+    }
+
     fn connect(
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
         let is_plain = host.transport() == Transport::Tcp;
-        let plain = Host::new(host.name(), host.port());
+        let below = plain(host);
         let connected: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(self.inner.connect(&plain));
+            Box::pin(self.inner.connect(&below));
         let name = self.name.clone().map_or_else(|| name_of(host), Ok);
         let configuration = self.configuration.clone();
         let identity = Identity::new(self.has_certificate);
@@ -121,8 +131,7 @@ impl<C: Connector> Connector for Tls<C> {
     }
 
     fn is_plain(&self, host: &Host) -> bool {
-        let inner = Host::new(host.name(), host.port());
-        host.transport() == Transport::Tcp && self.inner.is_plain(&inner)
+        host.transport() == Transport::Tcp && self.inner.is_plain(&plain(host))
     }
 
     fn uses_tls(&self, host: &Host) -> bool {
@@ -140,6 +149,11 @@ impl<C: Connector> Connector for Tls<C> {
     fn peer_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
         self.inner.peer_address(stream.inner())
     }
+}
+
+/// Returns the host for the connector below TLS.
+fn plain(host: &Host) -> Host {
+    host.clone().with_transport(Transport::Any)
 }
 
 /// Plaintext that TLS accepts before it is written. A ping cannot overtake it.

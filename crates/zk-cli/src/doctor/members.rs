@@ -1,41 +1,54 @@
 //! The connect string, compared with itself and with the members of the ensemble.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use tokio::net::lookup_host;
 use tokio::time::timeout;
-use zk_recipes::session::{Client, EnsembleConfig, EnsembleMember, ErrorCode, Host, Transport};
+use zk_recipes::session::{
+    Client, Connector, EnsembleConfig, EnsembleMember, ErrorCode, Host, Tcp, Transport,
+};
 
-use super::{CONNECT_LIMIT, Finding, Level};
+use super::{CONNECT_LIMIT, Finding, Level, label};
 use crate::text::data_text;
 
-/// A server of the connect string, with the addresses of its name.
+/// A server of the connect string.
 pub(super) struct Listed {
+    /// It has an address if its name has several.
     pub(super) host: Host,
-    /// Empty if the name cannot be resolved.
-    addresses: Vec<IpAddr>,
+    /// `None` if the name cannot be resolved.
+    address: Option<IpAddr>,
     is_tls: bool,
 }
 
 impl Listed {
-    pub(super) async fn new(host: &Host, uses_tls: bool) -> Self {
-        let addresses = resolve(host.name()).await;
+    /// Returns the servers that have this name.
+    pub(super) async fn all(host: &Host, uses_tls: bool) -> Vec<Self> {
         let is_tls = uses_tls && host.transport() != Transport::Tcp;
-        Self { host: host.clone(), addresses, is_tls }
+        let listed = |host, address| Self { host, address, is_tls };
+        match resolve(host.name()).await[..] {
+            [] => vec![listed(host.clone(), None)],
+            [address] => vec![listed(host.clone(), Some(address))],
+            ref several => {
+                let at = |it: &IpAddr| vec![SocketAddr::new(*it, host.port())];
+                let one = |it| listed(host.clone().with_addresses(at(it)), Some(*it));
+                several.iter().map(one).collect()
+            }
+        }
     }
 
     /// Returns true if both are one server.
     fn is_same(&self, other: &Self) -> bool {
-        let is_same_name = self.host.name() == other.host.name();
-        let is_same_address = !self.addresses.is_empty() && self.addresses == other.addresses;
-        self.host.port() == other.host.port() && (is_same_name || is_same_address)
+        let is_same_place = match (self.address, other.address) {
+            (Some(own), Some(others)) => own == others,
+            _ => self.host.name() == other.host.name(),
+        };
+        self.host.port() == other.host.port() && is_same_place
     }
 
     /// Returns true if this may be the server of the ensemble that has this name. The configuration
     /// has no port for TLS, and without dynamic reconfiguration it may have no port at all.
     fn is_member(&self, name: &str, addresses: &[IpAddr], port: Option<u16>) -> bool {
         let is_port = self.is_tls || port.is_none_or(|port| port == self.host.port());
-        let is_address = self.addresses.iter().any(|it| addresses.contains(it));
+        let is_address = self.address.is_some_and(|it| addresses.contains(&it));
         is_port && (self.host.name() == name || is_address)
     }
 }
@@ -43,8 +56,9 @@ impl Listed {
 /// Returns a finding if an earlier server of the connect string is the same one.
 pub(super) fn repetition(earlier: &[Listed], host: &Listed) -> Option<Finding> {
     let first = earlier.iter().find(|it| it.is_same(host))?;
-    let text = format!("the connect string has this server twice, first as {}", first.host);
-    Some(Finding { level: Level::Warning, server: host.host.to_string(), text })
+    let first = label(&first.host);
+    let text = format!("the connect string has this server twice, first as {first}");
+    Some(Finding { level: Level::Warning, server: label(&host.host), text })
 }
 
 /// Compares the members of the ensemble with the connect string. Observers may be left out of it on
@@ -86,7 +100,7 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
         findings.extend(strangers.map(|(it, _)| {
             let why = "the ensemble has removed it or never had it, or this is another name of one";
             let text = format!("not a member of the ensemble: {why}");
-            Finding { level: Level::Warning, server: it.host.to_string(), text }
+            Finding { level: Level::Warning, server: label(&it.host), text }
         }));
     }
     findings
@@ -107,10 +121,10 @@ fn address(member: &EnsembleMember) -> Option<(&str, Option<u16>)> {
 /// Returns the addresses of a name, sorted: the IPv4 addresses if it has any, so that `localhost` is
 /// 127.0.0.1.
 async fn resolve(name: &str) -> Vec<IpAddr> {
-    let Ok(Ok(found)) = timeout(CONNECT_LIMIT, lookup_host((name, 0))).await else {
+    let Ok(Ok(found)) = timeout(CONNECT_LIMIT, Tcp.resolve(&Host::new(name, 0))).await else {
         return Vec::new();
     };
-    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    let mut addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
     if addresses.iter().any(IpAddr::is_ipv4) {
         addresses.retain(IpAddr::is_ipv4);
     }
@@ -124,7 +138,19 @@ mod tests {
     use super::*;
 
     async fn listed(name: &str, port: u16, uses_tls: bool) -> Listed {
-        Listed::new(&Host::new(name, port), uses_tls).await
+        Listed::all(&Host::new(name, port), uses_tls).await.remove(0)
+    }
+
+    #[test]
+    fn addresses_of_one_name_are_servers_of_their_own() {
+        let listed = |n: u8| {
+            let address = IpAddr::from([10, 0, 0, n]);
+            let host = Host::new("zk", 1).with_addresses(vec![SocketAddr::new(address, 1)]);
+            Listed { host, address: Some(address), is_tls: false }
+        };
+        assert!(repetition(&[listed(1)], &listed(2)).is_none());
+        let finding = repetition(&[listed(1)], &listed(1)).unwrap();
+        assert!(finding.text.ends_with("first as zk:1 (10.0.0.1)"), "{}", finding.text);
     }
 
     #[tokio::test]

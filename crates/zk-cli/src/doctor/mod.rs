@@ -82,10 +82,11 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
     let mut report = Report { output, worst: Level::Ok, has_members: false };
     let mut listed: Vec<Listed> = Vec::new();
     for host in servers.hosts() {
-        let host = Listed::new(host, door.tls.is_some()).await;
-        match members::repetition(&listed, &host) {
-            Some(finding) => report.add(finding)?,
-            None => listed.push(host),
+        for server in Listed::all(host, door.tls.is_some()).await {
+            match members::repetition(&listed, &server) {
+                Some(finding) => report.add(finding)?,
+                None => listed.push(server),
+            }
         }
     }
     if let Some(tls) = &door.tls {
@@ -117,7 +118,11 @@ struct Report {
 
 impl Report {
     fn add_text(&mut self, level: Level, host: &Host, text: String) -> Result<(), Failure> {
-        self.add(Finding { level, server: host.to_string(), text })
+        let more = match host.addresses() {
+            [address] => json!({ "server": host.to_string(), "address": address.ip() }),
+            _ => json!({}),
+        };
+        self.add_with(Finding { level, server: label(host), text }, more)
     }
 
     fn add(&mut self, finding: Finding) -> Result<(), Failure> {
@@ -136,6 +141,14 @@ impl Report {
             }
             line
         })
+    }
+}
+
+/// Returns the name of a server. If it is the name of several, each has its address behind it.
+fn label(host: &Host) -> String {
+    match host.addresses() {
+        [address] => format!("{host} ({})", address.ip()),
+        _ => host.to_string(),
     }
 }
 
@@ -165,6 +178,7 @@ async fn examine(
             return Ok(Examined { rejects: true, ..Examined::default() });
         }
     };
+    let connector = connector.at(host.addresses());
     let client = match config.connector(connector).connect().await {
         Ok(client) => client,
         Err(error) => {

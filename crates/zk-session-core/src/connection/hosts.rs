@@ -1,5 +1,14 @@
 //! Servers of the session: which one to try next, and when.
+//!
+//! The connect string names hosts. A name may have several addresses, each of another server: that of a
+//! headless service in Kubernetes has one for each pod. So what is known of a server belongs to its address,
+//! from the time at which the name is resolved.
 
+mod addresses;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::connect_string::Host;
@@ -11,7 +20,7 @@ use crate::{DisconnectReason, PeerProtocol, SaslFailure};
 /// thousand clients with the same connect string from all trying its first server.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    hosts: Vec<Entry>,
+    servers: Vec<Server>,
     current: usize,
     failures: u32,
     /// Laps in a row in which no server has answered the handshake in time.
@@ -26,8 +35,10 @@ pub(super) struct Hosts {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Server {
     host: Host,
+    /// `None` as long as the host was not resolved.
+    address: Option<SocketAddr>,
     /// True if the last attempt brought no lasting connection, or one on which the server became
     /// silent. Servers that did better, or were not tried yet, are tried first.
     is_doubtful: bool,
@@ -57,10 +68,12 @@ enum Tls {
 }
 
 /// How far a connection, or an attempt at one, came before it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reached {
+    /// No address of the host has accepted a connection.
+    NoServer,
     /// The session did not use the connection.
-    Nothing,
+    Server,
     /// The session used the connection.
     Up,
     /// The session used the connection for a while.
@@ -70,21 +83,32 @@ pub(super) enum Reached {
 impl Hosts {
     /// Creates the list. `hosts` must not be empty, which the parser of the connect string ensures.
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
-        let mut hosts = entries(hosts);
+        let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
-        Self { hosts, current: 0, failures: 0, late_laps: 0, probed: 0, moving: false, left: None }
+        let servers = hosts.into_iter().map(|host| Server::new(host, None)).collect();
+        Self {
+            servers,
+            current: 0,
+            failures: 0,
+            late_laps: 0,
+            probed: 0,
+            moving: false,
+            left: None,
+        }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Host> {
-        self.hosts.iter().map(|entry| &entry.host)
+    pub(super) fn all(&self) -> Vec<Host> {
+        without_repetition(self.servers.iter().map(|server| &server.host))
     }
 
+    /// Returns the number of servers, as far as their names were resolved.
     pub(super) fn count(&self) -> usize {
-        self.hosts.len()
+        self.servers.len()
     }
 
+    /// Returns the host of the current server, without addresses.
     pub(super) fn current(&self) -> &Host {
-        &self.hosts[self.current].host
+        &self.servers[self.current].host
     }
 
     /// Returns the server that the connection is to, if there is one.
@@ -111,34 +135,20 @@ impl Hosts {
         if self.left.take().is_some() {
             return; // the connection was not to the current server
         }
-        let entry = &mut self.hosts[self.current];
-        entry.cause = Some(cause.clone());
-        let earlier = entry.sasl_closes.take();
-        if *cause == DisconnectReason::Sasl(SaslFailure::ClosedByServer) {
-            let SaslCloses { count, first } =
-                earlier.unwrap_or(SaslCloses { count: 0, first: now });
-            entry.sasl_closes = Some(SaslCloses { count: count.saturating_add(1), first });
-        }
-        match cause {
-            // The server is not at fault, or was not tried yet.
-            DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
-            DisconnectReason::Sasl(SaslFailure::NotPrepared(_)) => {}
-            DisconnectReason::ReadOnly if reached != Reached::Nothing => {}
-            // A server that hangs is likely to keep hanging, and each attempt at it takes a part of
-            // the session's time.
-            DisconnectReason::IdleTimeout | DisconnectReason::RequestTimeout => {
-                entry.is_doubtful = true
+        let host = self.current().clone();
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            if at == self.current || (reached == Reached::NoServer && server.host == host) {
+                server.lost(now, reached, cause);
             }
-            _ => entry.is_doubtful = reached != Reached::Served,
         }
     }
 
     /// Notes that the current server has accepted a connection, and has not answered the handshake in
     /// time. Once all servers are late, each gets twice the time.
     pub(super) fn was_late(&mut self) {
-        self.hosts[self.current].is_late = true;
-        if self.hosts.iter().all(|entry| entry.is_late) {
-            self.hosts.iter_mut().for_each(|entry| entry.is_late = false);
+        self.servers[self.current].is_late = true;
+        if self.servers.iter().all(|server| server.is_late) {
+            self.servers.iter_mut().for_each(|server| server.is_late = false);
             self.late_laps = self.late_laps.saturating_add(1);
         }
     }
@@ -150,36 +160,37 @@ impl Hosts {
     /// Notes that the current server has created or resumed the session.
     pub(super) fn connected(&mut self, rng: &mut Rng) {
         self.late_laps = 0;
-        self.hosts.iter_mut().for_each(|entry| entry.is_late = false);
-        self.hosts[self.current].sasl_closes = None;
-        self.hosts[self.current].has_accepted = true;
-        self.hosts.iter_mut().for_each(|entry| entry.cause = None);
+        for server in &mut self.servers {
+            (server.is_late, server.cause) = (false, None);
+        }
+        let current = &mut self.servers[self.current];
+        (current.sasl_closes, current.has_accepted) = (None, true);
         if std::mem::take(&mut self.moving) {
-            self.hosts.swap(0, self.current);
+            self.servers.swap(0, self.current);
             self.current = 0;
-            shuffle(&mut self.hosts[1..], rng);
+            shuffle(&mut self.servers[1..], rng);
         }
     }
 
     /// Returns true if the current server has answered a TLS handshake.
     pub(super) fn speaks_tls(&self) -> bool {
-        self.hosts[self.current].tls == Tls::Spoken
+        self.servers[self.current].tls == Tls::Spoken
     }
 
     /// Returns the current server if it has to be probed for TLS, which happens once.
     pub(super) fn is_to_be_asked_for_tls(&mut self) -> Option<Host> {
-        let entry = &mut self.hosts[self.current];
-        let is_first = entry.tls == Tls::NotAsked;
-        entry.tls = if is_first { Tls::Asked } else { entry.tls };
-        is_first.then(|| entry.host.clone())
+        let server = &mut self.servers[self.current];
+        let is_first = server.tls == Tls::NotAsked;
+        server.tls = if is_first { Tls::Asked } else { server.tls };
+        is_first.then(|| server.to_probe())
     }
 
-    /// Notes that the port of this host is for TLS only. Returns false if the list does not contain
-    /// it.
-    pub(super) fn set_speaks_tls(&mut self, host: &Host) -> bool {
-        let entry = self.hosts.iter_mut().find(|entry| entry.host == *host);
+    /// Notes that the port of a probed server is for TLS only. Returns false if the list does not
+    /// contain it.
+    pub(super) fn set_speaks_tls(&mut self, probed: &Host) -> bool {
+        let server = self.servers.iter_mut().find(|server| server.to_probe() == *probed);
         let cause = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
-        entry.map(|entry| (entry.tls, entry.cause) = (Tls::Spoken, Some(cause))).is_some()
+        server.map(|server| (server.tls, server.cause) = (Tls::Spoken, Some(cause))).is_some()
     }
 
     /// Returns true if the last attempt at each server ended at once, without a connection to a
@@ -188,7 +199,7 @@ impl Hosts {
         self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_refusal))
     }
 
-    /// Returns true if another attempt at each host would fail as well.
+    /// Returns true if another attempt at each server would fail as well.
     pub(super) fn are_refusals_lasting(&self) -> bool {
         self.causes().all(|cause| cause.is_some_and(DisconnectReason::is_lasting))
     }
@@ -201,18 +212,18 @@ impl Hosts {
     /// users would end the session while the right one restarts.
     pub(super) fn have_all_rejected_sasl(&self, now: Instant) -> bool {
         let said_so =
-            |entry: &Entry| entry.cause == Some(DisconnectReason::Sasl(SaslFailure::Rejected));
+            |server: &Server| server.cause == Some(DisconnectReason::Sasl(SaslFailure::Rejected));
         let is_rejection = |closes: SaslCloses| {
             let time = now.saturating_duration_since(closes.first);
             closes.count >= SASL_CLOSES_MAX && time >= SASL_REJECTION_TIME
         };
-        let any_said_so = self.hosts.iter().any(said_so);
-        let is_out = |entry: &Entry| {
-            let is_dead = entry.cause.as_ref().is_some_and(|cause| cause.weight() == 0);
-            any_said_so && is_dead && !entry.has_accepted
+        let any_said_so = self.servers.iter().any(said_so);
+        let is_out = |server: &Server| {
+            let is_dead = server.cause.as_ref().is_some_and(|cause| cause.weight() == 0);
+            any_said_so && is_dead && !server.has_accepted
         };
-        self.hosts.iter().all(|entry| {
-            said_so(entry) || is_out(entry) || entry.sasl_closes.is_some_and(is_rejection)
+        self.servers.iter().all(|server| {
+            said_so(server) || is_out(server) || server.sasl_closes.is_some_and(is_rejection)
         })
     }
 
@@ -228,28 +239,28 @@ impl Hosts {
             |is: fn(&DisconnectReason) -> bool| self.causes().flatten().filter(|it| is(it)).count();
         let closing = count(|cause| *cause == DisconnectReason::ClosedByServer);
         let dead = count(|cause| cause.weight() == 0);
-        let servers = self.hosts.len();
+        let servers = self.servers.len();
         let is_divided = closing > 0 && dead > 0 && closing + dead == servers;
         is_divided.then_some(DisconnectReason::NotServing { closing, servers })
     }
 
     fn causes(&self) -> impl Iterator<Item = Option<&DisconnectReason>> {
-        self.hosts.iter().map(|entry| entry.cause.as_ref())
+        self.servers.iter().map(|server| server.cause.as_ref())
     }
 
     /// Returns the next server to probe for writes, other than the current one.
     pub(super) fn next_to_probe(&mut self) -> Option<Host> {
-        let count = self.hosts.len();
+        let count = self.servers.len();
         self.probed = (self.probed + 1) % count;
         if self.probed == self.current {
             self.probed = (self.probed + 1) % count;
         }
-        (self.probed != self.current).then(|| self.hosts[self.probed].host.clone())
+        (self.probed != self.current).then(|| self.servers[self.probed].to_probe())
     }
 
-    /// Tries this host next. Returns false if the list does not contain it.
-    pub(super) fn prefer(&mut self, host: &Host) -> bool {
-        let index = self.hosts.iter().position(|entry| entry.host == *host);
+    /// Tries this probed server next. Returns false if the list does not contain it.
+    pub(super) fn prefer(&mut self, probed: &Host) -> bool {
+        let index = self.servers.iter().position(|server| server.to_probe() == *probed);
         self.current = index.unwrap_or(self.current);
         index.is_some()
     }
@@ -267,13 +278,13 @@ impl Hosts {
         longest: Duration,
         rng: &mut Rng,
     ) -> Duration {
-        let count = self.hosts.len();
+        let count = self.servers.len();
         let mut lap = (1..=count).map(|step| (self.current + step) % count);
-        let known = lap.find(|at| !self.hosts[*at].is_doubtful);
+        let known = lap.find(|at| !self.servers[*at].is_doubtful);
         self.current = known.unwrap_or((self.current + 1) % count);
         let earlier = self.failures;
         self.failures = earlier.saturating_add(1);
-        if reached != Reached::Nothing && earlier == 0 {
+        if reached >= Reached::Up && earlier == 0 {
             return Duration::ZERO;
         }
         let step = BACKOFF_STEP.saturating_mul(1 << earlier.min(16)).min(longest);
@@ -298,17 +309,15 @@ impl Hosts {
     ///
     /// Returns true if the client moves.
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> bool {
-        let before = self.hosts.len();
+        let earlier = self.all();
+        let before = earlier.len();
         let mine = self.serving().clone();
-        let mut hosts = entries(hosts);
-        let accepted =
-            |host: &Host| self.hosts.iter().any(|old| old.has_accepted && old.host == *host);
-        hosts.iter_mut().for_each(|entry| entry.has_accepted = accepted(&entry.host));
+        let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
-        let was_there = |entry: &Entry| self.hosts.iter().any(|old| old.host == entry.host);
-        let (old, new): (Vec<Entry>, Vec<Entry>) = hosts.into_iter().partition(was_there);
+        let (old, new): (Vec<Host>, Vec<Host>) =
+            hosts.into_iter().partition(|host| earlier.contains(host));
         let (n_old, n_all) = (old.len(), old.len() + new.len());
-        let stays = old.iter().chain(&new).any(|entry| entry.host == mine);
+        let stays = old.contains(&mine) || new.contains(&mine);
 
         let moves = match (n_all > before, stays) {
             (true, true) => chance(n_all - before, n_all, rng),
@@ -322,43 +331,95 @@ impl Hosts {
         };
         (self.moving, self.probed) = (moves, 0);
         if moves {
-            self.hosts = Vec::with_capacity(n_all);
+            let mut order = Vec::with_capacity(n_all);
             let (mut old, mut new) = (old.into_iter(), new.into_iter());
-            while self.hosts.len() < n_all {
+            while order.len() < n_all {
                 let next = match chance(to_old, of_all, rng) {
                     true => old.next().or_else(|| new.next()),
                     false => new.next().or_else(|| old.next()),
                 };
-                self.hosts.extend(next);
+                order.extend(next);
             }
+            self.take_order(order);
             self.current = 0;
             return true;
         }
-        self.hosts = old.into_iter().chain(new).collect();
-        shuffle(&mut self.hosts, rng);
-        self.current = self.hosts.iter().position(|entry| entry.host == mine).unwrap_or(0);
+        let mut order: Vec<Host> = old.into_iter().chain(new).collect();
+        shuffle(&mut order, rng);
+        let address = self.servers[self.current].address;
+        self.take_order(order);
+        let is_mine = |server: &Server| server.host == mine && server.address == address;
+        self.current = self.servers.iter().position(is_mine).unwrap_or(0);
         self.left = None;
         false
     }
-}
 
-/// Creates the entries. A server that is named twice counts once.
-fn entries(hosts: Vec<Host>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::with_capacity(hosts.len());
-    for host in hosts {
-        if entries.iter().all(|entry| entry.host != host) {
-            entries.push(Entry {
-                host,
-                is_doubtful: false,
-                is_late: false,
-                cause: None,
-                has_accepted: false,
-                sasl_closes: None,
-                tls: Tls::NotAsked,
-            });
+    /// Keeps the servers of these hosts, in this order, and adds those that are new.
+    fn take_order(&mut self, order: Vec<Host>) {
+        let mut known = std::mem::take(&mut self.servers);
+        for host in order {
+            let (mut own, others) = known.into_iter().partition(|server| server.host == host);
+            known = others;
+            if Vec::is_empty(&own) {
+                own.push(Server::new(host, None));
+            }
+            self.servers.append(&mut own);
         }
     }
-    entries
+}
+
+impl Server {
+    fn new(host: Host, address: Option<SocketAddr>) -> Self {
+        Self {
+            host,
+            address,
+            is_doubtful: false,
+            is_late: false,
+            cause: None,
+            has_accepted: false,
+            sasl_closes: None,
+            tls: Tls::NotAsked,
+        }
+    }
+
+    /// Returns the host with the address of this server alone.
+    fn to_probe(&self) -> Host {
+        self.host.clone().with_addresses(self.address.into_iter().collect())
+    }
+
+    /// Records how the connection to this server, or the attempt at it, ended.
+    fn lost(&mut self, now: Instant, reached: Reached, cause: &DisconnectReason) {
+        self.cause = Some(cause.clone());
+        let earlier = self.sasl_closes.take();
+        if *cause == DisconnectReason::Sasl(SaslFailure::ClosedByServer) {
+            let SaslCloses { count, first } =
+                earlier.unwrap_or(SaslCloses { count: 0, first: now });
+            self.sasl_closes = Some(SaslCloses { count: count.saturating_add(1), first });
+        }
+        match cause {
+            // The server is not at fault, or was not tried yet.
+            DisconnectReason::Rebalanced | DisconnectReason::ProcessPaused(_) => {}
+            DisconnectReason::Sasl(SaslFailure::NotPrepared(_)) => {}
+            DisconnectReason::ReadOnly if reached >= Reached::Up => {}
+            // A server that hangs is likely to keep hanging, and each attempt at it takes a part of
+            // the session's time.
+            DisconnectReason::IdleTimeout | DisconnectReason::RequestTimeout => {
+                self.is_doubtful = true;
+            }
+            _ => self.is_doubtful = reached != Reached::Served,
+        }
+    }
+}
+
+/// Returns the hosts. One that is named twice counts once.
+fn without_repetition<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<Host> {
+    let mut kept = Vec::new();
+    for host in hosts {
+        if !kept.contains(host) {
+            kept.push(host.clone());
+        }
+    }
+    kept
 }
 
 fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
@@ -372,164 +433,4 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
 fn chance(part: usize, whole: usize, rng: &mut Rng) -> bool {
     let whole = u64::try_from(whole).unwrap_or(u64::MAX);
     rng.below(whole) < u64::try_from(part).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::limits::{BACKOFF_MAX, LEASE_BACKOFF_MIN};
-
-    fn list(ports: impl IntoIterator<Item = u16>) -> Vec<Host> {
-        ports.into_iter().map(|port| Host::new("h", port)).collect()
-    }
-
-    fn hosts(n: u16, seed: u128) -> Hosts {
-        Hosts::new(list(0..n), &mut Rng::new(seed))
-    }
-
-    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-    fn now() -> Instant {
-        Instant::now()
-    }
-
-    #[test]
-    fn hosts_are_tried_once_per_lap_in_seeded_order() {
-        let lap = |seed| {
-            let (mut hosts, mut rng) = (hosts(5, seed), Rng::new(0));
-            let ports: Vec<u16> = (0..5)
-                .map(|_| {
-                    let port = hosts.current().port();
-                    hosts.failed(Reached::Nothing, BACKOFF_MAX, &mut rng);
-                    port
-                })
-                .collect();
-            ports
-        };
-        let mut sorted = lap(1);
-        sorted.sort_unstable();
-        assert_eq!(sorted, [0, 1, 2, 3, 4]);
-        assert_eq!(lap(1), lap(1));
-        assert!((2..20).any(|seed| lap(seed) != lap(1)));
-    }
-
-    #[test]
-    fn backoff_grows_to_its_cap_and_resets_after_success() {
-        for longest in [LEASE_BACKOFF_MIN, BACKOFF_MAX] {
-            let (mut hosts, mut rng) = (hosts(2, 3), Rng::new(3));
-            let mut failed = |hosts: &mut Hosts, reached| hosts.failed(reached, longest, &mut rng);
-            assert!(failed(&mut hosts, Reached::Nothing) < BACKOFF_STEP);
-            let pauses: Vec<Duration> =
-                (0..200).map(|_| failed(&mut hosts, Reached::Nothing)).collect();
-            assert!(pauses[20..].iter().all(|pause| (longest / 2..longest).contains(pause)));
-            let mean = pauses[20..].iter().sum::<Duration>() / 180;
-            let around = longest * 7 / 10..longest * 8 / 10;
-            assert!(around.contains(&mean), "{mean:?}: drawn over the upper half of the step");
-            hosts.lost(now(), Reached::Served, &DisconnectReason::ClosedByServer);
-            assert_eq!(failed(&mut hosts, Reached::Up), Duration::ZERO);
-            let second = failed(&mut hosts, Reached::Up);
-            assert!((BACKOFF_STEP..2 * BACKOFF_STEP).contains(&second), "{second:?}");
-        }
-    }
-
-    /// Returns the load of the servers after 12,000 clients of `before` received `after`, and how
-    /// many clients moved.
-    fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usize>, usize) {
-        let (mut load, mut moved) = (vec![0; after.end.into()], 0);
-        for seed in 0..12_000 {
-            let mut rng = Rng::new(seed);
-            let mut hosts = Hosts::new(list(before.clone()), &mut rng);
-            let was = hosts.current().clone();
-            let moves = hosts.update(list(after.clone()), &mut rng);
-            assert_eq!(hosts.count(), after.len());
-            assert!(moves || *hosts.current() == was);
-            moved += usize::from(moves);
-            load[usize::from(hosts.current().port())] += 1;
-        }
-        (load, moved)
-    }
-
-    fn close_to(n: usize, expected: usize) {
-        assert!(n.abs_diff(expected) < expected / 10, "{n} instead of about {expected}");
-    }
-
-    /// A doubtful server is tried last. A server that is not at fault must keep its place.
-    #[test]
-    fn server_is_doubtful_only_if_it_is_at_fault() {
-        use crate::IoFailure;
-        let late = IoFailure::from(std::io::ErrorKind::TimedOut);
-        for (reached, cause, is_doubtful) in [
-            (Reached::Nothing, DisconnectReason::Rebalanced, false),
-            (Reached::Up, DisconnectReason::ProcessPaused(BACKOFF_MAX), false),
-            (Reached::Nothing, DisconnectReason::Sasl(SaslFailure::NotPrepared(late)), false),
-            (Reached::Up, DisconnectReason::ReadOnly, false),
-            (Reached::Nothing, DisconnectReason::ReadOnly, true),
-            (Reached::Served, DisconnectReason::IdleTimeout, true),
-            (Reached::Served, DisconnectReason::RequestTimeout, true),
-            (Reached::Served, DisconnectReason::ClosedByServer, false),
-            (Reached::Up, DisconnectReason::ClosedByServer, true),
-        ] {
-            let mut hosts = hosts(2, 1);
-            hosts.lost(now(), reached, &cause);
-            assert_eq!(hosts.hosts[hosts.current].is_doubtful, is_doubtful, "{cause:?}");
-        }
-    }
-
-    #[test]
-    fn tls_is_noted_for_the_server_that_speaks_it() {
-        let mut hosts = hosts(3, 1);
-        let other = hosts.hosts[1].host.clone();
-        assert!(hosts.set_speaks_tls(&other));
-        let spoken: Vec<bool> = hosts.hosts.iter().map(|it| it.tls == Tls::Spoken).collect();
-        assert_eq!(spoken, [false, true, false]);
-        assert!(!hosts.set_speaks_tls(&Host::new("unknown", 1)));
-    }
-
-    /// Otherwise all clients would move at the same moment.
-    #[test]
-    fn pauses_before_a_move_are_random() {
-        let mut rng = Rng::new(1);
-        let mut pauses: Vec<Duration> = (0..20).map(|_| Hosts::pause_to_move(&mut rng)).collect();
-        pauses.sort_unstable();
-        pauses.dedup();
-        assert!(pauses.len() > 15 && pauses.iter().all(|it| *it < BACKOFF_STEP), "{pauses:?}");
-    }
-
-    #[test]
-    fn server_list_update_balances_load_with_few_moves() {
-        // Grown: 2 of 5 servers are new, so two fifths move.
-        let (load, moved) = spread(0..3, 0..5);
-        load.iter().for_each(|n| close_to(*n, 2400));
-        close_to(moved, 4800);
-        // Shrunk: only the clients of removed servers move.
-        let (load, moved) = spread(0..5, 0..3);
-        load.iter().for_each(|n| close_to(*n, 4000));
-        close_to(moved, 4800);
-        // One server replaced.
-        let (load, moved) = spread(0..3, 1..4);
-        load[1..].iter().for_each(|n| close_to(*n, 4000));
-        close_to(moved, 4000);
-        // Shrunk, with one new server.
-        let (load, moved) = spread(0..5, 3..6);
-        load[3..].iter().for_each(|n| close_to(*n, 4000));
-        close_to(moved, 7200);
-        // No server in common; and the same list again.
-        assert_eq!(spread(0..3, 3..6).1, 12_000);
-        assert_eq!(spread(0..3, 0..3).1, 0);
-    }
-
-    #[test]
-    fn updated_order_follows_seed_and_is_redrawn_on_connect() {
-        let order = |seed: u128, connect: bool| {
-            let mut rng = Rng::new(seed);
-            let mut hosts = Hosts::new(list(0..3), &mut rng);
-            hosts.update(list(3..9), &mut rng);
-            if connect {
-                hosts.connected(&mut rng);
-            }
-            hosts.hosts.iter().map(|entry| entry.host.port()).collect::<Vec<_>>()
-        };
-        assert_eq!(order(1, true), order(1, true));
-        assert_eq!(order(1, true)[0], order(1, false)[0], "the server it is on");
-        assert!((1..9).any(|seed| order(seed, true) != order(seed, false)));
-    }
 }

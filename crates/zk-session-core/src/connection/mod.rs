@@ -10,6 +10,7 @@ mod identity;
 mod pace;
 mod search;
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 pub(crate) use self::identity::{Granted, Identity};
@@ -41,8 +42,8 @@ enum State {
     /// The driver has until the deadline to open a connection.
     Connecting {
         deadline: Instant,
-        /// It is open, and the credentials for SASL are being prepared.
-        is_preparing: bool,
+        /// A server has accepted the connection. The credentials for SASL are being prepared.
+        is_open: bool,
     },
     /// The connect request was sent. Nothing else may be sent before its reply. A server that
     /// refuses closes at once, and bytes that it has not read would turn that into a reset. The
@@ -133,7 +134,7 @@ impl Connection {
         self.lost_count
     }
 
-    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
+    pub(crate) fn hosts(&self) -> Vec<Host> {
         self.hosts.all()
     }
 
@@ -166,20 +167,28 @@ impl Connection {
     /// Begins an attempt at the current server.
     pub(crate) fn attempt(&mut self, now: Instant, pace: &Pace) -> Host {
         let deadline = now + pace.attempt_limit(self.hosts.count());
-        self.state = State::Connecting { deadline, is_preparing: false };
+        self.state = State::Connecting { deadline, is_open: false };
         self.hosts.current().clone()
     }
 
-    /// Notes that the connection is open, and that the credentials for SASL are being prepared.
-    pub(crate) fn preparing(&mut self) {
-        if let State::Connecting { is_preparing, .. } = &mut self.state {
-            *is_preparing = true;
+    /// Notes the addresses of the current host. Returns it with those to connect to, unless no attempt
+    /// is under way.
+    pub(crate) fn resolved(&mut self, found: Vec<SocketAddr>, rng: &mut Rng) -> Option<Host> {
+        let is_awaited = matches!(self.state, State::Connecting { is_open: false, .. });
+        (is_awaited && !found.is_empty()).then(|| self.hosts.resolved(found, rng))
+    }
+
+    /// Notes that a server has accepted the connection, at this address if the driver knows it.
+    pub(crate) fn accepted(&mut self, address: Option<IpAddr>) {
+        if let State::Connecting { is_open, .. } = &mut self.state {
+            *is_open = true;
+            address.into_iter().for_each(|address| self.hosts.opened(address));
         }
     }
 
     /// Returns true while the credentials for SASL are being prepared.
     pub(crate) fn is_preparing(&self) -> bool {
-        matches!(self.state, State::Connecting { is_preparing: true, .. })
+        matches!(self.state, State::Connecting { is_open: true, .. })
     }
 
     /// Notes that the driver has opened the connection. Returns false if it was not asked to.
@@ -194,7 +203,7 @@ impl Connection {
 
     /// Notes that the handshake has succeeded, and that the SASL exchange begins. Both together have
     /// the time of one handshake.
-    pub(crate) fn accepted(&mut self) {
+    pub(crate) fn authenticating(&mut self) {
         if let State::Handshaking { deadline } = self.state {
             self.state = State::Authenticating { deadline };
         }
@@ -224,7 +233,10 @@ impl Connection {
     ) -> Loss {
         let was_up = self.is_up();
         let reached = match was_up {
-            false => Reached::Nothing,
+            false if matches!(self.state, State::Connecting { is_open: false, .. }) => {
+                Reached::NoServer
+            }
+            false => Reached::Server,
             // Some servers accept the session and then close the connection, again and again. They
             // count like a server that closes it at once.
             true if was_up_for < BACKOFF_MAX => Reached::Up,

@@ -19,7 +19,7 @@ impl<H: Handles> Session<H> {
             self.established(now);
             return Ok(());
         }
-        self.connection.accepted();
+        self.connection.authenticating();
         let token = self.sasl.first().map_err(DisconnectReason::Sasl)?;
         self.proceed(now, token);
         Ok(())

@@ -1,5 +1,6 @@
 //! Connections: attempts, the handshake, and the effects of a loss.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -26,10 +27,21 @@ impl<H: Handles> Session<H> {
         self.opened(now, Some(mechanism));
     }
 
-    /// Reports that the connection requested by [`Output::Connect`] is open, and that its SASL
-    /// mechanism is not prepared yet. It may be reported more than once.
-    pub fn handle_preparing(&mut self) {
-        self.connection.preparing();
+    /// Reports the addresses of the host that [`Output::Connect`] names, if it was resolved. Another
+    /// [`Output::Connect`] has those that are to be tried. An empty list changes nothing.
+    ///
+    /// Each address counts as a server of its own from then on.
+    pub fn handle_resolved(&mut self, addresses: Vec<SocketAddr>) {
+        if let Some(host) = self.connection.resolved(addresses, &mut self.rng) {
+            self.outputs.push(Output::Connect(host));
+        }
+    }
+
+    /// Reports that a server, at this address if it is known, has accepted the connection requested by
+    /// [`Output::Connect`]. Its SASL mechanism may not be prepared yet. It may be reported more than once,
+    /// and not at all if there are neither addresses nor a mechanism.
+    pub fn handle_accepted(&mut self, address: Option<IpAddr>) {
+        self.connection.accepted(address);
     }
 
     fn opened(&mut self, now: Instant, mechanism: Option<Box<dyn SaslMechanism>>) {

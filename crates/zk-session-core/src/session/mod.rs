@@ -153,7 +153,7 @@ impl<H: Handles> Session<H> {
 
     /// Returns the servers of this session.
     pub fn servers(&self) -> Vec<Host> {
-        self.connection.hosts().cloned().collect()
+        self.connection.hosts()
     }
 
     /// Returns why the last connection or attempt failed. Returns `None` while connected, and

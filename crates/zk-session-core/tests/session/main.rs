@@ -9,6 +9,7 @@ mod harness;
 #[allow(dead_code, reason = "shared with zk-session's tests of the driver")]
 mod script;
 
+mod addresses;
 mod auth;
 mod backoff;
 mod clean_up;

@@ -11,6 +11,7 @@ use zk_session_core::{
     SessionEnd, SessionEvent, WatchKind,
 };
 
+use crate::addresses::{address, reach};
 use crate::harness::{Servers, T, World, ended, ms};
 use crate::script::{PASSWORD, acceptance};
 
@@ -161,6 +162,33 @@ fn rejection_ends_the_session() {
         world.answer(&frame, Zxid::ZERO, code, &());
         assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
         assert_eq!(world.failure(waiting).0, ended(SessionEnd::AuthFailed));
+        world.finish();
+    }
+}
+
+#[test]
+fn rejection_by_one_server_of_a_name_does_not_end_the_session() {
+    let found = [address(1), address(2)];
+    for rejects in [true, false] {
+        let mut world = world_of(1);
+        reach(&mut world, &found);
+        let reject = |world: &mut World| {
+            world.respond(&acceptance(30_000));
+            exchange(world, b"", Some(b"who?"));
+            let frame = world.take(OpCode::Sasl);
+            world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
+        };
+        reject(&mut world);
+        assert_eq!(world.session.end_reason(), None);
+        reach(&mut world, &found);
+        if rejects {
+            reject(&mut world);
+            assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+        } else {
+            world.respond(&acceptance(30_000));
+            authenticate(&mut world);
+            assert!(world.session.is_connected());
+        }
         world.finish();
     }
 }

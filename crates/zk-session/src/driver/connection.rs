@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -25,6 +25,8 @@ pub(super) struct Connection<C: Connector> {
     stream: Stream<C::Stream>,
     buffers: Buffers,
     local_address: Option<IpAddr>,
+    /// Address of the server, until the core knows it.
+    peer_address: Option<IpAddr>,
     /// Whether the server has sent anything.
     was_answered: bool,
 }
@@ -82,6 +84,7 @@ impl Buffers {
 
 enum Stream<S> {
     None,
+    Resolving(Host, Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>),
     Opening(Host, Pin<Box<dyn Future<Output = io::Result<S>> + Send>>),
     /// The mechanism that is to authenticate the connection is being prepared first, if there is one.
     Open(S, Option<SaslPreparation>),
@@ -90,6 +93,7 @@ enum Stream<S> {
 /// Result of polling the connection.
 pub(super) enum Progress {
     None,
+    Resolved(Vec<SocketAddr>),
     Connected(Option<Box<dyn SaslMechanism>>),
     Received(Rest),
     Lost(DisconnectReason),
@@ -107,12 +111,24 @@ pub(super) enum Rest {
 impl<C: Connector> Connection<C> {
     pub(super) fn new(connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
         let (stream, buffers) = (Stream::None, Buffers::default());
-        Self { connector, sasl, stream, buffers, local_address: None, was_answered: false }
+        let (local_address, peer_address) = (None, None);
+        Self { connector, sasl, stream, buffers, local_address, peer_address, was_answered: false }
     }
 
-    pub(super) fn connect(&mut self, host: &Host) {
+    /// Begins to connect to a host; without addresses, to resolve it.
+    pub(super) fn connect(&mut self, host: Host) {
         self.close();
-        self.stream = Stream::Opening(host.clone(), Box::pin(self.connector.connect(host)));
+        if host.addresses().is_empty() {
+            let addresses = Box::pin(self.connector.resolve(&host));
+            self.stream = Stream::Resolving(host, addresses);
+        } else {
+            self.open(host);
+        }
+    }
+
+    fn open(&mut self, host: Host) {
+        let stream = Box::pin(self.connector.connect(&host));
+        self.stream = Stream::Opening(host, stream);
     }
 
     /// Drops the stream, and all bytes in its buffers.
@@ -141,11 +157,24 @@ impl<C: Connector> Connection<C> {
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<Progress> {
         match &mut self.stream {
             Stream::None => Poll::Pending,
+            Stream::Resolving(host, addresses) => match ready!(addresses.as_mut().poll(cx)) {
+                Ok(addresses) if addresses.is_empty() => {
+                    let host = host.clone();
+                    self.open(host);
+                    self.poll_stream(cx)
+                }
+                Ok(addresses) => {
+                    self.stream = Stream::None;
+                    Poll::Ready(Progress::Resolved(addresses))
+                }
+                Err(error) => Poll::Ready(unreachable(&error)),
+            },
             Stream::Opening(host, attempt) => match ready!(attempt.as_mut().poll(cx)) {
                 Ok(stream) => {
                     self.local_address = self.connector.local_address(&stream);
-                    let address = self.connector.peer_address(&stream);
-                    let preparation = self.sasl.as_ref().map(|sasl| sasl.prepare(host, address));
+                    self.peer_address = self.connector.peer_address(&stream);
+                    let prepare = |sasl: &Arc<dyn Sasl>| sasl.prepare(host, self.peer_address);
+                    let preparation = self.sasl.as_ref().map(prepare);
                     let is_ready = preparation.is_none();
                     self.stream = Stream::Open(stream, preparation);
                     match is_ready {
@@ -153,10 +182,7 @@ impl<C: Connector> Connection<C> {
                         false => self.poll_stream(cx),
                     }
                 }
-                Err(error) => {
-                    let cause = cause(&error, DisconnectReason::Unreachable);
-                    Poll::Ready(Progress::Lost(cause))
-                }
+                Err(error) => Poll::Ready(unreachable(&error)),
             },
             Stream::Open(stream, preparation) => {
                 let Some(preparing) = preparation else {
@@ -185,11 +211,12 @@ impl<C: Connector> Connection<C> {
         progress: Progress,
     ) {
         session.handle_written(std::mem::take(&mut self.buffers.written));
-        if let Stream::Open(_, Some(_)) = self.stream {
-            session.handle_preparing();
+        if let Stream::Open(..) = self.stream {
+            session.handle_accepted(self.peer_address.take());
         }
         match progress {
             Progress::None => {}
+            Progress::Resolved(addresses) => session.handle_resolved(addresses),
             Progress::Connected(None) => session.handle_connected(now),
             Progress::Connected(Some(mechanism)) => session.handle_connected_with(now, mechanism),
             Progress::Received(_) => session.handle_received(now, &mut self.buffers.incoming),
@@ -248,6 +275,10 @@ impl<C: Connector> Connection<C> {
     pub(super) fn take_local_address(&mut self) -> Option<IpAddr> {
         self.local_address.take()
     }
+}
+
+fn unreachable(error: &io::Error) -> Progress {
+    Progress::Lost(cause(error, DisconnectReason::Unreachable))
 }
 
 /// Returns why the connection ended. A connector with TLS reports its own failures.

@@ -162,7 +162,7 @@ impl<C: Connector> Driver<C> {
         for output in self.outputs.drain(..) {
             match output {
                 Output::Connect(host) => {
-                    self.connection.connect(&host);
+                    self.connection.connect(host);
                     link_changed = true;
                 }
                 Output::Disconnect => {

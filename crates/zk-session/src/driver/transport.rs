@@ -1,7 +1,6 @@
 //! Transport of a connection: TCP, or any other byte stream in both directions.
 
-use std::future::{Future, pending};
-use std::hash::{BuildHasher, RandomState};
+use std::future::{Future, pending, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -15,13 +14,15 @@ use tokio::net::TcpStream;
 use zk_session_core::{Host, TlsFailure, Transport};
 
 use super::lookup::lookup;
-use crate::limits::{ADDRESSES_MAX, HAPPY_EYEBALLS_DELAY};
+use crate::limits::HAPPY_EYEBALLS_DELAY;
 
 /// Opens connections to servers. [`Config::connector`](crate::Config::connector) takes it.
 ///
-/// The future is dropped when the attempt takes too long; it must then leave nothing behind. The
-/// connector also resolves the name, at every attempt, so that a server with a new address is found
-/// again (ZOOKEEPER-2184).
+/// The future is dropped when the attempt takes too long; it must then leave nothing behind.
+///
+/// A connector of networks with names has [`resolve`](Self::resolve), and one that wraps another
+/// connector passes it on. A name may have several addresses, each of another server. The session then
+/// remembers which of them are read-only, hang or refuse its credentials, and tries the others.
 ///
 /// # TLS and SASL
 /// The session speaks first, and only after the future has returned a stream. A protocol before
@@ -38,7 +39,22 @@ pub trait Connector: Send + 'static {
     /// The stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// Opens a connection to `host`.
+    /// Returns the addresses of a host, in the order in which the system prefers them. The session calls
+    /// it before every attempt, so that a server with a new address is found again (ZOOKEEPER-2184).
+    ///
+    /// By default there are none: [`connect`](Self::connect) gets the name alone.
+    ///
+    /// # Errors
+    /// The kind `NotFound` means that the name could not be resolved.
+    fn resolve(
+        &self,
+        _host: &Host,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static {
+        ready(Ok(Vec::new()))
+    }
+
+    /// Opens a connection to the first of the [addresses](Host::addresses) of `host` that accepts one. A
+    /// host without addresses was not resolved.
     ///
     /// # Errors
     /// The host cannot be reached; the session then tries another one. The kind `NotFound` means
@@ -62,8 +78,8 @@ pub trait Connector: Send + 'static {
         None
     }
 
-    /// Returns the address of the server, of which Kerberos needs the canonical name. Returns `None`
-    /// if the connection has no address.
+    /// Returns the address of the server. The session knows by it which server of a name it is, and
+    /// Kerberos needs its canonical name. Returns `None` if the connection has no address.
     fn peer_address(&self, _stream: &Self::Stream) -> Option<IpAddr> {
         None
     }
@@ -123,30 +139,38 @@ impl TlsUse {
 
 /// Plain TCP, with `TCP_NODELAY` because a lock hand-off sends small frames.
 ///
-/// The name is resolved at every attempt, on a thread that attempts at the same name share. If it has
-/// several addresses, each has a head start of [`HAPPY_EYEBALLS_DELAY`] over the next one, IPv6 and IPv4 in
-/// turn. The first connection wins. An address that drops packets therefore delays the attempt and does not
-/// fail it.
+/// Names are resolved on threads that attempts at the same name share. If a name has several addresses, each
+/// has a head start of [`HAPPY_EYEBALLS_DELAY`] over the next one. The first connection wins. An address that
+/// drops packets therefore delays the attempt and does not fail it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
 impl Connector for Tcp {
     type Stream = TcpStream;
 
-    fn connect(
+    fn resolve(
         &self,
         host: &Host,
-    ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static {
         let host = host.clone();
         async move {
             if host.transport() == Transport::Tls {
                 let failure = TlsFailure::NotConfigured;
                 return Err(io::Error::new(io::ErrorKind::Unsupported, failure));
             }
-            let found = lookup(host.name(), host.port())
-                .await
-                .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?;
-            let stream = race(in_turn(found), TcpStream::connect).await?;
+            let found = lookup(host.name(), host.port()).await;
+            found.map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))
+        }
+    }
+
+    fn connect(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static {
+        let (addresses, resolved) = (host.addresses().to_vec(), self.resolve(host));
+        async move {
+            let addresses = if addresses.is_empty() { resolved.await? } else { addresses };
+            let stream = race(addresses, TcpStream::connect).await?;
             stream.set_nodelay(true)?;
             Ok(stream)
         }
@@ -170,28 +194,6 @@ impl Connector for Tcp {
     fn peer_address(&self, stream: &TcpStream) -> Option<IpAddr> {
         stream.peer_addr().ok().map(|address| address.ip())
     }
-}
-
-/// Returns the order in which addresses are tried. It is random, so that a thousand clients do not
-/// all use the first address. The two families alternate, starting with the one that the system
-/// prefers.
-fn in_turn(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let v6_first = found.first().is_some_and(SocketAddr::is_ipv6);
-    let order = RandomState::new();
-    let (mut first, mut second): (Vec<SocketAddr>, Vec<SocketAddr>) =
-        found.into_iter().partition(|address| address.is_ipv6() == v6_first);
-    for family in [&mut first, &mut second] {
-        family.sort_by_key(|address| order.hash_one(address));
-        family.dedup();
-    }
-    let (mut first, mut second) = (first.into_iter(), second.into_iter());
-    let mut addresses = Vec::new();
-    while first.len() + second.len() > 0 {
-        addresses.extend(first.next());
-        addresses.extend(second.next());
-    }
-    addresses.truncate(ADDRESSES_MAX);
-    addresses
 }
 
 /// Returns the first connection that is open; if all fail, the last error.
@@ -233,10 +235,6 @@ mod tests {
         SocketAddr::from(([10, 0, 0, n], 1))
     }
 
-    fn v6(n: u16) -> SocketAddr {
-        SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, n], 1))
-    }
-
     #[tokio::test(start_paused = true)]
     async fn race_skips_silent_and_refusing_addresses_in_time() {
         for holes in 0..4 {
@@ -276,20 +274,6 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         let error = race(Vec::new(), refuse).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
-    }
-
-    #[test]
-    fn addresses_alternate_families_in_random_order() {
-        let found: Vec<SocketAddr> = (0..6).map(v6).chain((0..2).map(v4)).chain([v4(0)]).collect();
-        let orders: Vec<Vec<SocketAddr>> = (0..20).map(|_| in_turn(found.clone())).collect();
-        for order in &orders {
-            let v6: Vec<bool> = order.iter().map(SocketAddr::is_ipv6).collect();
-            assert_eq!(v6, [true, false, true, false, true, true, true, true]);
-        }
-        assert!(orders.iter().any(|order| *order != orders[0]));
-        assert_eq!(in_turn((0..50).map(v4).collect()).len(), ADDRESSES_MAX);
-        let as_many: Vec<SocketAddr> = [v6(1), v4(1), v6(2), v4(2)].into();
-        assert_eq!(in_turn(as_many).len(), 4);
     }
 
     /// The recipes write the local address into lock nodes; Kerberos resolves that of the server.

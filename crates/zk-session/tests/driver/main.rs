@@ -10,6 +10,7 @@
 #[path = "../../../zk-session-core/tests/session/script.rs"]
 mod script;
 
+mod addresses;
 mod dedicated_thread;
 mod ensemble;
 mod handles;

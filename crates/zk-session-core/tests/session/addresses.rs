@@ -1,0 +1,222 @@
+//! One host name of several servers: what is known of a server belongs to its address.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proto::{ConnectResponse, OpCode, SessionId};
+use zk_session_core::limits::ADDRESSES_MAX;
+use zk_session_core::{DisconnectReason, Host, ProbeAnswer};
+
+use crate::harness::{Seen, T, Wire, World, ms};
+use crate::script::acceptance;
+
+pub(crate) fn address(n: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, n], 2181))
+}
+
+fn ip(n: u8) -> IpAddr {
+    address(n).ip()
+}
+
+/// Returns a session whose only host has the name `zk`.
+fn world(seed: u128) -> World {
+    let mut world = World::with(|settings| {
+        settings.hosts = vec![Host::new("zk", 2181)];
+        settings.allow_read_only = true;
+        settings.seed = seed;
+    });
+    world.answered.insert(OpCode::Ping.code());
+    world
+}
+
+/// Advances to the next attempt, and resolves the name. Returns the addresses that are to be tried.
+fn resolve(world: &mut World, found: &[SocketAddr]) -> Vec<SocketAddr> {
+    world.tick();
+    while world.wire != Wire::Asked {
+        world.advance_to_deadline();
+    }
+    world.session.handle_resolved(found.to_vec());
+    world.settle();
+    let is_attempt = |seen: &Seen| match seen {
+        Seen::Connect(host) => Some(host.addresses().to_vec()),
+        _ => None,
+    };
+    world.log.iter().rev().find_map(|(_, seen)| is_attempt(seen)).unwrap()
+}
+
+/// Lets the first of the addresses accept the next attempt. Returns it.
+pub(crate) fn reach(world: &mut World, found: &[SocketAddr]) -> SocketAddr {
+    let first = resolve(world, found)[0];
+    world.session.handle_accepted(Some(first.ip()));
+    world.open();
+    first
+}
+
+/// No address accepts a connection.
+fn refuse(world: &mut World) {
+    world.cut_for(DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused));
+}
+
+fn read_only() -> ConnectResponse {
+    let session_id = SessionId(0x2_0000_0009);
+    ConnectResponse { session_id, read_only: Some(true), ..acceptance(6000) }
+}
+
+#[test]
+fn read_only_session_probes_the_other_address_of_its_name() {
+    for seed in 0..8 {
+        let mut world = world(seed);
+        let first = reach(&mut world, &[address(1), address(2)]);
+        world.respond(&read_only());
+        assert!(world.session.is_read_only());
+        world.advance(T);
+        let probe = |(_, seen): &(_, Seen)| match seen {
+            Seen::Probe(host) => Some(host.clone()),
+            _ => None,
+        };
+        let probed = world.log.iter().find_map(probe).expect("the name has another server");
+        let [other] = *probed.addresses() else { panic!("{:?}", probed.addresses()) };
+        assert_ne!(other, first);
+        world.session.handle_probed(world.instant(), &probed, ProbeAnswer::ReadWrite);
+        world.settle();
+        assert_eq!(reach(&mut world, &[address(1), address(2)]), other);
+        world.respond(&acceptance(6000));
+        assert!(!world.session.is_read_only());
+        world.finish();
+    }
+}
+
+#[test]
+fn address_of_a_server_that_closes_or_hangs_is_tried_last() {
+    for hangs in [false, true] {
+        for seed in 0..8 {
+            let mut world = world(seed);
+            let all = [address(1), address(2), address(3)];
+            let first = reach(&mut world, &all);
+            if hangs {
+                world.advance(T / 2);
+            } else {
+                world.cut();
+            }
+            let order = resolve(&mut world, &all);
+            assert_eq!((order.len(), order[2]), (3, first));
+            world.finish();
+        }
+    }
+}
+
+#[test]
+fn address_that_serves_is_preferred_to_one_that_closes() {
+    let found = [address(1), address(2)];
+    let serve = |world: &mut World| {
+        world.respond(&acceptance(6000));
+        world.advance(ms(2000));
+        world.cut();
+    };
+    let mut world = world(1);
+    let serves = reach(&mut world, &found);
+    serve(&mut world);
+    assert_ne!(reach(&mut world, &found), serves, "it was not tried yet");
+    world.cut();
+    for _ in 0..4 {
+        assert_eq!(reach(&mut world, &found), serves);
+        serve(&mut world);
+    }
+    world.finish();
+}
+
+/// All of them were tried at once.
+#[test]
+fn name_without_an_open_port_gives_its_turn_to_another_name() {
+    for seed in 0..8 {
+        let mut world = World::with(|settings| {
+            settings.hosts = vec![Host::new("a", 1), Host::new("b", 1)];
+            settings.seed = seed;
+        });
+        let name = |world: &World| world.attempts().last().unwrap().1.name().to_owned();
+        resolve(&mut world, &[address(1), address(2), address(3)]);
+        let first = name(&world);
+        refuse(&mut world);
+        resolve(&mut world, &[address(4)]);
+        assert_ne!(name(&world), first);
+        world.finish();
+    }
+}
+
+#[test]
+fn memory_of_an_address_survives_another_lookup() {
+    let mut world = world(1);
+    let slow = reach(&mut world, &[address(1), address(2)]);
+    world.cut();
+    // The answer has another order, and a new server.
+    let found = [address(3), address(2), address(1)];
+    let order = resolve(&mut world, &found);
+    assert_eq!((order.len(), order[2]), (3, slow));
+    // A server that left the name is not tried.
+    refuse(&mut world);
+    let order = resolve(&mut world, &[address(3)]);
+    assert_eq!(order, [address(3)]);
+    world.finish();
+}
+
+#[test]
+fn connection_counts_for_the_address_that_won() {
+    let mut world = world(1);
+    let order = resolve(&mut world, &[address(1), address(2)]);
+    world.session.handle_accepted(Some(order[1].ip()));
+    world.open();
+    world.cut();
+    let next = resolve(&mut world, &order);
+    assert_eq!(next, order, "the second one is doubtful, and the first one was not tried");
+    world.finish();
+}
+
+#[test]
+fn addresses_of_a_name_are_limited_and_failed_ones_give_way() {
+    let mut world = world(1);
+    let many: Vec<SocketAddr> = (1..=40).map(address).collect();
+    let first = resolve(&mut world, &many);
+    assert_eq!(first.len(), ADDRESSES_MAX);
+    refuse(&mut world);
+    let second = resolve(&mut world, &many);
+    assert_eq!(second.len(), ADDRESSES_MAX);
+    assert!(second[1..].iter().all(|it| !first.contains(it)), "{second:?}, {first:?}");
+    world.finish();
+}
+
+#[test]
+fn server_list_keeps_what_is_known_of_addresses() {
+    let mut world = world(1);
+    let found = [address(1), address(2)];
+    let first = reach(&mut world, &found);
+    world.cut();
+    let other = reach(&mut world, &found);
+    world.respond(&acceptance(6000));
+    assert_eq!(world.session.servers(), [Host::new("zk", 2181)], "named once");
+    world.session.update_servers(world.instant(), vec![Host::new("zk", 2181)]);
+    world.settle();
+    assert!(world.session.is_connected());
+    assert_eq!(world.session.stats(world.instant()).connected_to, Some(Host::new("zk", 2181)));
+    world.advance(ms(2000));
+    world.cut();
+    assert_eq!(resolve(&mut world, &found)[0], other, "a close after a while is no fault");
+    assert_ne!(first, other);
+    world.finish();
+}
+
+#[test]
+fn late_answer_of_the_resolver_changes_nothing() {
+    let mut world = world(1);
+    reach(&mut world, &[address(1)]);
+    let attempts = world.attempts().len();
+    world.session.handle_resolved(vec![address(2)]);
+    world.settle();
+    world.session.handle_accepted(Some(ip(2)));
+    assert_eq!(world.attempts().len(), attempts);
+    world.respond(&acceptance(6000));
+    assert!(world.session.is_connected());
+    world.cut();
+    world.session.handle_resolved(vec![address(2)]);
+    world.settle();
+    assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
+    world.finish();
+}

@@ -1,0 +1,97 @@
+//! One host name of several servers.
+
+use std::net::SocketAddr;
+
+use super::*;
+
+/// A name with two addresses. The server of the first one closes every connection.
+#[derive(Clone)]
+struct TwoServers {
+    ensemble: Ensemble,
+    asked: Arc<Mutex<Vec<Vec<SocketAddr>>>>,
+}
+
+fn address(n: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, n], 2181))
+}
+
+/// A stream that knows its server.
+struct Reached {
+    stream: Recorded,
+    address: IpAddr,
+}
+
+impl Connector for TwoServers {
+    type Stream = Reached;
+
+    fn resolve(
+        &self,
+        host: &Host,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static {
+        assert!(host.addresses().is_empty());
+        std::future::ready(match host.name() {
+            "unknown" => Err(io::ErrorKind::NotFound.into()),
+            _ => Ok(vec![address(1), address(2)]),
+        })
+    }
+
+    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Reached>> + Send + 'static {
+        self.asked.lock().unwrap().push(host.addresses().to_vec());
+        let address = host.addresses()[0].ip();
+        let opened = self.ensemble.connect(host);
+        async move {
+            let mut stream = opened.await?;
+            if address == self::address(1).ip() {
+                stream.stream = tokio::io::duplex(1024).0;
+            }
+            Ok(Reached { stream, address })
+        }
+    }
+
+    fn peer_address(&self, stream: &Reached) -> Option<IpAddr> {
+        Some(stream.address)
+    }
+}
+
+impl AsyncRead for Reached {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Reached {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_leaves_the_address_whose_server_closes_connections() {
+    for seed in 0..8 {
+        let asked = Arc::default();
+        let connector = TwoServers { ensemble: Ensemble::new(), asked: Arc::clone(&asked) };
+        let config = Config::new("unknown,zk").unwrap().seed(seed).connector(connector);
+        let client = config.connect().await.unwrap();
+        let asked = asked.lock().unwrap().clone();
+        assert!(asked.len() <= 2, "{asked:?}");
+        assert_eq!(asked.last().unwrap()[0], address(2));
+        assert!(asked.iter().all(|addresses| addresses.len() == 2), "{asked:?}");
+        client.close().await;
+    }
+}
