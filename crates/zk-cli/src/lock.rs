@@ -86,15 +86,31 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
             Err(failure) => failure,
         };
         // A session that lives on deletes the node when a server answers again. Without it, nobody could
-        // lead until the servers expire the session.
+        // have the lock until the servers expire the session.
         drop(lock);
         // A signal was meant to end the command.
-        if !task.stands_again || !failure.is_loss() || signals.end_requested() {
-            // A loss is reported without waiting for servers that do not answer.
+        let may_wait = failure.is_loss() && !signals.end_requested();
+        if !may_wait || !task.stands_again {
+            if may_wait {
+                wait_for_server(&client, &mut signals, output).await;
+            }
             sessions.close().await;
             return Err(failure);
         }
         output.note(&format!("{failure}; standing again"));
+    }
+}
+
+/// Waits after a loss until a server answers, as long as the session may still be there, or until a
+/// signal.
+async fn wait_for_server(client: &Client, signals: &mut Signals, output: Output) {
+    if client.is_connected() || client.end_reason().is_some() {
+        return;
+    }
+    output.note("the lock was lost; waiting for a server that deletes its node");
+    tokio::select! {
+        () = connected(client) => {}
+        () = signals.next_ending() => {}
     }
 }
 

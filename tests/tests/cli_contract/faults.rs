@@ -547,6 +547,46 @@ async fn exit_status_is_kept_when_release_is_impossible() {
     }
 }
 
+/// Otherwise nobody could have the lock until the server expires the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn holder_that_lost_its_lock_in_an_outage_deletes_its_node() {
+    let locks: [&[&str]; 3] = [
+        &["lock", "/l"],
+        &["semaphore", "/s", "--permits", "3", "--take", "2"],
+        &["multilock", "/a", "/b", "/c"],
+    ];
+    for interrupted in [false, true] {
+        let (server, zk) = start().await;
+        let command = ["--", "sh", "-c", "echo in; cat"];
+        let holders = locks.map(|lock| zk.start(&[lock, &command].concat()));
+        for holder in &holders {
+            poll(LIMIT, || (holder.stdout() == "in\n").then_some(())).expect("nobody got in");
+        }
+        server.refuse_connects(0);
+        server.connections().cut(Cut::Rst);
+        for holder in &holders {
+            let waits = || holder.stderr().contains("waiting for a server").then_some(());
+            poll(LIMIT, waits).unwrap_or_else(|| panic!("{}", holder.stderr()));
+        }
+        if interrupted {
+            holders.iter().for_each(|holder| holder.signal("INT"));
+        } else {
+            server.accept_connects(0);
+        }
+        for holder in holders {
+            let ended = holder.wait(LIMIT);
+            assert_eq!(ended.code(), Some(74), "{ended:?}");
+            assert!(ended.stderr.contains("the lock was lost"), "{ended:?}");
+        }
+        server.accept_connects(0);
+        if !interrupted {
+            // No node is left, though no session has expired.
+            assert_eq!(zk.ok(&["ls", "/l"]) + &zk.ok(&["ls", "/a"]), "");
+            assert!(!zk.ok(&["tree", "/s"]).contains("lease-"));
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_holder_reports_how_long_it_did_not_run() {
     let (_server, zk) = start().await;

@@ -59,6 +59,7 @@ mod multi_lock;
 mod mutex_cost;
 mod nodes;
 mod other_clients;
+mod outage_end;
 mod outside_runtime;
 mod owner;
 mod parity_with_curator;

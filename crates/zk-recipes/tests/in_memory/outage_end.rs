@@ -1,0 +1,97 @@
+//! Elections after an outage that is longer than the lease and shorter than the session.
+
+use std::time::Duration;
+
+use zk_recipes::session::limits::BACKOFF_MAX;
+use zk_recipes::session::{Config, LeaseAssumptions, SessionManager};
+use zk_recipes::{Candidacy, Election};
+use zk_testing::{Cut, Settings, TestServer};
+
+use crate::settle;
+
+/// Timeout of the sessions.
+const T: Duration = Duration::from_secs(12);
+
+const OUTAGE: Duration = Duration::from_secs(10);
+
+/// Time in which an answer arrives and is used.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How a server fails.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Refuses,
+    Closes,
+    IsSilent,
+}
+
+impl Failure {
+    fn begin(self, server: &TestServer, number: usize) {
+        match self {
+            Self::Refuses => server.refuse_connects(number),
+            Self::Closes => server.close_on_connect(number),
+            Self::IsSilent => server.stall(number),
+        }
+    }
+
+    fn end(self, server: &TestServer, number: usize) {
+        match self {
+            Self::Refuses | Self::Closes => server.accept_connects(number),
+            Self::IsSilent => server.resume(number),
+        }
+    }
+}
+
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await; // reason: virtual time
+}
+
+/// Returns how long nobody leads after all of these servers have failed for a while.
+async fn leaderless(servers: usize, failure: Failure, pass_time: Duration, seed: u64) -> Duration {
+    let server = TestServer::in_memory_with(Settings::new().servers(servers).seed(seed));
+    let hosts: Vec<String> = (0..servers).map(|number| format!("server-{number}:1")).collect();
+    let mut candidacies: Vec<Candidacy> = Vec::new();
+    for number in 0..3 {
+        let assumptions = LeaseAssumptions::new().expiry_pass(pass_time);
+        let config = Config::new(&hosts.join(",")).unwrap().session_timeout(T);
+        let config = config.lease_assumptions(assumptions).seed((3 * seed + number).into());
+        let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
+        candidacies.push(Election::new(&sessions, "/e", format!("c{number}")).unwrap().stand());
+        settle().await;
+    }
+    let has_leader = || candidacies.iter().any(Candidacy::is_leader);
+    pass(T).await;
+    assert!(has_leader());
+    (0..servers).for_each(|number| failure.begin(&server, number));
+    server.connections().cut(Cut::Rst);
+    pass(OUTAGE).await;
+    assert!(!has_leader());
+    (0..servers).for_each(|number| failure.end(&server, number));
+    let mut waited = Duration::ZERO;
+    while !has_leader() {
+        pass(STEP).await;
+        waited += STEP;
+        assert!(waited < T, "nobody leads");
+    }
+    waited
+}
+
+/// The sessions are still there, so nobody waits until the servers expire them. A session that may be in
+/// the pass that closes expired ones is used once that pass is over.
+#[tokio::test(start_paused = true)]
+async fn election_after_an_outage_takes_a_pause_and_the_expiry_pass() {
+    for servers in [1, 3] {
+        for failure in [Failure::Refuses, Failure::Closes, Failure::IsSilent] {
+            for pass_ms in [100, 2_000] {
+                let pass_time = Duration::from_millis(pass_ms);
+                let mut times = Vec::new();
+                for seed in 0..15 {
+                    times.push(leaderless(servers, failure, pass_time, seed).await);
+                }
+                times.sort_unstable();
+                let case = format!("{servers} servers, {failure:?}, {pass_time:?}: {times:?}");
+                assert!(times[14] <= pass_time + BACKOFF_MAX + 2 * STEP, "{case}");
+            }
+        }
+    }
+}
