@@ -13,6 +13,7 @@ mod operations;
 mod relay;
 mod restart;
 mod streams;
+mod watch_fuzz;
 mod watches;
 
 use std::time::Duration;
