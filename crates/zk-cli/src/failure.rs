@@ -160,6 +160,15 @@ impl Failure {
         self
     }
 
+    /// Adds the likely reason if the connection was lost on a request with so many bytes of data. A server
+    /// closes the connection without an answer.
+    pub(crate) fn with_size(mut self, len: usize) -> Self {
+        if self.message.contains("connection lost") && len > DEFAULT_JUTE_MAXBUFFER {
+            self.message.push_str(&format!("; do the servers take {len} bytes (jute.maxbuffer)?"));
+        }
+        self
+    }
+
     /// Adds to a rejection what was presented, and the advice if the identities are insufficient. All
     /// commands pass here, so this also explains a rejected access control list.
     pub(crate) fn with_presented(mut self, presented: &str, advice: &str) -> Self {
@@ -288,6 +297,9 @@ impl From<Error> for Failure {
     }
 }
 
+/// Requests that servers take by default, with room for the rest of a request.
+const DEFAULT_JUTE_MAXBUFFER: usize = 1_000_000;
+
 /// Replaces advice that is meant for programs.
 pub(crate) fn for_users(message: &str) -> String {
     message
@@ -295,6 +307,8 @@ pub(crate) fn for_users(message: &str) -> String {
         .replace("use a connector of the crate zk-tls", "use --cacert FILE")
         .replace("may have no majority", "may have no majority; see zk doctor")
         .replace("or allow foreign nodes", "or --allow-foreign-nodes")
+        .replace("(max_request_len)", "(--max-request-len)")
+        .replace("(max_frame_len)", "(--max-frame-len)")
         .replace("; wait for SessionEvent::Connected", ", for it has lost the majority")
 }
 

@@ -6,7 +6,7 @@ use std::future::pending;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
@@ -92,7 +92,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
         let may_wait = failure.is_loss() && !signals.end_requested();
         if !may_wait || !task.stands_again {
             if may_wait {
-                wait_for_server(&client, &mut signals, output).await;
+                wait_for_leader(&client, &mut signals, output).await;
             }
             sessions.close().await;
             return Err(failure);
@@ -101,18 +101,28 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
     }
 }
 
-/// Waits after a loss until a server answers, as long as the session may still be there, or until a
+/// Waits after a loss until the leader answers, as long as the session may still be there, or until a
 /// signal.
-async fn wait_for_server(client: &Client, signals: &mut Signals, output: Output) {
-    if client.is_connected() || client.end_reason().is_some() {
-        return;
+async fn wait_for_leader(client: &Client, signals: &mut Signals, output: Output) {
+    let answered = async {
+        let wait = Sessions::endless_retry(client);
+        // An error is the end of the session.
+        drop(wait.run(|client| client.sync("/")).await);
+    };
+    let mut answered = std::pin::pin!(answered);
+    tokio::select! {
+        () = &mut answered => return,
+        () = sleep(ANSWER_TIME) => {}
     }
     output.note("the lock was lost; waiting for a server that deletes its node");
     tokio::select! {
-        () = connected(client) => {}
+        () = answered => {}
         () = signals.next_ending() => {}
     }
 }
+
+/// Time for the answer of a leader that is there.
+const ANSWER_TIME: Duration = Duration::from_millis(200);
 
 /// Releases the lock after the command has ended with the exit status `code`.
 async fn release(

@@ -28,6 +28,9 @@ pub(crate) async fn print_waiting(log: Option<&VerboseLog>, client: &Client, wan
         let sessions: HashSet<_> = listed.iter().map(|it| it.participant.session_id).collect();
         let count = if is_semaphore { sessions.len() } else { listed.len() };
         let waited = participants::span(clock() - begun);
+        let own = first.participant.session_id == client.session_id();
+        // After a gap of the connection, or an election, the session must be proven to be alive.
+        let who = if own { "its own lease is not proven yet; it".to_owned() } else { who };
         log.print(format!("waiting for {path} since {waited}: {who} is first of {count}"));
     }
 }

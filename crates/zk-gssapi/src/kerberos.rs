@@ -3,7 +3,6 @@
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
 
 use libgssapi::context::{ClientCtx, CtxFlags};
 use libgssapi::credential::{Cred, CredUsage};
@@ -53,7 +52,6 @@ use crate::mechanism::Gssapi;
 #[derive(Clone, Debug)]
 pub struct Kerberos {
     names: Names,
-    preparations: Arc<Semaphore>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +74,7 @@ impl Kerberos {
             server_principal: None,
             canonicalizes: true,
         };
-        Self { names, preparations: Arc::new(Semaphore::new(PREPARATIONS_MAX)) }
+        Self { names }
     }
 
     /// Names the principal of the client, for example `shop@EXAMPLE.COM`.
@@ -128,10 +126,10 @@ impl Default for Kerberos {
 
 impl Sasl for Kerberos {
     fn prepare(&self, host: &Host, address: Option<IpAddr>) -> SaslPreparation {
-        let (names, preparations) = (self.names.clone(), Arc::clone(&self.preparations));
+        let names = self.names.clone();
         let host = host.name().to_owned();
         Box::pin(async move {
-            let permit = preparations.acquire_owned().await.map_err(io::Error::other)?;
+            let permit = PREPARATIONS.acquire().await.map_err(io::Error::other)?;
             let begun = tokio::task::spawn_blocking(move || {
                 let begun = names.begin(&host, address);
                 drop(permit);
@@ -142,6 +140,10 @@ impl Sasl for Kerberos {
         })
     }
 }
+
+/// Preparations of all sessions of the process. They use threads of the runtime's pool, as long as Kerberos
+/// servers and DNS take.
+static PREPARATIONS: Semaphore = Semaphore::const_new(PREPARATIONS_MAX);
 
 impl Names {
     /// Gets the ticket for a server. It looks up names, asks Kerberos servers, and blocks.

@@ -1,6 +1,6 @@
 //! Limits of this crate.
 
-/// Requests to Kerberos servers that may be under way at once for one [`Kerberos`](crate::Kerberos).
+/// Requests to Kerberos servers that may be under way at once in a process.
 ///
 /// An attempt to connect that takes too long gives up, but the library's call goes on, for up to a
 /// minute if the Kerberos server is down. Without a limit, each attempt would leave a thread behind.

@@ -102,12 +102,17 @@ where
 pub(crate) async fn while_connected<T>(
     client: &Client,
     path: &str,
-    attempt: impl Future<Output = Result<T, LockError>>,
-) -> Result<T, LockError> {
-    match client.while_connected(attempt).await {
+    attempt: impl Future<Output = Result<Option<T>, LockError>>,
+) -> Result<Option<T>, LockError> {
+    let attempted = match client.while_connected(attempt).await {
         Some(attempted) => attempted,
         None => Err(no_connection(client, path)),
+    };
+    // It may have failed without waiting, for example because another task of this process has the lock.
+    if !matches!(attempted, Ok(Some(_))) {
+        client.take_from_budget().await;
     }
+    attempted
 }
 
 fn no_connection(client: &Client, path: &str) -> LockError {

@@ -127,8 +127,9 @@ pub const SASL_CLOSES_MAX: u32 = 3;
 pub const SASL_REJECTION_TIME: Duration = Duration::from_secs(5);
 
 /// Addresses of one host name that a session uses, each as a server of its own. If there are more, the
-/// choice is random, and an address at which an attempt failed gives its place to another one.
-pub const ADDRESSES_MAX: usize = 8;
+/// choice is random, and an address at which an attempt failed gives its place to another one. No ensemble
+/// has so many servers.
+pub const ADDRESSES_MAX: usize = 64;
 
 /// First step of the reconnect back-off. The step doubles at each failure in a row. The pause is
 /// drawn from the upper half of the step, so that clients do not stay in step with each other and no

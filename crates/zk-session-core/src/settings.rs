@@ -72,7 +72,9 @@ impl Settings {
     pub(super) fn clamp(&mut self) {
         self.session_timeout = self.session_timeout.min(TIMEOUT_MAX);
         self.close_timeout = self.close_timeout.clamp(CLOSE_TIMEOUT_MIN, TIMEOUT_MAX);
-        self.rearm_chunk_bytes = self.rearm_chunk_bytes.min(REARM_CHUNK_BYTES);
+        // Half of it is for headers, and for lists of which each path has its length.
+        let largest_chunk = REARM_CHUNK_BYTES.min(self.max_request_len / 2);
+        self.rearm_chunk_bytes = self.rearm_chunk_bytes.min(largest_chunk);
         self.max_watches = self.max_watches.min(WATCHES_MAX);
         self.unopened_timeout = self.unopened_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));
         self.request_timeout = self.request_timeout.map(|timeout| timeout.min(TIMEOUT_MAX));

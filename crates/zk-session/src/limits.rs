@@ -48,6 +48,10 @@ pub(crate) const TERM_CHECK_PART: Fraction = Fraction::new(1, 32);
 /// resolver of the operating system takes.
 pub const LOOKUPS_MAX: usize = 64;
 
+/// How long the answer of a lookup is kept for the next attempt, if it came after the last one. A lap of
+/// attempts over a few silent servers takes no longer.
+pub const LOOKUP_KEPT: Duration = Duration::from_secs(30);
+
 /// Head start of one address of a server over the next address. RFC 8305 recommends 250 ms. Even
 /// the shortest attempt then tries several addresses.
 pub const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);

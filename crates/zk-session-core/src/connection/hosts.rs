@@ -29,9 +29,19 @@ pub(super) struct Hosts {
     probed: usize,
     /// True if the order was made for a move to other servers. It is redrawn after the move.
     moving: bool,
-    /// Server that the connection is still to, although another one is tried next, and the time at
-    /// which the connection is dropped.
-    left: Option<(Host, Instant)>,
+    /// Server that the connection is still to, although another one is tried next.
+    left: Option<Left>,
+}
+
+/// A server that a connection is to: its host, and the address if the host was resolved.
+pub(super) type Place = (Host, Option<SocketAddr>);
+
+#[derive(Debug)]
+struct Left {
+    host: Host,
+    address: Option<SocketAddr>,
+    /// When the connection is dropped.
+    due: Instant,
 }
 
 #[derive(Debug)]
@@ -44,6 +54,9 @@ struct Server {
     is_doubtful: bool,
     /// True if the server has accepted a connection in this lap, and not answered the handshake in time.
     is_late: bool,
+    /// True if the last attempt at it was an attempt at other addresses too, and reached one of those. So it
+    /// does not count among the servers that refuse, as if the name had only the other one.
+    was_passed_over: bool,
     /// Why the last attempt failed, or the connection ended, since the session was last connected.
     cause: Option<DisconnectReason>,
     /// True if the session was connected to the server: it accepts the credentials.
@@ -101,9 +114,10 @@ impl Hosts {
         without_repetition(self.servers.iter().map(|server| &server.host))
     }
 
-    /// Returns the number of servers, as far as their names were resolved.
-    pub(super) fn count(&self) -> usize {
-        self.servers.len()
+    /// Returns the number of host names. The time of an attempt depends on it, and not on the number of
+    /// addresses: an attempt tries several, and a lookup takes as long for one as for many.
+    pub(super) fn names(&self) -> usize {
+        self.all().len()
     }
 
     /// Returns the host of the current server, without addresses.
@@ -113,18 +127,26 @@ impl Hosts {
 
     /// Returns the server that the connection is to, if there is one.
     pub(super) fn serving(&self) -> &Host {
-        self.left.as_ref().map_or_else(|| self.current(), |(host, _)| host)
+        self.left.as_ref().map_or_else(|| self.current(), |left| &left.host)
     }
 
-    /// Notes that the existing connection to `serving` will be dropped for one to the current
+    /// Returns the server that the connection is to, with its address.
+    pub(super) fn place(&self) -> Place {
+        match &self.left {
+            Some(left) => (left.host.clone(), left.address),
+            None => (self.current().clone(), self.servers[self.current].address),
+        }
+    }
+
+    /// Notes that the existing connection to this server will be dropped for one to the current
     /// server.
-    pub(super) fn leave(&mut self, serving: Host, now: Instant) {
-        self.left.get_or_insert((serving, now));
+    pub(super) fn leave(&mut self, (host, address): Place, now: Instant) {
+        self.left.get_or_insert(Left { host, address, due: now });
     }
 
     /// Returns when the connection is dropped to move to another server.
     pub(super) fn move_due(&self) -> Option<Instant> {
-        self.left.as_ref().map(|(_, due)| *due)
+        self.left.as_ref().map(|left| left.due)
     }
 
     /// Records how the connection to the current server, or the attempt at it, ended.
@@ -135,19 +157,25 @@ impl Hosts {
         if self.left.take().is_some() {
             return; // the connection was not to the current server
         }
-        let host = self.current().clone();
-        for (at, server) in self.servers.iter_mut().enumerate() {
-            if at == self.current || (reached == Reached::NoServer && server.host == host) {
-                server.lost(now, reached, cause);
-            }
+        // A connector that has reached a server does not say which one it was.
+        let is_silence =
+            matches!(cause, DisconnectReason::Unreachable(_) | DisconnectReason::IdleTimeout);
+        let tried = match reached == Reached::NoServer && is_silence {
+            true => self.raced(),
+            false => vec![self.current],
+        };
+        for at in tried {
+            self.servers[at].lost(now, reached, cause);
         }
     }
 
     /// Notes that the current server has accepted a connection, and has not answered the handshake in
-    /// time. Once all servers are late, each gets twice the time.
+    /// time. Once all servers are late that accept connections, each gets twice the time.
     pub(super) fn was_late(&mut self) {
         self.servers[self.current].is_late = true;
-        if self.servers.iter().all(|server| server.is_late) {
+        let is_dead =
+            |server: &Server| matches!(server.cause, Some(DisconnectReason::Unreachable(_)));
+        if self.judged().all(|server| server.is_late || is_dead(server)) {
             self.servers.iter_mut().for_each(|server| server.is_late = false);
             self.late_laps = self.late_laps.saturating_add(1);
         }
@@ -161,7 +189,7 @@ impl Hosts {
     pub(super) fn connected(&mut self, rng: &mut Rng) {
         self.late_laps = 0;
         for server in &mut self.servers {
-            (server.is_late, server.cause) = (false, None);
+            (server.is_late, server.was_passed_over, server.cause) = (false, false, None);
         }
         let current = &mut self.servers[self.current];
         (current.sasl_closes, current.has_accepted) = (None, true);
@@ -217,12 +245,12 @@ impl Hosts {
             let time = now.saturating_duration_since(closes.first);
             closes.count >= SASL_CLOSES_MAX && time >= SASL_REJECTION_TIME
         };
-        let any_said_so = self.servers.iter().any(said_so);
+        let any_said_so = self.judged().any(said_so);
         let is_out = |server: &Server| {
             let is_dead = server.cause.as_ref().is_some_and(|cause| cause.weight() == 0);
             any_said_so && is_dead && !server.has_accepted
         };
-        self.servers.iter().all(|server| {
+        self.judged().all(|server| {
             said_so(server) || is_out(server) || server.sasl_closes.is_some_and(is_rejection)
         })
     }
@@ -239,13 +267,17 @@ impl Hosts {
             |is: fn(&DisconnectReason) -> bool| self.causes().flatten().filter(|it| is(it)).count();
         let closing = count(|cause| *cause == DisconnectReason::ClosedByServer);
         let dead = count(|cause| cause.weight() == 0);
-        let servers = self.servers.len();
+        let servers = self.judged().count();
         let is_divided = closing > 0 && dead > 0 && closing + dead == servers;
         is_divided.then_some(DisconnectReason::NotServing { closing, servers })
     }
 
     fn causes(&self) -> impl Iterator<Item = Option<&DisconnectReason>> {
-        self.servers.iter().map(|server| server.cause.as_ref())
+        self.judged().map(|server| server.cause.as_ref())
+    }
+
+    fn judged(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(|server| !server.was_passed_over)
     }
 
     /// Returns the next server to probe for writes, other than the current one.
@@ -258,11 +290,15 @@ impl Hosts {
         (self.probed != self.current).then(|| self.servers[self.probed].to_probe())
     }
 
-    /// Tries this probed server next. Returns false if the list does not contain it.
+    /// Tries this probed server next, in place of the current one. Returns false if the list does not
+    /// contain it.
     pub(super) fn prefer(&mut self, probed: &Host) -> bool {
         let index = self.servers.iter().position(|server| server.to_probe() == *probed);
-        self.current = index.unwrap_or(self.current);
-        index.is_some()
+        let Some(index) = index else { return false };
+        // The attempt at another address of the same name must not end at this one again.
+        self.servers[self.current].is_doubtful = true;
+        (self.current, self.servers[index].is_doubtful) = (index, false);
+        true
     }
 
     /// Selects the next server, and returns the pause before the attempt. `longest` is the longest step
@@ -311,7 +347,7 @@ impl Hosts {
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let earlier = self.all();
         let before = earlier.len();
-        let mine = self.serving().clone();
+        let (mine, address) = self.place();
         let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
         let (old, new): (Vec<Host>, Vec<Host>) =
@@ -346,10 +382,10 @@ impl Hosts {
         }
         let mut order: Vec<Host> = old.into_iter().chain(new).collect();
         shuffle(&mut order, rng);
-        let address = self.servers[self.current].address;
         self.take_order(order);
-        let is_mine = |server: &Server| server.host == mine && server.address == address;
-        self.current = self.servers.iter().position(is_mine).unwrap_or(0);
+        let at = |is: &dyn Fn(&Server) -> bool| self.servers.iter().position(is);
+        let same_place = at(&|server| server.host == mine && server.address == address);
+        self.current = same_place.or_else(|| at(&|server| server.host == mine)).unwrap_or(0);
         self.left = None;
         false
     }
@@ -375,6 +411,7 @@ impl Server {
             address,
             is_doubtful: false,
             is_late: false,
+            was_passed_over: false,
             cause: None,
             has_accepted: false,
             sasl_closes: None,
@@ -389,7 +426,7 @@ impl Server {
 
     /// Records how the connection to this server, or the attempt at it, ended.
     fn lost(&mut self, now: Instant, reached: Reached, cause: &DisconnectReason) {
-        self.cause = Some(cause.clone());
+        (self.cause, self.was_passed_over) = (Some(cause.clone()), false);
         let earlier = self.sasl_closes.take();
         if *cause == DisconnectReason::Sasl(SaslFailure::ClosedByServer) {
             let SaslCloses { count, first } =

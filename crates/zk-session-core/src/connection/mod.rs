@@ -166,7 +166,7 @@ impl Connection {
 
     /// Begins an attempt at the current server.
     pub(crate) fn attempt(&mut self, now: Instant, pace: &Pace) -> Host {
-        let deadline = now + pace.attempt_limit(self.hosts.count());
+        let deadline = now + pace.attempt_limit(self.hosts.names());
         self.state = State::Connecting { deadline, is_open: false };
         self.hosts.current().clone()
     }
@@ -195,7 +195,7 @@ impl Connection {
     pub(crate) fn opened(&mut self, now: Instant, pace: &Pace) -> bool {
         let is_asked = matches!(self.state, State::Connecting { .. });
         if is_asked {
-            let deadline = now + pace.handshake_limit(self.hosts.count(), self.hosts.late_laps());
+            let deadline = now + pace.handshake_limit(self.hosts.names(), self.hosts.late_laps());
             self.state = State::Handshaking { deadline };
         }
         is_asked
@@ -242,10 +242,11 @@ impl Connection {
             true if was_up_for < BACKOFF_MAX => Reached::Up,
             true => Reached::Served,
         };
-        if self.is_handshaking() && *cause == DisconnectReason::IdleTimeout {
+        let is_answer_late = self.is_handshaking() || self.is_authenticating();
+        self.hosts.lost(now, reached, cause);
+        if is_answer_late && *cause == DisconnectReason::IdleTimeout {
             self.hosts.was_late();
         }
-        self.hosts.lost(now, reached, cause);
         self.search = None;
         self.last_disconnect = Some(cause.clone());
         self.lost_count += u64::from(was_up);
@@ -272,7 +273,7 @@ impl Connection {
     /// Replaces the list of servers. Returns true if the attempt under way is to be dropped for one
     /// at another server.
     pub(crate) fn update_servers(&mut self, now: Instant, hosts: Vec<Host>, rng: &mut Rng) -> bool {
-        let serving = self.hosts.serving().clone();
+        let serving = self.hosts.place();
         let moves = self.hosts.update(hosts, rng);
         match self.state {
             State::Waiting { .. } => false,

@@ -11,8 +11,9 @@
 //! | not opened yet | [`BACKOFF_MAX`] | the same |
 //!
 //! A server may answer each handshake late, but in time for the session. After each attempt without an
-//! answer the server has a session that nobody uses. So once all servers have been late, each has twice
-//! the time for the handshake, up to the session timeout.
+//! answer the server has a session that nobody uses. So once all servers have been late that accept
+//! connections, each has twice the time for the handshake and SASL: up to the session timeout, and up to half
+//! of what a session that exists has left.
 //!
 //! Attempts are most frequent in the first row, for the short time that a lease lasts. A session
 //! that no server acknowledges ends after 4/3 of its timeout. So in a long outage all sessions are
@@ -31,8 +32,8 @@ use crate::limits::{
 pub(crate) struct Pace {
     /// Timeout of the session, or the requested one if there is no session yet.
     pub(crate) session_timeout: Duration,
-    /// Whether the session exists, so that it can expire.
-    pub(crate) can_expire: bool,
+    /// Time until the servers may expire the session, if it exists.
+    pub(crate) life_left: Option<Duration>,
     /// Time that is left of the lease, if the lease is claimed and valid.
     pub(crate) lease_left: Option<Duration>,
 }
@@ -45,7 +46,7 @@ impl Pace {
                 let least = LEASE_BACKOFF_MIN.min(LEASE_BACKOFF_MIN_PART.of(left));
                 LEASE_BACKOFF_PART.of(left).max(least)
             }
-            None if self.can_expire => SESSION_BACKOFF_PART.of(self.session_timeout),
+            None if self.life_left.is_some() => SESSION_BACKOFF_PART.of(self.session_timeout),
             None => BACKOFF_MAX,
         };
         longest.clamp(BACKOFF_STEP, BACKOFF_MAX)
@@ -54,8 +55,11 @@ impl Pace {
     /// Returns the time that one of so many servers gets to answer the handshake, after so many laps in
     /// which all of them were late.
     pub(super) fn handshake_limit(&self, servers: usize, late_laps: u32) -> Duration {
-        let limit = self.share(servers).saturating_mul(1 << late_laps.min(16));
-        self.within_lease(limit.min(self.session_timeout.max(CONNECT_TIMEOUT_MIN)))
+        let share = self.share(servers);
+        let limit = share.saturating_mul(1 << late_laps.min(16));
+        let half_life = self.life_left.map_or(limit, |left| left / 2);
+        let longest = half_life.min(self.session_timeout).max(share);
+        self.within_lease(limit.min(longest))
     }
 
     /// Returns the time that one of so many servers gets to accept a connection, and at first to answer
@@ -94,7 +98,7 @@ mod tests {
     fn pace(timeout_ms: u64, lease_left_ms: Option<u64>) -> Pace {
         let ms = Duration::from_millis;
         let (session_timeout, lease_left) = (ms(timeout_ms), lease_left_ms.map(ms));
-        Pace { session_timeout, can_expire: true, lease_left }
+        Pace { session_timeout, life_left: Some(session_timeout), lease_left }
     }
 
     #[test]
@@ -112,7 +116,7 @@ mod tests {
             let step = pace(timeout_ms, left_ms).longest_step();
             assert_eq!(step, Duration::from_millis(step_ms), "{timeout_ms} {left_ms:?}");
         }
-        let first = Pace { can_expire: false, ..pace(2_000, None) };
+        let first = Pace { life_left: None, ..pace(2_000, None) };
         assert_eq!(first.longest_step(), BACKOFF_MAX);
     }
 
@@ -133,13 +137,21 @@ mod tests {
 
     #[test]
     fn handshake_limit_doubles_up_to_the_session_timeout() {
-        for (late_laps, limit_ms, with_lease_ms) in
-            [(0, 3_000, 800), (1, 6_000, 800), (2, 9_000, 800), (99, 9_000, 800)]
-        {
-            for (left_ms, limit_ms) in [(None, limit_ms), (Some(1_600), with_lease_ms)] {
-                let limit = pace(9_000, left_ms).handshake_limit(3, late_laps);
-                assert_eq!(limit, Duration::from_millis(limit_ms), "{late_laps} {left_ms:?}");
-            }
+        let ms = Duration::from_millis;
+        let first = Pace { life_left: None, ..pace(9_000, None) };
+        for (late_laps, limit_ms) in [(0, 3_000), (1, 6_000), (2, 9_000), (99, 9_000)] {
+            assert_eq!(first.handshake_limit(3, late_laps), ms(limit_ms), "{late_laps}");
+            let leased = pace(9_000, Some(1_600));
+            assert_eq!(leased.handshake_limit(3, late_laps), ms(800), "{late_laps}");
+        }
+    }
+
+    #[test]
+    fn handshake_limit_leaves_half_of_what_the_session_has_left() {
+        for (left_ms, limit_ms) in [(9_000, 4_500), (8_000, 4_000), (5_000, 3_000), (0, 3_000)] {
+            let life_left = Some(Duration::from_millis(left_ms));
+            let limit = Pace { life_left, ..pace(9_000, None) }.handshake_limit(3, 5);
+            assert_eq!(limit, Duration::from_millis(limit_ms), "{left_ms}");
         }
     }
 }

@@ -77,6 +77,7 @@ impl<H: Handles> Session<H> {
     ) -> Result<(), Failure> {
         // A frame that the server rejects would close every connection from now on.
         self.admit_frame(task.frame_len())?;
+        let to = to.map(|to| self.limited(now, to));
         match self.clean_up.add(now, task, to, &mut self.requests, &mut self.outputs) {
             Ok(result) => {
                 self.send_clean_up(now);

@@ -196,9 +196,15 @@ impl<H: Handles> Session<H> {
     /// Returns the pace of the attempts to reconnect.
     pub(super) fn pace(&self, now: Instant) -> Pace {
         let lease_end = self.lease.deadline().filter(|_| self.lease.is_claimed());
+        let timeout = self.identity.timeout();
+        let heard = self.requests.liveness().acknowledged_at();
+        let life_left = self.identity.exists().then(|| match heard {
+            Some(heard) => (heard + timeout).saturating_duration_since(now),
+            None => timeout,
+        });
         Pace {
-            session_timeout: self.identity.timeout(),
-            can_expire: self.identity.exists(),
+            session_timeout: timeout,
+            life_left,
             lease_left: lease_end.map(|end| end.saturating_duration_since(now)),
         }
     }

@@ -60,11 +60,22 @@ impl<H: Handles> Session<H> {
             }
             self.requests.send(now, request, Recipient::Caller(to.to), watch, due);
         } else {
-            let timeout = self.settings.unopened_timeout.filter(|_| !self.is_established());
-            let opened_by = timeout.map(|timeout| now + timeout);
-            self.requests.enqueue(id, request, to.to, watch, due, opened_by);
+            self.requests.enqueue(id, request, to.to, watch, due, self.opened_by(now));
         }
         id
+    }
+
+    /// Returns until when requests without a time limit wait for the first connection.
+    fn opened_by(&self, now: Instant) -> Option<Instant> {
+        let timeout = self.settings.unopened_timeout.filter(|_| !self.is_established());
+        timeout.map(|timeout| now + timeout)
+    }
+
+    /// Limits the wait of a caller whose request goes on without it.
+    pub(super) fn limited<R>(&self, now: Instant, to: ReplyTo<R>) -> ReplyTo<R> {
+        let has_limit = to.deadline.is_some() || self.request_timeout().is_some();
+        let opened_by = self.opened_by(now).filter(|_| !has_limit);
+        ReplyTo { deadline: to.deadline.or(opened_by), ..to }
     }
 
     /// Rejects a request that no server would accept.
@@ -110,7 +121,8 @@ impl<H: Handles> Session<H> {
         to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
         self.admit(scheme.len() + auth.len() + 32)?;
-        let added = self.credentials.add(now, scheme, auth, to.into(), &mut self.requests)?;
+        let to = self.limited(now, to.into());
+        let added = self.credentials.add(now, scheme, auth, to, &mut self.requests)?;
         if let Some(index) = added.filter(|_| self.is_connected()) {
             self.credentials.send(now, index, &mut self.requests);
         }

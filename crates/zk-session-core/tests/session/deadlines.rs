@@ -5,7 +5,7 @@ use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
 use zk_session_core::{DisconnectReason, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_session_core::{ReplyTo, WatchKind};
 
-use crate::harness::{T, World, create, get, ms};
+use crate::harness::{Servers, T, World, create, get, ms};
 
 fn patient(timeout: u64) -> World {
     World::with(|settings| settings.request_timeout = Some(ms(timeout)))
@@ -260,4 +260,22 @@ fn session_end_leaves_no_deadline_of_a_call() {
     world.auth("digest");
     world.delete_guaranteed("/b");
     world.finish(); // ends the session, and checks its invariants
+}
+
+/// Their tasks go on, and nobody waits for ever for a session that never opens.
+#[test]
+fn callers_without_a_limit_do_not_wait_for_a_first_session() {
+    let mut world = World::with(|settings| settings.unopened_timeout = Some(ms(10_000)));
+    world.servers = Servers::Refuse;
+    let (credential, delete) = (world.auth("digest"), world.delete_guaranteed("/a"));
+    world.advance(ms(9_999));
+    assert!(world.reply(credential).is_none() && world.reply(delete).is_none());
+    world.advance(ms(1));
+    for waits in [credential, delete] {
+        assert_eq!(world.failure(waits).0, ErrorKind::TimedOut);
+    }
+    world.servers = Servers::Serve;
+    world.advance(ms(2_000));
+    assert_eq!(world.times(OpCode::Delete).len(), 1, "the task goes on");
+    world.finish();
 }

@@ -6,7 +6,7 @@ use proto::{AddWatchMode, ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, Se
 use zk_session_core::WatchKind;
 use zk_session_core::{DisconnectReason, Outcome};
 
-use crate::harness::{SINCE, Seen, World};
+use crate::harness::{SINCE, Seen, World, ms};
 
 /// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
@@ -230,5 +230,23 @@ fn server_that_rejects_set_watches_is_left() {
     world.take(OpCode::SetWatches);
     world.notify(EventType::NODE_DELETED, "/a");
     assert!(world.fired(watch).is_some());
+    world.finish();
+}
+
+/// A server with a small `jute.maxbuffer` would close every connection.
+#[test]
+fn watches_are_set_again_in_requests_that_the_server_accepts() {
+    let max = 4_000;
+    let mut world = World::with(|settings| settings.max_request_len = max);
+    world.start_serving();
+    for number in 0..500 {
+        world.watch(WatchKind::Data, &format!("/{number}"));
+    }
+    world.cut();
+    world.advance(ms(1_000));
+    assert!(world.session.is_connected());
+    let again = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::SetWatches);
+    let lens: Vec<usize> = again.map(|(_, frame)| frame.body.len()).collect();
+    assert!(lens.len() > 1 && lens.iter().all(|len| *len <= max), "{lens:?}");
     world.finish();
 }

@@ -166,26 +166,28 @@ fn rejection_ends_the_session() {
     }
 }
 
+/// The server rejects the proof of the session that it has accepted.
+pub(crate) fn reject(world: &mut World) {
+    exchange(world, b"", Some(b"who?"));
+    let frame = world.take(OpCode::Sasl);
+    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
+}
+
 #[test]
 fn rejection_by_one_server_of_a_name_does_not_end_the_session() {
     let found = [address(1), address(2)];
     for rejects in [true, false] {
         let mut world = world_of(1);
         reach(&mut world, &found);
-        let reject = |world: &mut World| {
-            world.respond(&acceptance(30_000));
-            exchange(world, b"", Some(b"who?"));
-            let frame = world.take(OpCode::Sasl);
-            world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
-        };
+        world.respond(&acceptance(30_000));
         reject(&mut world);
         assert_eq!(world.session.end_reason(), None);
         reach(&mut world, &found);
+        world.respond(&acceptance(30_000));
         if rejects {
             reject(&mut world);
             assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
         } else {
-            world.respond(&acceptance(30_000));
             authenticate(&mut world);
             assert!(world.session.is_connected());
         }
@@ -265,7 +267,7 @@ fn closes_after_the_proof_end_an_established_session() {
 }
 
 /// Returns a world in which a session of half a minute is to be opened at this number of servers.
-fn world_of(servers: u16) -> World {
+pub(crate) fn world_of(servers: u16) -> World {
     let mut world = World::with(|settings| {
         settings.hosts = (0..servers).map(|port| Host::new("a", port)).collect();
         settings.session_timeout = LONG;
@@ -451,16 +453,10 @@ fn unproven_server_changes_neither_session_nor_timeout() {
 /// Makes the next attempt. The server rejects the proof.
 fn rejected_attempt(world: &mut World) -> Host {
     let server = next_attempt(world).unwrap();
-    reject(world);
-    server
-}
-
-fn reject(world: &mut World) {
     world.open();
     world.respond(&acceptance(30_000));
-    exchange(world, b"", Some(b"who?"));
-    let frame = world.take(OpCode::Sasl);
-    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
+    reject(world);
+    server
 }
 
 /// Its list of users may be wrong, or out of date.
@@ -492,6 +488,8 @@ fn rejections_by_every_reachable_server_end_the_session() {
         while let Some(server) = next_attempt(&mut world) {
             if server != dead {
                 rejecting.insert(server);
+                world.open();
+                world.respond(&acceptance(30_000));
                 reject(&mut world);
             } else if answers {
                 let cause = std::io::ErrorKind::ConnectionRefused;
@@ -522,6 +520,8 @@ fn restart_of_the_server_that_accepts_does_not_end_the_session() {
             }
             false => {
                 rejections += 1;
+                world.open();
+                world.respond(&acceptance(30_000));
                 reject(&mut world);
             }
         }

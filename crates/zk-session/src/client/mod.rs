@@ -16,6 +16,7 @@ mod retry;
 
 mod session;
 
+mod budget;
 mod chroot;
 
 mod events;

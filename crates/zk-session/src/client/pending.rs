@@ -11,6 +11,7 @@ use zk_session_core::{
     Error, ErrorKind, Failure, Operation, Outcome, Reply, RequestId, SessionEnd, WatchEvent,
 };
 
+use super::budget::Budget;
 use super::chroot::strip;
 use crate::driver::{ReplyReceiver, Shared, WatchReceiver};
 use crate::trace;
@@ -68,7 +69,9 @@ pub struct Pending<T> {
 pub(crate) enum State {
     /// The session has the request. A request with an id can be withdrawn.
     Sent(ReplyReceiver, Option<RequestId>),
-    Refused(Failure),
+    /// The failure costs a unit of the budget. A caller that tries again and again would otherwise keep the
+    /// driver from running.
+    Refused(Failure, Budget),
     Done,
 }
 
@@ -88,7 +91,7 @@ impl<T> Pending<T> {
                 let handles = self.shared.lock().forget(id);
                 handles.is_some() // dropped here and not under the lock: the drop may wake a task
             }
-            State::Refused(_) => true,
+            State::Refused(..) => true,
             State::Sent(_, None) | State::Done => false,
         }
     }
@@ -109,10 +112,19 @@ impl<T> Future for Pending<T> {
     /// When polled again after it has completed.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = match &mut self.state {
-            // The driver answers every request. Only a panic of the driver drops the channel.
-            State::Sent(receiver, _) => ready!(Pin::new(receiver).poll(cx))
-                .unwrap_or(Err((ErrorKind::SessionEnded(SessionEnd::Closed), Outcome::Unknown))),
-            State::Refused(failure) => Err(failure.clone()),
+            State::Sent(receiver, _) => match ready!(Pin::new(receiver).poll(cx)) {
+                Ok(result) => result,
+                // The driver answers every request. Only a panic of the driver drops the channel.
+                Err(_) => {
+                    let end = self.shared.lock().end_reason();
+                    let end = end.unwrap_or(SessionEnd::DriverPanicked);
+                    Err((ErrorKind::SessionEnded(end), Outcome::Unknown))
+                }
+            },
+            State::Refused(failure, budget) => {
+                ready!(budget.poll_take(cx));
+                Err(failure.clone())
+            }
             State::Done => panic!("`Pending` polled after it was ready"),
         };
         self.state = State::Done;

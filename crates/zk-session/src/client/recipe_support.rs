@@ -10,10 +10,10 @@ use futures::future::{Either, FutureExt, select};
 use proto::path::child;
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
 use tokio::task::AbortHandle;
-use tokio::task::coop::consume_budget;
 use zk_session_core::{Error, Failure, WatchKind};
 
 use super::Client;
+use super::budget::Budget;
 use super::lease::SessionLease;
 use super::operations::{Created, finish_delete_guaranteed};
 use super::pending::{Finish, Pending, Watch, decode};
@@ -45,9 +45,19 @@ impl Client {
     pub async fn while_connected<F: Future>(&self, future: F) -> Option<F::Output> {
         let output = self.until_disconnected(future).await;
         if output.is_none() {
-            yield_without_budget().await;
+            self.take_from_budget().await;
         }
         output
+    }
+
+    /// Takes one unit of the task's cooperative budget. Without any, it lets other tasks run once, among
+    /// them the driver.
+    ///
+    /// A call that may fail without waiting takes one when it does so. Otherwise a caller that tries again
+    /// and again would keep the driver from running.
+    pub async fn take_from_budget(&self) {
+        let mut budget = Budget::default();
+        poll_fn(|cx| budget.poll_take(cx)).await;
     }
 
     async fn until_disconnected<F: Future>(&self, future: F) -> Option<F::Output> {
@@ -291,15 +301,4 @@ impl Client {
         let request = CheckWatches { path: "/".into(), watcher_type };
         self.request(self.ask(OpCode::CheckWatches, "/", Finish::Plain(decode)), Ok(request))
     }
-}
-
-/// Takes one unit of the task's budget. Without any, it lets other tasks run once.
-async fn yield_without_budget() {
-    let (mut budget, mut is_first) = (pin!(consume_budget()), true);
-    // Other code of the task may use up the budget in every poll.
-    poll_fn(|cx| match std::mem::take(&mut is_first) {
-        true => budget.as_mut().poll(cx),
-        false => Poll::Ready(()),
-    })
-    .await;
 }

@@ -278,7 +278,14 @@ impl<C: Connector> Connection<C> {
 }
 
 fn unreachable(error: &io::Error) -> Progress {
-    Progress::Lost(cause(error, DisconnectReason::Unreachable))
+    Progress::Lost(cause(error, |kind| match kind {
+        // A server that closes at once, for example beyond its `maxClientCnxns`, may be faster than the
+        // report that the connection is open.
+        io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted => DisconnectReason::ClosedByServer,
+        kind => DisconnectReason::Unreachable(kind),
+    }))
 }
 
 /// Returns why the connection ended. A connector with TLS reports its own failures.

@@ -7,24 +7,30 @@
 //! of the runtime.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use std::{io, process};
 
 use tokio::sync::watch;
 
-use crate::limits::LOOKUPS_MAX;
+use crate::limits::{LOOKUP_KEPT, LOOKUPS_MAX};
 
 /// Returns the addresses of a host.
 ///
 /// # Errors
-/// The name is unknown, or [`LOOKUPS_MAX`] others are being looked up.
+/// With the kind `NotFound` if the name is unknown; with another kind if [`LOOKUPS_MAX`] others are being
+/// looked up.
 pub(super) async fn lookup(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = name.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
     static LOOKUPS: Lookups = Lookups::new();
-    let found = LOOKUPS.find(name, |name| Ok((name, 0).to_socket_addrs()?.collect())).await?;
+    let resolve = |name: &str| match (name, 0).to_socket_addrs() {
+        Ok(found) => Ok(found.collect()),
+        Err(error) => Err(io::Error::new(io::ErrorKind::NotFound, error)),
+    };
+    let found = LOOKUPS.find(name, resolve).await?;
     Ok(found
         .into_iter()
         .map(|mut address| {
@@ -34,8 +40,28 @@ pub(super) async fn lookup(name: &str, port: u16) -> io::Result<Vec<SocketAddr>>
         .collect())
 }
 
-/// Lookups under way, by name.
-struct Lookups(Mutex<BTreeMap<String, watch::Receiver<Option<Found>>>>);
+/// Lookups under way, and those that ended after the last attempt had given up, by name.
+struct Lookups(Mutex<BTreeMap<String, Entry>>);
+
+struct Entry {
+    answer: watch::Receiver<Option<Found>>,
+    /// When it ended, if nobody waited for it any more.
+    ended: Option<Instant>,
+    /// The process. Its child has the entries and not the threads.
+    process: u32,
+}
+
+impl Entry {
+    fn is_under_way(&self) -> bool {
+        self.ended.is_none() && self.process == process::id()
+    }
+
+    /// Returns true if the next attempt uses it.
+    fn is_of_use(&self) -> bool {
+        let is_fresh = |ended: Instant| now() - ended < LOOKUP_KEPT;
+        self.is_under_way() || self.ended.is_some_and(is_fresh)
+    }
+}
 
 /// The result of a lookup, for all who wait for it.
 type Found = Result<Vec<SocketAddr>, Arc<io::Error>>;
@@ -63,37 +89,59 @@ impl Lookups {
         name: &str,
         resolve: impl FnOnce(&str) -> io::Result<Vec<SocketAddr>> + Send + 'static,
     ) -> io::Result<watch::Receiver<Option<Found>>> {
-        let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = lookups.get(name) {
-            return Ok(answer.clone());
+        let mut lookups = self.entries();
+        lookups.retain(|_, entry| entry.is_of_use());
+        match lookups.get(name) {
+            Some(entry) if entry.is_under_way() => return Ok(entry.answer.clone()),
+            _ => {}
         }
-        if lookups.len() >= LOOKUPS_MAX {
-            return Err(io::Error::other("too many host names are being looked up"));
+        if let Some(ended) = lookups.remove(name) {
+            return Ok(ended.answer);
+        }
+        if lookups.values().filter(|entry| entry.is_under_way()).count() >= LOOKUPS_MAX {
+            let busy = "too many host names are being looked up";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, busy));
         }
         let (tell, answer) = watch::channel(None);
         let own_name = name.to_owned();
         std::thread::Builder::new().name("zk-lookup".to_owned()).spawn(move || {
-            let own = Lookup { name: own_name, lookups: self };
+            let own = Lookup { name: own_name, lookups: self, tell };
             let found = resolve(&own.name).map_err(Arc::new);
-            // The next attempt begins another lookup.
-            drop(own);
-            tell.send_replace(Some(found));
+            own.tell.send_replace(Some(found));
         })?;
-        lookups.insert(name.to_owned(), answer.clone());
+        let entry = Entry { answer: answer.clone(), ended: None, process: process::id() };
+        lookups.insert(name.to_owned(), entry);
         Ok(answer)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Entry of a lookup, which ends with its thread.
+/// A lookup. Its entry ends with its thread, unless it has an answer that nobody waits for: a resolver that
+/// is slower than an attempt would otherwise be of no use to the next one either.
 struct Lookup {
     name: String,
     lookups: &'static Lookups,
+    tell: watch::Sender<Option<Found>>,
 }
 
 impl Drop for Lookup {
     fn drop(&mut self) {
-        self.lookups.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        let mut entries = self.lookups.entries();
+        // The entry itself is one receiver.
+        let is_unheard = self.tell.receiver_count() <= 1 && self.tell.borrow().is_some();
+        match entries.get_mut(&self.name) {
+            Some(entry) if is_unheard => entry.ended = Some(now()),
+            _ => drop(entries.remove(&self.name)),
+        }
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a thread without a runtime measures time here")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]
@@ -132,6 +180,24 @@ mod tests {
         answer.send(Vec::new()).map_err(io::Error::other)?;
         assert_eq!(find().await?, []);
         assert_eq!(BEGUN.load(Ordering::Relaxed), 2, "the next one asks again");
+        Ok(())
+    }
+
+    /// Each attempt has less time than the resolver takes. Otherwise none would ever have an address.
+    #[tokio::test]
+    async fn answer_that_comes_after_an_attempt_is_for_the_next_one() -> io::Result<()> {
+        static LOOKUPS: Lookups = Lookups::new();
+        let address = SocketAddr::from(([10, 0, 0, 1], 0));
+        let (answer, answers) = mpsc::channel();
+        let slow = LOOKUPS.under_way("slow", move |_| answers.recv().map_err(io::Error::other));
+        drop(slow?);
+        answer.send(vec![address]).map_err(io::Error::other)?;
+        while LOOKUPS.entries().get("slow").is_some_and(Entry::is_under_way) {
+            std::thread::yield_now();
+        }
+        let unused = |_: &str| Err(io::ErrorKind::Other.into());
+        assert_eq!(LOOKUPS.find("slow", unused).await?, [address]);
+        assert!(LOOKUPS.find("slow", unused).await.is_err(), "it is used once");
         Ok(())
     }
 

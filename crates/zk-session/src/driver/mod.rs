@@ -16,6 +16,7 @@ mod transport;
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -159,7 +160,8 @@ impl<C: Connector> Driver<C> {
     /// Carries out the outputs of the core; returns true if that changed the connection.
     fn deliver(&mut self) -> bool {
         let mut link_changed = false;
-        for output in self.outputs.drain(..) {
+        // One by one: the connector is user code, and if it panics the rest must still be delivered.
+        while let Some(output) = self.outputs.pop_front() {
             match output {
                 Output::Connect(host) => {
                     self.connection.connect(host);
@@ -261,9 +263,10 @@ impl<C: Connector> Future for Driver<C> {
 impl<C: Connector> Drop for Driver<C> {
     fn drop(&mut self) {
         // A second panic during the first one would abort the process, so no user code runs then.
-        let has_panicked = self.is_polled;
+        let mut has_panicked = self.is_polled;
         if self.closes_on_drop && !has_panicked {
-            self.close_without_waiting();
+            let closed = catch_unwind(AssertUnwindSafe(|| self.close_without_waiting()));
+            has_panicked = closed.is_err();
         }
         {
             let mut session = self.shared.lock();

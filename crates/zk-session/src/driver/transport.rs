@@ -158,8 +158,7 @@ impl Connector for Tcp {
                 let failure = TlsFailure::NotConfigured;
                 return Err(io::Error::new(io::ErrorKind::Unsupported, failure));
             }
-            let found = lookup(host.name(), host.port()).await;
-            found.map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))
+            lookup(host.name(), host.port()).await
         }
     }
 

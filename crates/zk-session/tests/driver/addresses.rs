@@ -91,7 +91,7 @@ async fn session_leaves_the_address_whose_server_closes_connections() {
         let asked = asked.lock().unwrap().clone();
         assert!(asked.len() <= 2, "{asked:?}");
         assert_eq!(asked.last().unwrap()[0], address(2));
-        assert!(asked.iter().all(|addresses| addresses.len() == 2), "{asked:?}");
+        assert_eq!(asked[0].len(), 2);
         client.close().await;
     }
 }

@@ -57,6 +57,7 @@ impl Connector for Named {
             match kind {
                 "unknown" => return Err(io::ErrorKind::NotFound.into()),
                 "refuses" => return Err(io::ErrorKind::ConnectionRefused.into()),
+                "resets" => return Err(io::ErrorKind::ConnectionReset.into()),
                 "hangs" => std::future::pending::<()>().await,
                 _ => {}
             }
@@ -381,6 +382,17 @@ async fn connect_stops_at_refused_timeout_if_all_servers_refuse() {
     assert!(elapsed("refuses-1,refuses-2,unknown", Some(second)).await <= second);
     assert!(elapsed("refuses", Some(Duration::ZERO)).await < second / 100);
     assert_eq!(elapsed("refuses,hangs", Some(second)).await, 10 * second, "one may still come");
+}
+
+/// A server beyond its `maxClientCnxns` may be faster than the report that the connection is open.
+#[tokio::test(start_paused = true)]
+async fn reset_of_a_new_connection_is_a_close_by_the_server() {
+    let config = Config::new("resets").unwrap().refused_timeout(Duration::ZERO);
+    let began = now();
+    let error = config.connector(Named::new(&Ensemble::new())).connect().await.unwrap_err();
+    let closed = ErrorKind::NoSession(DisconnectReason::ClosedByServer);
+    assert_eq!(*error.kind(), closed, "{error}");
+    assert_eq!(now() - began, Duration::from_secs(10), "it may serve later");
 }
 
 /// An operating system repeats the last bytes of a closed connection for minutes. A request to take

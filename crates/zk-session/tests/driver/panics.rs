@@ -39,6 +39,33 @@ async fn session_manager_opens_the_next_session_after_a_panic() {
     sessions.client().sync("/n").await.unwrap();
 }
 
+/// The connector panics at the next attempt, in the turn in which callers get the answers of the last one.
+#[derive(Clone)]
+struct Unconnectable(Ensemble);
+
+impl Connector for Unconnectable {
+    type Stream = Recorded;
+
+    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Recorded>> + Send + 'static {
+        assert_eq!(self.0.state().connections, 0, "a connector that panics");
+        self.0.connect(host)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_a_connector_leaves_no_caller_without_an_answer() {
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a").connector(Unconnectable(ensemble.clone()));
+    let client = config.connect().await.unwrap();
+    ensemble.state().unanswered.insert(OpCode::GetData.code());
+    let waits = client.get_data("/n");
+    ensemble.cut();
+    let end = ErrorKind::SessionEnded(SessionEnd::DriverPanicked);
+    let first = waits.await.unwrap_err();
+    assert!(matches!(first.kind(), ErrorKind::ConnectionLost(_)), "{first}");
+    assert_eq!(*client.get_data("/n").await.unwrap_err().kind(), end);
+}
+
 #[derive(Debug)]
 struct Panics;
 

@@ -9,7 +9,7 @@ use crate::rng::Rng;
 
 impl Hosts {
     /// Notes the addresses of the current host, each of them a server. Returns the host with the addresses
-    /// in the order in which they are to be tried: the current one, and doubtful ones last.
+    /// in the order in which they are to be tried.
     pub(in crate::connection) fn resolved(
         &mut self,
         found: Vec<SocketAddr>,
@@ -34,29 +34,36 @@ impl Hosts {
         let known = still.or_else(|| own.iter().position(|server| !server.is_doubtful));
         let first = known.unwrap_or(0);
         self.current = at + first;
-        let host = host.with_addresses(by_promise(&own, first));
         others.splice(at..at, own);
         self.servers = others;
-        host
+        let raced = self.raced().into_iter();
+        host.with_addresses(raced.filter_map(|at| self.servers[at].address).collect())
     }
 
-    /// Notes to which address of the current host the connection is.
+    /// Returns the indices of the servers that an attempt tries together, the current one first: those of
+    /// its name that are not doubtful. If it is doubtful itself, the others are no better.
+    pub(super) fn raced(&self) -> Vec<usize> {
+        let (count, current) = (self.servers.len(), &self.servers[self.current]);
+        let lap = (1..count).map(|step| (self.current + step) % count);
+        let others = lap.filter(|at| {
+            let other = &self.servers[*at];
+            other.host == current.host && (current.is_doubtful || !other.is_doubtful)
+        });
+        std::iter::once(self.current).chain(others).collect()
+    }
+
+    /// Notes to which address of the current host the connection is. Those before it were slower, or
+    /// refused it.
     pub(in crate::connection) fn opened(&mut self, address: IpAddr) {
-        let host = self.current();
-        let is_it = |server: &Server| {
-            server.host == *host && server.address.is_some_and(|it| it.ip() == address)
-        };
-        self.current = self.servers.iter().position(is_it).unwrap_or(self.current);
+        let raced = self.raced();
+        let is_it = |at: &usize| self.servers[*at].address.is_some_and(|it| it.ip() == address);
+        let Some(won) = raced.iter().position(is_it) else { return };
+        for passed_over in &raced[..won] {
+            let server = &mut self.servers[*passed_over];
+            (server.is_doubtful, server.was_passed_over) = (true, true);
+        }
+        self.current = raced[won];
     }
-}
-
-/// Returns the addresses of one name, from this one on, with doubtful ones last.
-fn by_promise(own: &[Server], first: usize) -> Vec<SocketAddr> {
-    let mut lap: Vec<&Server> = own.iter().cycle().skip(first).take(own.len()).collect();
-    if let Some(others) = lap.get_mut(1..) {
-        others.sort_by_key(|server| server.is_doubtful);
-    }
-    lap.into_iter().filter_map(|server| server.address).collect()
 }
 
 /// Returns the order in which new addresses are tried. It is random, so that a thousand clients do not

@@ -63,7 +63,7 @@ fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usi
         let mut hosts = Hosts::new(list(before.clone()), &mut rng);
         let was = hosts.current().clone();
         let moves = hosts.update(list(after.clone()), &mut rng);
-        assert_eq!(hosts.count(), after.len());
+        assert_eq!(hosts.names(), after.len());
         assert!(moves || *hosts.current() == was);
         moved += usize::from(moves);
         load[usize::from(hosts.current().port())] += 1;

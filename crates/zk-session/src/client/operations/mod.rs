@@ -116,7 +116,7 @@ impl Client {
         self.shared.wake();
         let state = match submitted {
             Ok(id) => State::Sent(receiver, id),
-            Err(failure) => State::Refused(failure),
+            Err(failure) => State::Refused(failure, crate::client::budget::Budget::default()),
         };
         Pending::new(ask, &self.shared, state)
     }
