@@ -283,7 +283,9 @@ impl Guard {
     /// # Errors
     /// Returns [`LockError::Lost`] if the lock was not provably held at the call, or if the server
     /// finds no node. In both cases another holder may have worked at the same time. The node is
-    /// deleted all the same. Otherwise returns the error of a failed request. The session deletes
+    /// deleted all the same, unless the guard knows that it is gone: a node that another client has made
+    /// under its name stays. Within the first [tenth of a second](crate::limits::NODE_WATCH_DELAY) of a guard
+    /// that did not wait it does not know, and ZooKeeper deletes by the path alone. Otherwise returns the error of a failed request. The session deletes
     /// the node later, unless the server has rejected the deletion: then it stays until the session
     /// ends.
     ///

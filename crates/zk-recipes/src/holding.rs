@@ -166,6 +166,7 @@ impl Holding {
             self.report(ended);
             return held.map(drop);
         }
+        self.forget_deleted_node();
         self.end.set(LossReason::Released);
         let (contender, turn) = (self.contender.take(), self.turn.take());
         let left = async {
@@ -221,7 +222,15 @@ impl Holding {
         }
     }
 
-    /// Records that a transaction has deleted the node.
+    /// Keeps the release from deleting a node that another client has made under the name of the deleted
+    /// one.
+    fn forget_deleted_node(&mut self) {
+        if self.end.known() == Some(LossReason::NodeDeleted) {
+            self.forget_node();
+        }
+    }
+
+    /// Records that the node is deleted.
     pub(crate) fn forget_node(&mut self) {
         if let Some(contender) = &mut self.contender {
             contender.forget_node();
@@ -290,6 +299,7 @@ impl Drop for Holding {
         self.report(self.observed.as_ref().map(|_| self.loss_and_time_left()));
         // The node may belong to the next holder by now.
         if self.contender.is_some() && !self.pass() {
+            self.forget_deleted_node();
             self.end.set(LossReason::Released);
         }
     }

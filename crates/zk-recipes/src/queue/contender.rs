@@ -20,7 +20,7 @@ use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::observe;
 use crate::recipe::Recipe;
-use crate::retry::{attempts, retry, retry_if_unknown};
+use crate::retry::{attempts, if_exists, retry, retry_if_unknown};
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -78,6 +78,21 @@ impl Contender {
     /// Keeps the watch on the own node while the node exists.
     pub(crate) fn keep_watch(&mut self, watch: Watch) {
         self.watch = Some(watch);
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Watches the own node. If it is gone, or another one has its name, the contender forgets it.
+    pub(crate) async fn watch_node(&mut self) -> Result<(), LockError> {
+        let NodeStage::Exists(node) = &self.state else { return Ok(()) };
+        let set = || self.client.get_children_and_watch(&node.path);
+        match if_exists(retry(&self.client, set).await)? {
+            Some((read, watch)) if read.stat.czxid == node.czxid => self.watch = Some(watch),
+            _ => self.forget_node(),
+        }
+        Ok(())
     }
 
     pub(crate) fn take_watch(&mut self) -> Option<Watch> {

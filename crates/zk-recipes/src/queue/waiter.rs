@@ -177,8 +177,9 @@ impl Waiter {
             Some(children) => Some(*children),
             None => Box::pin(self.list_and_check_own_node()).await?,
         };
+        let Some(children) = listed else { return self.start_over_without_node() };
         let own = self.contender.node().map(|node| file_name(&node.path));
-        let (Some(children), Some(own)) = (listed, own) else { return self.start_over() };
+        let Some(own) = own else { return self.start_over() };
         let spec = &self.contender.spec;
         let Some(rank) = spec.rank(&children.names, own) else { return self.start_over() };
         if !self.is_path_checked && rank.has_others {
@@ -315,7 +316,7 @@ impl Waiter {
     fn handle_change(&mut self, role: NodeRole, change: NodeChange) -> Result<(), LockError> {
         let Stage::Blocked(ahead) = &mut self.stage else { return Ok(()) };
         match (role, change) {
-            (NodeRole::Own { .. }, NodeChange::Deleted) => return self.start_over(),
+            (NodeRole::Own { .. }, NodeChange::Deleted) => return self.start_over_without_node(),
             // It was first.
             (NodeRole::Nearest { .. }, NodeChange::Released) => {
                 (ahead.nearest, ahead.second) = (None, None)
@@ -382,7 +383,13 @@ impl Waiter {
         self.stage = Stage::First;
     }
 
-    /// Queues again, because the own node is gone.
+    /// Queues again, because the own node is gone. Another client's node of its name is not deleted.
+    fn start_over_without_node(&mut self) -> Result<(), LockError> {
+        self.contender.forget_node();
+        self.start_over()
+    }
+
+    /// Queues again, because the own node is not in the list.
     fn start_over(&mut self) -> Result<(), LockError> {
         self.restarts += 1;
         self.is_path_checked = false;

@@ -7,11 +7,12 @@
 //! their nodes when the last one read the list.
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::pin::pin;
 
-use futures::future::{Either, OptionFuture, join, join4, select, try_join_all};
+use futures::future::{Either, OptionFuture, join3, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, LeaseTerm, Repeat, Watch, Zxid};
+use zk_session::{ChildList, Error, LeaseTerm, Repeat, Watch, Zxid};
 
 use super::Semaphore;
 use super::limit::Followed;
@@ -22,7 +23,7 @@ use crate::holding::deleted;
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::queue::contender::Contender;
 use crate::queue::one_write;
-use crate::queue::waiter::{Waiter, list};
+use crate::queue::waiter::Waiter;
 use crate::retry::{if_exists, retry_after};
 
 impl Semaphore {
@@ -137,8 +138,7 @@ impl<'a> Permits<'a> {
                     Some(_) if self.count > self.limit.now() => {
                         return Ok(TurnOutcome::LimitTooLow);
                     }
-                    Some((names, watch)) => {
-                        let rank = self.rank(&names);
+                    Some((rank, watch)) => {
                         if rank == PermitRank::Behind {
                             self.contenders.iter_mut().for_each(|it| it.observed.blocked());
                             let changed = pin!(self.limit.changed());
@@ -186,12 +186,12 @@ impl<'a> Permits<'a> {
         Ok(rank)
     }
 
-    /// Lists the permits, and then reads the limit. Also returns the czxid of their parent if all nodes
+    /// Lists the permits. Also returns the czxid of their parent if all nodes
     /// of the caller exist.
     async fn list(&mut self) -> Result<(PermitRank, Option<Zxid>), LockError> {
-        let listed = list(&self.semaphore.client, &self.semaphore.permits.path).await?;
-        self.limit.refresh().await?;
-        Ok(match listed {
+        let Semaphore { client, permits, .. } = self.semaphore;
+        let request = || client.get_children(&permits.path);
+        Ok(match self.look(request).await? {
             None => (PermitRank::Missing, None),
             Some(children) => match self.rank(&children.names) {
                 PermitRank::Missing => (PermitRank::Missing, None),
@@ -200,22 +200,51 @@ impl<'a> Permits<'a> {
         })
     }
 
-    /// Lists the permits, with a watch that fires when one is created or deleted, and reads the limit
-    /// in the same write; returns `None` if their parent does not exist. Only the head of the queue
-    /// sets this watch.
-    async fn list_and_watch(&mut self) -> Result<Option<(ChildList, Watch)>, LockError> {
+    /// Lists the permits, with a watch that fires when one is created or deleted. Returns `None` if a node
+    /// of the caller is gone. Only the head of the queue sets this watch.
+    async fn list_and_watch(&mut self) -> Result<Option<(PermitRank, Watch)>, LockError> {
         let Semaphore { client, permits, .. } = self.semaphore;
         let request = || client.get_children_and_watch(&permits.path);
-        let (mut listed, refreshed) =
-            one_write(client, join(request(), self.limit.refresh())).await;
+        let listed = self.look(request).await?;
+        Ok(listed.map(|(children, watch)| (self.rank(&children.names), watch)))
+    }
+
+    /// Watches the caller's nodes, then lists the permits, and reads the limit: all in one write. Returns
+    /// `None` if one of the nodes is gone.
+    ///
+    /// A list has names only. Another client may have deleted a node, and created another one under its
+    /// name. That one is not the caller's, who must not delete it. The watches show it, and they stay with
+    /// the guard.
+    async fn look<L, F>(&mut self, list: impl Fn() -> F) -> Result<Option<L>, LockError>
+    where
+        F: Future<Output = Result<L, Error>>,
+    {
+        if self.forget_deleted() {
+            return Ok(None);
+        }
+        let client = &self.semaphore.client;
+        let unwatched = self.contenders.iter_mut().filter(|permit| !permit.is_watched());
+        let watched = try_join_all(unwatched.map(Contender::watch_node));
+        let (watched, mut listed, refreshed) =
+            one_write(client, async { join3(watched, list(), self.limit.refresh()).await }).await;
+        watched?;
         refreshed?;
         if let Err(error) = listed {
-            let repeated = retry_after(error, client, Repeat::NotApplied, request);
-            listed = Box::pin(repeated).await;
+            listed = Box::pin(retry_after(error, client, Repeat::NotApplied, list)).await;
             // A limit from before the list could be too high for it.
             self.limit.refresh().await?;
         }
-        Ok(if_exists(listed)?.map(|(children, watch)| (children.names, watch)))
+        Ok(if_exists(listed)?.filter(|_| !self.forget_deleted()))
+    }
+
+    /// Forgets the nodes that are known to be deleted. Returns true if the caller lacks one.
+    fn forget_deleted(&mut self) -> bool {
+        for permit in &mut self.contenders {
+            if permit.is_watched() && permit.is_node_outdated() {
+                permit.forget_node();
+            }
+        }
+        self.contenders.iter().any(|permit| permit.node().is_none())
     }
 
     /// Ranks the caller's last permit in a list.

@@ -73,7 +73,8 @@ pub use self::guard::SemaphoreGuard;
 /// such list for each permit precedes that.
 ///
 /// A permit held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch
-/// on its node; the holder does not wait for that request. `n` permits in one call take the same
+/// on its node; the holder does not wait for that request. A permit that has to wait sets it at once, so
+/// that it never takes another node of its name for its own. `n` permits in one call take the same
 /// round trips, with `n` creates, `n` deletes and, if they are held for so long, `n` watches.
 /// [`try_acquire`](Self::try_acquire) takes one round trip.
 ///

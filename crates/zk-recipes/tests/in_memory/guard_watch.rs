@@ -149,6 +149,14 @@ async fn guard_is_lost_when_its_node_is_recreated() {
         let lost = tokio::time::timeout(T / 4, guard.lost()).await;
         assert_eq!(lost, Ok(LossReason::NodeDeleted), "cut: {is_cut}");
         assert_eq!(guard.token(), Err(DELETED), "cut: {is_cut}");
+        let node = guard.node().to_owned();
+        if is_cut {
+            assert_eq!(guard.release().await, Err(DELETED));
+        } else {
+            drop(guard);
+            settle().await;
+        }
+        assert!(one.exists(&node).await.unwrap().is_some(), "it is another client's node");
     }
 }
 
@@ -193,6 +201,8 @@ async fn guard_fails_when_its_node_is_deleted_before_its_watch() {
     let other = client(&server, 2).await;
     for kind in Kind::ALL {
         let (one, record) = recorded_client(&server, 1).await;
+        // On a new path, the permit lists again after the creation of the path, with a watch.
+        kind.acquire(&one).await.release().await.unwrap();
         let held = kind.acquire(&one).await;
         record.take();
         other.delete(held.node(), None).await.unwrap();

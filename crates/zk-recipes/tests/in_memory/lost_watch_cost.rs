@@ -59,6 +59,8 @@ async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
     let (client, record) = recorded_client(&server, 2).await;
     let rw = RwLock::new(&client, "/rw").unwrap();
     let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
+    // On a new path, the permit lists again after the creation of the path, with a watch.
+    semaphore.acquire().await.unwrap().release().await.unwrap();
     {
         let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
         let nodes = vec![guard.node().to_owned()];

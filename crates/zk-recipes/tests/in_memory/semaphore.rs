@@ -57,6 +57,29 @@ async fn permits_of_a_throttled_create_have_growing_tokens() {
     assert!(held.nodes().map(number).is_sorted());
 }
 
+/// Another client deletes a lease that waits, and creates it again under the same name.
+#[tokio::test(start_paused = true)]
+async fn waiting_lease_with_a_namesake_is_neither_granted_nor_deleted() {
+    for (permits, which) in [(1, 0), (2, 0), (2, 1)] {
+        let server = TestServer::in_memory();
+        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let held = semaphore(&one, 3).acquire_many(3).await.unwrap();
+        let waits = queue(&semaphore(&other, 3), permits).await;
+        let node = format!("/s/leases/{}", children(&server, "/s/leases")[3 + which]);
+        one.delete(&node, None).await.unwrap();
+        one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
+        settle().await;
+        held.release().await.unwrap();
+        let granted = waits.await.unwrap().unwrap();
+        assert!(granted.nodes().all(|own| own != node), "{permits} permits, {which}");
+        granted.check().await.unwrap();
+        granted.release().await.unwrap();
+        settle().await;
+        assert_eq!(leases(&server), 1, "{permits} permits, {which}");
+        assert!(one.exists(&node).await.unwrap().is_some(), "{permits} permits, {which}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn permits_are_granted_in_queue_order_for_any_count() {
     let server = TestServer::in_memory();

@@ -188,6 +188,8 @@ async fn ticket_does_not_take_another_node_for_its_own() {
     assert!(!waiting.is_finished());
     let token = held.token().unwrap();
     held.release().await.unwrap();
+    // Its own client deletes the other node.
+    other.delete(&node, None).await.unwrap();
     assert!(waiting.await.unwrap().token().unwrap() > token);
 }
 
@@ -206,6 +208,8 @@ async fn cut_waiter_does_not_take_another_node_for_its_own() {
     server.accept_connects(0);
     tokio::time::sleep(T / 4).await; // reason: virtual time, until the session is connected
     held.release().await.unwrap();
+    settle().await;
+    one.delete(&node, None).await.unwrap();
     expect_next_then_deleted(next, deleted).await;
 }
 
@@ -287,6 +291,9 @@ async fn expect_requeued_without_namesake(is_cut: bool) {
         // reason: virtual time, in which the client reconnects
         tokio::time::sleep(T / 2).await;
         held.release().await.unwrap();
+        settle().await;
+        // It is another client's, so it is still there. Mostly it is ahead in the queue.
+        one.delete(&node, None).await.unwrap();
         let guard = waiting.await.unwrap();
         assert_ne!(guard.node(), node, "after {taken} steps");
         guard.check().await.unwrap();
