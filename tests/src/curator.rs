@@ -125,6 +125,15 @@ impl Curator {
         }
     }
 
+    /// Returns true if an answer of an actor has arrived that was not taken yet.
+    pub fn has_answered(&mut self, actor: &str) -> bool {
+        while let Ok(line) = self.answers.try_recv() {
+            let (from, said) = line.split_once(' ').expect("an actor and what it says");
+            self.early.entry(from.to_owned()).or_default().push(said.to_owned());
+        }
+        self.early.get(actor).is_some_and(|lines| !lines.is_empty())
+    }
+
     /// Sends a command to an actor and waits for the answer.
     pub fn ask(&mut self, actor: &str, what: &str) -> Vec<String> {
         self.tell(actor, what);

@@ -6,10 +6,11 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_coordination::session::{Client, ErrorCode, ParentMode};
+use zk_coordination::session::{Client, ErrorCode, ParentMode, path};
 use zk_coordination::{
     AtomicInteger, AtomicLong, AtomicValue, Barrier, BarrierError, DoubleBarrier, Entered,
 };
@@ -162,6 +163,47 @@ async fn expect_children(client: &Client, path: &str, count: usize) {
         (children.names.len() == count).then_some(())
     });
     assert!(listed.await.is_some(), "{:?}", client.get_children(path).await);
+}
+
+/// A member of Curator's that has deleted its node leaves when one node is left, and takes it for the first
+/// one by name. So that one must keep its node until it is alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mixed_members_do_not_leave_while_one_is_inside() {
+    let Some((client, mut curator)) = peers().await else { return };
+    let (mut places, mut round) = (BTreeSet::new(), 0);
+    // The names are random. Ours was first, second and third by name, each with one of Curator's inside.
+    while places.len() < 3 {
+        round += 1;
+        let path = &format!("/interop/barriers/inside-{round}");
+        let ours = entering(&client, path, 3);
+        expect_children(&client, path, 1).await;
+        let enter = format!("enter {path} 3 -1");
+        curator.tell("one", &enter);
+        curator.tell("two", &enter);
+        let mut ours = ours.await.unwrap().unwrap();
+        assert_eq!([curator.answer("one"), curator.answer("two")], [["ok"], ["ok"]]);
+        let children = client.get_children(path).await.unwrap();
+        let mut members: Vec<_> = children.names.names().filter(|name| name != "ready").collect();
+        members.sort();
+        let own = path::file_name(ours.node()).to_owned();
+        let place = members.iter().position(|name| *name == own).unwrap();
+        places.insert(place);
+
+        curator.tell("one", "leave -1");
+        if place == 0 {
+            expect_children(&client, path, 3).await; // it has deleted its node, and watches ours
+        }
+        let left = tokio::spawn(async move { ours.leave().await });
+        // Meanwhile the events of all that has happened arrive.
+        for _ in 0..50 {
+            curator.ok("three", "get /interop/barriers/other");
+        }
+        let has_left = (curator.has_answered("one"), left.is_finished());
+        assert_eq!(has_left, (false, false), "two is inside: {members:?}, {own}");
+        assert_eq!(curator.ask("two", "leave -1"), ["ok"]);
+        assert_eq!(curator.answer("one"), ["ok"]);
+        left.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

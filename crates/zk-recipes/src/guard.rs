@@ -285,9 +285,9 @@ impl Guard {
     /// finds no node. In both cases another holder may have worked at the same time. The node is
     /// deleted all the same, unless the guard knows that it is gone: a node that another client has made
     /// under its name stays. Within the first [tenth of a second](crate::limits::NODE_WATCH_DELAY) of a guard
-    /// that did not wait it does not know, and ZooKeeper deletes by the path alone. Otherwise returns the error of a failed request. The session deletes
-    /// the node later, unless the server has rejected the deletion: then it stays until the session
-    /// ends.
+    /// that did not wait it does not know, and ZooKeeper deletes by the path alone. Otherwise returns the
+    /// error of a failed request. The session deletes the node later, unless the server has rejected the
+    /// deletion: then it stays until the session ends.
     ///
     /// # Cancel safety
     /// The call itself releases the lock. Dropping the future only ends the wait for the

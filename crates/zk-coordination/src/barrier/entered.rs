@@ -6,8 +6,8 @@ use zk_recipes::session::Zxid;
 
 use super::double::DoubleBarrier;
 use super::error::BarrierError;
-use super::generation::{first_remaining, wait_for_end};
-use super::member_node::MemberNode;
+use super::generation::{first_remaining, wait_for_end, wait_for_others};
+use super::member_node::{Leaving, MemberNode};
 use crate::requests::{one_attempt, within};
 
 /// A member that has entered a [`DoubleBarrier`].
@@ -35,8 +35,11 @@ impl Entered {
 
     /// Deletes the member's node, and waits until all members of the generation have left or died.
     ///
-    /// The call can be repeated, for example after a timeout. From the first call on, the session deletes
-    /// the node, over reconnects. The call returns when the node is gone, too.
+    /// The member whose node is first by name waits for the others before it deletes the node. Curator's
+    /// members leave when one node is left, and expect that it is the first one's.
+    ///
+    /// The call can be repeated, for example after a timeout. Once the first call has ended, the session
+    /// deletes the node, over reconnects. The call returns when the node is gone, too.
     ///
     /// # Errors
     /// Fails if the session ends, or if the server rejects a request.
@@ -44,7 +47,9 @@ impl Entered {
     /// # Cancel safety
     /// If the future is dropped, the session still deletes the node. Only the wait ends.
     pub async fn leave(&mut self) -> Result<(), BarrierError> {
-        self.member.delete().await?;
+        let mut leaving = Leaving(&mut self.member);
+        wait_for_others(&self.barrier, self.ready, leaving.name()).await?;
+        leaving.delete().await?;
         Ok(wait_for_end(&self.barrier, self.ready).await?)
     }
 

@@ -57,6 +57,29 @@ pub(super) fn members(children: &Children) -> Vec<String> {
     names.map(Cow::into_owned).collect()
 }
 
+/// Waits until the member with this name is the only one of its generation, if it is the first by name.
+///
+/// A member of Curator's that has deleted its node watches the first one. When that one has gone and one
+/// member is left, it takes that one for the first, and leaves.
+pub(super) async fn wait_for_others(
+    barrier: &DoubleBarrier,
+    ready: Zxid,
+    own: &str,
+) -> Result<(), Error> {
+    let DoubleBarrier { client, path, .. } = barrier;
+    let read = |client: &Client| remaining(client.clone(), path, ready);
+    while let Some(Remaining { members, end }) = retry(client).run(read).await? {
+        let is_first = members.iter().min().is_some_and(|first| first == own);
+        let Some(last) = members.iter().max().filter(|last| is_first && *last != own) else { break };
+        let last = path::child(path, last);
+        let (stat, watch) = retry(client).run(|client| client.exists_and_watch(&last)).await?;
+        if stat.is_some() {
+            select(watch, end).await.factor_first().0?;
+        }
+    }
+    Ok(())
+}
+
 /// Waits until all members of the generation with this `ready` have left the barrier, and deletes
 /// `ready`.
 ///

@@ -1,5 +1,6 @@
 //! An ephemeral node that a member of a double barrier creates and deletes.
 
+use zk_recipes::session::path::file_name;
 use zk_recipes::session::{Client, Error, ErrorKind};
 
 use crate::requests::is_transient;
@@ -43,12 +44,35 @@ impl MemberNode {
         self.is_deleted = true;
         Ok(())
     }
+
+    fn delete_in_background(&mut self) {
+        if !std::mem::replace(&mut self.is_deleted, true) {
+            drop(self.client.delete_guaranteed(&self.path));
+        }
+    }
 }
 
 impl Drop for MemberNode {
     fn drop(&mut self) {
-        if !self.is_deleted {
-            drop(self.client.delete_guaranteed(&self.path));
-        }
+        self.delete_in_background();
+    }
+}
+
+/// A member that leaves. Dropping it deletes the node in the background.
+pub(super) struct Leaving<'a>(pub(super) &'a mut MemberNode);
+
+impl Leaving<'_> {
+    pub(super) fn name(&self) -> &str {
+        file_name(&self.0.path)
+    }
+
+    pub(super) async fn delete(&mut self) -> Result<(), Error> {
+        self.0.delete().await
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.delete_in_background();
     }
 }
