@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use zk_recipes::session::Client;
 use zk_recipes::session::path::child;
+use zk_recipes::session::{Client, SessionId};
 
 use crate::acquired_lock::LockSpec;
 use crate::participants::{self, Role, who};
 use crate::sessions::clock;
+use crate::text::printable;
 
 /// Returns the holders as text, as far as they can be read in a short time; empty if there are none.
 pub(crate) async fn described(client: &Client, wanted: &LockSpec) -> String {
@@ -53,6 +54,12 @@ async fn of_path(
     let holders = others.filter(|it| it.role == Role::Holds);
     let described = holders.map(|it| {
         let (who, session) = (who(&it.participant.data), it.participant.session_id);
+        if session == SessionId::NONE {
+            let node = printable(&it.participant.path);
+            return format!(
+                "by no session: {node} is persistent and stays until zk delete removes it"
+            );
+        }
         let since = participants::span(participants::age(&it.participant));
         format!("{who} (session {session}, queued {since} ago)")
     });

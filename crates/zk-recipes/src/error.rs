@@ -224,9 +224,9 @@ impl fmt::Display for LockError {
             ),
             Self::ForeignNode { path, node, recipe } => write!(
                 f,
-                "cannot acquire {path}: {node} is the node of {} {recipe}, which does not exclude \
+                "cannot acquire {path}: {node} is the node of {}, which does not exclude \
                  this lock; use another path, or allow foreign nodes{}",
-                if *recipe == Recipe::Election { "an" } else { "a" },
+                recipe.described(),
                 match recipe {
                     Recipe::Semaphore =>
                         " (the server removes an unused `leases` a minute or two after its last use)",

@@ -36,11 +36,20 @@ pub enum Recipe {
     ReadWriteLock,
     /// A [`Semaphore`](crate::Semaphore), or a [`SemaphoreMutex`](crate::SemaphoreMutex).
     Semaphore,
+    /// A lock of the Python client kazoo: `Lock`, `ReadLock`, `WriteLock` or `Election`.
+    KazooLock,
+    /// A semaphore of kazoo.
+    KazooSemaphore,
+    /// A lock, a queue lock or an election of the recipes that ZooKeeper ships with.
+    ZooKeeperLock,
 }
 
 impl Recipe {
     /// Returns the recipe that uses such names. Returns `None` for names that no recipe uses.
     pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
+        if is_uuid_of_python(name) {
+            return Some(Self::KazooSemaphore);
+        }
         let (front, number) = name.split_last_chunk::<DIGITS>()?;
         let recipes = [
             (LOCK, Self::Mutex),
@@ -48,10 +57,24 @@ impl Recipe {
             (READ, Self::ReadWriteLock),
             (WRITE, Self::ReadWriteLock),
             (LEASE, Self::Semaphore),
+            ("__lock__", Self::KazooLock),
+            ("__rlock__", Self::KazooLock),
         ];
-        let is_numbered = number.iter().all(u8::is_ascii_digit);
+        // `x-<session>-` of `WriteLock`, `n_` of `LeaderElectionSupport`.
+        let is_of_zookeeper = front == b"n_" || (front.starts_with(b"x-") && front.ends_with(b"-"));
         let found = recipes.iter().find(|(text, _)| front.ends_with(text.as_bytes()));
-        found.filter(|_| is_numbered).map(|(_, recipe)| *recipe)
+        let found = found.map(|(_, recipe)| *recipe);
+        found
+            .or_else(|| is_of_zookeeper.then_some(Self::ZooKeeperLock))
+            .filter(|_| number.iter().all(u8::is_ascii_digit))
+    }
+
+    /// Returns the recipe with its article, for messages.
+    pub(crate) fn described(self) -> String {
+        match self {
+            Self::Election => format!("an {self}"),
+            _ => format!("a {self}"),
+        }
     }
 }
 
@@ -62,8 +85,16 @@ impl fmt::Display for Recipe {
             Self::Election => "election",
             Self::ReadWriteLock => "read-write lock",
             Self::Semaphore => "semaphore",
+            Self::KazooLock => "lock of kazoo",
+            Self::KazooSemaphore => "semaphore of kazoo",
+            Self::ZooKeeperLock => "lock or election of ZooKeeper's own recipes",
         })
     }
+}
+
+/// Returns true for the hexadecimal digits of a UUID without hyphens, as Python's `uuid4().hex`.
+fn is_uuid_of_python(name: &[u8]) -> bool {
+    name.len() == 32 && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]
@@ -77,6 +108,9 @@ mod tests {
             (Recipe::Election, "election"),
             (Recipe::ReadWriteLock, "read-write lock"),
             (Recipe::Semaphore, "semaphore"),
+            (Recipe::KazooLock, "lock of kazoo"),
+            (Recipe::KazooSemaphore, "semaphore of kazoo"),
+            (Recipe::ZooKeeperLock, "lock or election of ZooKeeper's own recipes"),
         ];
         for (recipe, name) in names {
             assert_eq!(recipe.to_string(), name);
@@ -95,7 +129,19 @@ mod tests {
             assert_eq!(of("__WRIT__0000000007"), Some(Recipe::ReadWriteLock));
             assert_eq!(of("lease-0000000007"), Some(Recipe::Semaphore));
         }
-        for name in ["", "0000000007", "lock-7", "lock-000000000x", "locks"] {
+        let hex = "0b7f36dc3cc24b579c3e5c3ae2f1c0de";
+        for (name, recipe) in [
+            (format!("{hex}__lock__0000000007"), Recipe::KazooLock),
+            (format!("{hex}__rlock__0000000007"), Recipe::KazooLock),
+            (hex.to_owned(), Recipe::KazooSemaphore),
+            ("x-72057594037927936-0000000007".to_owned(), Recipe::ZooKeeperLock),
+            ("n_0000000007".to_owned(), Recipe::ZooKeeperLock),
+        ] {
+            assert_eq!(of(&name), Some(recipe), "{name}");
+        }
+        for name in
+            ["", "0000000007", "lock-7", "lock-000000000x", "locks", "an_0000000007", &hex[1..]]
+        {
             assert_eq!(of(name), None, "{name}");
         }
     }

@@ -519,6 +519,17 @@ async fn queued_lock_times_out_when_server_stops_answering() {
     expect_failure(&waiter.wait(LIMIT), 75, "not acquired in time");
 }
 
+/// Nobody's session ends, so no server ever deletes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn persistent_node_in_a_queue_is_named_as_one_that_stays() {
+    let (_server, zk) = start().await;
+    zk.ok(&["create", "--parents", "/l/lock-0000000000"]);
+    let waited = zk.run(&["lock", "/l", "--timeout", "1", "--", "true"]);
+    expect_failure(&waited, 75, "/l/lock-0000000000 is persistent and stays until zk delete");
+    zk.ok(&["delete", "/l/lock-0000000000"]);
+    zk.ok(&["lock", "/l", "--timeout", "1", "--", "true"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_status_is_kept_when_release_is_impossible() {
     let script = "echo in; cat >/dev/null; exit 7";

@@ -70,7 +70,9 @@ pub(super) async fn wait_for_others(
     let read = |client: &Client| remaining(client.clone(), path, ready);
     while let Some(Remaining { members, end }) = retry(client).run(read).await? {
         let is_first = members.iter().min().is_some_and(|first| first == own);
-        let Some(last) = members.iter().max().filter(|last| is_first && *last != own) else { break };
+        let Some(last) = members.iter().max().filter(|last| is_first && *last != own) else {
+            break;
+        };
         let last = path::child(path, last);
         let (stat, watch) = retry(client).run(|client| client.exists_and_watch(&last)).await?;
         if stat.is_some() {

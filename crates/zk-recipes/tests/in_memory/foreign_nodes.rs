@@ -409,3 +409,70 @@ async fn foreign_node_check_costs_what_the_documentation_says() {
         assert_eq!(record.take(), [enter.clone(), lease.clone(), vec![DELETE, DELETE]]);
     }
 }
+
+/// Names of other clients' locks: kazoo's `Lock` and `ReadLock`, its `Semaphore`, and the recipes that
+/// ZooKeeper ships with.
+const OF_OTHER_CLIENTS: [(&str, Recipe); 5] = [
+    ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__lock__0000000000", Recipe::KazooLock),
+    ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__rlock__0000000000", Recipe::KazooLock),
+    ("0b7f36dc3cc24b579c3e5c3ae2f1c0de", Recipe::KazooSemaphore),
+    ("x-72057594037927936-0000000000", Recipe::ZooKeeperLock),
+    ("n_0000000000", Recipe::ZooKeeperLock),
+];
+
+#[tokio::test(start_paused = true)]
+async fn locks_of_other_clients_are_refused() {
+    for (name, recipe) in OF_OTHER_CLIENTS {
+        for kind in Kind::ALL {
+            for is_try in [true, false] {
+                let case = format!("{kind:?} beside {name}, a try: {is_try}");
+                let server = TestServer::in_memory();
+                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
+                let node = format!("{PATH}/{name}");
+                one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
+                let refused = acquire(&kind.lock(&other, false), is_try).await.expect_err(&case);
+                let expected = LockError::ForeignNode { path: PATH.to_owned(), node, recipe };
+                assert_eq!(refused, expected, "{case}");
+                settle().await;
+                assert_eq!(nodes(&server), 0, "{case}");
+                let allowed = acquire(&kind.lock(&other, true), is_try).await;
+                assert!(allowed.expect(&case).is_some(), "{case}");
+            }
+        }
+    }
+}
+
+/// The refusal precedes the wait: a waiter is no contender of that path.
+#[tokio::test(start_paused = true)]
+async fn waiter_is_refused_like_a_holder() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let _held = Kind::Mutex.lock(&one, true).acquire_boxed().await.unwrap();
+    let _beside = Kind::Reader.lock(&one, true).acquire_boxed().await.unwrap();
+    let waits = Kind::Mutex.lock(&other, false);
+    let refused = tokio::time::timeout(T, waits.acquire_boxed()).await.expect("it waits");
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, LockError::ForeignNode { recipe: Recipe::ReadWriteLock, .. }),
+        "{refused}"
+    );
+}
+
+/// The servers remove the unused node `leases`. A mutex that comes then finds no node of the semaphore, and
+/// another client makes the node again.
+#[tokio::test(start_paused = true)]
+async fn semaphore_checks_its_path_again_after_its_node_was_reaped() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let semaphore = Semaphore::new(&one, PATH, 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    settle().await;
+    while server.reap_containers() > 0 {}
+    let held = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
+    let beside = Kind::Semaphore.lock(&other, true).acquire_boxed().await.unwrap();
+    let refused = semaphore.acquire().await.unwrap_err();
+    drop(beside);
+    assert!(matches!(refused, LockError::ForeignNode { recipe: Recipe::Mutex, .. }), "{refused}");
+    held.release().await.unwrap();
+}

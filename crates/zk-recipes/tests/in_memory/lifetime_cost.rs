@@ -34,8 +34,7 @@ use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
 use crate::recorded_connection::{
-    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, recorded_client,
-    without_lease,
+    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, recorded_client, without_lease,
 };
 use crate::{client, settle, settle_node_watches};
 
