@@ -53,6 +53,8 @@ pub(crate) enum ForeignNodes {
 pub(crate) struct NodeOptions {
     pub(crate) foreign: ForeignNodes,
     pub(crate) acl: NewNodeAcl,
+    /// The id of a candidate, if it has a name: the data of its node, as Curator reads it.
+    pub(crate) id: Option<String>,
 }
 
 /// Returns the lock with the options for its nodes.
@@ -103,6 +105,10 @@ impl LockSpec {
             }
             Self::Leadership(path) => {
                 let election = at!(Mutex::new(client, path), nodes);
+                let election = match &nodes.id {
+                    Some(id) => election.with_data(id.as_str()),
+                    None => election,
+                };
                 one(&election.with_lock_name(Mutex::LEADER_LATCH)?, how).await
             }
             Self::Permits { path, max, take } => {

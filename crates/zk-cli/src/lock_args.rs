@@ -98,8 +98,8 @@ the signals of the command are those of zk lock; see zk lock --help. A candidate
 at each of these signals.
 
 zk participants lists the leader and the other candidates. Java services use the same nodes with \
-LeaderLatch. There the id of this candidate is its address, host, process and name, with spaces in \
-between.
+LeaderLatch. The id of this candidate is the NAME. Without one, it is the address, host, process and \
+command, with spaces in between.
 
 Example:
   zk elect /election/scheduler --name $(hostname) -- ./scheduler")]
@@ -243,7 +243,7 @@ impl Company {
             true => ForeignNodes::Allowed,
             false => ForeignNodes::Refused,
         };
-        NodeOptions { foreign, acl }
+        NodeOptions { foreign, acl, id: None }
     }
 }
 
@@ -251,7 +251,8 @@ impl From<Elect> for Task {
     fn from(elect: Elect) -> Self {
         let Elect { path, company, acl, command } = elect;
         let kill_after = company.kill_after();
-        let nodes = company.with(acl);
+        let id = company.name.clone();
+        let nodes = NodeOptions { id, ..company.with(acl) };
         let wanted = LockSpec::Leadership(path);
         let (timeout, revocable) = (None, false);
         Self { wanted, nodes, timeout, revocable, stands_again: true, kill_after, command }

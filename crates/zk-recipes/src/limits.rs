@@ -58,6 +58,11 @@ pub(crate) const NODE_WATCH_PART: Fraction = Fraction::new(1, 16);
 /// once.
 pub const REQUEUE_PAUSE: Duration = Duration::from_millis(100);
 
+/// The longest pause between two attempts to stand for election that fail for a reason that does not pass by
+/// itself, as a part of the session timeout. Once the reason is gone, the candidate stands as soon as one
+/// whose session has ended.
+pub(crate) const STANDING_PAUSE_PART: Fraction = Fraction::new(1, 2);
+
 /// How often a lock passes to another local waiter before it is released to the ensemble. A pass
 /// takes a few microseconds and a hand-off through the ensemble some hundred, so with a thousand
 /// passes the ensemble takes no more than a tenth of the time.

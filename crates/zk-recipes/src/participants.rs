@@ -74,14 +74,16 @@ pub(crate) async fn participants_of_side(
     listed(client, spec, |name| contains(name, &spec.lock_name)).await
 }
 
-/// Returns the contender at the head of the queue. Contenders that leave during the call are skipped.
+/// Returns the first of those with names that contain the lock name. Contenders that leave during the call
+/// are skipped.
 pub(crate) async fn first_participant(
     client: &Client,
     spec: &QueueSpec,
 ) -> Result<Option<Participant>, LockError> {
     let Some(children) = list(client, &spec.path).await? else { return Ok(None) };
     let rule = spec.rule();
-    for name in rule.sort(&children.names).iter().filter(|name| rule.is_contender(name)) {
+    let is_wanted = |name: &&[u8]| contains(name, &spec.lock_name);
+    for name in rule.sort(&children.names).iter().filter(is_wanted) {
         if let Some(first) = participant(client, &spec.node(name), rule).await? {
             return Ok(Some(first));
         }

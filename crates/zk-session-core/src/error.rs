@@ -4,6 +4,8 @@ mod display;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use proto::{DecodeError, ErrorCode, OpCode, PathError};
 
 use crate::disconnect_reason::DisconnectReason;
@@ -89,6 +91,8 @@ pub enum ErrorKind {
     NoThread(std::io::ErrorKind),
     /// ZooKeeper does not accept the path.
     InvalidPath(PathError),
+    /// No server accepts this time to live of a node; see [`TTL_MAX`](crate::limits::TTL_MAX).
+    InvalidTtl(Duration),
     /// The connect string is invalid. The text names the position and the reason.
     InvalidConnectString(String),
     /// The server's reply could not be decoded.
@@ -224,6 +228,7 @@ impl Error {
             | ErrorKind::LeaseImpossible(_)
             | ErrorKind::NoThread(_)
             | ErrorKind::InvalidPath(_)
+            | ErrorKind::InvalidTtl(_)
             | ErrorKind::InvalidConnectString(_) => ErrorOrigin::Caller,
         }
     }

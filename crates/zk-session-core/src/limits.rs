@@ -126,6 +126,10 @@ pub const SASL_CLOSES_MAX: u32 = 3;
 /// It is half of the usual time limit of a first connection, which then reports the rejection.
 pub const SASL_REJECTION_TIME: Duration = Duration::from_secs(5);
 
+/// The longest time to live of a node that servers take (`EphemeralType.TTL.maxValue`). The shortest is a
+/// millisecond.
+pub const TTL_MAX: Duration = Duration::from_millis((1 << 40) - 1);
+
 /// Addresses of one host name that a session uses, each as a server of its own. If there are more, the
 /// choice is random, and an address at which an attempt failed gives its place to another one. No ensemble
 /// has so many servers.

@@ -16,16 +16,15 @@ fn candidate_leads_after_the_one_before_it() {
     let mut second = stand("two");
     poll(LIMIT, || (zk.ok(&["ls", "/e"]).lines().count() == 2).then_some(()))
         .expect("the second does not stand");
-    // The nodes of Java's LeaderLatch, with all that a contender tells about itself.
+    // The nodes of Java's LeaderLatch, with the ids as data.
     let listed = zk.ok(&["participants", "/e"]);
     let lines: Vec<&str> = listed.lines().collect();
     for (line, (number, name)) in lines.iter().zip([(0, "one"), (1, "two")]) {
-        assert!(line.contains(&format!("-latch-000000000{number}\t127.0.0.1 ")), "{listed}");
-        assert!(line.ends_with(&format!(" {name}")), "{listed}");
+        assert!(line.ends_with(&format!("-latch-000000000{number}\t{name}")), "{listed}");
     }
     let json: Value = serde_json::from_str(&zk.ok(&["participants", "/e", "--json"])).unwrap();
-    assert_eq!((&json[0]["name"], &json[0]["state"]), (&"one".into(), &"holds".into()), "{json}");
-    assert!(json[1]["pid"].is_number() && json[1]["state"] == "waits", "{json}");
+    assert_eq!((&json[0]["data"], &json[0]["state"]), (&"one".into(), &"holds".into()), "{json}");
+    assert!(json[1]["data"] == "two" && json[1]["state"] == "waits", "{json}");
 
     first.end_input();
     assert_eq!(first.wait(LIMIT).code(), Some(0));
@@ -55,6 +54,20 @@ fn candidate_stands_again_when_leadership_is_lost() {
     assert!(candidate.stderr().contains("standing again"), "{}", candidate.stderr());
     candidate.end_input();
     assert_eq!(candidate.wait(LIMIT).code(), Some(0));
+}
+
+/// Curator's `LeaderLatch.getLeader()` takes the data of the node for the id.
+#[test]
+fn name_of_a_candidate_is_its_id() {
+    let Some(zk) = zk("elect-name") else { return };
+    let candidate =
+        zk.start(&["elect", "/e", "--name", "web1", "--", "sh", "-c", "echo leads; cat"]);
+    poll(LIMIT, || candidate.stdout().contains("leads").then_some(())).expect("nobody leads");
+    let node = zk.ok(&["ls", "/e"]);
+    assert_eq!(zk.ok(&["get", &format!("/e/{}", node.trim())]), "web1");
+    assert!(zk.ok(&["participants", "/e"]).contains("web1"));
+    candidate.signal("TERM");
+    candidate.wait(LIMIT);
 }
 
 #[test]

@@ -336,7 +336,7 @@ fn null_data_is_exported_and_imported() {
     let overwritten = import(&zk, "/null", &lines, &["--overwrite"]);
     assert_eq!(overwritten.stdout, "2 nodes imported, 2 of which existed\n", "{overwritten:?}");
     let short = zk.option("--max-request-len", "1024");
-    expect_failure(&short.run(&["create", "/large", &"x".repeat(2_000)]), 1, "max_request_len");
+    expect_failure(&short.run(&["create", "/large", &"x".repeat(2_000)]), 1, "--max-request-len");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_recipes::session::limits::TTL_MAX;
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, OPEN_ACL_UNSAFE, SessionId, SessionManager, validate_path,
+    Acl, Client, CreateMode, Error, ErrorKind, OPEN_ACL_UNSAFE, SessionId, SessionManager,
+    validate_path,
 };
 
 use super::PersistentNode;
@@ -142,6 +144,11 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// As [`PersistentNode::start`].
     pub fn start(self) -> Result<PersistentNode, Error> {
         validate_path(self.path)?;
+        if let NodeMode::Ttl(ttl) = self.options.mode
+            && !(Duration::from_millis(1)..=TTL_MAX).contains(&ttl)
+        {
+            return Err(Error::not_applied(ErrorKind::InvalidTtl(ttl)));
+        }
         self.options.check_data(&self.sessions.client(), self.path, &self.data)?;
         Ok(PersistentNode::spawn(self.sessions, self.path, self.data, self.options))
     }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zk_coordination::limits::{BACKOFF_MAX, RESTORE_PAUSE};
+use zk_coordination::session::limits::TTL_MAX;
 use zk_coordination::session::{
     Client, CreateMode, ErrorKind, RetryOn, SessionId, SessionManager, path::parent,
 };
@@ -675,4 +676,20 @@ async fn created_node_costs_two_requests_and_close_three() {
 
 fn requests(client: &Client) -> u64 {
     client.stats().frames_sent
+}
+
+/// The handle would try for ever.
+#[tokio::test(start_paused = true)]
+async fn time_to_live_that_no_server_takes_is_refused_at_once() {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    for ttl in [Duration::ZERO, Duration::from_micros(999), TTL_MAX + Duration::from_millis(1)] {
+        let refused = PersistentNode::builder(&sessions, "/n").mode(NodeMode::Ttl(ttl)).start();
+        assert_eq!(*refused.unwrap_err().kind(), ErrorKind::InvalidTtl(ttl));
+        let client = sessions.client();
+        let created = client.create_builder("/n").ttl(ttl).create().await;
+        assert_eq!(*created.unwrap_err().kind(), ErrorKind::InvalidTtl(ttl));
+        let sent = client.multi().create_with_ttl("/n", b"", ttl).send().await;
+        assert_eq!(*sent.unwrap_err().kind(), ErrorKind::InvalidTtl(ttl));
+    }
 }

@@ -8,22 +8,26 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 use tokio::sync::{oneshot, watch};
-use zk_session::{Client, SessionManager};
+use zk_session::{Client, RetryOn, SessionManager};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::guard::Guard;
 use crate::held_lock::{HeldLock, ReleaseOnDrop};
 use crate::interruption::Interruption;
+use crate::limits::{REQUEUE_PAUSE, STANDING_PAUSE_PART};
 use crate::queue::contender::Contender;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
-use crate::run_terms::pause_after;
+use crate::trace;
 
 /// A candidacy that runs in the background, from [`Election::stand`](crate::Election::stand).
 ///
 /// The candidate waits for its turn, leads, and stands again when it has lost the leadership, on the
-/// next session if the current one has ended. A leader leads until it resigns.
+/// next session if the current one has ended. A leader leads until it resigns. An attempt that fails is
+/// followed by another one, also after a rejection that only somebody else can mend:
+/// [`failure`](Self::failure) and the log tell of it. Only the end of the [`SessionManager`] ends the
+/// candidacy without a call.
 ///
 /// Dropping this handle resigns, without waiting for the server's confirmation. The node is deleted
 /// in the background, over reconnects. The handle keeps the sessions of its manager open.
@@ -52,8 +56,7 @@ pub enum Leadership {
         held: HeldLock,
     },
     /// The candidate stands no longer. `Ok` if it has resigned, or if the runtime of its session was
-    /// shut down. Otherwise the result of [`Candidacy::resign`], or the first error for which a retry
-    /// cannot help.
+    /// shut down. Otherwise the result of [`Candidacy::resign`], or the end of its session manager.
     Ended(Result<(), LockError>),
 }
 
@@ -70,6 +73,17 @@ impl Leadership {
     pub fn token(&self) -> Option<FencingToken> {
         match self {
             Self::Leading { held, .. } => held.token().ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns why the last attempt to stand has failed, if that does not pass by itself.
+    #[must_use]
+    pub fn failure(&self) -> Option<&LockError> {
+        match self {
+            Self::Waiting { after: Some(Interruption::NotAcquired(error)) } => {
+                Some(error).filter(|error| error.retry_on() == RetryOn::Never)
+            }
             _ => None,
         }
     }
@@ -138,6 +152,34 @@ impl Candidacy {
         }
     }
 
+    /// Waits until an attempt to stand fails for a reason that does not pass by itself, and returns it: a
+    /// missing permission or chroot, or a node of another recipe. Returns at once if the last attempt has
+    /// failed so. The candidate still stands, and leads once the reason is gone.
+    ///
+    /// A service that is to report it:
+    ///
+    /// ```no_run
+    /// # async fn example(candidacy: zk_recipes::Candidacy) {
+    /// let failure = candidacy.failure().await;
+    /// eprintln!("this instance cannot lead: {failure}");
+    /// # }
+    /// ```
+    ///
+    /// If the candidacy has ended, the call returns as [`wait_to_lead`](Self::wait_to_lead) does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn failure(&self) -> LockError {
+        let mut leadership = self.leadership.clone();
+        let is_told =
+            |it: &Leadership| it.failure().is_some() || matches!(it, Leadership::Ended(_));
+        match leadership.wait_for(is_told).await.as_deref() {
+            Ok(Leadership::Ended(Err(error))) => error.clone(),
+            Ok(told) => told.failure().cloned().unwrap_or(LockError::Lost(LossReason::Released)),
+            Err(_) => LockError::Lost(LossReason::Released),
+        }
+    }
+
     /// Resigns: the candidate leads and stands no longer. Waits until the server has confirmed the
     /// deletion of its node. The node of a leadership that it has lost before is deleted in the
     /// background.
@@ -193,27 +235,40 @@ impl CandidacyTask {
 
     /// Stands and leads until the candidacy ends.
     async fn stand(&self, resigned: &mut Resigned) -> Result<(), LockError> {
+        let mut failures = 0;
         loop {
             let client = match select(&mut *resigned, pin!(self.sessions.open_client())).await {
                 Either::Left(_) => return Ok(()),
                 Either::Right((client, _)) => client?,
             };
             let after = match self.queue(&client, resigned).await {
-                Ok(Continue(guard)) => self.lead(&client, guard, resigned).await,
+                Ok(Continue(guard)) => {
+                    failures = 0;
+                    self.lead(&client, guard, resigned).await
+                }
                 Ok(Break(ended)) => Break(ended),
-                Err(error) => match select(&mut *resigned, pin!(pause_after(&client, error))).await
-                {
-                    Either::Left(_) => Break(Ok(())),
-                    Either::Right((after, _)) => Continue(after?),
-                },
+                Err(error) => {
+                    failures = if error.retry_on() == RetryOn::Never { failures + 1 } else { 0 };
+                    if failures > 0 {
+                        trace::not_elected(&self.spec.path, &error);
+                    }
+                    self.waits(Interruption::NotAcquired(error));
+                    let pause = pin!(pause(&client, failures));
+                    match select(&mut *resigned, pause).await {
+                        Either::Left(_) => return Ok(()),
+                        Either::Right(((), _)) => continue,
+                    }
+                }
             };
             match after {
-                Continue(after) => {
-                    self.state.send_replace(Leadership::Waiting { after: Some(after) });
-                }
+                Continue(after) => self.waits(after),
                 Break(ended) => return ended,
             }
         }
+    }
+
+    fn waits(&self, after: Interruption) {
+        self.state.send_replace(Leadership::Waiting { after: Some(after) });
     }
 
     /// Queues until the candidate is elected or resigns.
@@ -260,6 +315,15 @@ impl CandidacyTask {
             },
         }
     }
+}
+
+/// Waits before the next attempt, for longer after each failure in a row that does not pass by itself: a
+/// missing permission or chroot, a node of another recipe. Somebody may mend it.
+async fn pause(client: &Client, failures: u32) {
+    let longest = STANDING_PAUSE_PART.of(client.session_timeout());
+    let pause = REQUEUE_PAUSE.saturating_mul(1 << failures.min(16)).min(longest).max(REQUEUE_PAUSE);
+    // A session that is closing rejects every request at once.
+    select(pin!(client.sleep(pause)), pin!(client.wait_for_end())).await;
 }
 
 /// Why a lock is not held: a loss of the leadership, or a failed attempt.

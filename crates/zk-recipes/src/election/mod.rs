@@ -16,7 +16,7 @@ use crate::held_lock::HeldLock;
 use crate::interruption::Interruption;
 use crate::lock_options::{Nodes, node_options};
 use crate::mutex::Mutex;
-use crate::participants::{first_participant, participants};
+use crate::participants::{first_participant, participants_of_side};
 use crate::queue::spec::QueueSpec;
 use crate::run_terms::run_terms;
 
@@ -264,7 +264,7 @@ impl Election {
     /// Dropping the future changes nothing.
     pub async fn candidates(&self) -> Result<Vec<Candidate>, LockError> {
         let client = self.sessions.open_client().await?;
-        let listed = participants(&client, &self.spec).await?;
+        let listed = participants_of_side(&client, &self.spec).await?;
         let numbered = listed.into_iter().enumerate();
         Ok(numbered.map(|(index, candidate)| Candidate::new(candidate, index == 0)).collect())
     }

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use zk_session::SessionId;
 
-use crate::error::LossReason;
+use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 
 pub(crate) const IS_ON: bool = false;
 
 pub(crate) fn node_deleted(_node: &str, _session_id: SessionId) {}
+
+pub(crate) fn not_elected(_path: &str, _error: &LockError) {}
 
 #[derive(Debug)]
 pub(crate) struct AcquireSpan;

@@ -7,7 +7,7 @@ use tracing::{Span, debug, field, info_span, warn};
 use zk_session::SessionId;
 
 use crate::deadline::now;
-use crate::error::LossReason;
+use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 
 pub(crate) const IS_ON: bool = true;
@@ -15,6 +15,11 @@ pub(crate) const IS_ON: bool = true;
 /// Reports that the node of a lock that is held was deleted by somebody else.
 pub(crate) fn node_deleted(node: &str, session_id: SessionId) {
     warn!(node, session = %session_id, "lock lost: its node was deleted");
+}
+
+/// Reports that a candidate cannot stand for election until somebody mends the reason.
+pub(crate) fn not_elected(path: &str, error: &LockError) {
+    warn!(path, %error, "a candidate cannot stand; it tries again");
 }
 
 /// The span of an acquisition: from the first request to the lock, or until the caller gives up.

@@ -110,7 +110,7 @@ async fn latch_and_selector_refuse_the_path_of_the_other() {
     {
         let leads = first.stand();
         leads_within(T, &leads).await;
-        let refused = second.stand().wait_to_lead().await.unwrap_err();
+        let refused = second.stand().failure().await;
         assert!(
             matches!(&refused, LockError::ForeignNode { recipe: it, .. } if it == recipe),
             "{refused}"
@@ -412,16 +412,37 @@ fn candidacy_has_ended_when_the_runtime_is_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn candidacy_ends_with_an_error_that_a_retry_cannot_fix() {
+async fn nodes_of_other_recipes_are_no_candidates() {
+    let server = TestServer::in_memory();
+    let one = client(&server, 2).await;
+    let _other = Mutex::new(&one, "/e").unwrap().acquire().await.unwrap();
+    let election = candidate(&server, 1).await.allow_foreign_nodes();
+    assert!(election.leader().await.unwrap().is_none() && ids(&election).await.is_empty());
+    let candidacy = election.stand();
+    leads_within(T, &candidacy).await;
+    assert_eq!(ids(&election).await, ["c1"]);
+    assert_eq!(election.leader().await.unwrap().unwrap().id, "c1");
+}
+
+/// An instance must not stop to stand because of a mistake that somebody mends ten minutes later.
+#[tokio::test(start_paused = true)]
+async fn candidate_stands_again_once_its_failure_is_mended() {
     let server = TestServer::in_memory();
     let election = candidate(&server, 1).await;
     let denied = server.on(Op::Create2).always().answer(ErrorCode::NO_AUTH);
     let candidacy = election.stand();
-    let error = candidacy.wait_to_lead().await.unwrap_err();
+    let error = candidacy.failure().await;
     let LockError::Client(cause) = &error else { panic!("{error}") };
     assert_eq!(cause.code(), Some(ErrorCode::NO_AUTH));
-    assert!(matches!(candidacy.leadership(), Leadership::Ended(Err(it)) if it == error));
-    assert_eq!(candidacy.resign().await, Err(error.clone()));
+    let leadership = candidacy.leadership();
+    assert_eq!(leadership.failure(), Some(&error), "{leadership:?}");
+    tokio::time::sleep(100 * T).await; // reason: virtual time
+    let attempts = denied.count();
+    assert!((100..=220).contains(&attempts), "{attempts} attempts in 100 session timeouts");
+    denied.cancel();
+    leads_within(T, &candidacy).await;
+    candidacy.resign().await.unwrap();
+    let denied = server.on(Op::Create2).always().answer(ErrorCode::NO_AUTH);
     let error = election.lead(for_ever, drop).await.unwrap_err();
     assert!(matches!(&error, LockError::Client(it) if it.code() == cause.code()), "{error}");
     assert!(denied.count() < 10);

@@ -64,6 +64,9 @@ impl Error {
             }
             ErrorKind::NoThread(kind) => write!(f, "no thread for the session: {kind}"),
             ErrorKind::InvalidPath(error) => write!(f, "{error}"),
+            ErrorKind::InvalidTtl(ttl) => {
+                write!(f, "a time to live of {ttl:?}; servers take 1 ms to 34 years (2^40 - 1 ms)")
+            }
             ErrorKind::InvalidConnectString(why) => write!(f, "connect string: {why}"),
             ErrorKind::InvalidReply(error) => {
                 write!(f, "cannot decode the server's answer: {error}")

@@ -15,6 +15,7 @@ use super::lost_create::{Failures, LostCreate, is_lost};
 use super::operations::{NodeName, finish_create};
 use super::pending::Finish;
 use super::{Client, Created, Pending};
+use crate::limits::TTL_MAX;
 
 /// Builder for a node; see [`Client::create_builder`].
 ///
@@ -375,10 +376,10 @@ impl<'a> CreateBuilder<'a> {
         let path = self.checked(path);
         match self.kind {
             Kind::Ttl(ttl) => {
-                let ttl_ms = ttl_ms(ttl);
+                let checked = path.and_then(|path| Ok((path, ttl_ms(ttl)?)));
                 client.request(
                     ask,
-                    path.map(|path| CreateTtl { path, data, acl, sequential, ttl_ms }),
+                    checked.map(|(path, ttl_ms)| CreateTtl { path, data, acl, sequential, ttl_ms }),
                 )
             }
             // The operation makes the node a container. The mode only says whether it is
@@ -391,10 +392,12 @@ impl<'a> CreateBuilder<'a> {
     }
 }
 
-/// Converts a time to live to milliseconds. It saturates, because servers reject more than 34 years
-/// anyway.
-pub(super) fn ttl_ms(ttl: Duration) -> i64 {
-    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
+/// Converts a time to live to milliseconds.
+pub(super) fn ttl_ms(ttl: Duration) -> Result<i64, Failure> {
+    match (Duration::from_millis(1)..=TTL_MAX).contains(&ttl) {
+        true => Ok(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)),
+        false => Err((ErrorKind::InvalidTtl(ttl), Outcome::NotApplied)),
+    }
 }
 
 fn no_chroot(path: &str) -> Error {

@@ -107,7 +107,12 @@ impl<'a> Multi<'a> {
     /// [`CreateBuilder::ttl`](super::CreateBuilder::ttl).
     pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
         let full = self.0.client.checked(path);
-        let (data, acl, ttl_ms) = (Some(data.into()), OPEN_ACL_UNSAFE.into(), ttl_ms(ttl));
+        let (data, acl) = (Some(data.into()), OPEN_ACL_UNSAFE.into());
+        // An invalid one is reported like an invalid path, and this number is not sent.
+        let (full, ttl_ms) = match ttl_ms(ttl) {
+            Ok(ttl_ms) => (full, ttl_ms),
+            Err(failure) => (full.and(Err(failure)), 0),
+        };
         Self(self.0.with(path, full, |path| {
             CreateTtl { path, data, acl, sequential: false, ttl_ms }.into()
         }))
