@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use bytes::Bytes;
-use proto::{ConnectReply, ErrorCode, OpCode};
+use proto::{ConnectReply, ErrorCode, OpCode, Zxid};
 
 use super::Session;
 use crate::connection::{Granted, Pace};
@@ -168,12 +168,13 @@ impl<H: Handles> Session<H> {
             }
             cause => cause,
         };
+        let events_zxid = self.known_zxid();
         let was_up_for = now.saturating_duration_since(self.requests.liveness().up());
         let pace = self.pace(now);
         let loss = self.connection.lost(now, &cause, was_up_for, &pace, &mut self.rng);
         self.sasl.end();
         if loss.was_up {
-            self.watches.lost(self.identity.events_zxid(), |xid| self.requests.is_in_flight(xid));
+            self.watches.lost(events_zxid, |xid| self.requests.is_in_flight(xid));
         }
         self.fail_inflight(&ErrorKind::ConnectionLost(cause.clone()));
         if let Some(closing) = &mut self.closing {
@@ -190,6 +191,16 @@ impl<H: Handles> Session<H> {
             self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
         } else {
             self.report_refusal(loss.next_attempt);
+        }
+    }
+
+    /// Returns the transaction up to which callers know the watched nodes. A read-only server may show
+    /// transactions that the majority never commits, so what was read there counts for nothing: the watches
+    /// fire when they are set again.
+    fn known_zxid(&self) -> Zxid {
+        match self.is_read_only() {
+            true => Zxid::ZERO,
+            false => self.identity.events_zxid(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use zk_session::{Error, ErrorCode, Outcome, Watch, Zxid};
+use zk_session::{Error, ErrorCode, Outcome, SessionId, Watch, Zxid};
 
 use super::ask::{Answer, Asked, Kind};
 use super::watched::{OneShot, Streaming};
@@ -118,7 +118,8 @@ impl Worker {
 
     fn watches(&mut self, asked: &Asked, watch: Option<Watch>, seen: Seen, cx: &mut Context<'_>) {
         let Some(watch) = watch else { return };
-        let mut one = OneShot { watch, path: asked.path.clone(), seen };
+        let is_read_only = self.seat.client.session_id() == SessionId::NONE;
+        let mut one = OneShot { watch, path: asked.path.clone(), seen, is_read_only };
         match Pin::new(&mut one.watch).poll(cx) {
             Poll::Pending => self.one_shots.push(one),
             Poll::Ready(result) => self.fired(&one, result),

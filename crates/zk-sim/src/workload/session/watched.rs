@@ -32,6 +32,9 @@ pub(super) struct OneShot {
     pub(super) watch: Watch,
     pub(super) path: String,
     pub(super) seen: Seen,
+    /// A read-only server has set it, and may have shown a state that the majority never has. It fires on
+    /// the next connection.
+    pub(super) is_read_only: bool,
 }
 
 pub(super) struct Streaming {
@@ -72,6 +75,7 @@ impl Worker {
             }
             Ok(event)
                 if self.uses == Uses::OneShots
+                    && !one.is_read_only
                     && !matches!(one.seen, Seen::Nothing(_))
                     && !oracle.history.fires(&one.path, one.seen, newest) =>
             {
