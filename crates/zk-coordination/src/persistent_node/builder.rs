@@ -144,10 +144,11 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// As [`PersistentNode::start`].
     pub fn start(self) -> Result<PersistentNode, Error> {
         validate_path(self.path)?;
-        if let NodeMode::Ttl(ttl) = self.options.mode
-            && !(Duration::from_millis(1)..=TTL_MAX).contains(&ttl)
-        {
-            return Err(Error::not_applied(ErrorKind::InvalidTtl(ttl)));
+        match self.options.mode {
+            NodeMode::Ttl(ttl) if !(Duration::from_millis(1)..=TTL_MAX).contains(&ttl) => {
+                return Err(Error::not_applied(ErrorKind::InvalidTtl(ttl)));
+            }
+            _ => {}
         }
         self.options.check_data(&self.sessions.client(), self.path, &self.data)?;
         Ok(PersistentNode::spawn(self.sessions, self.path, self.data, self.options))
