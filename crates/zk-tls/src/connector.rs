@@ -98,10 +98,16 @@ impl<C: Connector> Connector for Tls<C> {
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static {
+        // A name that no certificate can have is reported before it is looked up.
+        let needs_name = self.name.is_none() && host.transport() != Transport::Tcp;
+        let named = if needs_name { name_of(host).map(drop) } else { Ok(()) };
         let host = plain(host);
         let addresses: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(self.inner.resolve(&host));
-        addresses
+        async move {
+            named?;
+            addresses.await
+        }
     }
 
     fn connect(
