@@ -17,7 +17,7 @@ use crate::failure::Failure;
 #[derive(Clone)]
 pub(crate) struct ServerConnector {
     way: Way,
-    /// The only addresses that are used, whatever the name; all that it has if there are none here.
+    /// The addresses that every name gets. If there are none here, a name has its own.
     only: Vec<SocketAddr>,
 }
 

@@ -160,13 +160,17 @@ impl Failure {
         self
     }
 
-    /// Adds the likely reason if the connection was lost on a request with so many bytes of data. A server
-    /// closes the connection without an answer.
-    pub(crate) fn with_size(mut self, len: usize) -> Self {
-        if self.message.contains("connection lost") && len > DEFAULT_JUTE_MAXBUFFER {
-            self.message.push_str(&format!("; do the servers take {len} bytes (jute.maxbuffer)?"));
+    /// Returns the failure of a request with so many bytes of data. A server that does not take them closes
+    /// the connection without an answer.
+    pub(crate) fn of_data(error: Error, len: usize) -> Self {
+        let is_lost = matches!(error.kind(), ErrorKind::ConnectionLost(_));
+        let mut failure = Self::from(error);
+        if is_lost && len > DEFAULT_JUTE_MAXBUFFER {
+            failure
+                .message
+                .push_str(&format!("; do the servers take {len} bytes (jute.maxbuffer)?"));
         }
-        self
+        failure
     }
 
     /// Adds to a rejection what was presented, and the advice if the identities are insufficient. All

@@ -90,14 +90,15 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
         drop(lock);
         // A signal was meant to end the command.
         let may_wait = failure.is_loss() && !signals.end_requested();
-        if !may_wait || !task.stands_again {
-            if may_wait {
-                wait_for_leader(&client, &mut signals, output).await;
-            }
-            sessions.close().await;
-            return Err(failure);
+        if may_wait && task.stands_again {
+            output.note(&format!("{failure}; standing again"));
+            continue;
         }
-        output.note(&format!("{failure}; standing again"));
+        if may_wait {
+            wait_for_leader(&client, &mut signals, output).await;
+        }
+        sessions.close().await;
+        return Err(failure);
     }
 }
 

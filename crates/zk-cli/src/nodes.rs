@@ -109,8 +109,8 @@ pub(crate) async fn create(
     };
     let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
     let created = created.map_err(|error| {
-        let failure = Failure::from(error).with_hint(ErrorCode::NO_NODE, hint);
-        failure.with_hint(ErrorCode::UNIMPLEMENTED, ttl_hint).with_size(data.len())
+        let failure = Failure::of_data(error, data.len()).with_hint(ErrorCode::NO_NODE, hint);
+        failure.with_hint(ErrorCode::UNIMPLEMENTED, ttl_hint)
     })?;
     output.print([created.path.clone()], || json!({ "path": created.path }))
 }
@@ -153,9 +153,8 @@ pub(crate) async fn set(
     let data = data.required()?;
     let set = retry.run(|client| client.set_data(path, data, version)).await;
     let hint = "zk create, or set --create, creates it";
-    let stat = set.map_err(|error| {
-        Failure::from(error).with_hint(ErrorCode::NO_NODE, hint).with_size(data.len())
-    })?;
+    let stat = set
+        .map_err(|error| Failure::of_data(error, data.len()).with_hint(ErrorCode::NO_NODE, hint))?;
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 
@@ -185,9 +184,8 @@ pub(crate) async fn set_or_create(
         stat = set().await;
     }
     let hint = "create the parents first: zk create --parents";
-    let stat = stat.map_err(|error| {
-        Failure::from(error).with_hint(ErrorCode::NO_NODE, hint).with_size(data.len())
-    })?;
+    let stat = stat
+        .map_err(|error| Failure::of_data(error, data.len()).with_hint(ErrorCode::NO_NODE, hint))?;
     output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 

@@ -11,10 +11,7 @@ use std::time::Duration;
 
 use futures::future::{join, pending};
 use tokio::task::AbortHandle;
-use zk_session::{
-    Client, DelayedStart, Error, ErrorCode, ErrorKind, EventType, LeaseTerm, Multi, SessionLease,
-    Stat, Watch,
-};
+use zk_session::{Client, DelayedStart, EventType, LeaseTerm, Multi, SessionLease, Watch};
 
 use crate::end_state::EndState;
 use crate::error::{LockError, LossReason};
@@ -22,7 +19,7 @@ use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART, THROTTLED_PAUSE, UNWATCHED_PAUSE};
 use crate::local_queue::turn::LocalTurn;
 use crate::observe;
-use crate::queue::contender::{Contender, Node, is_final};
+use crate::queue::contender::{Contender, Node, is_final, is_unwatchable};
 use crate::queue::spec::QueueSpec;
 use crate::retry::retry;
 use crate::trace;
@@ -329,7 +326,7 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
     loop {
         let set = match armed.take() {
             Some(watch) => Ok(Some(watch)),
-            None => retry(&client, || watch_children(&client, node)).await,
+            None => retry(&client, || node.watch(&client)).await,
         };
         let fired = match set {
             Ok(Some(watch)) => watch.await,
@@ -347,27 +344,4 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
             Err(_) => client.sleep(THROTTLED_PAUSE).await,
         }
     }
-}
-
-/// Watches a node; returns `None` if it is gone or was created again.
-///
-/// # Errors
-/// If the node [cannot be watched](is_unwatchable) and still exists, or if a request fails.
-async fn watch_children(client: &Client, node: &Node) -> Result<Option<Watch>, Error> {
-    let is_same = |stat: &Stat| stat.czxid == node.czxid;
-    match client.get_children_and_watch(&node.path).await {
-        Ok((children, watch)) => Ok(is_same(&children.stat).then_some(watch)),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-        Err(error) if is_unwatchable(&error) => {
-            let exists = client.exists(&node.path).await?.is_some_and(|stat| is_same(&stat));
-            if exists { Err(error) } else { Ok(None) }
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns true if the session is at a limit, or if the ACL of the node does not permit the holder
-/// to read it. Servers since 3.8.4 send no event of such a node (CVE-2024-23944).
-fn is_unwatchable(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.code() == Some(ErrorCode::NO_AUTH)
 }

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::future::{Either, select};
 use zk_session::{Client, ErrorKind, RetryOn, SessionEnd, SessionManager};
@@ -108,8 +109,13 @@ pub(crate) async fn pause_after(
     if error.retry_on() == RetryOn::Never {
         return Err(error);
     }
+    pause(client, REQUEUE_PAUSE).await;
+    Ok(Interruption::NotAcquired(error))
+}
+
+/// Waits for this time, or until the session has ended.
+pub(crate) async fn pause(client: &Client, time: Duration) {
     // A session that is closing rejects every request at once. The timer is the client's, because the
     // caller's thread may have no runtime.
-    select(pin!(client.sleep(REQUEUE_PAUSE)), pin!(client.wait_for_end())).await;
-    Ok(Interruption::NotAcquired(error))
+    select(pin!(client.sleep(time)), pin!(client.wait_for_end())).await;
 }

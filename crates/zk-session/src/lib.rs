@@ -49,7 +49,7 @@ pub use client::{
     EnsembleMember, LeaseLoss, LeaseTerm, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData,
     ParentMode, Pending, PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation, Retry,
     RetryPolicy, SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager,
-    SessionTotals, Watch, WatchStream,
+    SessionTotals, Watch, WatchStream, validate_ttl,
 };
 pub use driver::{Connector, DedicatedThread, DelayedStart, DigestMd5, Sasl, SaslPreparation, Tcp};
 #[doc(inline)]

@@ -63,10 +63,9 @@ use crate::limits::MEMBERS_MAX;
 /// A member sends twelve requests to enter, in five round trips, and lists the members once. The newest
 /// one sends one more for each member, and the transaction. If it does not open the barrier within
 /// [`OPENING_PAUSE`](crate::limits::OPENING_PAUSE), and a millisecond for each member, another member
-/// sends them, too. To leave, a member lists the
-/// members and deletes its node. Then it waits for the member that is first by name, which lists the members
-/// and sets a watch some `ln(n)` times, and deletes its node last. Members that find no other
-/// one send four to five requests to delete `ready`.
+/// sends them, too. To leave, a member lists the members and deletes its node. Then it waits for the member
+/// that is first by name, which lists the members and sets a watch some `ln(n)` times, and deletes its node
+/// last. Members that find no other one send four to five requests to delete `ready`.
 ///
 /// # What happens on loss
 /// Members wait until the session reconnects or ends. If the session ends, `enter` and `leave` fail,

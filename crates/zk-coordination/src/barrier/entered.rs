@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_recipes::session::Zxid;
+use zk_recipes::session::path::file_name;
 
 use super::double::DoubleBarrier;
 use super::error::BarrierError;
@@ -47,9 +48,9 @@ impl Entered {
     /// # Cancel safety
     /// If the future is dropped, the session still deletes the node. Only the wait ends.
     pub async fn leave(&mut self) -> Result<(), BarrierError> {
-        let mut leaving = Leaving(&mut self.member);
-        wait_for_others(&self.barrier, self.ready, leaving.name()).await?;
-        leaving.delete().await?;
+        let leaving = Leaving(&mut self.member);
+        wait_for_others(&self.barrier, self.ready, file_name(leaving.0.path())).await?;
+        leaving.0.delete().await?;
         Ok(wait_for_end(&self.barrier, self.ready).await?)
     }
 

@@ -1,6 +1,5 @@
 //! An ephemeral node that a member of a double barrier creates and deletes.
 
-use zk_recipes::session::path::file_name;
 use zk_recipes::session::{Client, Error, ErrorKind};
 
 use crate::requests::is_transient;
@@ -60,16 +59,6 @@ impl Drop for MemberNode {
 
 /// A member that leaves. Dropping it deletes the node in the background.
 pub(super) struct Leaving<'a>(pub(super) &'a mut MemberNode);
-
-impl Leaving<'_> {
-    pub(super) fn name(&self) -> &str {
-        file_name(&self.0.path)
-    }
-
-    pub(super) async fn delete(&mut self) -> Result<(), Error> {
-        self.0.delete().await
-    }
-}
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_recipes::session::limits::TTL_MAX;
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorKind, OPEN_ACL_UNSAFE, SessionId, SessionManager,
-    validate_path,
+    Acl, Client, CreateMode, Error, OPEN_ACL_UNSAFE, SessionId, SessionManager, validate_path,
+    validate_ttl,
 };
 
 use super::PersistentNode;
@@ -144,11 +143,8 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// As [`PersistentNode::start`].
     pub fn start(self) -> Result<PersistentNode, Error> {
         validate_path(self.path)?;
-        match self.options.mode {
-            NodeMode::Ttl(ttl) if !(Duration::from_millis(1)..=TTL_MAX).contains(&ttl) => {
-                return Err(Error::not_applied(ErrorKind::InvalidTtl(ttl)));
-            }
-            _ => {}
+        if let NodeMode::Ttl(ttl) = self.options.mode {
+            validate_ttl(ttl)?;
         }
         self.options.check_data(&self.sessions.client(), self.path, &self.data)?;
         Ok(PersistentNode::spawn(self.sessions, self.path, self.data, self.options))

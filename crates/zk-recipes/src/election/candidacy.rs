@@ -5,6 +5,7 @@ use std::future::Future;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::sync::{oneshot, watch};
@@ -19,6 +20,7 @@ use crate::limits::{REQUEUE_PAUSE, STANDING_PAUSE_PART};
 use crate::queue::contender::Contender;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
+use crate::run_terms::pause;
 use crate::trace;
 
 /// A candidacy that runs in the background, from [`Election::stand`](crate::Election::stand).
@@ -253,8 +255,8 @@ impl CandidacyTask {
                         trace::not_elected(&self.spec.path, &error);
                     }
                     self.waits(Interruption::NotAcquired(error));
-                    let pause = pin!(pause(&client, failures));
-                    match select(&mut *resigned, pause).await {
+                    let time = pause_after(failures, client.session_timeout());
+                    match select(&mut *resigned, pin!(pause(&client, time))).await {
                         Either::Left(_) => return Ok(()),
                         Either::Right(((), _)) => continue,
                     }
@@ -317,13 +319,11 @@ impl CandidacyTask {
     }
 }
 
-/// Waits before the next attempt, for longer after each failure in a row that does not pass by itself: a
-/// missing permission or chroot, a node of another recipe. Somebody may mend it.
-async fn pause(client: &Client, failures: u32) {
-    let longest = STANDING_PAUSE_PART.of(client.session_timeout());
-    let pause = REQUEUE_PAUSE.saturating_mul(1 << failures.min(16)).min(longest).max(REQUEUE_PAUSE);
-    // A session that is closing rejects every request at once.
-    select(pin!(client.sleep(pause)), pin!(client.wait_for_end())).await;
+/// Returns the pause before the next attempt. It is longer after each failure in a row that does not pass by
+/// itself, such as a missing permission. Somebody may mend it.
+fn pause_after(failures: u32, session_timeout: Duration) -> Duration {
+    let longest = STANDING_PAUSE_PART.of(session_timeout).max(REQUEUE_PAUSE);
+    REQUEUE_PAUSE.saturating_mul(1 << failures.min(16)).min(longest)
 }
 
 /// Why a lock is not held: a loss of the leadership, or a failed attempt.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorCode, LeaseTerm, Outcome, ParentMode,
-    Pending, Repeat, SessionLease, Watch, Zxid,
+    Children, Client, CreateMode, Created, Error, ErrorCode, ErrorKind, LeaseTerm, Outcome,
+    ParentMode, Pending, Repeat, SessionLease, Stat, Watch, Zxid,
 };
 
 use super::admission::Admission;
@@ -20,7 +20,7 @@ use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
 use crate::observe;
 use crate::recipe::Recipe;
-use crate::retry::{attempts, if_exists, retry, retry_if_unknown};
+use crate::retry::{attempts, retry, retry_if_unknown};
 
 /// A contender for a lock, from before the creation of its node until its deletion.
 ///
@@ -61,6 +61,31 @@ pub(crate) struct Node {
     pub(crate) czxid: Zxid,
 }
 
+impl Node {
+    /// Watches the node for its deletion; returns `None` if it is gone or was created again.
+    ///
+    /// # Errors
+    /// If the node [cannot be watched](is_unwatchable) and still exists, or if a request fails.
+    pub(crate) async fn watch(&self, client: &Client) -> Result<Option<Watch>, Error> {
+        let is_same = |stat: &Stat| stat.czxid == self.czxid;
+        match client.get_children_and_watch(&self.path).await {
+            Ok((children, watch)) => Ok(is_same(&children.stat).then_some(watch)),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) if is_unwatchable(&error) => {
+                let exists = client.exists(&self.path).await?.is_some_and(|stat| is_same(&stat));
+                if exists { Err(error) } else { Ok(None) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns true if the session is at a limit, or if the ACL of the node does not permit the holder
+/// to read it. Servers since 3.8.4 send no event of such a node (CVE-2024-23944).
+pub(crate) fn is_unwatchable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.code() == Some(ErrorCode::NO_AUTH)
+}
+
 impl Contender {
     pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
         Self {
@@ -87,10 +112,12 @@ impl Contender {
     /// Watches the own node. If it is gone, or another one has its name, the contender forgets it.
     pub(crate) async fn watch_node(&mut self) -> Result<(), LockError> {
         let NodeStage::Exists(node) = &self.state else { return Ok(()) };
-        let set = || self.client.get_children_and_watch(&node.path);
-        match if_exists(retry(&self.client, set).await)? {
-            Some((read, watch)) if read.stat.czxid == node.czxid => self.watch = Some(watch),
-            _ => self.forget_node(),
+        match retry(&self.client, || node.watch(&self.client)).await {
+            Ok(Some(watch)) => self.watch = Some(watch),
+            Ok(None) => self.forget_node(),
+            // It exists.
+            Err(error) if is_unwatchable(&error) => {}
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }

@@ -186,8 +186,7 @@ impl<'a> Permits<'a> {
         Ok(rank)
     }
 
-    /// Lists the permits. Also returns the czxid of their parent if all nodes
-    /// of the caller exist.
+    /// Lists the permits. Also returns the czxid of their parent if all nodes of the caller exist.
     async fn list(&mut self) -> Result<(PermitRank, Option<Zxid>), LockError> {
         let Semaphore { client, permits, .. } = self.semaphore;
         let request = || client.get_children(&permits.path);
@@ -213,8 +212,7 @@ impl<'a> Permits<'a> {
     /// `None` if one of the nodes is gone.
     ///
     /// A list has names only. Another client may have deleted a node, and created another one under its
-    /// name. That one is not the caller's, who must not delete it. The watches show it, and they stay with
-    /// the guard.
+    /// name, which the caller must not delete. The watches show that, and they stay with the guard.
     async fn look<L, F>(&mut self, list: impl Fn() -> F) -> Result<Option<L>, LockError>
     where
         F: Future<Output = Result<L, Error>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::limits::RESTARTS_MAX;
-use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEnd};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
 use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
 
@@ -78,6 +78,20 @@ async fn waiting_lease_with_a_namesake_is_neither_granted_nor_deleted() {
         assert_eq!(leases(&server), 1, "{permits} permits, {which}");
         assert!(one.exists(&node).await.unwrap().is_some(), "{permits} permits, {which}");
     }
+}
+
+/// Its own client may not read it, so it is compared and not watched.
+#[tokio::test(start_paused = true)]
+async fn waiting_permit_that_its_client_cannot_read_is_granted() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let held = semaphore(&one, 1).acquire().await.unwrap();
+    let unreadable = vec![Acl::world(Perms::WRITE | Perms::DELETE)];
+    let waits = queue(&semaphore(&other, 1).with_acl(unreadable), 1).await;
+    assert!(!waits.is_finished());
+    held.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,11 @@ use crate::{DisconnectReason, PeerProtocol, SaslFailure};
 #[derive(Debug)]
 pub(super) struct Hosts {
     servers: Vec<Server>,
+    /// Index of the server that the attempt is at, or the connection is to.
     current: usize,
+    /// Index of the server at which the attempt began. It may have reached another address of the same name,
+    /// and the next one in the lap is the one behind this.
+    turn: usize,
     failures: u32,
     /// Laps in a row in which no server has answered the handshake in time.
     late_laps: u32,
@@ -29,20 +33,13 @@ pub(super) struct Hosts {
     probed: usize,
     /// True if the order was made for a move to other servers. It is redrawn after the move.
     moving: bool,
-    /// Server that the connection is still to, although another one is tried next.
-    left: Option<Left>,
+    /// Server that the connection is still to, although another one is tried next, and the time at
+    /// which the connection is dropped.
+    left: Option<(Place, Instant)>,
 }
 
 /// A server that a connection is to: its host, and the address if the host was resolved.
 pub(super) type Place = (Host, Option<SocketAddr>);
-
-#[derive(Debug)]
-struct Left {
-    host: Host,
-    address: Option<SocketAddr>,
-    /// When the connection is dropped.
-    due: Instant,
-}
 
 #[derive(Debug)]
 struct Server {
@@ -102,6 +99,7 @@ impl Hosts {
         Self {
             servers,
             current: 0,
+            turn: 0,
             failures: 0,
             late_laps: 0,
             probed: 0,
@@ -127,26 +125,26 @@ impl Hosts {
 
     /// Returns the server that the connection is to, if there is one.
     pub(super) fn serving(&self) -> &Host {
-        self.left.as_ref().map_or_else(|| self.current(), |left| &left.host)
+        self.left.as_ref().map_or_else(|| self.current(), |((host, _), _)| host)
     }
 
     /// Returns the server that the connection is to, with its address.
     pub(super) fn place(&self) -> Place {
         match &self.left {
-            Some(left) => (left.host.clone(), left.address),
+            Some((place, _)) => place.clone(),
             None => (self.current().clone(), self.servers[self.current].address),
         }
     }
 
     /// Notes that the existing connection to this server will be dropped for one to the current
     /// server.
-    pub(super) fn leave(&mut self, (host, address): Place, now: Instant) {
-        self.left.get_or_insert(Left { host, address, due: now });
+    pub(super) fn leave(&mut self, serving: Place, now: Instant) {
+        self.left.get_or_insert((serving, now));
     }
 
     /// Returns when the connection is dropped to move to another server.
     pub(super) fn move_due(&self) -> Option<Instant> {
-        self.left.as_ref().map(|left| left.due)
+        self.left.as_ref().map(|(_, due)| *due)
     }
 
     /// Records how the connection to the current server, or the attempt at it, ended.
@@ -198,6 +196,7 @@ impl Hosts {
             self.current = 0;
             shuffle(&mut self.servers[1..], rng);
         }
+        self.turn = self.current;
     }
 
     /// Returns true if the current server has answered a TLS handshake.
@@ -297,7 +296,8 @@ impl Hosts {
         let Some(index) = index else { return false };
         // The attempt at another address of the same name must not end at this one again.
         self.servers[self.current].is_doubtful = true;
-        (self.current, self.servers[index].is_doubtful) = (index, false);
+        self.servers[index].is_doubtful = false;
+        self.turn_to(index);
         true
     }
 
@@ -315,9 +315,9 @@ impl Hosts {
         rng: &mut Rng,
     ) -> Duration {
         let count = self.servers.len();
-        let mut lap = (1..=count).map(|step| (self.current + step) % count);
+        let mut lap = (1..=count).map(|step| (self.turn + step) % count);
         let known = lap.find(|at| !self.servers[*at].is_doubtful);
-        self.current = known.unwrap_or((self.current + 1) % count);
+        self.turn_to(known.unwrap_or((self.turn + 1) % count));
         let earlier = self.failures;
         self.failures = earlier.saturating_add(1);
         if reached >= Reached::Up && earlier == 0 {
@@ -377,7 +377,7 @@ impl Hosts {
                 order.extend(next);
             }
             self.take_order(order);
-            self.current = 0;
+            self.turn_to(0);
             return true;
         }
         let mut order: Vec<Host> = old.into_iter().chain(new).collect();
@@ -385,9 +385,14 @@ impl Hosts {
         self.take_order(order);
         let at = |is: &dyn Fn(&Server) -> bool| self.servers.iter().position(is);
         let same_place = at(&|server| server.host == mine && server.address == address);
-        self.current = same_place.or_else(|| at(&|server| server.host == mine)).unwrap_or(0);
+        let index = same_place.or_else(|| at(&|server| server.host == mine)).unwrap_or(0);
+        self.turn_to(index);
         self.left = None;
         false
+    }
+
+    fn turn_to(&mut self, server: usize) {
+        (self.current, self.turn) = (server, server);
     }
 
     /// Keeps the servers of these hosts, in this order, and adds those that are new.
@@ -448,7 +453,7 @@ impl Server {
     }
 }
 
-/// Returns the hosts. One that is named twice counts once.
+/// Returns the hosts, each of them once.
 fn without_repetition<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<Host> {
     let mut kept = Vec::new();
     for host in hosts {

@@ -11,9 +11,9 @@
 //! | not opened yet | [`BACKOFF_MAX`] | the same |
 //!
 //! A server may answer each handshake late, but in time for the session. After each attempt without an
-//! answer the server has a session that nobody uses. So once all servers have been late that accept
-//! connections, each has twice the time for the handshake and SASL: up to the session timeout, and up to half
-//! of what a session that exists has left.
+//! answer the server has a session that nobody uses. So the time for the handshake and SASL doubles once all
+//! servers that accept connections have been late. It is the session timeout at most, and half of what a
+//! session that exists has left.
 //!
 //! Attempts are most frequent in the first row, for the short time that a lease lasts. A session
 //! that no server acknowledges ends after 4/3 of its timeout. So in a long outage all sessions are

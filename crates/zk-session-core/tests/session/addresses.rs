@@ -30,10 +30,7 @@ fn world(seed: u128) -> World {
 
 /// Advances to the next attempt, and resolves the name. Returns the addresses that are to be tried.
 fn resolve(world: &mut World, found: &[SocketAddr]) -> Vec<SocketAddr> {
-    world.tick();
-    while world.wire != Wire::Asked {
-        world.advance_to_deadline();
-    }
+    wait_for_attempt(world);
     world.session.handle_resolved(found.to_vec());
     world.settle();
     let is_attempt = |seen: &Seen| match seen {
@@ -41,6 +38,13 @@ fn resolve(world: &mut World, found: &[SocketAddr]) -> Vec<SocketAddr> {
         _ => None,
     };
     world.log.iter().rev().find_map(|(_, seen)| is_attempt(seen)).unwrap()
+}
+
+fn wait_for_attempt(world: &mut World) {
+    world.tick();
+    while world.wire != Wire::Asked {
+        world.advance_to_deadline();
+    }
 }
 
 /// Lets the first of the addresses accept the next attempt. Returns it.
@@ -56,6 +60,15 @@ fn refuse(world: &mut World) {
     world.cut_for(DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused));
 }
 
+/// Returns the first server that was probed for writes.
+fn probed(world: &World) -> Host {
+    let probe = |seen: &Seen| match seen {
+        Seen::Probe(host) => Some(host.clone()),
+        _ => None,
+    };
+    world.log.iter().find_map(|(_, seen)| probe(seen)).expect("the name has another server")
+}
+
 fn read_only() -> ConnectResponse {
     let session_id = SessionId(0x2_0000_0009);
     ConnectResponse { session_id, read_only: Some(true), ..acceptance(6000) }
@@ -69,11 +82,7 @@ fn read_only_session_probes_the_other_address_of_its_name() {
         world.respond(&read_only());
         assert!(world.session.is_read_only());
         world.advance(T);
-        let probe = |(_, seen): &(_, Seen)| match seen {
-            Seen::Probe(host) => Some(host.clone()),
-            _ => None,
-        };
-        let probed = world.log.iter().find_map(probe).expect("the name has another server");
+        let probed = probed(&world);
         let [other] = *probed.addresses() else { panic!("{:?}", probed.addresses()) };
         assert_ne!(other, first);
         world.session.handle_probed(world.instant(), &probed, ProbeAnswer::ReadWrite);
@@ -124,20 +133,27 @@ fn address_that_serves_is_preferred_to_one_that_closes() {
     world.finish();
 }
 
+fn of_two_names(seed: u128) -> World {
+    World::with(|settings| {
+        settings.hosts = vec![Host::new("a", 1), Host::new("b", 1)];
+        settings.seed = seed;
+    })
+}
+
+fn name_tried(world: &World) -> String {
+    world.attempts().last().unwrap().1.name().to_owned()
+}
+
 /// All of them were tried at once.
 #[test]
 fn name_without_an_open_port_gives_its_turn_to_another_name() {
     for seed in 0..8 {
-        let mut world = World::with(|settings| {
-            settings.hosts = vec![Host::new("a", 1), Host::new("b", 1)];
-            settings.seed = seed;
-        });
-        let name = |world: &World| world.attempts().last().unwrap().1.name().to_owned();
+        let mut world = of_two_names(seed);
         resolve(&mut world, &[address(1), address(2), address(3)]);
-        let first = name(&world);
+        let first = name_tried(&world);
         refuse(&mut world);
         resolve(&mut world, &[address(4)]);
-        assert_ne!(name(&world), first);
+        assert_ne!(name_tried(&world), first);
         world.finish();
     }
 }
@@ -157,31 +173,45 @@ fn memory_of_an_address_survives_another_lookup() {
     world.finish();
 }
 
-/// Lets the last of the addresses accept the next attempt, and close the connection.
-fn close_at_last(world: &mut World, found: &[SocketAddr]) {
-    let order = resolve(world, found);
-    world.session.handle_accepted(order.last().map(SocketAddr::ip));
-    world.open();
-    world.cut();
-}
-
 /// The address that never accepts a connection is no reason to try its name again and again.
 #[test]
 fn name_whose_working_server_closes_gives_its_turn_to_others() {
     for seed in 0..8 {
-        let mut world = World::with(|settings| {
-            settings.hosts = vec![Host::new("a", 1), Host::new("b", 1)];
-            settings.seed = seed;
-        });
-        let name = |world: &World| world.attempts().last().unwrap().1.name().to_owned();
-        let mut names = std::collections::BTreeSet::new();
-        for _ in 0..4 {
-            close_at_last(&mut world, &[address(1), address(2)]);
-            names.insert(name(&world));
+        let mut world = of_two_names(seed);
+        let mut names = Vec::new();
+        for _ in 0..12 {
+            wait_for_attempt(&mut world);
+            let found = match &*name_tried(&world) {
+                "a" => vec![address(1), address(2)],
+                _ => vec![address(3)],
+            };
+            let order = resolve(&mut world, &found);
+            world.session.handle_accepted(order.iter().max().map(SocketAddr::ip));
+            world.open();
+            world.cut();
+            names.push(name_tried(&world));
         }
-        assert_eq!(names.len(), 2, "seed {seed}");
+        for name in ["a", "b"] {
+            let lasts = names[6..].iter().filter(|tried| *tried == name).count();
+            assert!(lasts >= 2, "seed {seed}: {names:?}");
+        }
         world.finish();
     }
+}
+
+/// Otherwise each reconnect waits for an address that drops packets.
+#[test]
+fn address_that_was_passed_over_is_not_tried_first_again() {
+    let found = [address(1), address(2)];
+    let mut world = world(1);
+    let order = resolve(&mut world, &found);
+    world.session.handle_accepted(Some(order[1].ip()));
+    world.open();
+    world.respond(&acceptance(6000));
+    world.advance(ms(2000));
+    world.cut();
+    assert_eq!(resolve(&mut world, &found), [order[1]]);
+    world.finish();
 }
 
 /// For example `localhost`, of which a server listens on one address.
@@ -216,11 +246,7 @@ fn server_left_for_a_writable_one_is_not_tried_beside_it() {
     reach(&mut world, &found);
     world.respond(&read_only());
     world.advance(T);
-    let probed = world.log.iter().find_map(|(_, seen)| match seen {
-        Seen::Probe(host) => Some(host.clone()),
-        _ => None,
-    });
-    let probed = probed.unwrap();
+    let probed = probed(&world);
     world.session.handle_probed(world.instant(), &probed, ProbeAnswer::ReadWrite);
     world.settle();
     assert_eq!(resolve(&mut world, &found), probed.addresses());

@@ -392,6 +392,14 @@ impl<'a> CreateBuilder<'a> {
     }
 }
 
+/// Checks that servers take this time to live of a node.
+///
+/// # Errors
+/// [`ErrorKind::InvalidTtl`].
+pub fn validate_ttl(ttl: Duration) -> Result<(), Error> {
+    ttl_ms(ttl).map(drop).map_err(|(kind, _)| Error::not_applied(kind))
+}
+
 /// Converts a time to live to milliseconds.
 pub(super) fn ttl_ms(ttl: Duration) -> Result<i64, Failure> {
     match (Duration::from_millis(1)..=TTL_MAX).contains(&ttl) {

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::config::Config;
-pub use self::create_builder::{CreateBuilder, ParentMode};
+pub use self::create_builder::{CreateBuilder, ParentMode, validate_ttl};
 pub use self::events::SessionEvents;
 pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};

@@ -211,8 +211,9 @@ impl<C: Connector> Connection<C> {
         progress: Progress,
     ) {
         session.handle_written(std::mem::take(&mut self.buffers.written));
-        if let Stream::Open(..) = self.stream {
-            session.handle_accepted(self.peer_address.take());
+        let address = self.peer_address.take();
+        if address.is_some() || matches!(self.stream, Stream::Open(_, Some(_))) {
+            session.handle_accepted(address);
         }
         match progress {
             Progress::None => {}

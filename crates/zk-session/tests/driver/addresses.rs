@@ -15,14 +15,8 @@ fn address(n: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, n], 2181))
 }
 
-/// A stream that knows its server.
-struct Reached {
-    stream: Recorded,
-    address: IpAddr,
-}
-
 impl Connector for TwoServers {
-    type Stream = Reached;
+    type Stream = Recorded;
 
     fn resolve(
         &self,
@@ -35,7 +29,7 @@ impl Connector for TwoServers {
         })
     }
 
-    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Reached>> + Send + 'static {
+    fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Recorded>> + Send + 'static {
         self.asked.lock().unwrap().push(host.addresses().to_vec());
         let address = host.addresses()[0].ip();
         let opened = self.ensemble.connect(host);
@@ -44,40 +38,12 @@ impl Connector for TwoServers {
             if address == self::address(1).ip() {
                 stream.stream = tokio::io::duplex(1024).0;
             }
-            Ok(Reached { stream, address })
+            Ok(Recorded { peer: Some(address), ..stream })
         }
     }
 
-    fn peer_address(&self, stream: &Reached) -> Option<IpAddr> {
-        Some(stream.address)
-    }
-}
-
-impl AsyncRead for Reached {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Reached {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn peer_address(&self, stream: &Recorded) -> Option<IpAddr> {
+        stream.peer
     }
 }
 

@@ -194,7 +194,7 @@ impl Connector for Ensemble {
             };
             let (client, server) = tokio::io::duplex(64 * 1024);
             tokio::spawn(this.clone().serve(server, connection));
-            Ok(Recorded { stream: client, state: this.state })
+            Ok(Recorded { stream: client, state: this.state, peer: None })
         }
     }
 
@@ -207,6 +207,7 @@ impl Connector for Ensemble {
 pub(crate) struct Recorded {
     pub(crate) stream: DuplexStream,
     pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) peer: Option<IpAddr>,
 }
 
 impl AsyncRead for Recorded {

@@ -33,9 +33,9 @@ impl Hosts {
         let still = own.iter().position(|server| server.address == current);
         let known = still.or_else(|| own.iter().position(|server| !server.is_doubtful));
         let first = known.unwrap_or(0);
-        self.current = at + first;
         others.splice(at..at, own);
         self.servers = others;
+        self.turn_to(at + first);
         let raced = self.raced().into_iter();
         host.with_addresses(raced.filter_map(|at| self.servers[at].address).collect())
     }

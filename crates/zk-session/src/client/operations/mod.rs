@@ -31,6 +31,7 @@ pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_
 pub use self::nodes::{Children, Created, NodeData};
 
 use super::Client;
+use super::budget::Budget;
 use super::pending::{Ask, Finish, Pending, PendingWatch, State, Watch};
 use crate::clock::now;
 use crate::driver::{Channels, OneShot};
@@ -116,7 +117,7 @@ impl Client {
         self.shared.wake();
         let state = match submitted {
             Ok(id) => State::Sent(receiver, id),
-            Err(failure) => State::Refused(failure, crate::client::budget::Budget::default()),
+            Err(failure) => State::Refused(failure, Budget::default()),
         };
         Pending::new(ask, &self.shared, state)
     }
