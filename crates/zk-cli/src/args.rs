@@ -61,6 +61,8 @@ Exit status:
   74     the lock was lost while the command ran
   75     the lock was not acquired, or the barrier not removed, in time
   78     another kind of lock uses the path, and would not exclude this one
+  126    the command cannot be run
+  127    the command was not found
   128+N  signal N ended the command, or zk while it waited: 130 for SIGINT
 
 If zk gets SIGINT and would end with 130, it dies by SIGINT after its clean-up. A shell shows 130 for it, \

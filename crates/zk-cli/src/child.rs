@@ -1,7 +1,6 @@
 //! Commands that this program runs: under a lock, or for an event.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -13,44 +12,82 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{ChildStdin, Command};
+use tokio::signal::unix::{self, SignalKind};
+use tokio::time::{Instant, timeout_at};
 
+use crate::descendants;
 use crate::failure::Failure;
-use crate::process_group;
+use crate::output::Output;
 use crate::security::{SECRETS_REMOVED, secrets_to_keep_back};
+use crate::sessions::clock;
 
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// Interval of the check whether all processes of the command have ended.
+/// Time for which processes that the command has left are waited for without a word.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Interval of the check whether all processes of the command have ended, where the system does not report
+/// it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Number of these checks for each search for zombies, which reads about every process of the machine.
-const LOOKS_FOR_ZOMBIES: u32 = 50;
-
-/// The command that runs, of which there is at most one, as an argument of kill(2). Zero if there is none.
+/// Process id of the command that runs, of which there is at most one. Zero if there is none.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
 /// Kills the command that runs, at once: for a panic, after which it would go on without the lock.
 pub(crate) fn kill_running() {
-    let running = RUNNING.swap(0, Ordering::SeqCst);
-    if running != 0 {
-        // It may have just ended.
-        let _already_gone = kill(Pid::from_raw(running), Signal::SIGKILL);
+    let running = Pid::from_raw(RUNNING.swap(0, Ordering::SeqCst));
+    if running.as_raw() != 0 {
+        descendants::signal(running, Signal::SIGKILL, &[]);
+        // It may have just ended, or have no process group of its own.
+        let _already_gone = kill(group_of(running), Signal::SIGKILL);
+        let _already_gone = kill(running, Signal::SIGKILL);
     }
+}
+
+/// Collects the statuses of orphans for as long as this process runs. The first process of a container is
+/// the parent of them all.
+pub(crate) async fn reap_orphans() {
+    let Ok(mut ended) = unix::signal(SignalKind::child()) else {
+        return;
+    };
+    while ended.recv().await.is_some() {
+        descendants::reap(Some(Pid::from_raw(RUNNING.load(Ordering::SeqCst))));
+    }
+}
+
+/// When a command has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// When its first process has.
+    FirstProcess,
+    /// When all processes have that it has started. The output tells which are left.
+    AllProcesses(Output),
 }
 
 /// A running command.
 pub(crate) struct Child {
     process: tokio::process::Child,
     reach: Reach,
+    end: End,
+    /// Reports each end of a child of this process.
+    child_ends: unix::Signal,
+    /// Whether orphans become children of this process.
+    adopts: bool,
+    /// Children that this process had before, for example those of a script that became `zk` by `exec`.
+    earlier: Vec<Pid>,
     /// Whether a signal was sent to the command.
     is_signalled: bool,
+    /// When the first process was found to have ended.
+    ended_at: Option<Instant>,
+    /// Whether the processes that are left were told.
+    is_told: bool,
 }
 
-/// The processes that a signal reaches.
+/// The processes that a signal reaches while the command runs.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// The command and all processes it has started, which form a process group.
+    /// The process group of the command.
     Group(Pid),
     /// The command alone. It shares the process group of `zk`, so that it can use the terminal: a
     /// process in the background could not read from it.
@@ -65,6 +102,7 @@ impl Child {
         command: &[OsString],
         environment: [(&str, &str); N],
         stdin: Stdio,
+        end: End,
     ) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::other("there is no command to run".to_owned()));
@@ -78,22 +116,33 @@ impl Child {
         if !removed.is_empty() {
             command.env(SECRETS_REMOVED, removed.join(","));
         }
-        let reach = match io::stdin().is_terminal() {
-            true => Reach::Process,
-            false => {
-                command.process_group(0);
-                Reach::Group
-            }
-        };
-        let failed = |why: &dyn Display| {
-            Failure::other(format!("cannot start {}: {why}", Path::new(program).display()))
-        };
-        let process = command.spawn().map_err(|error| failed(&error))?;
+        let has_terminal = io::stdin().is_terminal();
+        if !has_terminal {
+            command.process_group(0);
+        }
+        let child_ends = unix::signal(SignalKind::child())
+            .map_err(|error| Failure::other(format!("no signals: {error}")))?;
+        let adopts = descendants::adopt_orphans();
+        let earlier = descendants::children();
+        let process = command.spawn().map_err(|error| Failure::not_started(program, &error))?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
-        let pid = pid.ok_or_else(|| failed(&"it has no process id"))?;
-        let reach = reach(Pid::from_raw(pid));
-        RUNNING.store(reach.argument().as_raw(), Ordering::SeqCst);
-        Ok(Self { process, reach, is_signalled: false })
+        let pid = Pid::from_raw(pid.ok_or_else(|| {
+            Failure::other(format!("{}: it has no process id", Path::new(program).display()))
+        })?);
+        let reach = if has_terminal { Reach::Process(pid) } else { Reach::Group(pid) };
+        RUNNING.store(pid.as_raw(), Ordering::SeqCst);
+        let (is_signalled, ended_at, is_told) = (false, None, false);
+        Ok(Self {
+            process,
+            reach,
+            end,
+            child_ends,
+            adopts,
+            earlier,
+            is_signalled,
+            ended_at,
+            is_told,
+        })
     }
 
     /// Returns the pipe to the standard input of the command, once.
@@ -103,65 +152,118 @@ impl Child {
 
     /// Waits for the command to end. Returns the exit status that a shell would report.
     ///
-    /// If a signal that was sent has killed the command, it waits for all processes of the command. The
-    /// signal kills a shell at once, and the program that the shell runs may shut down slowly. A command
-    /// that ends by itself may leave processes in the background.
+    /// If a signal that was sent has killed the first process, it waits for all of them. The signal kills
+    /// a shell at once, and the program that the shell runs may shut down slowly.
     pub(crate) async fn wait(&mut self) -> Result<u8, Failure> {
-        let status = self.process.wait().await;
+        let status = self.first_process().await;
         let status =
             status.map_err(|error| Failure::other(format!("waiting for the command: {error}")))?;
-        if self.is_signalled && status.signal().is_some() {
-            self.all_gone().await;
+        let is_killed = self.is_signalled && status.signal().is_some();
+        match self.end {
+            End::AllProcesses(output) => self.all_told(output).await,
+            End::FirstProcess if is_killed => self.all_gone().await,
+            End::FirstProcess => {}
         }
         // Its process id may become that of another process.
         RUNNING.store(0, Ordering::SeqCst);
         Ok(code(status))
     }
 
-    /// Sends a signal to the command, if any of its processes is left.
+    /// Sends a signal to the command. After the end of its first process, those that are left get it. A
+    /// signal that is meant to end the command is SIGTERM then: a shell makes processes in the background
+    /// ignore SIGINT and SIGQUIT.
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.is_signalled = true;
-        // The processes may have just ended, which is the purpose of the signal.
-        let _already_gone = self.send(Some(signal));
+        match self.reach {
+            // The processes may have just ended, which is the purpose of the signal.
+            Reach::Group(pid) if self.is_running() => {
+                let _already_gone = kill(group_of(pid), signal);
+            }
+            Reach::Process(pid) if self.is_running() => {
+                let _already_gone = kill(pid, signal);
+            }
+            _ => {
+                let is_end = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
+                self.signal_all(if is_end { Signal::SIGTERM } else { signal });
+            }
+        }
     }
 
     /// Ends the command and all processes it has started: by SIGTERM, and after `grace` by SIGKILL.
     /// Without a grace, there is no SIGTERM.
     pub(crate) async fn end(&mut self, grace: Duration) {
         if !grace.is_zero() {
-            self.signal(Signal::SIGTERM);
+            self.is_signalled = true;
+            self.signal_all(Signal::SIGTERM);
             drop(tokio::time::timeout(grace, self.all_gone()).await);
         }
-        self.signal(Signal::SIGKILL);
-        drop(self.process.wait().await);
+        // A process that is killed leaves its children to this one. None is waited for that cannot be
+        // killed, because it belongs to another user.
+        while self.signal_all(Signal::SIGKILL) && self.adopts {
+            drop(tokio::time::timeout(LOOK, self.all_gone()).await);
+        }
+        drop(self.first_process().await);
+    }
+
+    /// Waits for the end of the first process.
+    async fn first_process(&mut self) -> io::Result<ExitStatus> {
+        let command = self.process.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        loop {
+            tokio::select! {
+                biased;
+                status = self.process.wait() => return status,
+                _ = self.child_ends.recv() => descendants::reap(command),
+            }
+        }
+    }
+
+    /// Waits for the end of all processes, and tells after a while which are left.
+    async fn all_told(&mut self, output: Output) {
+        let told_at = *self.ended_at.get_or_insert_with(clock) + SILENCE;
+        if !self.is_told {
+            if timeout_at(told_at, self.all_gone()).await.is_ok() {
+                return;
+            }
+            self.is_told = true;
+            let left =
+                descendants::children().into_iter().filter(|pid| !self.earlier.contains(pid));
+            let left: Vec<String> = left.map(descendants::described).collect();
+            let left = if left.is_empty() { "processes".to_owned() } else { left.join(", ") };
+            output.note(&format!("waiting for {left} that the command has left; see --no-wait"));
+        }
+        self.all_gone().await;
     }
 
     async fn all_gone(&mut self) {
-        drop(self.process.wait().await);
-        for looks in (0..LOOKS_FOR_ZOMBIES).cycle() {
-            // Another error means that a process is left which gets no signal from this one.
-            if self.send(None) == Err(Errno::ESRCH) || (looks == 0 && self.has_only_zombies()) {
-                return;
+        drop(self.first_process().await);
+        if self.adopts {
+            while descendants::any_left(&self.earlier) {
+                self.child_ends.recv().await;
             }
-            tokio::time::sleep(LOOK).await;
+        } else if let Reach::Group(pid) = self.reach {
+            // Another error means that a process is left which gets no signal from this one.
+            while kill(group_of(pid), None) != Err(Errno::ESRCH) {
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 
-    /// Returns true if all processes of the command have ended, and the first process of a container, to
-    /// which they are left, does not collect their statuses.
-    fn has_only_zombies(&self) -> bool {
-        match self.reach {
-            Reach::Group(group) => process_group::has_only_zombies(group),
-            Reach::Process(_) => false,
-        }
+    /// Sends a signal to all processes of the command. Returns false if there was none that could get it.
+    fn signal_all(&self, signal: Signal) -> bool {
+        let is_reached = match self.reach {
+            // Without processes, the number of the group may belong to another one.
+            Reach::Group(pid) if self.is_running() || !self.adopts => {
+                kill(group_of(pid), signal).is_ok()
+            }
+            Reach::Process(pid) if self.is_running() => kill(pid, signal).is_ok(),
+            _ => false,
+        };
+        descendants::signal(Pid::this(), signal, &self.earlier) || is_reached
     }
 
-    fn send(&self, signal: Option<Signal>) -> nix::Result<()> {
-        match self.reach {
-            // `wait` has freed the process id for other processes.
-            Reach::Process(_) if self.process.id().is_none() => Err(Errno::ESRCH),
-            reach => kill(reach.argument(), signal),
-        }
+    /// Returns false after the status of the first process was collected, which frees its process id.
+    fn is_running(&self) -> bool {
+        self.process.id().is_some()
     }
 }
 
@@ -171,14 +273,9 @@ impl Drop for Child {
     }
 }
 
-impl Reach {
-    /// Returns the argument of kill(2) for these processes.
-    fn argument(self) -> Pid {
-        match self {
-            Self::Group(group) => Pid::from_raw(-group.as_raw()),
-            Self::Process(pid) => pid,
-        }
-    }
+/// Returns the argument of kill(2) for a process group.
+fn group_of(pid: Pid) -> Pid {
+    Pid::from_raw(-pid.as_raw())
 }
 
 fn code(status: ExitStatus) -> u8 {
@@ -199,7 +296,8 @@ pub(crate) mod tests {
     async fn panic_kills_running_command() {
         let _turn = ONE_COMMAND.lock().await;
         let command = ["sleep".into(), "1000".into()];
-        let mut child = Child::spawn(&command, [("A", "")], Stdio::null()).unwrap();
+        let mut child =
+            Child::spawn(&command, [("A", "")], Stdio::null(), End::FirstProcess).unwrap();
         kill_running();
         assert_eq!(child.wait().await.unwrap(), 128 + 9);
     }
@@ -208,7 +306,8 @@ pub(crate) mod tests {
     async fn command_that_has_ended_is_not_killed() {
         let _turn = ONE_COMMAND.lock().await;
         let command = ["true".into()];
-        let mut child = Child::spawn(&command, [("A", "")], Stdio::null()).unwrap();
+        let mut child =
+            Child::spawn(&command, [("A", "")], Stdio::null(), End::FirstProcess).unwrap();
         assert_eq!(child.wait().await.unwrap(), 0);
         drop(child);
         assert_eq!(RUNNING.load(Ordering::SeqCst), 0, "its number may belong to others");

@@ -1,5 +1,7 @@
 //! Errors of a command, and their exit statuses.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -25,6 +27,10 @@ pub(crate) const FOREIGN_NODE: u8 = 78;
 /// The reader of standard output has closed the pipe: 128 and SIGPIPE, as a shell reports it for
 /// programs that the signal ends.
 const PIPE_CLOSED: u8 = 128 + 13;
+/// A command cannot be run, as a shell reports it.
+const NOT_EXECUTABLE: u8 = 126;
+/// There is no such command, as a shell reports it.
+const NOT_FOUND: u8 = 127;
 /// Any other error.
 pub(crate) const OTHER: u8 = 1;
 
@@ -223,6 +229,15 @@ impl Failure {
             self.message.push_str(&format!("; of what is below, {nodes} deleted"));
         }
         self
+    }
+
+    /// Returns the failure of a command that cannot be started.
+    pub(crate) fn not_started(program: &OsStr, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        Self::new(code, format!("cannot start {}: {error}", Path::new(program).display()))
     }
 
     /// Returns the failure for a signal that arrived before the command was started. The exit

@@ -11,7 +11,7 @@ use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refused};
-use crate::child::Child;
+use crate::child::{Child, End};
 use crate::failure::{Failure, is_end};
 use crate::holders;
 use crate::majority;
@@ -33,6 +33,8 @@ pub(crate) struct Task {
     pub(crate) stands_again: bool,
     /// Time from SIGTERM to SIGKILL for a command that outlasts its lock.
     pub(crate) kill_after: Duration,
+    /// Whether the lock is released when the first process of the command has ended.
+    pub(crate) no_wait: bool,
     pub(crate) command: Vec<OsString>,
 }
 
@@ -81,7 +83,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
                 return Err(failure);
             }
         };
-        let failure = match hold(&client, &lock, &task, log.as_ref(), &mut signals).await {
+        let failure = match hold(&client, &lock, &task, log.as_ref(), &mut signals, output).await {
             Ok(code) => return release(&mut sessions, &client, lock, code, &mut signals).await,
             Err(failure) => failure,
         };
@@ -242,6 +244,7 @@ async fn hold(
     task: &Task,
     log: Option<&VerboseLog>,
     signals: &mut Signals,
+    output: Output,
 ) -> Result<u8, Failure> {
     let nodes = lock.nodes();
     let tokens = lock.tokens().map_err(|error| match error {
@@ -254,7 +257,8 @@ async fn hold(
         log.print(format!("acquired {nodes}, token {tokens}"));
     }
     let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
-    let mut child = Child::spawn(&task.command, environment, Stdio::inherit())?;
+    let end = if task.no_wait { End::FirstProcess } else { End::AllProcesses(output) };
+    let mut child = Child::spawn(&task.command, environment, Stdio::inherit(), end)?;
     let mut lost = lock.lost();
     let mut asked_for = std::pin::pin!(async {
         // If the wait for a revocation request fails, the loss gives a better reason.

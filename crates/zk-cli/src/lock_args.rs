@@ -16,6 +16,8 @@ use crate::time_arg::seconds;
 /// The `lock` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+If zk itself is killed (SIGKILL) or stopped (SIGSTOP), the command runs on without the lock.
+
 The command's environment has ZK_LOCK_NODE, the path of the holder's node, and ZK_FENCING_TOKEN, a \
 number larger than that of every holder before: give it along with every write to what the lock \
 protects, and have a smaller one refused there. Nothing else is safe from a holder that was paused.
@@ -26,12 +28,15 @@ from the servers, zk then waits to delete its node, for 4/3 of the session timeo
 SIGTERM and SIGQUIT end that.
 
 SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command, and the lock is held \
-until it has ended. For all other signals that would end zk, the command gets SIGTERM. Signals reach all \
-that the command has started, for it is a process group of its own. If a signal kills the command, the \
-lock is held until all that it has started has ended. On a terminal, where it could not read from it then, \
-signals reach only the command itself. A signal that zk inherits as ignored, such as SIGHUP with nohup, is \
-ignored by the command, too, except for SIGINT and SIGTERM. If zk itself is killed (SIGKILL) or stopped \
-(SIGSTOP), the command runs on without the lock.
+until it has ended. For all other signals that would end zk, the command gets SIGTERM. Signals reach its \
+process group. On a terminal, where a process group of its own could not read, they reach only the command \
+itself. A signal that zk inherits as ignored, such as SIGHUP with nohup, is ignored by the command, too, \
+except for SIGINT and SIGTERM.
+
+The lock is held until all processes have ended that the command has started, in whatever process group, \
+and a loss ends them all. Standard error names those that are left a second after the command has ended. \
+SIGINT, SIGQUIT and SIGTERM end them then, by SIGTERM. On systems other than Linux, zk knows only the \
+process group of the command, and on a terminal only the command itself.
 
 Examples:
   zk lock /locks/backup -- ./backup.sh
@@ -141,6 +146,20 @@ pub(crate) struct Company {
     /// and a node that somebody deletes.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) kill_after: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) leftovers: Leftovers,
+}
+
+/// What becomes of the processes that the command leaves when it ends.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub(crate) struct Leftovers {
+    /// Do not wait for processes that CMD leaves in the background when it ends: for daemons.
+    ///
+    /// Without this option, the lock is held, or the node kept, until all that CMD has
+    /// started has ended. A note on standard error names what zk waits for.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
 }
 
 /// The `semaphore` command.
@@ -251,12 +270,12 @@ impl Company {
 impl From<Elect> for Task {
     fn from(elect: Elect) -> Self {
         let Elect { path, company, acl, command } = elect;
-        let kill_after = company.kill_after();
+        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
         let id = company.name.clone();
         let nodes = NodeOptions { id, ..company.with(acl) };
         let wanted = LockSpec::Leadership(path);
         let (timeout, revocable) = (None, false);
-        Self { wanted, nodes, timeout, revocable, stands_again: true, kill_after, command }
+        Self { wanted, nodes, timeout, revocable, stands_again: true, kill_after, no_wait, command }
     }
 }
 
@@ -270,9 +289,18 @@ impl From<Lock> for Task {
             (_, _, true) => LockSpec::SemaphoreMutex(path),
             (false, false, false) => LockSpec::Mutex(path),
         };
-        let kill_after = company.kill_after();
+        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
         let nodes = company.with(acl);
-        Self { wanted, nodes, timeout, revocable, stands_again: false, kill_after, command }
+        Self {
+            wanted,
+            nodes,
+            timeout,
+            revocable,
+            stands_again: false,
+            kill_after,
+            no_wait,
+            command,
+        }
     }
 }
 
@@ -286,10 +314,10 @@ impl TryFrom<Semaphore> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::Permits { path, max, take };
-        let kill_after = company.kill_after();
+        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
         let nodes = company.with(acl);
         let (revocable, stands_again) = (false, false);
-        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, command })
+        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, no_wait, command })
     }
 }
 
@@ -305,9 +333,9 @@ impl TryFrom<Multilock> for Task {
             return Err(Failure::usage(why));
         }
         let wanted = LockSpec::All(paths);
-        let kill_after = company.kill_after();
+        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
         let nodes = company.with(acl);
         let (revocable, stands_again) = (false, false);
-        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, command })
+        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, no_wait, command })
     }
 }

@@ -9,6 +9,7 @@ mod child;
 mod connector;
 mod counter;
 mod data;
+mod descendants;
 mod discover;
 mod doctor;
 mod ensemble;
@@ -26,7 +27,6 @@ mod one_time_identity;
 mod output;
 mod own_entry;
 mod participants;
-mod process_group;
 mod progress;
 mod register;
 mod repeat;
@@ -133,6 +133,9 @@ fn end_on_panic() {
 type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
 
 async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
+    if process::id() == 1 {
+        drop(tokio::spawn(child::reap_orphans()));
+    }
     // The server does not need a connect string.
     if let Command::Server(server) = args.command {
         let work: Work<'_, u8> = Box::pin(server::run(server, output));
@@ -355,6 +358,8 @@ mod tests {
         if env::var_os(PANICS).is_some() {
             return panic_beside_a_command();
         }
+        // A command in another test collects the statuses of all children.
+        let _turn = child::tests::ONE_COMMAND.blocking_lock();
         let mut program = Command::new(env::current_exe().unwrap());
         program.args(["--exact", "tests::panic_in_a_task_ends_the_command_and_the_program"]);
         // The command has its standard output, too: it is read until both have ended.
@@ -369,7 +374,9 @@ mod tests {
         runtime.block_on(async {
             let script = format!("sleep 5; echo {SURVIVED}");
             let command: [OsString; 3] = ["sh".into(), "-c".into(), script.into()];
-            let mut child = child::Child::spawn(&command, [("A", "")], Stdio::null()).unwrap();
+            let end = child::End::FirstProcess;
+            let spawned = child::Child::spawn(&command, [("A", "")], Stdio::null(), end);
+            let mut child = spawned.unwrap();
             drop(tokio::spawn(async { panic!("a bug in a task") }));
             child.wait().await.unwrap();
         });

@@ -12,9 +12,10 @@ use zk_coordination::{NodeState, PersistentNode};
 use zk_recipes::session::Zxid;
 
 use crate::acl::NewNodeAcl;
-use crate::child::Child;
+use crate::child::{Child, End};
 use crate::data::NewData;
 use crate::failure::Failure;
+use crate::lock_args::Leftovers;
 use crate::output::Output;
 use crate::sessions::{Sessions, clock};
 use crate::signals::{Signals, number};
@@ -24,10 +25,10 @@ use crate::time_arg::seconds;
 /// The `register` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The node is ephemeral. It exists before the command starts, and is deleted after the command has ended. \
-While the command runs, the node is created again whenever it is lost: when its session has expired, and \
-when somebody deletes it. The command runs on meanwhile, and lines on standard error tell of it. \
-Missing parents are created as containers.
+The node is ephemeral. It exists before the command starts, and is deleted after the command and all that \
+it has started have ended. While the command runs, the node is created again whenever it is lost: when its \
+session has expired, and when somebody deletes it. The command runs on meanwhile, and lines on standard \
+error tell of it. Missing parents are created as containers.
 
 If another process has a node at the path, zk register waits until that node is gone, and does not change \
 it. A process that is killed leaves its node until its session expires. With --state-file, the next run \
@@ -65,6 +66,9 @@ pub(crate) struct Register {
 
     #[command(flatten)]
     acl: NewNodeAcl,
+
+    #[command(flatten)]
+    leftovers: Leftovers,
 
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -130,7 +134,9 @@ async fn keep(
     let mut creation = creation(&states.borrow_and_update());
     store_session(file, &states.borrow());
     let environment = [("ZK_NODE", register.path.as_str())];
-    let mut child = Child::spawn(&register.command, environment, Stdio::inherit())?;
+    let no_wait = register.leftovers.no_wait;
+    let end = if no_wait { End::FirstProcess } else { End::AllProcesses(output) };
+    let mut child = Child::spawn(&register.command, environment, Stdio::inherit(), end)?;
     let mut stopped = None;
     loop {
         tokio::select! {

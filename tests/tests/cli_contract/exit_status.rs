@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use zk_tests::{HOLD, Journal, Zk, now, poll};
+use zk_tests::{HOLD, Journal, Scratch, Zk, now, poll};
 
 use crate::{LIMIT, expect_failure, zk};
 
@@ -25,11 +25,20 @@ fn lock_returns_exit_status_of_its_command() {
 }
 
 #[test]
-fn command_that_cannot_start_is_an_error() {
+fn command_that_cannot_start_has_the_status_of_a_shell() {
     let Some(zk) = zk("no-program") else { return };
-    let ended = zk.run(&["lock", "/l", "--", "/no/such/program"]);
-    expect_failure(&ended, 1, "/no/such/program");
-    assert_eq!(zk.ok(&["ls", "/l"]), "");
+    let text = Scratch::new();
+    let not_executable = text.path("text");
+    std::fs::write(&not_executable, "no program").unwrap();
+    let not_executable = not_executable.to_str().unwrap();
+    for (program, code) in [("/no/such/program", 127), ("nonesuch", 127), (not_executable, 126)] {
+        for kind in [&["lock", "/l"][..], &["semaphore", "/s", "--permits", "1"], &["elect", "/e"]]
+        {
+            let ended = zk.run(&[kind, &["--", program]].concat());
+            expect_failure(&ended, code, &format!("cannot start {program}: "));
+            assert_eq!(zk.ok(&["ls", kind[1]]).replace("leases\nlocks\n", ""), "");
+        }
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod exit_status;
 mod faults;
 mod foreign_nodes;
 mod json;
+mod leftovers;
 mod locks;
 mod multilocks;
 mod operations;

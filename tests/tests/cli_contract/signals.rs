@@ -38,7 +38,7 @@ fn command_may_trap_signal_and_choose_exit_status() {
         let scratch = Scratch::new();
         let told = scratch.path("told");
         let script = format!(
-            r#"exec 3<&0; trap 'echo {signal} >"{}"; exit 5' {signal}
+            r#"exec 3<&0; trap 'echo {signal} >"{}"; kill $!; exit 5' {signal}
                echo ready; cat <&3 >/dev/null & wait"#,
             told.display()
         );
@@ -152,17 +152,6 @@ fn loss_ends_processes_that_outlast_a_signal() {
     zk.ok(&["delete", &format!("/l/{}", zk.ok(&["ls", "/l"]).trim())]);
     let ended = holder.wait(LIMIT);
     assert_eq!((ended.code(), &*ended.stdout), (Some(74), "ready\nTERM\n"), "{ended:?}");
-}
-
-/// Without a signal, a process in the background outlives its command.
-#[test]
-fn background_process_does_not_keep_the_lock() {
-    let Some(zk) = zk("background") else { return };
-    let script = "sleep 1000 >/dev/null 2>&1 & echo $!";
-    let pid = zk.ok(&["lock", "/l", "--", "sh", "-c", script]);
-    assert_eq!(zk.ok(&["ls", "/l"]), "");
-    let killed = Command::new("kill").arg(pid.trim()).status().unwrap();
-    assert!(killed.success(), "the process has ended");
 }
 
 /// `nohup` ignores SIGHUP. A shell without job control ignores SIGINT and SIGQUIT for commands in the

@@ -132,7 +132,7 @@ fn watch_runs_a_command_for_each_event() {
     let missing = start(&zk, &["watch", "/b", "--exec", "/no/such/program"]);
     zk.ok(&["create", "/b"]);
     let ended = missing.wait(LIMIT);
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.code(), Some(127), "{ended:?}");
     assert!(ended.stderr.contains("/no/such/program"), "{ended:?}");
 }
 

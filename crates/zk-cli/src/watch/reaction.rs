@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 use zk_recipes::session::{ErrorCode, EventType, Retry};
 
-use crate::child::{Child, GRACE};
+use crate::child::{Child, End, GRACE};
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 use crate::text::data_text;
@@ -69,7 +69,8 @@ impl Reaction<'_> {
             }
             Some((program, _)) => {
                 let environment = [("ZK_EVENT", name), ("ZK_PATH", path)];
-                let child = Child::spawn(self.command, environment, Stdio::piped())?;
+                let end = End::FirstProcess;
+                let child = Child::spawn(self.command, environment, Stdio::piped(), end)?;
                 let status = self.run(child, data.unwrap_or_default()).await?;
                 if status != 0 {
                     let program = Path::new(program).display();
@@ -152,7 +153,10 @@ mod tests {
             let output = Output::new(false);
             let reaction =
                 Reaction { output, with_data: false, command: &command, ending: &ending };
-            let mut child = Child::spawn(&command, [("A", ""), ("B", "")], Stdio::piped()).unwrap();
+            let environment = [("A", ""), ("B", "")];
+            let end = End::FirstProcess;
+            let spawned = Child::spawn(&command, environment, Stdio::piped(), end);
+            let mut child = spawned.unwrap();
             assert_eq!(child.wait().await.unwrap(), 0);
             assert!(!ending.begin(), "it does not run yet");
             reaction.run(child, Vec::new()).await.unwrap_err();
