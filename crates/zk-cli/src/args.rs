@@ -89,6 +89,13 @@ pub(crate) struct Args {
     )]
     pub(crate) connect: String,
 
+    /// Create the chroot of --connect, its path, if it does not exist.
+    ///
+    /// The nodes are persistent, and open to everyone. Without this option, a missing chroot is
+    /// an error of each command, because it is usually a typing error.
+    #[arg(long, global = true)]
+    pub(crate) create_chroot: bool,
+
     /// How long the session outlives this process, if the process dies; at least 0.1.
     ///
     /// A lock survives a shorter interruption of the connection. The server limits the

@@ -323,6 +323,7 @@ const DEFAULT_JUTE_MAXBUFFER: usize = 1_000_000;
 pub(crate) fn for_users(message: &str) -> String {
     message
         .replace("; open a new client", "")
+        .replace("the chroot does not exist; Config::create_chroot creates it", NO_CHROOT)
         .replace("use a connector of the crate zk-tls", "use --cacert FILE")
         .replace("may have no majority", "may have no majority; see zk doctor")
         .replace("or allow foreign nodes", "or --allow-foreign-nodes")
@@ -330,6 +331,10 @@ pub(crate) fn for_users(message: &str) -> String {
         .replace("(max_frame_len)", "(--max-frame-len)")
         .replace("; wait for SessionEvent::Connected", ", for it has lost the majority")
 }
+
+/// Advice if the path of the connect string does not exist.
+pub(crate) const NO_CHROOT: &str =
+    "the chroot of --connect does not exist; --create-chroot creates it";
 
 /// Returns true for the end of a session after which another one may be opened.
 pub(crate) fn is_end(error: &Error) -> bool {

@@ -159,6 +159,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
         let config = config.max_request_len(len(args.limits.max_request_len));
         let config = config.max_frame_len(len(args.limits.max_frame_len));
         let config = if args.read_only { config.allow_read_only() } else { config };
+        let config = if args.create_chroot { config.create_chroot() } else { config };
         args.security.present(config, &credentials)
     };
     if let Command::Doctor = args.command {

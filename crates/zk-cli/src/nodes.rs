@@ -10,7 +10,7 @@ use zk_recipes::session::{
 
 use crate::acl::NewNodeAcl;
 use crate::data::NewData;
-use crate::failure::Failure;
+use crate::failure::{Failure, NO_CHROOT};
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
 use crate::sessions::Sessions;
@@ -102,14 +102,15 @@ pub(crate) async fn create(
         }
     };
     let created = retry.run(create).await;
-    // Only the chroot can be missing above a top-level node.
-    let hint = match path::parent(path) {
-        Some("/") => "create it first, by its whole path and without a chroot in --connect",
-        _ => "create the parents first, or use --parents",
-    };
+    let hint = "create the parents first, or use --parents";
     let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
     let created = created.map_err(|error| {
-        let failure = Failure::of_data(error, data.len()).with_hint(ErrorCode::NO_NODE, hint);
+        let failure = Failure::of_data(error, data.len());
+        // Only the chroot can be missing above a top-level node, and the error says so.
+        let failure = match path::parent(path) {
+            Some("/") => failure,
+            _ => failure.with_hint(ErrorCode::NO_NODE, hint),
+        };
         failure.with_hint(ErrorCode::UNIMPLEMENTED, ttl_hint)
     })?;
     output.print([created.path.clone()], || json!({ "path": created.path }))
@@ -356,8 +357,10 @@ pub(crate) async fn exists(retry: &Retry, path: &str, output: Output) -> Result<
 }
 
 fn missing(path: &str) -> Failure {
-    let chroot = if path == "/" { ": the chroot does not exist" } else { " does not exist" };
-    Failure::other(format!("{path}{chroot}"))
+    match path {
+        "/" => Failure::other(format!("/: {NO_CHROOT}")),
+        path => Failure::other(format!("{path} does not exist")),
+    }
 }
 
 pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {

@@ -38,6 +38,9 @@ pub enum SessionEnd {
     /// Code of the application that the driver of the session runs has panicked: a connector, its
     /// stream, or a SASL mechanism. The servers keep the session until it expires.
     DriverPanicked,
+    /// No session has been opened yet. It is the end of the client that a `SessionManager` has until its
+    /// first session is open.
+    NotOpened,
 }
 
 impl SessionEnd {
@@ -51,6 +54,7 @@ impl SessionEnd {
                 | Self::ExpiredLocally { .. }
                 | Self::CleanUpOverflow
                 | Self::DriverPanicked
+                | Self::NotOpened
         )
     }
 
@@ -91,6 +95,7 @@ impl fmt::Display for SessionEnd {
                 "the connector, its stream or the SASL mechanism of the session has panicked; the servers \
                  keep the session until it expires"
             }
+            Self::NotOpened => "no session is open yet; SessionManager::open_client waits for the first one",
         })
     }
 }

@@ -197,12 +197,14 @@ fn missing_chroot_is_named() {
     let Some(zk) = zk("chroot-missing") else { return };
     let zk = zk.chroot("/nowhere");
     let create = zk.run(&["create", "/x", "--parents"]);
-    let says = "the chroot does not exist; create it first, by its whole path and without a chroot";
+    let says = "the chroot of --connect does not exist; --create-chroot creates it";
     expect_failure(&create, 1, says);
     for command in ["get", "ls", "count", "getacl"] {
-        expect_failure(&zk.run(&[command, "/"]), 1, "the chroot does not exist");
+        expect_failure(&zk.run(&[command, "/"]), 1, "the chroot of --connect does not exist");
     }
-    expect_failure(&zk.run(&["stat", "/"]), 1, "/: the chroot does not exist");
+    expect_failure(&zk.run(&["stat", "/"]), 1, "/: the chroot of --connect does not exist");
+    expect_failure(&zk.run(&["lock", "/l", "--", "true"]), 1, says);
+    assert_eq!(zk.ok(&["--create-chroot", "lock", "/l", "--", "echo", "in"]), "in\n");
 }
 
 #[test]

@@ -30,7 +30,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             own_server.connect_string()
         }
     };
-    let sessions = SessionManager::connect(Config::new(&connect_string)?).await?;
+    // The service also starts while no server can be reached, and is ready later.
+    let sessions = SessionManager::start(Config::new(&connect_string)?.create_chroot())?;
     let mut changes = sessions.changes();
     tokio::spawn(async move {
         while let Some(change) = changes.next().await {

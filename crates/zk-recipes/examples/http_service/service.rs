@@ -34,14 +34,14 @@ async fn metrics(State(service): State<Service>) -> String {
     PrometheusPage::join([locks, session, sessions])
 }
 
-/// Reports whether requests can be served at the moment.
+/// Reports whether requests can be served at the moment: the readiness of the service.
 async fn health(State(service): State<Service>) -> Response {
     let client = service.sessions.client();
-    let status = match client.is_connected() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (status, format!("session {}\n", client.session_id())).into_response()
+    match (client.is_connected(), client.end_reason()) {
+        (true, _) => format!("session {}\n", client.session_id()).into_response(),
+        (false, Some(end)) => later(&end.to_string()),
+        (false, None) => later("not connected"),
+    }
 }
 
 async fn visit(State(service): State<Service>) -> Response {

@@ -42,6 +42,16 @@ impl SessionManager {
         Ok(Self { manager, thread })
     }
 
+    /// Starts to open the first session, and returns at once; see
+    /// [`zk_session::SessionManager::start`].
+    ///
+    /// # Errors
+    /// As [`zk_session::SessionManager::start`].
+    pub fn start<C: Connector + Clone>(config: Config<C>) -> Result<Self, Error> {
+        let (manager, thread) = zk_session::SessionManager::start_blocking(config)?;
+        Ok(Self { manager, thread })
+    }
+
     /// Returns the async manager of the same sessions.
     #[must_use]
     pub fn as_async(&self) -> &zk_session::SessionManager {

@@ -21,7 +21,7 @@ impl Error {
         self.write_operation(f)?;
         match self.kind() {
             ErrorKind::Server(code) if self.is_below_nothing() => {
-                write!(f, "{code}; the chroot does not exist")
+                write!(f, "{code}; the chroot does not exist; Config::create_chroot creates it")
             }
             ErrorKind::Server(code) => write!(f, "{code}"),
             ErrorKind::RolledBack { index, operation, path, code } => {

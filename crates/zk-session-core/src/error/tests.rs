@@ -125,15 +125,18 @@ fn missing_chroot_is_named_in_the_error() {
     };
     assert_eq!(
         missing(OpCode::Create, "/a"),
-        "create /a: NoNode (-101); the chroot does not exist"
+        "create /a: NoNode (-101); the chroot does not exist; Config::create_chroot creates it"
     );
     assert_eq!(
         missing(OpCode::GetData, "/"),
-        "getData /: NoNode (-101); the chroot does not exist"
+        "getData /: NoNode (-101); the chroot does not exist; Config::create_chroot creates it"
     );
     assert_eq!(missing(OpCode::Create, "/a/b"), "create /a/b: NoNode (-101)");
     assert_eq!(missing(OpCode::GetData, "/a"), "getData /a: NoNode (-101)");
-    assert_eq!(missing(OpCode::Create, "/"), "create /: NoNode (-101); the chroot does not exist");
+    assert_eq!(
+        missing(OpCode::Create, "/"),
+        "create /: NoNode (-101); the chroot does not exist; Config::create_chroot creates it"
+    );
 }
 
 #[test]

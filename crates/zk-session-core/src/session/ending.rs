@@ -90,6 +90,11 @@ impl<H: Handles> Session<H> {
         self.end(SessionEnd::DriverPanicked);
     }
 
+    /// Ends a session before any attempt to open it.
+    pub fn never_open(&mut self) {
+        self.end(SessionEnd::NotOpened);
+    }
+
     /// Begins the end, and ends the lease at once. A server grants the session's locks to others
     /// when it receives the request to close, which may be long before its reply arrives.
     fn begin_to_close(
@@ -180,8 +185,14 @@ impl<H: Handles> Session<H> {
         self.sasl.end();
         self.closing = None;
         self.connection.end(end);
+        self.report_end(end);
+        self.report_lease_state();
+    }
+
+    fn report_end(&mut self, end: SessionEnd) {
         let session_id = self.identity.session_id();
         self.outputs.event(match end {
+            SessionEnd::NotOpened => return,
             SessionEnd::AuthFailed | SessionEnd::AuthRequired => {
                 SessionEvent::AuthFailed { session_id, cause: end }
             }
@@ -189,6 +200,5 @@ impl<H: Handles> Session<H> {
             SessionEnd::Detached => SessionEvent::Detached { session_id },
             cause => SessionEvent::Expired { session_id, cause },
         });
-        self.report_lease_state();
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use proto::PathError;
 use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
-use super::Client;
+use super::{Client, ParentMode};
 
 /// # Chroot
 impl Client {
@@ -43,6 +43,19 @@ impl Client {
             path => self.full(path).into(),
         };
         Ok(Self { chroot, ..self.clone() })
+    }
+}
+
+impl Client {
+    /// Creates the nodes of the chroot that do not exist. A read-only server creates nothing.
+    pub(super) async fn create_chroot(&self) -> Result<(), Error> {
+        let whole = Self { chroot: "".into(), ..self.clone() };
+        // A client without the permission to create nodes may use a chroot that exists.
+        let exists = matches!(whole.exists(&self.chroot).await, Ok(Some(_)));
+        if exists || self.is_read_only() {
+            return Ok(());
+        }
+        whole.ensure_path(&self.chroot, ParentMode::Persistent).await
     }
 }
 

@@ -33,6 +33,7 @@ mod reservation;
 mod retry_policy;
 mod session_changes;
 mod session_manager;
+mod session_opener;
 mod session_totals;
 
 use std::fmt;

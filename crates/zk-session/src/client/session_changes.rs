@@ -19,18 +19,18 @@ pub enum SessionChange {
         /// How it ended.
         cause: SessionEnd,
     },
-    /// The next session could not be opened.
+    /// The first or the next session could not be opened.
     AttemptFailed {
         /// The error of the attempt.
         error: Error,
-        /// Number of failed attempts since the last session ended.
+        /// Number of failed attempts since the last session ended, or since the start.
         attempts: u32,
         /// The pause before the next attempt.
         pause: Duration,
     },
-    /// The next session is open.
+    /// The next session is open, or the first one of [`SessionManager::start`](super::SessionManager::start).
     Opened {
-        /// The id of the session that has ended.
+        /// The id of the session that has ended; [`SessionId::NONE`] for the first one.
         previous_id: SessionId,
         /// The id of the new session. With a read-only server it is [`SessionId::NONE`],
         /// because there is no session yet ([`Config::allow_read_only`](super::Config::allow_read_only)).
@@ -48,6 +48,9 @@ impl fmt::Display for SessionChange {
             Self::Ended { session_id, cause } => write!(f, "session {session_id}: {cause}"),
             Self::AttemptFailed { error, attempts, pause } => {
                 write!(f, "attempt {attempts} failed: {error}; the next one in {pause:.1?}")
+            }
+            Self::Opened { previous_id: SessionId::NONE, session_id } => {
+                write!(f, "session {session_id} is open")
             }
             Self::Opened { previous_id, session_id } => {
                 write!(f, "session {session_id} takes the place of {previous_id}")

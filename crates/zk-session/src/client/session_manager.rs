@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
@@ -11,10 +10,10 @@ use zk_session_core::{Error, ErrorKind, SessionEnd};
 
 use super::reservation::Reservations;
 use super::session_changes::{SessionChange, SessionChanges};
-use super::{Client, Config, Reservation, RetryPolicy, SessionTotals};
-use crate::clock::now;
+use super::session_opener::Opener;
+use super::{Client, Config, Reservation, SessionTotals};
 use crate::driver::{Connector, DedicatedThread, DriverThread};
-use crate::limits::{EVENTS_KEPT, NEXT_SESSION_PAUSE_MAX, TIMEOUT_MAX};
+use crate::limits::EVENTS_KEPT;
 
 /// Holds the current session, and opens the next session when the current one has expired.
 ///
@@ -54,7 +53,7 @@ pub struct SessionManager {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     current: watch::Sender<Current>,
     changes: broadcast::Sender<SessionChange>,
     /// The task that opens the next session. It is aborted when the last handle is dropped.
@@ -119,39 +118,102 @@ impl SessionManager {
         Ok((manager, DedicatedThread::new(&thread)))
     }
 
+    /// Starts to open the first session, and returns at once: for a service that may start while no
+    /// server can be reached. The connector is cloned for each session.
+    ///
+    /// The first session is opened as every other one is, with the retries of
+    /// [`Config::next_session_policy`]. [`changes`](Self::changes) reports the failed attempts and the
+    /// session that is open at last, [`open_client`](Self::open_client) waits for it, and the recipes that
+    /// take a manager do so. Until then, each request of [`client`](Self::client) fails with
+    /// [`SessionEnd::NotOpened`], and its `is_connected` is false.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zk_session::Error> {
+    /// use zk_session::{Config, SessionManager};
+    ///
+    /// let sessions = SessionManager::start(Config::new("zk1:2181,zk2:2181,zk3:2181")?)?;
+    /// let client = sessions.open_client().await?; // waits for the first session
+    /// # drop(client); Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// * [`ErrorKind::NoThread`] if the [dedicated thread](Config::dedicated_thread) cannot be started.
+    /// * [`ErrorKind::LeaseImpossible`] if the requested session timeout does not fit the
+    ///   [assumptions](Config::lease_assumptions) of the lease.
+    ///
+    /// Rejected credentials stop the manager later.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, unless the sessions have a dedicated thread.
+    pub fn start<C: Connector + Clone>(config: Config<C>) -> Result<Self, Error> {
+        let thread = config.thread()?;
+        Self::start_on(config, thread)
+    }
+
+    /// Starts to open the first session on a [dedicated thread](Config::dedicated_thread), and returns at
+    /// once; see [`start`](Self::start). For programs without a runtime.
+    ///
+    /// # Errors
+    /// Returns the errors of [`start`](Self::start).
+    pub fn start_blocking<C: Connector + Clone>(
+        config: Config<C>,
+    ) -> Result<(Self, DedicatedThread), Error> {
+        let thread = DriverThread::start().map_err(Error::no_thread)?;
+        let manager = Self::start_on(config, Some(thread.clone()))?;
+        Ok((manager, DedicatedThread::new(&thread)))
+    }
+
+    fn start_on<C: Connector + Clone>(
+        config: Config<C>,
+        thread: Option<Arc<DriverThread>>,
+    ) -> Result<Self, Error> {
+        config.check_lease()?;
+        let client = config.clone().unopened();
+        Ok(Self::run(client, Opener::of_first(config, thread)))
+    }
+
     async fn connect_on<C: Connector + Clone>(
         config: Config<C>,
         thread: Option<Arc<DriverThread>>,
     ) -> Result<Self, Error> {
         let client = config.clone().connect_on(thread.clone()).await?;
+        Ok(Self::run(client, Opener::new(config, thread)))
+    }
+
+    /// Starts the task that opens the session after that of `client`.
+    fn run<C: Connector + Clone>(client: Client, opener: Opener<C>) -> Self {
+        let thread = opener.thread.clone();
+        let opened = u64::from(opener.opened);
         let inner = Arc::new(Inner {
             current: watch::Sender::new(Current {
                 client,
                 stopped: None,
-                totals: SessionTotals { opened: 1, ..SessionTotals::default() },
-                has_ended: false,
+                totals: SessionTotals { opened, ..SessionTotals::default() },
+                has_ended: opened == 0,
             }),
             changes: broadcast::Sender::new(EVENTS_KEPT),
             task: OnceLock::new(),
             reservations: Arc::default(),
         });
-        let opener = Opener::new(config, thread.clone());
         let task = renew(StopOnDrop(Arc::downgrade(&inner)), opener);
         let task = match thread {
             Some(thread) => thread.spawn(task),
             None => tokio::spawn(task).abort_handle(),
         };
         drop(inner.task.set(task));
-        Ok(Self { inner })
+        Self { inner }
     }
 
-    /// Returns the client of the current session, which may have ended.
+    /// Returns the client of the current session, which may have ended, or not be open yet
+    /// ([`SessionEnd::NotOpened`]).
     #[must_use]
     pub fn client(&self) -> Client {
         self.inner.current.borrow().client.clone()
     }
 
-    /// Returns the client of the current session; if that has ended, waits for the next session.
+    /// Returns the client of the current session; if that has ended or is not open yet, waits for the next
+    /// one.
     ///
     /// The session may be disconnected when this returns.
     ///
@@ -235,8 +297,12 @@ impl Inner {
         }
     }
 
-    fn announce(&self, change: SessionChange) {
+    pub(super) fn announce(&self, change: SessionChange) {
         drop(self.changes.send(change)); // an error means that there is no subscriber
+    }
+
+    pub(super) fn count_failure(&self) {
+        self.count(|current| current.totals.failed_attempts += 1);
     }
 
     /// Changes the totals, which wakes nobody.
@@ -275,7 +341,9 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
         let cause = last.wait_for_end().await;
         let Some(inner) = manager.upgrade() else { return };
         inner.count(|current| current.count_end(cause));
-        inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
+        if cause != SessionEnd::NotOpened {
+            inner.announce(SessionChange::Ended { session_id: last.session_id(), cause });
+        }
         if !cause.is_loss() {
             return inner.stop(cause.into());
         }
@@ -313,62 +381,5 @@ impl Drop for StopOnDrop {
         if let Some(inner) = self.0.upgrade() {
             inner.stop(SessionEnd::Closed.into());
         }
-    }
-}
-
-/// Opens the next session.
-struct Opener<C> {
-    config: Config<C>,
-    thread: Option<Arc<DriverThread>>,
-    /// Number of sessions so far. Each session has another seed.
-    opened: u32,
-    /// When the last session was opened.
-    opened_at: Instant,
-    /// Number of consecutive sessions that ended early.
-    short: u32,
-}
-
-impl<C: Connector + Clone> Opener<C> {
-    fn new(config: Config<C>, thread: Option<Arc<DriverThread>>) -> Self {
-        Self { config, thread, opened: 1, opened_at: now(), short: 0 }
-    }
-
-    /// Retries until the policy ends.
-    async fn open(&mut self, manager: &Weak<Inner>, last: &Client) -> Result<Client, Error> {
-        let policy: RetryPolicy = self.config.next_session();
-        let mut attempts = policy.begin();
-        // Pause if servers end every session at once, instead of opening sessions in a tight loop.
-        let is_short = now() - self.opened_at < NEXT_SESSION_PAUSE_MAX;
-        self.short = if is_short { self.short + 1 } else { 0 };
-        if is_short {
-            let draw = |bound| last.shared.lock().random_below(bound);
-            tokio::time::sleep(policy.pause(self.short, draw)).await;
-        }
-        loop {
-            let left = attempts.time_left().unwrap_or(TIMEOUT_MAX);
-            let error = match self.attempt(last, left).await {
-                Ok(client) => {
-                    self.opened_at = now();
-                    return Ok(client);
-                }
-                Err(error) => error,
-            };
-            let Some(inner) = manager.upgrade() else { return Err(error) };
-            inner.count(|current| current.totals.failed_attempts += 1);
-            let is_refused = matches!(error.kind(), ErrorKind::SessionEnded(end) if !end.is_loss());
-            let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
-            let Some(pause) = pause else { return Err(error) };
-            let attempts = attempts.failed;
-            inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
-            drop(inner);
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    async fn attempt(&mut self, last: &Client, left: Duration) -> Result<Client, Error> {
-        let servers = last.shared.lock().servers();
-        let config = self.config.for_next(self.opened, servers, left);
-        self.opened = self.opened.wrapping_add(1);
-        config.connect_on(self.thread.clone()).await
     }
 }

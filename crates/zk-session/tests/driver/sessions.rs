@@ -251,6 +251,74 @@ async fn manager_stops_when_its_credentials_are_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn manager_starts_while_no_server_accepts() {
+    let ensemble = Ensemble::new();
+    ensemble.state().refuses = true;
+    let config = ensemble.config("a").connector(ensemble.clone());
+    let sessions = SessionManager::start(config).unwrap();
+    let mut changes = sessions.changes();
+    let first = sessions.client();
+    let error = first.exists("/n").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::NotOpened), "{error}");
+    assert_eq!((error.retry_on(), first.is_connected()), (RetryOn::NewSession, false));
+    for expected in 1..=2 {
+        let Some(SessionChange::AttemptFailed { attempts, error, .. }) = changes.next().await
+        else {
+            panic!("another change");
+        };
+        assert_eq!(attempts, expected, "{error}");
+    }
+    let opened = sessions.open_client();
+    ensemble.state().refuses = false;
+    let client = opened.await.unwrap();
+    client.exists("/n").await.unwrap();
+    let change = changes.next().await.unwrap();
+    let expected = SessionChange::Opened { previous_id: SessionId::NONE, session_id: ID };
+    assert_eq!(change, expected);
+    assert_eq!(change.to_string(), format!("session {ID} is open"));
+    let totals = sessions.totals();
+    assert_eq!((totals.opened, totals.failed_attempts, totals.connections_lost), (1, 2, 0));
+    assert_eq!((totals.expired, totals.rejected), (0, 0), "the end of no session counts");
+    sessions.close().await;
+    assert_eq!(client.end_reason(), Some(SessionEnd::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn started_manager_stops_when_its_credentials_are_rejected() {
+    let ensemble = Ensemble::new();
+    ensemble.state().refuses_auth = true;
+    let config = ensemble.config("a").auth("digest", "user:password");
+    let sessions = SessionManager::start(config.connector(ensemble.clone())).unwrap();
+    let error = sessions.open_client().await.unwrap_err();
+    let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
+    assert_eq!(*why.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn started_manager_resumes_its_first_session_only() {
+    let ensemble = Ensemble::new();
+    let credentials = ensemble.client().await.detach().unwrap();
+    let config = ensemble.config("a").resume(credentials).connector(ensemble.clone());
+    let sessions = SessionManager::start(config).unwrap();
+    let first = sessions.open_client().await.unwrap();
+    ensemble.state().script.expired = true;
+    ensemble.cut();
+    first.wait_for_end().await;
+    sessions.open_client().await.unwrap();
+    let asked: Vec<SessionId> =
+        ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
+    assert_eq!(asked, [SessionId::NONE, ID, ID, SessionId::NONE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_does_not_start_with_an_impossible_lease() {
+    let ensemble = Ensemble::new();
+    let config = ensemble.config("a").session_timeout(Duration::from_millis(1));
+    let error = SessionManager::start(config.connector(ensemble)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LeaseImpossible(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn session_with_rejected_credentials_counts_as_rejected() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a").auth("digest", "user:password");

@@ -1,8 +1,8 @@
 //! Tests of handles with a chroot.
 
 use zk_session::{
-    Client, Config, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError,
-    SessionEvent, WatchStreamItem,
+    Acl, Client, Config, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError, Perms,
+    SessionEvent, SessionManager, WatchStreamItem,
 };
 use zk_testing::TestServer;
 
@@ -71,6 +71,45 @@ async fn chroot_of_connect_string_is_added_and_removed() {
     while !outside.get_children("/app/n").await.unwrap().names.is_empty() {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn chroot_is_created_when_a_session_opens() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/app"]).await;
+    let config = || Config::new("server-0:1/app/of/mine").unwrap().connector(server.clone());
+    let client = config().seed(2).connect().await.unwrap();
+    let error = client.create("/n", b"", CreateMode::Persistent).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
+    let client = config().seed(3).create_chroot().connect().await.unwrap();
+    client.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    assert_eq!(outside.exists("/app/of/mine/n").await.unwrap().unwrap().ephemeral_owner.0, 0);
+
+    let sessions = SessionManager::start(config().seed(4).create_chroot()).unwrap();
+    sessions.open_client().await.unwrap().get_data("/n").await.unwrap();
+    // The next session creates it again.
+    outside.delete("/app/of/mine/n", None).await.unwrap();
+    outside.delete("/app/of/mine", None).await.unwrap();
+    let last = sessions.client();
+    server.expire(last.session_id());
+    last.wait_for_end().await;
+    sessions.open_client().await.unwrap().create("/n", b"", CreateMode::Ephemeral).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn existing_chroot_needs_no_permission_to_create_it() {
+    let server = TestServer::in_memory();
+    let outside = with_nodes(&server, &["/app", "/app/mine"]).await;
+    outside.set_acl("/app", &[Acl::world(Perms::READ)], None).await.unwrap();
+    let config = |chroot: &str| {
+        let config = Config::new(&format!("server-0:1{chroot}")).unwrap().create_chroot();
+        config.connector(server.clone()).connect()
+    };
+    let client = config("/app/mine").await.unwrap();
+    client.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    let error = config("/app/other").await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH), "{error}");
+    assert!(error.to_string().contains("/app/other"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

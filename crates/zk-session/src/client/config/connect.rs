@@ -31,6 +31,8 @@ impl<C: Connector> Config<C> {
     ///   the [assumptions](Self::lease_assumptions) of the lease.
     /// * [`ErrorKind::NoThread`] if the [dedicated thread](Self::dedicated_thread) cannot be
     ///   started.
+    /// * With [`create_chroot`](Self::create_chroot), those of
+    ///   [`ensure_path`](Client::ensure_path).
     ///
     /// # Cancel safety
     /// Dropping the future closes a session that was opened meanwhile. A session to be
@@ -58,8 +60,7 @@ impl<C: Connector> Config<C> {
         self,
         thread: Option<Arc<DriverThread>>,
     ) -> Result<Client, Error> {
-        let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
-        let servers = servers.join(",");
+        let servers = self.servers();
         trace::connect(&servers, self.attempt(thread, &servers)).await
     }
 
@@ -69,49 +70,65 @@ impl<C: Connector> Config<C> {
         servers: &str,
     ) -> Result<Client, Error> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
-        if let Err(why) = self.settings.lease_assumptions.times(self.settings.session_timeout) {
-            let kind = ErrorKind::LeaseImpossible(why);
-            return Err(Error::not_applied(kind).on(Operation::Connect, servers));
-        }
+        self.check_lease()?;
+        let creates_chroot = self.creates_chroot && !self.connect_string.chroot().is_empty();
         let (client, presented) = self.start(thread.as_ref());
+        let failed = |kind| Error::not_applied(kind).on(Operation::Connect, servers);
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
         let connected = async {
             // An event before the subscription is not received, but the state of the core shows it.
             while !client.shared.lock().is_established() {
                 if let Some(end) = client.end_reason() {
-                    return Err(ErrorKind::SessionEnded(end));
+                    return Err(failed(ErrorKind::SessionEnded(end)));
                 }
                 events.next().await;
             }
             match client.shared.lock().lease_impossible() {
                 // The caller wants the session, although it can hold no lock.
                 None | Some(LeaseImpossible::UnknownTimeouts) => {}
-                Some(why) => return Err(ErrorKind::LeaseImpossible(why)),
+                Some(why) => return Err(failed(ErrorKind::LeaseImpossible(why))),
             }
             for answer in presented {
                 match answer.await.map_err(|error| error.kind().clone()) {
-                    Err(kind) if leaves_it_unauthenticated(&kind) => return Err(kind),
+                    Err(kind) if leaves_it_unauthenticated(&kind) => return Err(failed(kind)),
                     _ => {}
                 }
             }
+            if creates_chroot {
+                client.create_chroot().await?;
+            }
             Ok(())
         };
-        let refused = async { Err(ErrorKind::NoSession(client.shared.refused().await)) };
+        let refused = async { Err(failed(ErrorKind::NoSession(client.shared.refused().await))) };
         let outcome = async { select(pin!(connected), pin!(refused)).await.factor_first().0 };
-        let kind = match tokio::time::timeout(timeout, outcome).await {
+        let error = match tokio::time::timeout(timeout, outcome).await {
             Ok(Ok(())) => {
                 std::mem::forget(attempt);
                 return Ok(client);
             }
-            Ok(Err(kind)) => kind,
+            Ok(Err(error)) => error,
             Err(_) => {
                 let cause = client.shared.lock().connect_failure();
-                ErrorKind::NoSession(cause.unwrap_or(DisconnectReason::IdleTimeout))
+                failed(ErrorKind::NoSession(cause.unwrap_or(DisconnectReason::IdleTimeout)))
             }
         };
         drop(attempt);
-        Err(Error::not_applied(kind).on(Operation::Connect, servers))
+        Err(error)
+    }
+
+    /// Checks that a lease is possible with the session timeout.
+    pub(crate) fn check_lease(&self) -> Result<(), Error> {
+        let checked = self.settings.lease_assumptions.times(self.settings.session_timeout);
+        checked.map(drop).map_err(|why| {
+            let kind = ErrorKind::LeaseImpossible(why);
+            Error::not_applied(kind).on(Operation::Connect, self.servers())
+        })
+    }
+
+    fn servers(&self) -> String {
+        let servers: Vec<String> = self.settings.hosts.iter().map(ToString::to_string).collect();
+        servers.join(",")
     }
 
     /// Starts to open a session and returns at once. Requests wait in the client until it is open, for
@@ -138,6 +155,14 @@ impl<C: Connector> Config<C> {
     pub fn into_parts(self) -> (Client, impl Future<Output = ()> + Send + 'static) {
         let (driver, shared, credentials) = self.prepare();
         (client(shared, None, credentials).0, driver)
+    }
+
+    /// Returns a client that has ended, because no session has been opened yet.
+    pub(crate) fn unopened(self) -> Client {
+        let (driver, shared, _) = self.prepare();
+        shared.lock().never_open();
+        drop(driver);
+        Client::new(shared, None)
     }
 
     /// Starts to open a session that the thread drives, or else the caller's runtime. Also returns
@@ -200,7 +225,7 @@ impl Drop for TakingOver<'_> {
 
 /// Returns true for errors that leave the session without the credentials. After any other error
 /// the session is as usable as before.
-fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
+pub(crate) fn leaves_it_unauthenticated(kind: &ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::SessionEnded(_) | ErrorKind::TooLarge { .. } | ErrorKind::LimitReached(_)

@@ -2,6 +2,8 @@
 
 mod connect;
 
+pub(super) use self::connect::leaves_it_unauthenticated;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ pub struct Config<C = Tcp> {
     dedicated_thread: bool,
     next_session: RetryPolicy,
     name: Option<Arc<str>>,
+    creates_chroot: bool,
     connector: C,
 }
 
@@ -72,6 +75,7 @@ impl Config {
             dedicated_thread: false,
             next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
             name: None,
+            creates_chroot: false,
             connector: Tcp,
         })
     }
@@ -91,8 +95,21 @@ impl<C> Config<C> {
             dedicated_thread: self.dedicated_thread,
             next_session: self.next_session,
             name: self.name,
+            creates_chroot: self.creates_chroot,
             connector,
         }
+    }
+
+    /// Creates the chroot of the connect string when a session opens, if it does not exist.
+    ///
+    /// Without this setting a missing chroot is an error of each request (`NoNode`), because it is usually
+    /// a typing error. The nodes are persistent and open to everyone; create them yourself to protect them.
+    /// [`connect`](Self::connect) and [`SessionManager`](crate::SessionManager) wait until the chroot exists,
+    /// and fail if the server rejects its creation. [`open`](Self::open) and
+    /// [`into_parts`](Self::into_parts) wait for no server, and create nothing.
+    pub fn create_chroot(mut self) -> Self {
+        self.creates_chroot = true;
+        self
     }
 
     /// Sets the session timeout; 10 s by default.
@@ -309,11 +326,13 @@ impl<C> Config<C> {
 }
 
 impl<C: Clone> Config<C> {
-    /// Returns the settings of the session with this number after the first: a new session at
+    /// Returns the settings of the session with this number, the first of which is 0: a new session at
     /// these servers, opened in at most `left`.
     pub(super) fn for_next(&self, nth: u32, hosts: Vec<Host>, left: Duration) -> Self {
         let mut next = self.clone();
-        next.settings.resume = None;
+        if nth > 0 {
+            next.settings.resume = None;
+        }
         next.settings.hosts = hosts;
         next.connect_timeout = self.connect_timeout.min(left);
         if self.sasl.is_some() {
