@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_coordination::session::{Client, ErrorCode, ParentMode, path};
+use zk_coordination::session::{Client, ParentMode, path};
 use zk_coordination::{
     AtomicInteger, AtomicLong, AtomicValue, Barrier, BarrierError, DoubleBarrier, Entered,
 };
@@ -90,12 +90,7 @@ async fn mixed_clients_with_a_lock_lose_no_addition() {
     assert_eq!(AtomicLong::new(&client, path).unwrap().get().await.unwrap(), 160);
     let left = client.get_children(lock).await;
     // The server deletes containers that are empty.
-    assert!(
-        left.map_or_else(
-            |error| error.code() == Some(ErrorCode::NO_NODE),
-            |it| it.names.is_empty()
-        )
-    );
+    assert!(left.map_or_else(|error| error.is_no_node(), |it| it.names.is_empty()));
 }
 
 /// The killed process may hold the lock, or wait for it.
@@ -111,7 +106,7 @@ async fn additions_go_on_after_a_java_process_was_killed() {
     drop(curator); // which kills the process
     let is_free = eventually(LIMIT, async || match client.get_children(lock).await {
         // The server deletes containers that are empty.
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Some(()),
+        Err(error) if error.is_no_node() => Some(()),
         listed => listed.unwrap().names.is_empty().then_some(()),
     });
     assert!(is_free.await.is_some(), "the lock of the killed process is free after its expiry");

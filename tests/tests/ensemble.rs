@@ -9,9 +9,7 @@
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, EventType, Outcome, RetryOn, SessionEvent,
-};
+use zk_recipes::session::{Client, CreateMode, Error, EventType, Outcome, RetryOn, SessionEvent};
 use zk_tests::{Ensemble, connect, ensemble};
 
 /// The session's connection breaks with the old leader, and the ensemble holds an election.
@@ -120,7 +118,7 @@ async fn stays<T>(ask: impl AsyncFn() -> Result<T, Error>) -> T {
     loop {
         match ask().await {
             Ok(value) => return value,
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => panic!("{error}"),
+            Err(error) if error.is_no_node() => panic!("{error}"),
             Err(error)
                 if error.retry_on() == RetryOn::SameSession
                     || error.outcome() == Outcome::Unknown => {}

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, ClientInfo, ErrorCode, OPEN_ACL_UNSAFE, Perms, Retry};
+use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms, Retry};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -165,7 +165,7 @@ pub(crate) async fn set_recursive(
             match done {
                 Ok(_) => progress.one_more(),
                 // It was deleted meanwhile.
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                Err(error) if error.is_no_node() => {}
                 Err(error) => failed = failed.or(Some(error)),
             }
         }

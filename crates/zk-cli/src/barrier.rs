@@ -120,7 +120,7 @@ async fn is_open(client: &Client, barrier: &Barrier) -> Result<bool, Failure> {
 /// and those of Java services have an address by default.
 async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
     let node = match Sessions::retry(client).get_data(path).await {
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(()),
+        Err(error) if error.is_no_node() => return Ok(()),
         Err(error) => {
             let hint = "the node may be no barrier; zk delete removes it unread";
             return Err(Failure::from(error).with_hint(ErrorCode::NO_AUTH, hint));

@@ -79,7 +79,7 @@ pub(crate) async fn run(
 /// Refuses a node that is no counter: its path may be mistyped.
 async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failure> {
     let len = match retry.get_data(&counter.path).await {
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => 0,
+        Err(error) if error.is_no_node() => 0,
         Err(error) => {
             let hint = "--force sets the number without reading it";
             return Err(Failure::from(error).with_hint(ErrorCode::NO_AUTH, hint));

@@ -115,7 +115,7 @@ async fn services(client: &Client, retry: &Retry, base: &str) -> Result<Vec<(Str
 /// Lists the paths of the children, sorted. A node that does not exist has none.
 async fn children(retry: &Retry, path: &str) -> Result<Vec<String>, Error> {
     let listed = match retry.get_children(path).await {
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
+        Err(error) if error.is_no_node() => return Ok(Vec::new()),
         listed => listed?.names,
     };
     let mut paths: Vec<_> = listed.names().map(|name| child(path, &name)).collect();

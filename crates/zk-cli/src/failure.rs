@@ -308,7 +308,7 @@ impl From<Error> for Failure {
             ErrorKind::SessionEnded(SessionEnd::AuthFailed | SessionEnd::AuthRequired)
                 | ErrorKind::NoSession(DisconnectReason::Sasl(SaslFailure::Rejected))
         );
-        let is_denied = is_unknown || error.code() == Some(ErrorCode::NO_AUTH);
+        let is_denied = is_unknown || error.is_no_auth();
         let message = for_users(&error.to_string());
         let rejection = error.code();
         let may_be_applied = error.outcome() != Outcome::NotApplied;

@@ -203,11 +203,11 @@ impl Import<'_> {
                 self.compare_list(path, &node.acl, is_parent).await
             }
             // The existence of the node is checked before its list.
-            Err(denied) if denied.code() == Some(ErrorCode::NO_AUTH) => {
+            Err(denied) if denied.is_no_auth() => {
                 self.count_unread(path);
                 Ok(())
             }
-            Err(_) if error.code() == Some(ErrorCode::NO_AUTH) => {
+            Err(_) if error.is_no_auth() => {
                 if !self.open_parent(path).await? {
                     return Err(error.into());
                 }
@@ -391,7 +391,7 @@ impl Import<'_> {
     async fn exists(&self, path: &str) -> Result<bool, Failure> {
         match Sessions::retry(self.client).exists(path).await {
             // The client may not read it.
-            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => Ok(true),
+            Err(error) if error.is_no_auth() => Ok(true),
             found => Ok(found?.is_some()),
         }
     }
@@ -454,7 +454,7 @@ impl Import<'_> {
             let closed = repeat(self.client, |client| client.set_acl(path, list, None)).await.0;
             match closed {
                 // It was deleted meanwhile.
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                Err(error) if error.is_no_node() => {}
                 closed => drop(closed?),
             }
             if let Some((path, _)) = self.opened.pop() {

@@ -221,7 +221,7 @@ pub(crate) async fn delete_recursive(
     let ended = async {
         // The server checks the version before it looks for children.
         match retry.run(|client| client.delete(path, version)).await {
-            Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {}
+            Err(error) if error.is_not_empty() => {}
             Ok(()) => {
                 progress.one_more();
                 return Ok(());
@@ -288,9 +288,7 @@ fn first_or_unknown(first: Option<Error>, second: Error) -> Error {
 /// delete does no harm.
 async fn delete_again(retry: &Retry, path: &str, outcome: Outcome) -> Result<(), Error> {
     match retry.delete(path, None).await {
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) && outcome == Outcome::Unknown => {
-            Ok(())
-        }
+        Err(error) if error.is_no_node() && outcome == Outcome::Unknown => Ok(()),
         deleted => deleted,
     }
 }
@@ -316,7 +314,7 @@ pub(crate) async fn delete_branch(
                 progress.one_more();
                 in_vain = 0;
             }
-            Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {
+            Err(error) if error.is_not_empty() => {
                 // Each time, another client may have added a node.
                 in_vain += 1;
                 if in_vain > LISTED_IN_VAIN_MAX {
@@ -325,14 +323,14 @@ pub(crate) async fn delete_branch(
                 }
                 let children = match retry.get_children(&node).await {
                     Ok(children) => checked(children)?,
-                    Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
+                    Err(error) if error.is_no_node() => continue,
                     Err(error) => return Err(error.into()),
                 };
                 size.add(&node, &children)?;
                 branch.extend(children.names.names().map(|name| path::child(&node, &name)));
             }
             // Another client was faster. Only the node on the command line must have existed.
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) && branch.len() > 1 => {
+            Err(error) if error.is_no_node() && branch.len() > 1 => {
                 branch.pop();
             }
             Err(error) => return Err(error.into()),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Client, ErrorCode, Retry,
+    Client, Retry,
     path::{child, file_name},
 };
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
@@ -106,7 +106,7 @@ pub(crate) async fn print_why_empty(
 ) -> Result<(), Failure> {
     let nobody = "nobody holds a lock there, or waits for one";
     let names = match retry.get_children(path).await {
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+        Err(error) if error.is_no_node() => {
             // Servers remove the path of a lock that nobody uses, so this is no error.
             output.note(&format!("{path} does not exist: {nobody}"));
             return Ok(());

@@ -154,8 +154,8 @@ pub(crate) async fn walk(
             let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
-                    Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                    Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => hidden.add(node),
+                    Err(error) if error.is_no_node() => {}
+                    Err(error) if error.is_no_auth() => hidden.add(node),
                     listed => {
                         let children = checked(listed?)?;
                         at_once.answered(children.names.names().map(|name| name.len()).sum());

@@ -8,7 +8,7 @@
 use std::io::{IsTerminal, Write, stdout};
 
 use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, ErrorCode, Retry, SessionId};
+use zk_recipes::session::{Acl, Client, Retry, SessionId};
 
 use crate::acl;
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ pub(crate) async fn export(
         let (data, acl) = match (data, acl) {
             (Ok(data), Ok(acl)) => (data, acl),
             // It was deleted meanwhile.
-            (Err(error), _) | (_, Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => {
+            (Err(error), _) | (_, Err(error)) if error.is_no_node() => {
                 continue;
             }
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),

@@ -12,9 +12,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use zk_coordination::session::path::child;
-use zk_coordination::session::{
-    Client, Config, CreateMode, ErrorCode, Pending, SessionManager, Stats,
-};
+use zk_coordination::session::{Client, Config, CreateMode, Pending, SessionManager, Stats};
 use zk_coordination::{Cache, Change};
 use zk_testing::{Cut, FaultProxy};
 
@@ -163,7 +161,7 @@ fn load_since(client: &Client, start: Instant, before: &Stats) -> Load {
 
 async fn create(client: &Client, nodes: usize) -> Outcome<()> {
     match client.create(ROOT, b"", CreateMode::Persistent).await {
-        Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => delete(client).await?,
+        Err(error) if error.is_node_exists() => delete(client).await?,
         created => return fill(client, nodes, created?.path).await,
     }
     client.create(ROOT, b"", CreateMode::Persistent).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zk_coordination::PersistentNodeBuilder;
 use zk_coordination::session::{
-    Client, Error, ErrorCode, ErrorKind, RetryPolicy, SessionManager, validate_path,
+    Client, Error, ErrorKind, RetryPolicy, SessionManager, validate_path,
 };
 
 use crate::error::DiscoveryError;
@@ -160,7 +160,7 @@ impl Discovery {
                 names.sort_unstable();
                 Ok(names)
             }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(Vec::new()),
+            Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }

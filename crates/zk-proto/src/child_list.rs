@@ -14,6 +14,9 @@
 //! let list = ChildList::from_names(["b", "a"]);
 //! assert_eq!(list.len(), 2);
 //! assert!(list.names().eq(["b", "a"]));
+//! for name in &list {
+//!     println!("/path/{name}");
+//! }
 //! let first = list.iter().min().unwrap();
 //! assert_eq!(first, b"a");
 //! assert_eq!(list.name_bytes(first), "a"); // shares the list's memory
@@ -94,8 +97,8 @@ impl ChildList {
     }
 
     /// Iterates over the names as text. Invalid UTF-8 is replaced, see [`decode_text`].
-    pub fn names(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> {
-        self.iter().map(decode_text)
+    pub fn names(&self) -> ChildNames<'_> {
+        self.iter().map(decode_text as fn(&[u8]) -> Cow<'_, str>)
     }
 
     /// Returns a name as [`Bytes`] that share the list's memory. `raw` should be an item of
@@ -149,13 +152,24 @@ fn what_is_wrong(r: &mut Reader<'_>, count: usize) -> DecodeError {
     r.error("children", r.offset(), DecodeErrorKind::NullText)
 }
 
+/// Iterates over the names as text, like [`names`](ChildList::names).
 impl<'a> IntoIterator for &'a ChildList {
-    type Item = &'a [u8];
-    type IntoIter = ChildIter<'a>;
+    type Item = Cow<'a, str>;
+    type IntoIter = ChildNames<'a>;
 
-    #[inline]
-    fn into_iter(self) -> ChildIter<'a> {
-        self.iter()
+    fn into_iter(self) -> ChildNames<'a> {
+        self.names()
+    }
+}
+
+/// Iterates over copies of the names as text. [`names`](ChildList::names) copies nothing.
+impl IntoIterator for ChildList {
+    type Item = String;
+    type IntoIter = std::vec::IntoIter<String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let names: Vec<String> = self.names().map(Cow::into_owned).collect();
+        names.into_iter()
     }
 }
 
@@ -164,6 +178,9 @@ impl fmt::Debug for ChildList {
         f.debug_list().entries(self.names()).finish()
     }
 }
+
+/// Iterator over the names of a [`ChildList`] as text.
+pub type ChildNames<'a> = std::iter::Map<ChildIter<'a>, fn(&'a [u8]) -> Cow<'a, str>>;
 
 /// Iterator over the raw names of a [`ChildList`].
 #[derive(Debug, Clone)]

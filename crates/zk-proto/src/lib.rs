@@ -116,7 +116,7 @@ pub use abbreviated::{ABBREVIATED_LEN_MAX, Abbreviated};
 pub use acl::{Acl, OPEN_ACL_UNSAFE, Perms, credential_id, digest_id};
 pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, WatchesRequest};
 pub use auth::AuthPacket;
-pub use child_list::{ChildIter, ChildList};
+pub use child_list::{ChildIter, ChildList, ChildNames};
 pub use children::{ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
 pub use connect::{ConnectReply, ConnectRequest, ConnectResponse, PASSWORD_LEN};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use zk_session::{ErrorCode, LeaseTerm, Multi, Repeat};
+use zk_session::{LeaseTerm, Multi, Repeat};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
@@ -127,7 +127,7 @@ impl Guard {
             let error = match (checked.await, own.await) {
                 (Ok(()), Ok(Some(stat))) if stat.czxid == node.czxid => return self.token(),
                 (Ok(()), Ok(_)) => return Err(self.hold.found_deleted()),
-                (Err(error), _) if error.code() == Some(ErrorCode::NO_NODE) => {
+                (Err(error), _) if error.is_no_node() => {
                     return Err(self.hold.found_deleted());
                 }
                 (Err(error), _) | (_, Err(error)) => error,

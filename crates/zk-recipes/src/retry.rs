@@ -1,6 +1,6 @@
 //! Repeated requests. The locks repeat them until the session ends.
 
-use zk_session::{Attempts, Client, Error, ErrorCode, Outcome, Repeat, RetryPolicy};
+use zk_session::{Attempts, Client, Error, Outcome, Repeat, RetryPolicy};
 
 static POLICY: RetryPolicy = RetryPolicy::until_session_end();
 
@@ -73,7 +73,7 @@ where
 pub(crate) fn if_exists<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+        Err(error) if error.is_no_node() => Ok(None),
         Err(error) => Err(error),
     }
 }

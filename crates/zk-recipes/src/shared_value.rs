@@ -201,7 +201,7 @@ impl SharedValue {
         };
         // Repeating the creation does no harm.
         match retry_if_unknown(&self.client, create).await {
-            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
+            Err(error) if error.is_node_exists() => Ok(()),
             created => created.map(drop),
         }
     }

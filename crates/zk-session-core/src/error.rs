@@ -185,6 +185,38 @@ impl Error {
         }
     }
 
+    /// Returns true if the server rejected the request because the node does not exist, or the parent of
+    /// a node to create.
+    #[must_use]
+    pub fn is_no_node(&self) -> bool {
+        self.code() == Some(ErrorCode::NO_NODE)
+    }
+
+    /// Returns true if the server rejected the request because the node to create exists.
+    #[must_use]
+    pub fn is_node_exists(&self) -> bool {
+        self.code() == Some(ErrorCode::NODE_EXISTS)
+    }
+
+    /// Returns true if the server rejected the request because the node has another version than the
+    /// required one.
+    #[must_use]
+    pub fn is_bad_version(&self) -> bool {
+        self.code() == Some(ErrorCode::BAD_VERSION)
+    }
+
+    /// Returns true if the server rejected the request because the node to delete has children.
+    #[must_use]
+    pub fn is_not_empty(&self) -> bool {
+        self.code() == Some(ErrorCode::NOT_EMPTY)
+    }
+
+    /// Returns true if the server rejected the request because an access control list does not permit it.
+    #[must_use]
+    pub fn is_no_auth(&self) -> bool {
+        self.code() == Some(ErrorCode::NO_AUTH)
+    }
+
     /// Returns the party at fault.
     #[must_use]
     pub fn origin(&self) -> ErrorOrigin {

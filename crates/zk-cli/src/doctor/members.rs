@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::time::timeout;
 use zk_recipes::session::{
-    Client, Connector, EnsembleConfig, EnsembleMember, ErrorCode, Host, Tcp, Transport,
+    Client, Connector, EnsembleConfig, EnsembleMember, Host, Tcp, Transport,
 };
 
 use super::{CONNECT_LIMIT, Finding, Level, label};
@@ -67,7 +67,7 @@ pub(super) async fn differences(client: &Client, listed: &[Listed]) -> Vec<Findi
     let config = match client.get_config().await {
         Ok(config) => config,
         Err(error) => {
-            let why = match error.code() == Some(ErrorCode::NO_AUTH) {
+            let why = match error.is_no_auth() {
                 true => "no permission to read /zookeeper/config".to_owned(),
                 false => error.to_string(),
             };

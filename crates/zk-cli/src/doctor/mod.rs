@@ -301,7 +301,7 @@ async fn write(host: &Host, client: &Client, report: &mut Report) -> Result<(), 
     };
     let stat = match seen {
         Ok(stat) => stat.unwrap_or_default(),
-        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+        Err(error) if error.is_no_auth() => {
             let text = "no permission to create a node here: writes are not examined";
             return report.add_text(Level::Note, host, text.to_owned());
         }

@@ -2,9 +2,7 @@
 
 use std::convert::Infallible;
 
-use zk_recipes::session::{
-    Client, Error, ErrorCode, EventType, Retry, Stat, Watch, WatchEvent, Zxid,
-};
+use zk_recipes::session::{Client, Error, EventType, Retry, Stat, Watch, WatchEvent, Zxid};
 
 use super::Watched;
 use crate::failure::Failure;
@@ -92,7 +90,7 @@ impl WatchedState {
                 }
                 Some(watch)
             }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => None,
+            Err(error) if error.is_no_node() => None,
             Err(error) => return Err(error),
         };
         Ok(Self { state, node, children })

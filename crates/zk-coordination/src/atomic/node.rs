@@ -106,7 +106,7 @@ impl ValueNode {
     pub(super) async fn create_zero(&self) -> Result<(), Error> {
         let create = || self.create(&self.client, &self.zero);
         match repeat(&self.client, create).await.reply {
-            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
+            Err(error) if error.is_node_exists() => Ok(()),
             Err(error) => {
                 let error = error.with_outcome(Outcome::NotApplied);
                 self.create_parents_if_missing(error).await

@@ -169,7 +169,7 @@ impl AtomicValue {
             }
             match retry.run(|client| node.create(client, &value)).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
+                Err(error) if error.is_node_exists() => {}
                 Err(error) => node.create_parents_if_missing(error).await?,
             }
         }

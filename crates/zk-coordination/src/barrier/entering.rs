@@ -312,8 +312,8 @@ impl<'a> Entering<'a> {
         let delete = || client.multi().check(path, Some(version)).delete(member, None).send();
         match repeat(client, delete).await.reply {
             Ok(_) => self.forget(),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => self.forget(),
-            Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {}
+            Err(error) if error.is_no_node() => self.forget(),
+            Err(error) if error.is_bad_version() => {}
             Err(error) => return Err(error),
         }
         Ok(())

@@ -180,9 +180,9 @@ async fn close(barrier: &DoubleBarrier, ready: Zxid) -> Result<(), Error> {
                 return Ok(());
             }
             // Another client has closed the barrier, or an earlier attempt.
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return closer.delete().await,
+            Err(error) if error.is_no_node() => return closer.delete().await,
             // A client has changed the data of the barrier's node.
-            Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => {}
+            Err(error) if error.is_bad_version() => {}
             Err(error) => return Err(error),
         }
     }

@@ -8,7 +8,7 @@ use futures::future::{Either, FutureExt, select};
 use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
-use zk_recipes::session::{Attempts, Client, Error, ErrorCode, NodeData, SessionManager, Watch};
+use zk_recipes::session::{Attempts, Client, Error, NodeData, SessionManager, Watch};
 
 use super::members::{Member, Members};
 use crate::background::{TASK_POLICY, open_client};
@@ -138,11 +138,11 @@ impl<'a> View<'a> {
                     self.watched.insert(name.clone());
                     self.child_watches.push(Box::pin(async move { watch.await.map(|_| name) }));
                 }
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+                Err(error) if error.is_no_node() => {
                     self.members.remove(&name);
                     self.watched.remove(&name);
                 }
-                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                Err(error) if error.is_no_auth() => {
                     self.members.remove(&name);
                     self.watched.remove(&name);
                     self.unreadable.insert(name);
@@ -197,7 +197,7 @@ async fn list(client: &Client, path: &str) -> Result<(BTreeSet<String>, Watch), 
                 let names = children.names.names().map(|name| name.to_string());
                 return Ok((names.collect(), watch));
             }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+            Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error),
         }
         let (stat, watch) = client.exists_and_watch(path).await?;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use zk_recipes::session::path::{child, file_name, parent, protection_prefix};
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode,
-    SessionId, Stat, Zxid,
+    Client, CreateMode, Error, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode, SessionId,
+    Stat, Zxid,
 };
 
 use super::builder::{NodeMode, Options};
@@ -134,9 +134,7 @@ impl OwnNode {
         let is_of_other_session = !self.unconfirmed.contains(&client.session_id());
         match self.find(client).await {
             // The lost node ends with its session.
-            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) && is_of_other_session => {
-                Ok(false)
-            }
+            Err(error) if error.is_no_auth() && is_of_other_session => Ok(false),
             found => found,
         }
     }
@@ -319,7 +317,7 @@ impl OwnNode {
                 Owner::Earlier => self.wait_for_end(client, &stat).await?,
                 Owner::Current => {
                     return match client.delete(self.path(), Some(stat.version)).await {
-                        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(()),
+                        Err(error) if error.is_no_node() => Ok(()),
                         deleted => deleted,
                     };
                 }

@@ -219,7 +219,7 @@ impl NodeTask {
         if self.is_missing {
             match self.node.create(client, &data).await {
                 Ok(()) => self.renewal.restart(),
-                Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
+                Err(error) if error.is_node_exists() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -350,7 +350,7 @@ impl NodeTask {
         let (mut attempts, mut rounds) = (TASK_POLICY.begin(), 0);
         loop {
             let Err(error) = self.node.delete(&self.client).await else { return Ok(()) };
-            let is_raced = error.code() == Some(ErrorCode::BAD_VERSION);
+            let is_raced = error.is_bad_version();
             rounds += u32::from(is_raced);
             match (sessions, error.kind()) {
                 (Some(sessions), ErrorKind::SessionEnded(end)) if end.is_loss() => {

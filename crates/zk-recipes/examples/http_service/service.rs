@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use zk_recipes::session::{Client, CreateMode, ErrorCode, PrometheusPage, RetryOn, SessionManager};
+use zk_recipes::session::{Client, CreateMode, PrometheusPage, RetryOn, SessionManager};
 use zk_recipes::{LockError, LockMetrics, Mutex};
 
 /// Time for which a request waits for the lock.
@@ -79,7 +79,7 @@ async fn read(client: &Client) -> Result<u64, LockError> {
             let text = String::from_utf8_lossy(node.data.as_deref().unwrap_or_default());
             Ok(text.parse().unwrap_or_default())
         }
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
+        Err(error) if error.is_no_node() => {
             client.create("/visits", b"0", CreateMode::Persistent).await?;
             Ok(0)
         }

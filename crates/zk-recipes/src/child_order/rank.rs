@@ -48,7 +48,7 @@ impl SequenceOrder<'_> {
         };
         let mut ahead = Ahead::default();
         let mut present = false;
-        for name in list {
+        for name in list.iter() {
             let number = self.number(name);
             if let Some(number) = number {
                 if number != own_number && matches!(own_key, SequenceKey::Number(_)) {

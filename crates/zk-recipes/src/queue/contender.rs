@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorCode, ErrorKind, LeaseTerm, Outcome,
-    ParentMode, Pending, Repeat, SessionLease, Stat, Watch, Zxid,
+    Children, Client, CreateMode, Created, Error, ErrorKind, LeaseTerm, Outcome, ParentMode,
+    Pending, Repeat, SessionLease, Stat, Watch, Zxid,
 };
 
 use super::admission::Admission;
@@ -70,7 +70,7 @@ impl Node {
         let is_same = |stat: &Stat| stat.czxid == self.czxid;
         match client.get_children_and_watch(&self.path).await {
             Ok((children, watch)) => Ok(is_same(&children.stat).then_some(watch)),
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             Err(error) if is_unwatchable(&error) => {
                 let exists = client.exists(&self.path).await?.is_some_and(|stat| is_same(&stat));
                 if exists { Err(error) } else { Ok(None) }
@@ -83,7 +83,7 @@ impl Node {
 /// Returns true if the session is at a limit, or if the ACL of the node does not permit the holder
 /// to read it. Servers since 3.8.4 send no event of such a node (CVE-2024-23944).
 pub(crate) fn is_unwatchable(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.code() == Some(ErrorCode::NO_AUTH)
+    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.is_no_auth()
 }
 
 impl Contender {
@@ -220,7 +220,7 @@ impl Contender {
                 return Err(error.into());
             }
             self.state = NodeStage::Absent;
-            if error.code() == Some(ErrorCode::NO_NODE) && parent_attempts < PARENT_ATTEMPTS_MAX {
+            if error.is_no_node() && parent_attempts < PARENT_ATTEMPTS_MAX {
                 parent_attempts += 1;
                 Box::pin(self.ensure_path()).await?;
             } else {

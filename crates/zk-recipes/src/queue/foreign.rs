@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 
 use zk_session::path::{child, parent};
-use zk_session::{ChildList, Children, Client, Error, ErrorCode, Repeat};
+use zk_session::{ChildList, Children, Client, Error, Repeat};
 
 use super::spec::QueueSpec;
 use crate::child_order::SequenceKey;
@@ -40,7 +40,7 @@ pub(crate) fn refuse_in_queue(
     // The lock name of a mutex may end like the lock name of another recipe.
     let is_own = |name: &[u8]| matches!(spec.rule().key(name), SequenceKey::Number(_));
     let mut has_leases = false;
-    for name in names {
+    for name in names.iter() {
         if name == LEASES.as_bytes() {
             has_leases = true;
         } else if let Some(other) =
@@ -59,8 +59,7 @@ pub(crate) fn refuse_in_queue(
 pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
     let leases = child(path, LEASES);
     let Some(children) = answer(client, &leases, None).await? else { return Ok(()) };
-    let lease =
-        children.names.into_iter().find(|name| Recipe::of_name(name) == Some(Recipe::Semaphore));
+    let lease = children.names.iter().find(|name| Recipe::of_name(name) == Some(Recipe::Semaphore));
     match lease {
         Some(lease) => Err(foreign(path, child(&leases, &lossy(lease)), Recipe::Semaphore)),
         None if children.names.is_empty() && was_used(&children) => {
@@ -95,7 +94,7 @@ pub(crate) async fn refuse_beside_semaphore(
     listed: Option<Result<Children, Error>>,
 ) -> Result<(), LockError> {
     let Some(children) = answer(client, path, listed).await? else { return Ok(()) };
-    for name in &children.names {
+    for name in children.names.iter() {
         if let Some(other) = Recipe::of_name(name).filter(|other| *other != Recipe::Semaphore) {
             return Err(foreign(path, child(path, &lossy(name)), other));
         }
@@ -117,7 +116,7 @@ async fn answer(
         None => retry(client, list).await,
     };
     match answer {
-        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => Ok(None),
+        Err(error) if error.is_no_auth() => Ok(None),
         answer => Ok(if_exists(answer)?),
     }
 }

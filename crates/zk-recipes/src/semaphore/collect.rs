@@ -251,7 +251,7 @@ impl<'a> Permits<'a> {
         let own: HashSet<&[u8]> = nodes().map(|node| file_name(&node.path).as_bytes()).collect();
         let last = nodes().max_by_key(|node| node.czxid);
         let Some(last) = last else { return PermitRank::Missing };
-        let present = names.into_iter().filter(|name| own.contains(name)).count();
+        let present = names.iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now();
         match self.semaphore.permits.rank(names, file_name(&last.path)) {
             Some(rank) if present == self.contenders.len() => {

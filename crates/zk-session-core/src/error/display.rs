@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use proto::{Abbreviated, ErrorCode, OpCode};
+use proto::{Abbreviated, OpCode};
 
 use super::{Error, ErrorKind, ErrorOrigin, Outcome, SessionEnd};
 use crate::disconnect_reason::DisconnectReason;
@@ -95,8 +95,7 @@ impl Error {
         let is_root_missing = |(operation, path): &(Operation, String)| {
             path == "/" || *operation == OpCode::Create.into() && at_the_top(path)
         };
-        self.code() == Some(ErrorCode::NO_NODE)
-            && self.inner.context.as_ref().is_some_and(is_root_missing)
+        self.is_no_node() && self.inner.context.as_ref().is_some_and(is_root_missing)
     }
 
     fn outcome_note(&self) -> &'static str {

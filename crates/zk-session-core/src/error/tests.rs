@@ -26,6 +26,25 @@ fn retry_on_depends_on_error_kind_and_outcome() {
 }
 
 #[test]
+fn error_tells_the_codes_that_callers_expect() {
+    type Is = fn(&Error) -> bool;
+    let codes: [(ErrorCode, Is); 5] = [
+        (ErrorCode::NO_NODE, Error::is_no_node),
+        (ErrorCode::NODE_EXISTS, Error::is_node_exists),
+        (ErrorCode::BAD_VERSION, Error::is_bad_version),
+        (ErrorCode::NOT_EMPTY, Error::is_not_empty),
+        (ErrorCode::NO_AUTH, Error::is_no_auth),
+    ];
+    for (code, is_code) in codes {
+        let error = Error::not_applied(ErrorKind::Server(code));
+        let true_for: Vec<_> =
+            codes.iter().filter(|(_, is)| is(&error)).map(|(it, _)| *it).collect();
+        assert_eq!(true_for, [code]);
+        assert!(is_code(&error) && !is_code(&Error::not_applied(ErrorKind::TimedOut)));
+    }
+}
+
+#[test]
 fn error_names_the_error_that_caused_it() {
     let invalid = proto::validate_path("a").unwrap_err();
     let error = Error::not_applied(ErrorKind::InvalidPath(invalid.clone()));

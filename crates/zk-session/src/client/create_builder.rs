@@ -343,7 +343,7 @@ impl<'a> CreateBuilder<'a> {
     /// Creates the missing parents if they caused the error; otherwise returns the error.
     async fn make_parents(&self, error: Error, failures: &mut Failures) -> Result<(), Error> {
         let above = parent(self.path);
-        let can_help = error.code() == Some(ErrorCode::NO_NODE) && above != "/";
+        let can_help = error.is_no_node() && above != "/";
         match self.parents {
             Some(parents) if failures.may_repeat() && can_help => {
                 self.client.ensure_path_with_acl(above, parents, self.parents_acl).await

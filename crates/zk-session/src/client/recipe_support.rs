@@ -122,7 +122,7 @@ impl Client {
         };
         let children = match (synced.await, listed.await) {
             (Ok(()), Ok(children)) => children,
-            (Ok(()), Err(error)) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+            (Ok(()), Err(error)) if error.is_no_node() => return Ok(None),
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
         let name = children.names.names().find(|name| name.starts_with(prefix));

@@ -163,7 +163,7 @@ impl Retry {
                 return Ok(Found::Nothing);
             }
             let NodeData { data: there, stat } = match client.get_data(path).await {
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Found::Gone),
+                Err(error) if error.is_no_node() => return Ok(Found::Gone),
                 node => node?,
             };
             let is_mine = stat.ephemeral_owner == self.client.session_id();

@@ -1,6 +1,6 @@
 //! Changes of the tree that caches follow.
 
-use zk_session::{Acl, Client, CreateMode, Error, ErrorCode, ErrorOrigin, OPEN_ACL_UNSAFE, Perms};
+use zk_session::{Acl, Client, CreateMode, Error, ErrorOrigin, OPEN_ACL_UNSAFE, Perms};
 
 use super::Seat;
 use super::contender::rest;
@@ -65,7 +65,7 @@ async fn recreate(client: &Client, path: &str) -> Result<(), Error> {
     let data = node.data.unwrap_or_default();
     let multi = client.multi().delete(path, None).create(path, &data, CreateMode::Persistent);
     match multi.send().await {
-        Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => Err(error),
+        Err(error) if error.is_not_empty() => Err(error),
         replaced => replaced.map(drop),
     }
 }

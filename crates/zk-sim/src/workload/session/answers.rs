@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use zk_session::{Error, ErrorCode, Outcome, SessionId, Watch, Zxid};
+use zk_session::{Error, Outcome, SessionId, Watch, Zxid};
 
 use super::ask::{Answer, Asked, Kind};
 use super::watched::{OneShot, Streaming};
@@ -80,7 +80,7 @@ impl Worker {
             self.violated("I7", &format!("{} changes nothing: {error}", asked.what()));
         }
         let is_read = matches!(asked.kind, Kind::Read | Kind::List);
-        if is_read && error.code() == Some(ErrorCode::NO_NODE) {
+        if is_read && error.is_no_node() {
             self.sees(&asked.path, None);
         }
     }
