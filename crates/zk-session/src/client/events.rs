@@ -1,15 +1,21 @@
 //! Subscription to the events of a session.
 
-use tokio::sync::broadcast;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::Stream;
 use tokio::sync::broadcast::error::RecvError;
 use zk_session_core::SessionEvent;
 
 use super::Client;
+use super::subscription::Subscription;
 
 /// Subscription to the events of a session; see [`Client::events`](crate::Client::events).
-#[derive(Debug)]
+///
+/// It also implements [`futures::Stream`].
 pub struct SessionEvents {
-    receiver: broadcast::Receiver<SessionEvent>,
+    subscription: Subscription<SessionEvent>,
     /// The session has ended; no event follows the end.
     over: bool,
 }
@@ -21,7 +27,7 @@ impl Client {
     pub fn events(&self) -> SessionEvents {
         let session = self.shared.lock(); // the session cannot end in between
         let (receiver, over) = (self.shared.subscribe(), session.end_reason().is_some());
-        SessionEvents { receiver, over }
+        SessionEvents { subscription: Subscription::new(receiver), over }
     }
 }
 
@@ -38,7 +44,12 @@ impl SessionEvents {
         if self.over {
             return None;
         }
-        let event = match self.receiver.recv().await {
+        let received = self.subscription.recv().await;
+        self.event(received)
+    }
+
+    fn event(&mut self, received: Result<SessionEvent, RecvError>) -> Option<SessionEvent> {
+        let event = match received {
             Ok(event) => event,
             Err(RecvError::Lagged(missed)) => SessionEvent::Missed(missed),
             Err(RecvError::Closed) => return None,
@@ -51,5 +62,23 @@ impl SessionEvents {
                 | SessionEvent::Detached { .. }
         );
         Some(event)
+    }
+}
+
+impl Stream for SessionEvents {
+    type Item = SessionEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SessionEvent>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let received = ready!(self.subscription.poll_recv(cx));
+        Poll::Ready(self.event(received))
+    }
+}
+
+impl fmt::Debug for SessionEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionEvents").field("over", &self.over).finish_non_exhaustive()
     }
 }

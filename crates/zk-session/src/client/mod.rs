@@ -35,6 +35,7 @@ mod session_changes;
 mod session_manager;
 mod session_opener;
 mod session_totals;
+mod subscription;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,12 +1,18 @@
 //! Changes in the sessions of a manager, and the subscriptions to them.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::Stream;
 use proto::SessionId;
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use zk_session_core::{Error, ErrorKind, SessionEnd};
+
+use super::subscription::Subscription;
 
 /// Change in the sessions of a [`SessionManager`](super::SessionManager).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +73,21 @@ impl fmt::Display for SessionChange {
 }
 
 /// Subscription to the [changes](super::SessionManager::changes) of a manager.
-#[derive(Debug)]
+///
+/// It also implements [`futures::Stream`].
 pub struct SessionChanges {
-    pub(super) receiver: broadcast::Receiver<SessionChange>,
+    subscription: Subscription<SessionChange>,
     /// The reason, if the manager had stopped before the subscription.
-    pub(super) stopped: Option<Error>,
+    stopped: Option<Error>,
     /// The subscriber has read the last change.
-    pub(super) is_over: bool,
+    is_over: bool,
 }
 
 impl SessionChanges {
+    pub(super) fn new(receiver: Receiver<SessionChange>, stopped: Option<Error>) -> Self {
+        Self { subscription: Subscription::new(receiver), stopped, is_over: false }
+    }
+
     /// Waits for the next change.
     ///
     /// Returns `None` when the manager has stopped, or its last handle is dropped. A subscriber
@@ -85,18 +96,32 @@ impl SessionChanges {
     /// # Cancel safety
     /// This method is cancel safe. No change is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<SessionChange> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for SessionChanges {
+    type Item = SessionChange;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SessionChange>> {
         if self.is_over {
-            return None;
+            return Poll::Ready(None);
         }
         let change = match self.stopped.take() {
             Some(error) => SessionChange::Stopped(error),
-            None => match self.receiver.recv().await {
+            None => match ready!(self.subscription.poll_recv(cx)) {
                 Ok(change) => change,
                 Err(RecvError::Lagged(missed)) => SessionChange::Missed(missed),
-                Err(RecvError::Closed) => return None,
+                Err(RecvError::Closed) => return Poll::Ready(None),
             },
         };
         self.is_over = matches!(change, SessionChange::Stopped(_));
-        Some(change)
+        Poll::Ready(Some(change))
+    }
+}
+
+impl fmt::Debug for SessionChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionChanges").field("is_over", &self.is_over).finish_non_exhaustive()
     }
 }

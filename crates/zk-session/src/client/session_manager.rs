@@ -243,7 +243,7 @@ impl SessionManager {
     pub fn changes(&self) -> SessionChanges {
         let receiver = self.inner.changes.subscribe();
         let stopped = self.inner.current.borrow().stopped.clone();
-        SessionChanges { receiver, stopped, is_over: false }
+        SessionChanges::new(receiver, stopped)
     }
 
     /// Returns the totals over all sessions so far. [`SessionTotals::prometheus`] writes them for a
