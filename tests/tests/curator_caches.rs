@@ -9,8 +9,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, CreateMode, ParentMode, SessionManager, Zxid};
-use zk_coordination::{Cache, Change};
+use zk_coordination::session::{
+    Acl, Client, Config, CreateMode, ParentMode, Perms, SessionManager, Zxid,
+};
+use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::{Cut, FaultProxy};
 use zk_tests::{Curator, eventually, shared_zookeeper};
 
@@ -56,6 +58,39 @@ async fn cache_follows_a_java_process_that_is_killed() {
         (!theirs.is_empty() && theirs == nodes(&cache)).then_some(())
     });
     assert!(same.await.is_some(), "{cache:?}");
+}
+
+/// The server reports neither the changed access control list nor the deletion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hidden_node_leaves_our_cache_after_its_deletion() {
+    let Some(zookeeper) = shared_zookeeper() else { return };
+    let root = "/interop/hidden-caches";
+    let address = zookeeper.connect_string();
+    let sessions = SessionManager::connect(Config::new(&address).unwrap()).await.unwrap();
+    let client = sessions.client();
+    for name in ["deleted", "shown"] {
+        let path = format!("{root}/{name}");
+        client.ensure_path(&path, ParentMode::Persistent).await.unwrap();
+    }
+    let cache = Cache::tree(&sessions, root).open().await.unwrap();
+    let hidden = [Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE | Perms::ADMIN)];
+    for name in ["deleted", "shown"] {
+        client.set_acl(&format!("{root}/{name}"), &hidden, None).await.unwrap();
+    }
+    client.delete(&format!("{root}/deleted"), None).await.unwrap();
+    let mut changes = cache.changes();
+    let mut paths = BTreeMap::new();
+    while paths.len() < 2 {
+        let change = tokio::time::timeout(LIMIT, changes.next()).await.unwrap().unwrap();
+        let is_deletion = matches!(change, Change::Deleted { .. });
+        paths.insert(change.path().unwrap().to_owned(), is_deletion);
+    }
+    assert_eq!(paths.into_values().collect::<Vec<_>>(), [true, false]);
+    assert_eq!(cache.status(), CacheStatus::Partial { unreadable: 1 });
+    client.set_acl(&format!("{root}/shown"), &[Acl::open()], None).await.unwrap();
+    let change = tokio::time::timeout(LIMIT, changes.next()).await.unwrap().unwrap();
+    assert!(matches!(change, Change::Created { .. }), "{change:?}");
+    assert_eq!(cache.status(), CacheStatus::Synced);
 }
 
 async fn run(root: &str, cuts: usize) {

@@ -31,6 +31,11 @@ pub const NAMES_PER_READ: usize = 16;
 /// it has changed. Below it, data costs less than a request of its own.
 pub const RECHECKED_DATA_MAX: usize = 1024;
 
+/// Pause between two requests with which a cache checks readable nodes, and between two checks of a
+/// group. A thousand caches cost a hundred requests a second, each of at most [`READS_PER_REQUEST`]
+/// nodes.
+pub const CHECK_PAUSE: Duration = BACKOFF_MAX;
+
 /// Default limit on the changes that wait for a subscriber of a cache. After a gap, changes arrive in
 /// parts of at most [`READS_PER_REQUEST`], except for the deletion of a whole subtree.
 pub const CHANGES_KEPT: usize = 1_024;

@@ -31,7 +31,7 @@ use crate::paths::service_path;
 ///
 /// # What it costs
 /// As a [`Cache`] of children: one watch, three requests and one for each 64 instances at the start,
-/// and one read for each change.
+/// one read for each change, and its [checks](Cache#what-the-server-does-not-report).
 ///
 /// # What happens on loss
 /// When the connection is lost, the instances stay as they are, and the [`Cache::status`] is stale.
@@ -180,7 +180,8 @@ pub enum Rejection {
         /// The fault in the data.
         error: InstanceError,
     },
-    /// The client may not read the node.
+    /// The client may not read the node. The cache reads it again now and then, until it is readable or
+    /// deleted.
     Unreadable {
         /// Path of the node.
         path: String,

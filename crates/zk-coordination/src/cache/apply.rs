@@ -7,8 +7,7 @@ use zk_recipes::session::{ChildList, NodeData, Stat};
 
 use super::edit::Seen;
 use super::follower::Follower;
-use super::request::{Answer, Read, What};
-use crate::limits::RECHECKED_DATA_MAX;
+use super::request::{Answer, Cause, Read, What};
 
 impl Follower {
     /// Applies the answer to one read, and requests the reads that follow from it.
@@ -16,11 +15,11 @@ impl Follower {
         match answer {
             Answer::Data(node) => self.apply_data(&read, node),
             Answer::Stat(stat) if self.shared.snapshot().is_unchanged(&read.path, &stat) => {
-                self.go_on_below(&read, &stat);
+                self.go_on_below(&read, &stat, Seen::Known);
             }
             Answer::Stat(_) => self.reads.add(Read { what: What::Data, ..read }),
             Answer::Children(names) => self.apply_children(&read, &names),
-            Answer::NoNode => self.shared.edit(|edit| edit.remove(&read.path)),
+            Answer::NoNode => self.remove(&[read.path]),
             Answer::NoAuth => self.apply_no_auth(&read),
         }
     }
@@ -30,26 +29,38 @@ impl Follower {
         if !self.shared.snapshot().is_same_node(&read.path, &stat) && self.must_wait(&read.path) {
             return self.wait(read);
         }
-        let seen = self.shared.edit(|edit| edit.put(&read.path, node));
-        // A new node may have had children before its parent was watched.
-        if seen == Seen::New || read.is_walk {
-            self.go_on_below(read, &stat);
-        }
+        // An edit without a change would copy the nodes that a snapshot in use shares.
+        let seen = match self.shared.snapshot().is_known(&read.path, &stat) {
+            true => Seen::Known,
+            false => self.shared.edit(|edit| edit.put(&read.path, node)),
+        };
+        self.go_on_below(read, &stat, seen);
     }
 
-    /// Goes on with a walk below a node.
-    fn go_on_below(&mut self, read: &Read, stat: &Stat) {
+    /// Reads the children of a node that was read, as far as the cache may not know them.
+    fn go_on_below(&mut self, read: &Read, stat: &Stat, seen: Seen) {
         if !self.scope.has_children_of(&read.path) {
             return;
         }
-        match usize::try_from(stat.num_children) {
-            Ok(count @ 1..) => {
-                let what = What::Children(count);
-                self.reads.add(Read { path: Arc::clone(&read.path), what, is_walk: true });
-            }
-            _ if read.is_walk => self.remove(&self.shared.snapshot().child_paths(&read.path)),
-            _ => {}
+        let count = usize::try_from(stat.num_children).unwrap_or_default();
+        let cause = match (read.cause, seen) {
+            // A new node may have had children before its parent was watched.
+            (Cause::Walk, _) | (_, Seen::New) => Cause::Walk,
+            (Cause::Event, Seen::Known) => return,
+            (Cause::Check, Seen::Known) if self.has_children(&read.path, count) => return,
+            (Cause::Check, Seen::Known) => Cause::Check,
+        };
+        if count > 0 {
+            let (path, what) = (Arc::clone(&read.path), What::Children(count));
+            self.reads.add(Read { path, what, cause });
+        } else if read.cause != Cause::Event {
+            self.remove(&self.shared.snapshot().child_paths(&read.path));
         }
+    }
+
+    /// Returns true if this many children of a node are cached.
+    fn has_children(&self, path: &str, count: usize) -> bool {
+        self.shared.snapshot().nodes.children(path).take(count + 1).count() == count
     }
 
     fn apply_children(&mut self, read: &Read, names: &ChildList) {
@@ -60,6 +71,10 @@ impl Follower {
         let mut gone = self.shared.snapshot().child_paths(&read.path);
         gone.retain(|path| listed.binary_search(path).is_err());
         self.remove(&gone);
+        if read.cause == Cause::Check {
+            let nodes = self.shared.snapshot();
+            listed.retain(|path| !nodes.contains(path));
+        }
         self.read_below(read, listed);
     }
 
@@ -69,22 +84,31 @@ impl Follower {
             return self.wait(read);
         }
         let known = nodes.child_paths(&read.path);
+        let is_new = !nodes.is_unreadable(&read.path);
         drop(nodes);
-        self.shared.edit(|edit| edit.put_unreadable(&read.path));
-        // Their parent cannot be listed.
-        self.read_below(read, known);
+        if is_new {
+            self.shared.edit(|edit| edit.put_unreadable(&read.path));
+            self.checks.restart_growth();
+        }
+        // The children are read because their parent cannot be listed. A check reads them in their turn.
+        if is_new || read.cause != Cause::Check {
+            self.read_below(read, known);
+        }
     }
 
     fn remove(&self, paths: &[Arc<str>]) {
-        paths.iter().for_each(|path| self.shared.edit(|edit| edit.remove(path)));
+        for path in paths {
+            if self.shared.snapshot().contains(path) {
+                self.shared.edit(|edit| edit.remove(path));
+            }
+        }
     }
 
     fn read_below(&mut self, above: &Read, paths: Vec<Arc<str>>) {
         let nodes = self.shared.snapshot();
         for path in paths {
-            let is_large = nodes.get(&path).is_some_and(|it| it.data().len() > RECHECKED_DATA_MAX);
-            let what = if is_large { What::Stat } else { What::Data };
-            self.reads.add(Read { path, what, is_walk: above.is_walk });
+            let what = What::again(&nodes, &path);
+            self.reads.add(Read { path, what, cause: above.cause });
         }
     }
 
@@ -103,7 +127,7 @@ impl Follower {
         if let Some(parent) = parent(&read.path) {
             if !self.reads.is_pending(parent) {
                 let path = Arc::from(parent);
-                self.reads.add(Read { path, what: What::Data, is_walk: false });
+                self.reads.add(Read { path, what: What::Data, cause: Cause::Event });
             }
         }
         self.reads.add_unconfirmed(Arc::clone(&read.path));

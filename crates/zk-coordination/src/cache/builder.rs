@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zk_recipes::session::{SessionManager, validate_path};
 
+use super::checks::Checks;
 use super::follower::Follower;
 use super::reads::Reads;
 use super::scope::{Filter, Scope};
@@ -126,6 +127,7 @@ impl CacheBuilder {
             nodes_max: self.nodes_max,
             bytes_max: self.bytes_max,
             reads: Reads::new(self.in_flight_max),
+            checks: Checks::default(),
             is_walking: false,
         };
         // Before the driver has run there is no runtime. The task is dropped, and the cache has stopped.

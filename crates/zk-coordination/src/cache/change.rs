@@ -35,7 +35,8 @@ pub enum Change {
         old: Option<Arc<CachedNode>>,
     },
     /// A node exists, and the server rejects the read with `NoAuth`. The rest of the tree is
-    /// cached. If the node becomes readable, a `Created` follows.
+    /// cached. The cache reads the node again now and then. A `Created` follows when the node is
+    /// readable, and a `Deleted` when it is gone.
     Unreadable {
         /// Path of the node.
         path: Arc<str>,
@@ -45,7 +46,8 @@ pub enum Change {
     /// The connection was lost, or events were. The nodes are those of the last synced state, and
     /// may be out of date. The cache reads them again, which leads to changes and then to `Synced`.
     Stale,
-    /// The cache has read the whole tree, and events of all later changes arrive.
+    /// The cache has read the whole tree. It learns of later changes from events, and from its
+    /// [checks](super::Cache#what-the-server-does-not-report).
     Synced {
         /// The largest zxid in the Stats that the cache has read. A change up to there is in the
         /// snapshot, or its event has arrived and the next changes have it.

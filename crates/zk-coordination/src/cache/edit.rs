@@ -8,7 +8,7 @@ use zk_recipes::session::{NodeData, Stat};
 
 use super::cached_node::CachedNode;
 use super::change::Change;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, last_zxid};
 use super::sorted_nodes::Slot;
 use super::subscribers::Subscribers;
 
@@ -35,8 +35,7 @@ impl<'a> Edit<'a> {
 
     /// Stores a node as a read has shown it.
     pub(super) fn put(&mut self, path: &Arc<str>, NodeData { data, stat, .. }: NodeData) -> Seen {
-        let zxids = [self.snapshot.zxid, stat.czxid, stat.mzxid, stat.pzxid];
-        self.snapshot.zxid = zxids.into_iter().max().unwrap_or_default();
+        self.snapshot.zxid = self.snapshot.zxid.max(last_zxid(&stat));
         if self.snapshot.is_same_data(path, &stat) {
             self.set_aversion(path, stat);
             return Seen::Known;
@@ -65,9 +64,6 @@ impl<'a> Edit<'a> {
 
     /// Notes that a node exists and may not be read.
     pub(super) fn put_unreadable(&mut self, path: &Arc<str>) {
-        if let Some(Slot::Unreadable(_)) = self.snapshot.nodes.get(path) {
-            return;
-        }
         let old = self.snapshot.nodes.insert(Slot::Unreadable(Arc::clone(path)));
         let old = old.and_then(|slot| slot.node().cloned());
         self.subscribers.send(|| Change::Unreadable { path: Arc::clone(path), old });

@@ -8,6 +8,7 @@
 //!    through states that each node had, in the order in which it had them.
 //!
 //! After a gap in the events, it walks again. A connection or session that ends leads to a gap.
+//! [`Checks`] find what no event reports.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -21,8 +22,9 @@ use zk_recipes::session::{
     SessionEvents, SessionManager, WatchEvent, WatchStream, WatchStreamItem, Zxid,
 };
 
+use super::checks::{Checks, Due};
 use super::reads::Reads;
-use super::request::{Answer, Read, What};
+use super::request::{Answer, Cause, Read, What};
 use super::scope::Scope;
 use super::shared::Shared;
 use super::{CacheError, CacheStatus};
@@ -37,6 +39,7 @@ pub(super) struct Follower {
     pub(super) nodes_max: usize,
     pub(super) bytes_max: usize,
     pub(super) reads: Reads,
+    pub(super) checks: Checks,
     /// A walk over the tree has begun, and its end is not yet reported.
     pub(super) is_walking: bool,
 }
@@ -45,6 +48,7 @@ pub(super) struct Follower {
 enum Input {
     Answers(Result<Vec<Answer>, Error>),
     Watch(Option<Result<WatchStreamItem, Error>>),
+    Check(Due),
     Session(Option<SessionEvent>),
 }
 
@@ -82,18 +86,25 @@ impl Follower {
     /// Returns the reason for which no other session helps.
     async fn follow(&mut self, client: &Client) -> Result<(), CacheError> {
         let mut events = client.events();
+        self.checks = Checks::default();
         let Some(mut watch) = self.watch(client).await? else { return Ok(()) };
         self.walk();
         let mut attempts = REQUEST_POLICY.begin();
         loop {
             self.reads.send(client);
-            let flow = match next_input(&mut self.reads, &mut watch, &mut events).await {
+            let unreadable = self.shared.snapshot().nodes.unreadable();
+            let due = self.checks.due(client, unreadable);
+            let flow = match next_input(&mut self.reads, &mut watch, &mut events, due).await {
                 Input::Answers(Ok(answers)) => {
                     attempts.reset();
                     self.handle_answers(&mut watch, answers)?
                 }
                 Input::Answers(Err(error)) => self.recover(client, error, &mut attempts).await?,
                 Input::Watch(item) => self.handle_event(item),
+                Input::Check(due) => {
+                    self.check(due);
+                    Flow::Continue(())
+                }
                 Input::Session(None) => Flow::Break(()),
                 Input::Session(Some(_)) => {
                     self.check_connection(client);
@@ -169,7 +180,7 @@ impl Follower {
         self.reads.clear();
         self.is_walking = true;
         let root = Arc::clone(&self.scope.root);
-        self.reads.add(Read { path: root, what: What::Data, is_walk: true });
+        self.reads.add(Read { path: root, what: What::Data, cause: Cause::Walk });
     }
 
     /// Reports the end of a walk: all its reads are answered, and no gap came before the last answer.
@@ -178,6 +189,14 @@ impl Follower {
         if self.is_walking && self.reads.is_walk_done() && client.is_connected() {
             self.is_walking = false;
             self.shared.set_synced();
+        }
+    }
+
+    /// Reads nodes of which the server may not report changes. A walk reads them anyway.
+    fn check(&mut self, due: Due) {
+        if !self.is_walking {
+            let reads = self.checks.take(due, &self.shared.snapshot());
+            reads.into_iter().for_each(|read| self.reads.add(read));
         }
     }
 
@@ -209,7 +228,7 @@ impl Follower {
         match event.event_type {
             EventType::NODE_CREATED | EventType::NODE_DELETED => self.reads.add_unconfirmed(path),
             EventType::NODE_DATA_CHANGED => {
-                self.reads.add(Read { path, what: What::Data, is_walk: false });
+                self.reads.add(Read { path, what: What::Data, cause: Cause::Event });
             }
             _ => return,
         }
@@ -279,18 +298,20 @@ impl Follower {
     }
 }
 
-/// Waits for answers, an event of the watch, or an event of the session. Dropping the future loses
-/// nothing.
+/// Waits for answers, an event of the watch or of the session, or the next check. Dropping the future
+/// loses nothing.
 async fn next_input(
     reads: &mut Reads,
     watch: &mut WatchStream,
     events: &mut SessionEvents,
+    due: impl Future<Output = Due>,
 ) -> Input {
     let answers = pin!(reads.next_answer().map(Input::Answers));
     let item = pin!(watch.next().map(Input::Watch));
     let event = pin!(events.next().map(Input::Session));
+    let due = pin!(due.map(Input::Check));
     let first = select(answers, select(item, event).map(|either| either.factor_first().0));
-    first.await.factor_first().0
+    select(first.map(|either| either.factor_first().0), due).await.factor_first().0
 }
 
 /// Stops the cache when its task is dropped: with its runtime, or because the filter panicked.

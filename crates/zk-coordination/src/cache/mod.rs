@@ -5,6 +5,7 @@ mod builder;
 mod cached_node;
 mod change;
 mod changes;
+mod checks;
 mod edit;
 mod error;
 mod follower;
@@ -56,8 +57,9 @@ pub use self::watched_value::watch_value;
 ///   created again during a disconnect is reported as deleted and created, even if its version and
 ///   its data are the same. Curator's cache compares versions, and reports nothing then.
 /// * **Freshness.** Between [`Change::Synced`] and [`Change::Stale`] the nodes lag behind the server
-///   by at most the events and reads on their way. At `Synced` the cache has read the whole tree
-///   since the gap. At `Stale` it may be out of date.
+///   by at most the events and reads on their way, except for [changes that the server does not
+///   report](#what-the-server-does-not-report). At `Synced` the cache has read the whole tree since
+///   the gap. At `Stale` it may be out of date.
 /// * **No step back.** The cache never returns to an older state of a node, on any server.
 ///
 /// Several changes of one node in quick succession may be reported as one, and a node that exists
@@ -68,8 +70,16 @@ pub use self::watched_value::watch_value;
 /// [`node`](Self::node). These need ZooKeeper 3.6 or newer. An older server leads to
 /// [`CacheError::Unsupported`].
 ///
-/// The server sends no event of a node that the client may not read, and no event of a changed access
-/// control list. The cache notices both when it reads the tree again after a gap.
+/// # What the server does not report
+/// A server sends no event of a changed access control list. Since 3.8.4 and 3.9.2 it also sends no
+/// event of a node that the client may not read (CVE-2024-23944). If a node loses its read permission
+/// and is then deleted, the cache still has it. So the cache checks its nodes now and then, with one
+/// request of up to [`READS_PER_REQUEST`](crate::limits::READS_PER_REQUEST) nodes after each
+/// [`CHECK_PAUSE`](crate::limits::CHECK_PAUSE). A tree of 1,000 nodes is checked in three minutes.
+///
+/// Unreadable nodes come first: the cache reads up to as many of them after a pause that grows from
+/// [`BACKOFF_FIRST`](crate::limits::BACKOFF_FIRST) to [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX).
+/// [`CacheStatus::Partial`] counts them, and [`Snapshot::unreadable`] names them.
 ///
 /// # What it costs
 /// A request has up to 64 reads. A list of children counts as one read for each 16 names.
@@ -81,6 +91,8 @@ pub use self::watched_value::watch_value;
 ///   request of its own. It is read again only if its data or its access control list has changed since
 ///   it was read.
 /// * **Next session.** One `sync`, and the same as after a gap.
+/// * **Otherwise.** The checks of [changes that the server does not
+///   report](#what-the-server-does-not-report).
 ///
 /// Up to 256 reads are in flight. Unchanged nodes stay as they are in memory.
 ///
@@ -157,7 +169,8 @@ impl Cache {
         self.open.shared.status()
     }
 
-    /// Waits until the cache is [synced](CacheStatus::Synced). Returns at once if it is.
+    /// Waits until the cache is [synced](CacheStatus::Synced), or is except for [unreadable
+    /// nodes](CacheStatus::Partial). Returns at once if it is.
     ///
     /// # Errors
     /// Returns the reason if the cache has stopped.
@@ -167,7 +180,7 @@ impl Cache {
     pub async fn wait_until_synced(&self) -> Result<(), CacheError> {
         let mut status = self.open.shared.watch_status();
         let is_decided =
-            |status: &CacheStatus| matches!(status, CacheStatus::Synced | CacheStatus::Stopped(_));
+            |status: &CacheStatus| status.is_synced() || matches!(status, CacheStatus::Stopped(_));
         match status.wait_for(is_decided).await.as_deref() {
             Ok(CacheStatus::Stopped(error)) => Err(error.clone()),
             Ok(_) => Ok(()),

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use zk_recipes::session::{Client, Error, ErrorCode, ErrorKind};
 
-use super::request::{Answer, Read, Request, What};
+use super::request::{Answer, Cause, Read, Request, What};
 use crate::limits::{NAMES_PER_READ, READS_PER_REQUEST};
 
 #[derive(Debug)]
 pub(super) struct Reads {
     /// Reads of a walk over the tree, to be sent.
     walk: VecDeque<Read>,
-    /// Reads because of events, to be sent.
+    /// Reads because of events and checks, to be sent.
     events: VecDeque<Read>,
     in_flight: VecDeque<Request>,
     /// Reads of data and Stats that are not done, by path.
@@ -62,18 +62,18 @@ impl Reads {
         if !matches!(read.what, What::Children(_)) {
             let pending = self.pending.entry(Arc::clone(&read.path)).or_default();
             // The read of an event does not go on below the node, so a walk needs its own.
-            if pending.queued > 0 && !read.is_walk {
+            if pending.queued > 0 && read.cause != Cause::Walk {
                 return;
             }
             pending.queued += 1;
         }
-        self.walk_left += usize::from(read.is_walk);
+        self.walk_left += usize::from(read.cause == Cause::Walk);
         self.queue_of(&read).push_back(read);
     }
 
     /// Requests a read because of an event that reported a creation or a deletion.
     pub(super) fn add_unconfirmed(&mut self, path: Arc<str>) {
-        self.add(Read { path: Arc::clone(&path), what: What::Data, is_walk: false });
+        self.add(Read { path: Arc::clone(&path), what: What::Data, cause: Cause::Event });
         self.pending.entry(path).or_default().is_unconfirmed = true;
     }
 
@@ -116,7 +116,7 @@ impl Reads {
 
     /// Notes that the answer to a read is about to be applied.
     pub(super) fn done(&mut self, read: &Read) {
-        self.walk_left -= usize::from(read.is_walk);
+        self.walk_left -= usize::from(read.cause == Cause::Walk);
         if let Some(pending) = self.pending_of(read) {
             pending.in_flight -= 1;
             if pending.queued + pending.in_flight == 0 {
@@ -176,7 +176,7 @@ impl Reads {
     }
 
     fn queue_of(&mut self, read: &Read) -> &mut VecDeque<Read> {
-        if read.is_walk { &mut self.walk } else { &mut self.events }
+        if read.cause == Cause::Walk { &mut self.walk } else { &mut self.events }
     }
 
     /// Returns the queue whose reads are sent next: a walk comes before events.

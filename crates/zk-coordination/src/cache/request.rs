@@ -7,13 +7,26 @@ use zk_recipes::session::{
     ReadOutcome, Stat,
 };
 
+use super::snapshot::Snapshot;
+use crate::limits::RECHECKED_DATA_MAX;
+
 /// Read of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     pub(super) path: Arc<str>,
     pub(super) what: What,
-    /// The read belongs to a walk over the tree, so everything below the node is read, too.
-    pub(super) is_walk: bool,
+    pub(super) cause: Cause,
+}
+
+/// Why a node is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// An event reported a change of the node.
+    Event,
+    /// A walk over the tree, so everything below the node is read, too.
+    Walk,
+    /// A [check](super::checks), without an event.
+    Check,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +64,16 @@ pub(super) enum Answer {
     NoNode,
     /// The node exists, and this client may not read it.
     NoAuth,
+}
+
+impl What {
+    /// Returns how to read a node that may be cached: large data only if it has changed.
+    pub(super) fn again(nodes: &Snapshot, path: &str) -> Self {
+        match nodes.get(path) {
+            Some(node) if node.data().len() > RECHECKED_DATA_MAX => Self::Stat,
+            _ => Self::Data,
+        }
+    }
 }
 
 impl Request {

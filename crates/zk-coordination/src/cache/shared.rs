@@ -17,13 +17,35 @@ use super::subscribers::{QueueLimits, Receiver, Subscribers};
 pub enum CacheStatus {
     /// The first load is under way. If the session can set no further watch, the cache stops.
     Loading,
-    /// The cache has the whole tree and follows its changes.
+    /// The cache has the whole tree and follows its changes. A change that the server does not report
+    /// shows after the next [check](super::Cache#what-the-server-does-not-report).
     Synced,
+    /// The cache is synced, except for nodes that the client may not read. Their data and their new
+    /// children are unknown. The cache reads them again now and then, until they are readable or
+    /// deleted.
+    Partial {
+        /// Number of these nodes, at least 1. [`Snapshot::unreadable`] has their paths.
+        unreadable: usize,
+    },
     /// The connection was lost, or events were. The nodes may be out of date until the cache is
     /// synced again. If the next session can set no further watch, the cache waits for one.
     Stale,
     /// The cache has stopped for this reason. Its nodes stay as they are.
     Stopped(CacheError),
+}
+
+impl CacheStatus {
+    /// Returns the status of a cache that follows the changes.
+    fn synced(nodes: &Snapshot) -> Self {
+        match nodes.nodes.unreadable() {
+            0 => Self::Synced,
+            unreadable => Self::Partial { unreadable },
+        }
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        matches!(self, Self::Synced | Self::Partial { .. })
+    }
 }
 
 pub(super) struct Shared {
@@ -61,7 +83,9 @@ impl Shared {
         (Arc::clone(&current.snapshot), receiver)
     }
 
+    /// Returns the status after each change that a subscriber has received.
     pub(super) fn status(&self) -> CacheStatus {
+        let _current = self.lock();
         self.status.borrow().clone()
     }
 
@@ -74,12 +98,21 @@ impl Shared {
     pub(super) fn edit<T>(&self, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
         let mut current = self.lock();
         let Current { snapshot, subscribers } = &mut *current;
-        change(&mut Edit::new(Arc::make_mut(snapshot), subscribers))
+        let done = change(&mut Edit::new(Arc::make_mut(snapshot), subscribers));
+        let synced = CacheStatus::synced(snapshot);
+        self.status.send_if_modified(|status| {
+            let is_new = status.is_synced() && *status != synced;
+            if is_new {
+                *status = synced;
+            }
+            is_new
+        });
+        done
     }
 
     pub(super) fn set_synced(&self) {
         let mut current = self.lock();
-        self.status.send_replace(CacheStatus::Synced);
+        self.status.send_replace(CacheStatus::synced(&current.snapshot));
         let zxid = current.snapshot.zxid;
         current.subscribers.send(|| Change::Synced { zxid });
     }
@@ -88,7 +121,7 @@ impl Shared {
     pub(super) fn set_stale(&self) {
         let mut current = self.lock();
         let was_synced = self.status.send_if_modified(|status| {
-            let is_synced = *status == CacheStatus::Synced;
+            let is_synced = status.is_synced();
             if is_synced {
                 *status = CacheStatus::Stale;
             }

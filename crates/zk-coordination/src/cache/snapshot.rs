@@ -29,6 +29,16 @@ impl Snapshot {
         self.nodes.get(path).is_some()
     }
 
+    /// Returns true if the node is cached, and is not readable.
+    pub(super) fn is_unreadable(&self, path: &str) -> bool {
+        self.nodes.get(path).is_some_and(|slot| slot.node().is_none())
+    }
+
+    /// Returns true if a read with this Stat says nothing new.
+    pub(super) fn is_known(&self, path: &str, stat: &Stat) -> bool {
+        self.is_unchanged(path, stat) && last_zxid(stat) <= self.zxid
+    }
+
     /// Returns true if the cached node has this Stat's data. The version does not decide: a node
     /// that was deleted and created again may have it, too (CURATOR-391).
     pub(super) fn is_same_data(&self, path: &str, stat: &Stat) -> bool {
@@ -80,7 +90,7 @@ impl Snapshot {
     }
 
     /// Iterates over the paths of the nodes that exist and may not be read: the server rejects the
-    /// read with `NoAuth`.
+    /// read with `NoAuth`. A deleted one may stay until the cache reads it again.
     pub fn unreadable(&self) -> impl Iterator<Item = &str> {
         let unreadable = self.nodes.iter().filter(|slot| slot.node().is_none());
         unreadable.map(|slot| &**slot.path())
@@ -122,4 +132,9 @@ impl fmt::Debug for Snapshot {
             .field("zxid", &self.zxid)
             .finish()
     }
+}
+
+/// Returns the last change that a Stat shows.
+pub(super) fn last_zxid(stat: &Stat) -> Zxid {
+    stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }

@@ -23,6 +23,8 @@ pub(super) struct SortedNodes {
     chunks: Vec<Arc<Vec<Slot>>>,
     len: usize,
     bytes: usize,
+    /// Number of unreadable nodes.
+    unreadable: usize,
 }
 
 /// Position of a slot: its chunk, and its index there.
@@ -53,6 +55,11 @@ impl SortedNodes {
         self.bytes
     }
 
+    /// Returns the number of unreadable nodes.
+    pub(super) fn unreadable(&self) -> usize {
+        self.unreadable
+    }
+
     pub(super) fn get(&self, path: &str) -> Option<&Slot> {
         let at = self.seek(|one| path_order(one, path).is_lt());
         self.at(at).filter(|slot| &**slot.path() == path)
@@ -60,6 +67,13 @@ impl SortedNodes {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    /// Iterates over the nodes behind a path, in the order of the paths.
+    pub(super) fn after(&self, path: &str) -> impl Iterator<Item = &Slot> {
+        let (first, index) = self.seek(|one| path_order(one, path).is_le());
+        let chunks = self.chunks.iter().skip(first).enumerate();
+        chunks.flat_map(move |(nth, chunk)| chunk.iter().skip(if nth == 0 { index } else { 0 }))
     }
 
     /// Iterates over a node and everything below it.
@@ -87,8 +101,11 @@ impl SortedNodes {
     pub(super) fn insert(&mut self, slot: Slot) -> Option<Slot> {
         let (mut chunk, mut index) = self.seek(|one| path_order(one, slot.path()).is_lt());
         self.bytes += slot.bytes();
+        self.unreadable += slot.unreadable();
         if let Some(old) = self.at((chunk, index)).filter(|old| old.path() == slot.path()) {
-            self.bytes -= old.bytes();
+            let (bytes, unreadable) = (old.bytes(), old.unreadable());
+            self.bytes -= bytes;
+            self.unreadable -= unreadable;
             let slots = Arc::make_mut(&mut self.chunks[chunk]);
             return Some(std::mem::replace(&mut slots[index], slot));
         }
@@ -115,6 +132,7 @@ impl SortedNodes {
         let removed = slots.remove(index);
         self.len -= 1;
         self.bytes -= removed.bytes();
+        self.unreadable -= removed.unreadable();
         self.merge(chunk);
         Some(removed)
     }
@@ -175,6 +193,11 @@ impl Slot {
             Self::Unreadable(path) => NODE_BYTES + path.len(),
         }
     }
+
+    /// Returns 1 for an unreadable node.
+    fn unreadable(&self) -> usize {
+        usize::from(self.node().is_none())
+    }
 }
 
 #[cfg(test)]
@@ -230,11 +253,15 @@ mod tests {
         }
         clones.push((nodes, plain));
         for (nodes, plain) in clones {
-            assert_eq!(nodes.len(), plain.len());
+            assert_eq!((nodes.len(), nodes.unreadable()), (plain.len(), plain.len()));
             assert_eq!(nodes.bytes(), plain.iter().map(|path| path.len() + NODE_BYTES).sum());
             let mut sorted: Vec<&str> = plain.iter().map(String::as_str).collect();
             sorted.sort_by(|a, b| path_order(a, b));
             assert_eq!(paths(nodes.iter()), sorted);
+            let behind = |path| sorted.partition_point(|one| path_order(one, path).is_le());
+            for path in ["/", "/1/999", "/2/1", "/3/1999", "/4"] {
+                assert_eq!(paths(nodes.after(path)), sorted[behind(path)..]);
+            }
             assert!(nodes.chunks.iter().all(|chunk| (1..=CHUNK_LEN_MAX).contains(&chunk.len())));
         }
     }

@@ -26,8 +26,9 @@ use crate::limits::VALUE_CHANGES_KEPT;
 /// It is a [`Cache::node`]: a persistent watch on the node, which need not exist.
 ///
 /// # What it costs
-/// Two requests at the start, one for each change, and one after each reconnect, beside that of the
-/// session, which sets the watches again.
+/// Two requests at the start, one for each change, one after each reconnect, beside that of the
+/// session, which sets the watches again, and the [checks of a
+/// cache](Cache#what-the-server-does-not-report).
 ///
 /// # What happens on loss
 /// It waits for a connection, or for the next session. If the session manager stops, the channel is

@@ -55,7 +55,7 @@ impl Members {
 
     /// Returns the sorted names of the children that this client may not read: the server rejects the
     /// read with `NoAuth`. They are no members. Each is read again after
-    /// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX), because no event reports a change of its access
+    /// [`CHECK_PAUSE`](crate::limits::CHECK_PAUSE), because no event reports a change of its access
     /// control list.
     pub fn unreadable(&self) -> impl Iterator<Item = &str> {
         self.unreadable.iter().map(|name| &**name)

@@ -37,9 +37,11 @@ pub use self::members::{Member, Members};
 /// # What it costs
 /// One list and one read of each member at the start. Afterwards, a joined or left member costs one
 /// list, and a new or changed member costs one read. There is one watch on the group, and one on
-/// each member. An unreadable child costs one read for each list, and for each
-/// [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX). At most
-/// [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
+/// each member. At most [`READS_IN_FLIGHT`](crate::limits::READS_IN_FLIGHT) reads are in flight.
+///
+/// [A server does not report everything](crate::Cache#what-the-server-does-not-report). So each
+/// [`CHECK_PAUSE`](crate::limits::CHECK_PAUSE) costs one request for the group, and one read of each
+/// unreadable child and of up to [`READS_PER_REQUEST`](crate::limits::READS_PER_REQUEST) others.
 ///
 /// # What happens on loss
 /// * The connection is lost: the members stay as they are. The session sets the watches again.

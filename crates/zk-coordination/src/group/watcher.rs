@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::ops::Bound;
 use std::pin::{Pin, pin};
 
-use futures::future::{Either, FutureExt, select};
+use futures::future::{Either, FutureExt, join_all, select};
 use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
-use zk_recipes::session::{Attempts, Client, Error, NodeData, SessionManager, Watch};
+use zk_recipes::session::{
+    Attempts, Client, Error, ErrorCode, NodeData, SessionManager, Stat, Watch, Zxid,
+};
 
 use super::members::{Member, Members};
 use crate::background::{TASK_POLICY, open_client};
-use crate::limits::{BACKOFF_MAX, READS_IN_FLIGHT};
+use crate::limits::{CHECK_PAUSE, READS_IN_FLIGHT, READS_PER_REQUEST};
 use crate::requests::{is_passing, is_session_end};
 
 /// Follows the members of one group, over any number of sessions.
@@ -87,14 +90,18 @@ struct View<'a> {
     /// Fires when a child is created or deleted, or when a missing group is created. `None` if the
     /// children have to be listed.
     list_watch: Option<Watch>,
+    /// The group's node at the time of the list; `None` if it was missing.
+    group: Option<Stat>,
     /// Each returns the name of a child that was changed or deleted.
     child_watches: FuturesUnordered<ChildWatch>,
     /// Children that have to be read.
     unread: BTreeSet<String>,
     /// Children that this client may not read.
     unreadable: BTreeSet<String>,
-    /// When they are read again.
-    reread: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// When the group is checked for changes that the server does not report.
+    check: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// The child that was checked last; empty at the beginning of a round.
+    last_checked: String,
 }
 
 impl<'a> View<'a> {
@@ -105,17 +112,20 @@ impl<'a> View<'a> {
             members: BTreeMap::new(),
             watched: BTreeSet::new(),
             list_watch: None,
+            group: None,
             child_watches: FuturesUnordered::new(),
             unread: BTreeSet::new(),
             unreadable: BTreeSet::new(),
-            reread: Box::pin(pending()),
+            check: Box::pin(client.sleep(CHECK_PAUSE)),
+            last_checked: String::new(),
         }
     }
 
     /// Reads everything that has changed.
     async fn update(&mut self) -> Result<(), Error> {
         if self.list_watch.is_none() {
-            let (names, watch) = list(self.client, self.path).await?;
+            let (names, group, watch) = list(self.client, self.path).await?;
+            self.group = group;
             self.unreadable.clear(); // they are read again, because they are not watched
             self.members.retain(|name, _| names.contains(name));
             self.watched.retain(|name| names.contains(name));
@@ -146,8 +156,6 @@ impl<'a> View<'a> {
                     self.members.remove(&name);
                     self.watched.remove(&name);
                     self.unreadable.insert(name);
-                    // Other changes do not move this time.
-                    self.reread = Box::pin(client.sleep(BACKOFF_MAX));
                 }
                 Err(error) => return Err(error),
             }
@@ -155,29 +163,66 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Waits until something has changed, and notes what. Unreadable children count as changed after a
-    /// time, because the server reports no change of an access control list.
+    /// Waits until something may have changed, and notes what.
     async fn changed(&mut self) -> Result<(), Error> {
         let Some(list_watch) = &mut self.list_watch else { return Ok(()) };
-        {
+        let is_check_due = {
             let changed_child = pin!(next_child(&mut self.child_watches));
-            match select(list_watch, select(changed_child, &mut self.reread)).await {
+            // Other changes do not move the time of the check.
+            match select(list_watch, select(changed_child, &mut self.check)).await {
                 Either::Left((event, _)) => {
                     event?;
                     self.list_watch = None;
+                    false
                 }
-                Either::Right((Either::Left((name, _)), _)) => drop(self.unread.insert(name?)),
-                Either::Right((Either::Right(_), _)) => {
-                    self.unread.extend(self.unreadable.iter().cloned());
-                    self.reread = Box::pin(pending());
+                Either::Right((Either::Left((name, _)), _)) => {
+                    self.unread.insert(name?);
+                    false
                 }
+                Either::Right((Either::Right(_), _)) => true,
             }
+        };
+        if is_check_due {
+            self.check = Box::pin(self.client.sleep(CHECK_PAUSE));
+            self.check().await;
         }
         // Changes that have arrived together are read together.
         while let Some(Some(name)) = self.child_watches.next().now_or_never() {
             self.unread.insert(name?);
         }
         Ok(())
+    }
+
+    /// Finds what the server does not report: changed access control lists, and changes of nodes that
+    /// this client may not read. A [`Cache`](crate::Cache) has the reasons.
+    async fn check(&mut self) {
+        self.unread.extend(self.unreadable.iter().cloned());
+        let group = self.client.exists(self.path).await;
+        // A list tells the reason if the group is not readable.
+        if group.is_err() || group.ok().flatten().map(identity) != self.group.map(identity) {
+            self.list_watch = None;
+        }
+        let names = self.next_checked();
+        let reads = names.into_iter().map(|name| {
+            let read = self.client.get_data(&child(self.path, &name));
+            async move { (name, read.await) }
+        });
+        for (name, read) in join_all(reads).await {
+            let member = read.ok().and_then(Member::of);
+            if member.as_ref() != self.members.get(&name) {
+                self.unread.insert(name);
+            }
+        }
+    }
+
+    /// Returns the next readable children to check.
+    fn next_checked(&mut self) -> Vec<String> {
+        let behind = (Bound::Excluded(&*self.last_checked), Bound::Unbounded);
+        let names = self.watched.range::<str, _>(behind).take(READS_PER_REQUEST).cloned();
+        let names: Vec<String> = names.collect();
+        let last = names.last().filter(|_| names.len() == READS_PER_REQUEST);
+        self.last_checked = last.cloned().unwrap_or_default();
+        names
     }
 }
 
@@ -189,20 +234,28 @@ async fn next_child(watches: &mut FuturesUnordered<ChildWatch>) -> Result<String
     }
 }
 
+/// The fields of a Stat that change with the children of a node, or with their permissions.
+fn identity(stat: Stat) -> (Zxid, Zxid, i32) {
+    (stat.czxid, stat.pzxid, stat.aversion)
+}
+
 /// Lists the children of the group, with a watch. A missing group has none.
-async fn list(client: &Client, path: &str) -> Result<(BTreeSet<String>, Watch), Error> {
+async fn list(
+    client: &Client,
+    path: &str,
+) -> Result<(BTreeSet<String>, Option<Stat>, Watch), Error> {
     loop {
         match client.get_children_and_watch(path).await {
             Ok((children, watch)) => {
                 let names = children.names.names().map(|name| name.to_string());
-                return Ok((names.collect(), watch));
+                return Ok((names.collect(), Some(children.stat), watch));
             }
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error),
         }
         let (stat, watch) = client.exists_and_watch(path).await?;
         if stat.is_none() {
-            return Ok((BTreeSet::new(), watch));
+            return Ok((BTreeSet::new(), None, watch));
         }
         // The group was created in between.
     }

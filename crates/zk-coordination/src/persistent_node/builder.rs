@@ -105,7 +105,8 @@ impl<'a> PersistentNodeBuilder<'a> {
     /// everyone, as with Curator.
     ///
     /// The list must permit this client to read and write the node, and to create and delete nodes in
-    /// a parent that the handle creates.
+    /// a parent that the handle creates. If the permission to read is withdrawn later, the handle does not
+    /// notice a deletion of its node: [no server reports it](crate::Cache#what-the-server-does-not-report).
     ///
     /// The next session presents the credentials of
     /// [`Config::auth`](zk_recipes::session::Config::auth) again, and not those of

@@ -317,6 +317,25 @@ async fn recreated_node_is_reported_as_applied() {
     assert_eq!((error.outcome(), error.retry_on()), (Outcome::Applied, RetryOn::Never));
 }
 
+/// The write may be counted in the deleted node. The version and the data alone would tell that it was
+/// not applied.
+#[tokio::test(start_paused = true)]
+async fn recreated_node_decides_nothing_about_a_lost_write() {
+    let lost = |server: &TestServer| server.on(Op::SetData).apply_then_drop_reply();
+    let (server, counter, fault) = with_lost_write(lost).await;
+    let other = client(&server, 2).await;
+    server.refuse_connects(0);
+    let adding = tokio::spawn(async move { counter.increment().await });
+    settle().await;
+    assert_eq!((fault.count(), number(&server, "/c")), (1, 11));
+    other.delete("/c", None).await.unwrap();
+    other.create("/c", &50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
+    other.set_data("/c", &60_i64.to_be_bytes(), None).await.unwrap();
+    server.accept_connects(0);
+    assert_eq!(adding.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(number(&server, "/c"), 60);
+}
+
 /// A server takes version -1 as any version (CURATOR-688 is about the same wrap).
 #[tokio::test(start_paused = true)]
 async fn version_minus_1_is_never_compared() {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use zk_coordination::limits::{BACKOFF_MAX, READS_IN_FLIGHT};
-use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, RetryOn, SessionManager};
+use zk_coordination::limits::{CHECK_PAUSE, READS_IN_FLIGHT, READS_PER_REQUEST};
+use zk_coordination::session::{
+    Acl, CreateMode, OPEN_ACL_UNSAFE, ParentMode, Perms, RetryOn, SessionManager,
+};
 use zk_coordination::{Group, GroupError, GroupMember, NodeMode, NodeState};
-use zk_testing::{Cut, ErrorCode, Op, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Version};
 
 use crate::persistent_node::{found, record_gaps};
 use crate::{T, client, config, sessions, settle};
@@ -181,17 +183,59 @@ async fn unreadable_member_is_listed_after_its_acl_is_opened() {
     operator.create_with_acl(path, b"", CreateMode::Ephemeral, &hidden()).await.unwrap();
     let mut group = Group::open(&sessions, GROUP).await.unwrap();
     let reads = server.on(Op::GetData).always().delay(Duration::from_millis(1));
-    // reason: virtual time, in which the child is read again
-    tokio::time::sleep(10 * BACKOFF_MAX).await;
-    assert!((9..=11).contains(&reads.count()), "{} reads", reads.count());
+    // reason: virtual time, in which both children are checked
+    tokio::time::sleep(10 * CHECK_PAUSE).await;
+    assert!((18..=22).contains(&reads.count()), "{} reads", reads.count());
     operator.set_acl(path, OPEN_ACL_UNSAFE, None).await.unwrap();
-    let in_time = BACKOFF_MAX + Duration::from_secs(1);
+    let in_time = CHECK_PAUSE + Duration::from_secs(1);
     tokio::time::timeout(in_time, expect(&mut group, &["a", "b"])).await.unwrap();
     assert!(unreadable(&group).is_empty());
-    let count = reads.count();
-    // reason: virtual time, in which nothing is read
-    tokio::time::sleep(10 * BACKOFF_MAX).await;
-    assert_eq!(reads.count(), count);
+}
+
+#[tokio::test(start_paused = true)]
+async fn check_finds_a_member_that_was_hidden_while_it_changed() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let _a = joined(&sessions, "a").await;
+    let path = "/groups/web/b";
+    operator.create(path, b"old", CreateMode::Ephemeral).await.unwrap();
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    operator.set_acl(path, &hidden(), None).await.unwrap();
+    // The server drops the event, and with it the watch.
+    operator.set_data(path, b"new", None).await.unwrap();
+    settle().await;
+    assert_eq!(ids(&group), ["a", "b"], "nothing was reported");
+    let in_time = CHECK_PAUSE + Duration::from_secs(1);
+    tokio::time::timeout(in_time, expect(&mut group, &["a"])).await.unwrap();
+    assert_eq!(unreadable(&group), ["b"]);
+    operator.set_acl(path, OPEN_ACL_UNSAFE, None).await.unwrap();
+    tokio::time::timeout(in_time, expect(&mut group, &["a", "b"])).await.unwrap();
+    operator.set_data(path, b"newer", None).await.unwrap();
+    settle().await;
+    assert_eq!(&group.members().get("b").unwrap().data()[..], b"newer", "it is watched again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn check_reports_a_group_that_is_hidden_for_a_time() {
+    for version in [Version::V3_8, Version::V3_9] {
+        let server = TestServer::in_memory_with(Settings::new().version(version));
+        let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+        let a = joined(&sessions, "a").await;
+        let mut group = Group::open(&sessions, GROUP).await.unwrap();
+        let hidden = [Acl::world(Perms(Perms::ALL.0 & !Perms::READ.0))];
+        operator.set_acl(GROUP, &hidden, None).await.unwrap();
+        let _b = joined(&sessions, "b").await;
+        settle().await;
+        assert_eq!(ids(&group), ["a"], "nothing was reported");
+        let in_time = CHECK_PAUSE + Duration::from_secs(1);
+        let members = tokio::time::timeout(in_time, group.changed()).await.unwrap().unwrap();
+        let code = members.error().and_then(|error| error.code());
+        assert_eq!(code, Some(ErrorCode::NO_AUTH), "{version:?}");
+        a.leave().await.unwrap();
+        operator.set_acl(GROUP, OPEN_ACL_UNSAFE, None).await.unwrap();
+        expect(&mut group, &["b"]).await;
+        assert!(group.members().error().is_none());
+    }
 }
 
 /// A program that was killed starts again before its session has expired.
@@ -392,6 +436,26 @@ async fn dropped_group_leaves_no_watch_and_no_session() {
     assert_eq!(server.with(|ensemble| ensemble.watches(0)), before);
 }
 
+/// A check reads the first children, and the next one those behind them.
+#[tokio::test(start_paused = true)]
+async fn checks_of_a_large_group_reach_its_last_member() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    operator.ensure_path(GROUP, ParentMode::Persistent).await.unwrap();
+    for n in 0..=2 * READS_PER_REQUEST {
+        let path = format!("{GROUP}/{n:03}");
+        operator.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
+    }
+    let mut group = Group::open(&sessions, GROUP).await.unwrap();
+    let last = format!("{:03}", 2 * READS_PER_REQUEST);
+    operator.set_acl(&format!("{GROUP}/{last}"), &hidden(), None).await.unwrap();
+    let reads = server.on(Op::GetData).always().delay(Duration::from_millis(1));
+    let in_time = CHECK_PAUSE * 3 + Duration::from_secs(1);
+    tokio::time::timeout(in_time, group.changed()).await.unwrap().unwrap();
+    assert_eq!(unreadable(&group), [last]);
+    assert_eq!(reads.count(), 2 * READS_PER_REQUEST as u64 + 2, "and one after the check");
+}
+
 #[tokio::test(start_paused = true)]
 async fn busy_group_reads_a_reopened_member() {
     let server = TestServer::in_memory();
@@ -405,7 +469,7 @@ async fn busy_group_reads_a_reopened_member() {
     operator.set_acl("/g/b", OPEN_ACL_UNSAFE, None).await.unwrap();
     for n in 0..4 {
         // reason: virtual time, in which the other member changes
-        tokio::time::sleep(BACKOFF_MAX / 2).await;
+        tokio::time::sleep(CHECK_PAUSE / 2).await;
         busy.set_data(format!("{n}")).await.unwrap();
     }
     settle().await;

@@ -16,6 +16,7 @@ mod cancelled;
 mod double_barrier;
 mod double_barrier_end;
 mod double_barrier_faults;
+mod double_barrier_orders;
 mod group;
 mod persistent_node;
 mod persistent_node_faults;

@@ -215,6 +215,29 @@ async fn close_after_the_session_keeps_the_next_node_of_the_path() {
     }
 }
 
+/// The old session expires between the read and the replacement, and another process takes the path.
+#[tokio::test(start_paused = true)]
+async fn replacement_spares_a_written_node_of_another_process() {
+    let server = TestServer::ensemble(3);
+    let sessions = sessions_of_all(&server, 1).await;
+    let node = PersistentNode::start(&sessions, PATH, "first").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let old = sessions.client();
+    let slow = server.on(Op::Exists).nth(2).delay(T / 4);
+    let replacing = server.on(Op::Multi).always().delay(Duration::ZERO);
+    expire_at_the_client_only(&server, &sessions).await;
+    let operator = sessions_of_all(&server, 2).await.client();
+    settle().await;
+    assert_eq!((slow.count(), replacing.count()), (1, 0), "the replacement has read the node");
+    assert!(server.expire(old.session_id()));
+    operator.create(PATH, b"other", CreateMode::Ephemeral).await.unwrap();
+    operator.set_data(PATH, b"written", None).await.unwrap();
+    pass(T).await;
+    assert!(is_conflict(&node), "{node:?}");
+    assert_eq!(found(&server, PATH).unwrap().data, b"written");
+    assert_eq!(replacing.count(), 1, "the server has rejected it");
+}
+
 /// The server of the next session still shows the node of the old one, which has expired.
 #[tokio::test(start_paused = true)]
 async fn lagging_server_causes_no_replacement_of_another_owner() {

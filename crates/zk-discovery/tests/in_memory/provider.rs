@@ -112,6 +112,23 @@ async fn instance_is_down_after_two_errors_for_thirty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn instance_is_down_only_while_all_its_errors_are_recent() {
+    let server = TestServer::in_memory();
+    let (provider, _registrations) = provider_of(&server, &["a"]).await;
+    let a = provider.instance().unwrap();
+    provider.note_error(&a);
+    // reason: virtual time between two errors
+    tokio::time::sleep(DOWN_TIME * 2 / 3).await;
+    provider.note_error(&a);
+    assert!(provider.instance().is_none());
+    // reason: virtual time, until the first error is old
+    tokio::time::sleep(DOWN_TIME / 3).await;
+    assert!(provider.instance().is_some());
+    provider.note_error(&a);
+    assert!(provider.instance().is_none(), "the second error is still recent");
+}
+
+#[tokio::test(start_paused = true)]
 async fn rare_errors_never_take_an_instance_down() {
     let server = TestServer::in_memory();
     let (provider, _registrations) = provider_of(&server, &["a"]).await;

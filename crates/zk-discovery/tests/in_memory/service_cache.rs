@@ -1,5 +1,6 @@
 //! Caches of services: contents, changes, rejected nodes.
 
+use zk_coordination::limits::CHECK_PAUSE;
 use zk_discovery::session::{Acl, CreateMode, Perms};
 use zk_discovery::{CacheStatus, Discovery, Instances, Rejection};
 use zk_testing::{Cut, TestServer};
@@ -117,6 +118,33 @@ async fn cache_keeps_its_instances_during_an_outage() {
     server.accept_connects(0);
     cache.cache().wait_until_synced().await.unwrap();
     assert_eq!(ids(&cache.instances()), ["a"]);
+}
+
+/// The server reports neither the changed access control list nor the deletion.
+#[tokio::test(start_paused = true)]
+async fn hidden_instance_goes_after_its_deletion() {
+    let server = TestServer::in_memory();
+    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let cache = ours.cache("web").await.unwrap();
+    let mut registrations = Vec::new();
+    for id in ["a", "b", "c"] {
+        registrations.push(register(&theirs, web(id)).await);
+    }
+    settle().await;
+    let writer = client(&server, 3).await;
+    let hidden = [Acl::world(Perms::WRITE | Perms::ADMIN)];
+    for id in ["a", "b"] {
+        let path = format!("/services/web/{id}");
+        writer.set_acl(&path, &hidden, None).await.unwrap();
+    }
+    registrations.remove(0).unregister().await.unwrap();
+    // reason: the cache checks its nodes in virtual time
+    tokio::time::sleep(CHECK_PAUSE * 2).await;
+    let instances = cache.instances();
+    assert_eq!(ids(&instances), ["c"]);
+    let path = "/services/web/b".to_owned();
+    assert_eq!(instances.rejected(), [Rejection::Unreadable { path }]);
+    assert_eq!(cache.cache().status(), CacheStatus::Partial { unreadable: 1 });
 }
 
 #[tokio::test(start_paused = true)]

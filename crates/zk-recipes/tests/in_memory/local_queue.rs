@@ -213,6 +213,58 @@ async fn lock_never_passes_with_a_limit_of_zero() {
     }
 }
 
+/// The lock was passed in time. The waiter takes it up when its time is over.
+#[tokio::test(start_paused = true)]
+async fn late_waiter_leaves_the_lock_to_another_process() {
+    let server = TestServer::in_memory();
+    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = limited(&here, unlimited().max_time(T / 10));
+    let held = lock.acquire().await.unwrap();
+    let mut late = pin!(lock.acquire());
+    assert!(late.as_mut().now_or_never().is_none());
+    let other = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    held.release().await.unwrap();
+    settle().await;
+    assert!(!other.is_finished(), "it was passed on");
+    // reason: virtual time of the limit
+    tokio::time::sleep(T / 10).await;
+    assert!(late.as_mut().now_or_never().is_none());
+    let other = other.await.unwrap().unwrap();
+    other.release().await.unwrap();
+    assert_eq!(late.await.unwrap().token().unwrap().pass(), 0, "the ensemble granted it");
+}
+
+/// The time counts from the grant of the ensemble, and not from the last pass.
+#[tokio::test(start_paused = true)]
+async fn time_of_the_limit_is_not_renewed_by_a_pass() {
+    let server = TestServer::in_memory();
+    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let lock = limited(&here, unlimited().max_time(T / 10));
+    let holders = Holders::default();
+    let mut tasks = holders.start("a", &lock, 4, T / 25).await;
+    let other = Mutex::new(&elsewhere, PATH).unwrap();
+    tasks.extend(holders.start("b", &other, 1, T / 25).await);
+    finished(tasks).await;
+    assert_eq!(holders.names(), ["a0", "a1", "a2", "b0", "a3"]);
+}
+
+/// The next waiter must not take over a node whose number no contender may use.
+#[tokio::test(start_paused = true)]
+async fn failed_position_is_not_left_to_the_next_waiter() {
+    let server = TestServer::in_memory();
+    let lock = limited(&client(&server, 1).await, unlimited().max_passes(0));
+    let held = lock.acquire().await.unwrap();
+    assert!(server.set_sequence(PATH, i32::MAX));
+    let waiting = [spawned(&lock).await, spawned(&lock).await];
+    held.release().await.unwrap();
+    for waiter in waiting {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::SequenceExhausted { .. }), "{error}");
+    }
+    settle().await;
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_processes_alternate_within_their_limits() {
     let server = TestServer::in_memory();

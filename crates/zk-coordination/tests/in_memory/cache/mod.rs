@@ -2,6 +2,7 @@
 
 mod contents;
 mod curator_bugs;
+mod hidden;
 mod lost_requests;
 mod random;
 mod staleness;
@@ -9,10 +10,10 @@ mod subscribers;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
+use bytes::Bytes;
 use zk_coordination::session::path::parent;
-use zk_coordination::session::{Client, CreateMode};
+use zk_coordination::session::{Client, CreateMode, Zxid};
 use zk_coordination::{Cache, CacheStatus, CachedNode, Change, Changes, Snapshot};
 use zk_testing::TestServer;
 
@@ -22,7 +23,14 @@ use crate::settle;
 /// checked against the nodes.
 pub(crate) struct Replay {
     root: String,
-    nodes: BTreeMap<String, Option<Arc<CachedNode>>>,
+    nodes: BTreeMap<String, Option<Known>>,
+}
+
+/// What the changes of a cache tell about a node: `czxid`, `mzxid` and data.
+type Known = (Zxid, Zxid, Bytes);
+
+fn known(node: &CachedNode) -> Known {
+    (node.stat().czxid, node.stat().mzxid, node.data().clone())
 }
 
 impl Replay {
@@ -39,23 +47,24 @@ impl Replay {
                     "{path} exists: {change:?}"
                 );
                 self.expect_parent(path);
-                self.nodes.insert(path.to_owned(), Some(Arc::clone(new)));
+                self.nodes.insert(path.to_owned(), Some(known(new)));
             }
             Change::DataChanged { old, new } => {
-                assert_eq!(self.nodes.get(new.path()), Some(&Some(Arc::clone(old))));
+                assert_eq!(self.nodes.get(new.path()), Some(&Some(known(old))));
                 assert_eq!(old.stat().czxid, new.stat().czxid);
                 assert!(old.stat().mzxid < new.stat().mzxid, "{change:?} goes back");
-                self.nodes.insert(new.path().to_owned(), Some(Arc::clone(new)));
+                self.nodes.insert(new.path().to_owned(), Some(known(new)));
             }
             Change::Deleted { path, old } => {
-                assert_eq!(self.nodes.remove(&**path).as_ref(), Some(old), "{change:?}");
+                let old = old.as_deref().map(known);
+                assert_eq!(self.nodes.remove(&**path), Some(old), "{change:?}");
                 let left = self.nodes.keys().find(|one| parent(one) == Some(path));
                 assert_eq!(left, None, "{path} was deleted before its child");
             }
             Change::Unreadable { path, old } => {
                 self.expect_parent(path);
                 let before = self.nodes.insert(path.to_string(), None);
-                assert_eq!(before.unwrap_or_default(), *old, "{change:?}");
+                assert_eq!(before.unwrap_or_default(), old.as_deref().map(known), "{change:?}");
             }
             Change::Missed(_) => *self = Self::new(changes.snapshot().unwrap()),
             Change::Stale | Change::Synced { .. } | Change::Stopped(_) => {}
@@ -74,8 +83,8 @@ impl Replay {
 }
 
 /// Returns the nodes of a snapshot, and checks its order.
-fn nodes(snapshot: &Snapshot) -> BTreeMap<String, Option<Arc<CachedNode>>> {
-    let readable = snapshot.iter().map(|node| (node.path().to_owned(), Some(Arc::clone(node))));
+fn nodes(snapshot: &Snapshot) -> BTreeMap<String, Option<Known>> {
+    let readable = snapshot.iter().map(|node| (node.path().to_owned(), Some(known(node))));
     let nodes: BTreeMap<_, _> =
         readable.chain(snapshot.unreadable().map(|path| (path.to_owned(), None))).collect();
     assert_eq!(nodes.len(), snapshot.len());

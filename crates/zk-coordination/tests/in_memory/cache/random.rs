@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, CreateMode, SessionManager, Zxid};
+use zk_coordination::limits::CHECK_PAUSE;
+use zk_coordination::session::{Acl, Client, Config, CreateMode, Perms, SessionManager, Zxid};
 use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
@@ -13,6 +13,8 @@ use crate::random::Random;
 use crate::{T, config, settle};
 
 const ROOT: &str = "/r";
+/// Everything but the permission to read.
+const UNREADABLE: Perms = Perms(Perms::ALL.0 & !Perms::READ.0);
 
 #[tokio::test(start_paused = true)]
 async fn replayed_changes_lead_to_the_snapshot_and_the_tree() {
@@ -50,9 +52,12 @@ async fn run(seed: u64) {
     }
     server.clear_faults();
     (0..servers).for_each(|one| server.heal(one));
+    for path in paths() {
+        drop_result(writer.set_acl(&path, &[Acl::open()], None)).await;
+    }
     cache.wait_until_synced().await.unwrap();
-    // reason: the last events and reads arrive in virtual time
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    // reason: the last events and reads, and the checks, arrive in virtual time
+    tokio::time::sleep(CHECK_PAUSE * 3).await;
     cache.wait_until_synced().await.unwrap();
     let snapshot = cache.snapshot();
     assert_eq!(cache.status(), CacheStatus::Synced);
@@ -120,21 +125,23 @@ fn disturb(server: &TestServer, servers: usize, sessions: &SessionManager, rando
 
 /// Makes random changes to a small tree, some of them without a pause in between.
 async fn change(client: &Client, random: &mut Random, count: usize) {
-    let paths: Vec<String> = ["", "/a", "/b", "/a/c", "/a/d", "/b/c", "/a/c/e"]
-        .iter()
-        .map(|below| format!("{ROOT}{below}"))
-        .collect();
+    let paths = paths();
     let mut sent = Vec::new();
     for step in 0..count {
         let path = random.pick(&paths).unwrap();
         let data = format!("{step}").repeat(1 + random.below(900) as usize).into_bytes();
-        match random.below(8) {
+        match random.below(9) {
             0..=3 => {
                 let mode = CreateMode::Persistent;
                 sent.push(tokio::spawn(drop_result(client.create(path, &data, mode))));
             }
             4 | 5 => sent.push(tokio::spawn(drop_result(client.set_data(path, &data, None)))),
             6 => sent.push(tokio::spawn(drop_result(client.delete(path, None)))),
+            7 => {
+                let perms = if random.below(2) == 0 { Perms::ALL } else { UNREADABLE };
+                let acl = [Acl::world(perms)];
+                sent.push(tokio::spawn(drop_result(client.set_acl(path, &acl, None))));
+            }
             // Deletes a part of the tree, and creates some of it again, without a pause.
             _ => {
                 let below = paths.iter().filter(|one| one.starts_with(path.as_str()));
@@ -159,6 +166,11 @@ async fn change(client: &Client, random: &mut Random, count: usize) {
     if random.below(2) == 0 {
         settle().await;
     }
+}
+
+fn paths() -> Vec<String> {
+    let below = ["", "/a", "/b", "/a/c", "/a/d", "/b/c", "/a/c/e"];
+    below.iter().map(|below| format!("{ROOT}{below}")).collect()
 }
 
 async fn drop_result<T>(request: impl Future<Output = T>) {
