@@ -34,6 +34,7 @@ mod signals;
 mod top;
 mod transactions;
 mod transfer;
+mod transfer_at_once;
 mod watch;
 
 use std::time::Duration;
