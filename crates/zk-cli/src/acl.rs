@@ -4,11 +4,12 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms, Retry};
 
+use crate::at_once::NODES_AT_ONCE;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::repeat::repeat;
-use crate::subtree::{self, READS_AT_ONCE, sorted_paths_without};
+use crate::repeat::repeat_sent;
+use crate::subtree::{self, sorted_paths_without};
 use crate::text::data_text;
 
 /// The access control list of nodes that a command creates.
@@ -150,17 +151,16 @@ pub(crate) async fn set_recursive(
         return Err(Failure::other(format!("{root}: {hidden}: no list was changed")));
     }
     let mut progress = Progress::new("changed", Some(paths.len()));
-    for chunk in paths.rchunks(READS_AT_ONCE) {
+    for chunk in paths.rchunks(NODES_AT_ONCE) {
         let asked: Vec<_> =
             chunk.iter().rev().map(|path| client.set_acl(path, acl, None)).collect();
         let mut failed = None;
         // All of these requests are under way. Those after a failed one are applied as well.
         for (path, asked) in chunk.iter().rev().zip(asked) {
-            let done = match asked.await {
-                Err(error) if error.code().is_none() && failed.is_none() => {
-                    repeat(client, |client| client.set_acl(path, acl, None)).await.0
-                }
-                done => done,
+            let again = |client: &Client| client.set_acl(path, acl, None);
+            let done = match failed {
+                None => repeat_sent(client, asked, again).await.0,
+                Some(_) => asked.await,
             };
             match done {
                 Ok(_) => progress.one_more(),

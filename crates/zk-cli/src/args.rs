@@ -14,8 +14,10 @@ use crate::counter::Counter;
 use crate::data::NewData;
 use crate::discover::Discover;
 use crate::ensemble::Reconfig;
+use crate::export::Export;
 use crate::failure::Failure;
 use crate::find::{Ephemerals, Find};
+use crate::import::Import;
 use crate::limit_args::LimitArgs;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::nodes::Create;
@@ -328,21 +330,15 @@ Example:
     /// do not tell clients which nodes are containers or have a time to live. Nodes that change
     /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
     /// not set the access control list of a node. Such a node ends the export.
-    #[command(after_help = "\
-Examples:
-  zk export /app > app.jsonl
-  set -o pipefail; zk export /app | zk import /copy")]
-    Export {
-        /// The node.
-        path: String,
-    },
+    Export(Export),
 
     /// Create the nodes of JSON lines on standard input, as zk export prints them.
     ///
     /// A node that exists with the same data stays as it is, so an interrupted import can be
     /// repeated. A create whose answer is lost is repeated, too. A node that exists with other data
     /// ends the import; one with another access control list, or that this client may not read, is
-    /// named and stays as it is. A line with
+    /// named and stays as it is. Up to a hundred nodes are created together: some nodes of later lines
+    /// may exist when an import ends at a line. A line with
     /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
     ///
     /// The list of a parent may deny the creation of its children. Such a parent has an entry more
@@ -351,27 +347,7 @@ Examples:
     /// the entry, and its repetition removes it: with the same credentials, or with --resume FILE.
     /// Servers before 3.7 do not tell a client its identities: with credentials, the repetition
     /// needs --overwrite there. The lines must be in the order of zk export.
-    #[command(after_help = "\
-Examples:
-  zk import /app < app.jsonl
-  zk import /app --overwrite < app.jsonl
-  zk import /app --resume app.auth < app.jsonl")]
-    Import {
-        /// The node below which they are created; its parent must exist.
-        path: String,
-        /// Replace the data and the access control lists of nodes that exist.
-        #[arg(long)]
-        overwrite: bool,
-
-        /// The file with the one-time identity of an import that has failed.
-        ///
-        /// Without credentials, an import makes such an identity to create the children of nodes
-        /// whose lists deny that. It keeps it in this file, or in one of the current folder,
-        /// until all nodes have their own lists. The file also names the nodes that are open to it,
-        /// and must be readable by you alone.
-        #[arg(long, value_name = "FILE")]
-        resume: Option<PathBuf>,
-    },
+    Import(Import),
 
     /// Wait until the server has applied all that the leader has.
     ///
@@ -543,8 +519,8 @@ impl Command {
             | Self::Counter(Counter { path, .. })
             | Self::Barrier(BarrierArgs { path, .. })
             | Self::Sync { path }
-            | Self::Export { path }
-            | Self::Import { path, .. }
+            | Self::Export(Export { path, .. })
+            | Self::Import(Import { path, .. })
             | Self::Stat { path }
             | Self::Getacl { path }
             | Self::Setacl { path, .. }

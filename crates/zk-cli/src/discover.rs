@@ -13,11 +13,11 @@ use zk_recipes::session::{
     path::file_name, validate_path,
 };
 
+use crate::at_once::read_each;
 use crate::failure::Failure;
 use crate::output::{Output, aligned};
 use crate::sessions::Sessions;
 use crate::signals::{Signals, number};
-use crate::subtree::read_each;
 use crate::text::data_text;
 use crate::watch_notes::WatchNotes;
 

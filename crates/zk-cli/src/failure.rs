@@ -202,6 +202,15 @@ impl Failure {
         self
     }
 
+    /// Adds the number of nodes of later lines that were created before the failure was known.
+    pub(crate) fn with_later(mut self, nodes: usize) -> Self {
+        if nodes > 0 {
+            self.may_be_applied = true;
+            self.message.push_str(&format!("; {nodes} nodes of later lines were created"));
+        }
+        self
+    }
+
     /// Replaces the message.
     pub(crate) fn with_message(mut self, message: String) -> Self {
         self.message = message;

@@ -4,9 +4,10 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::{Client, Retry, SessionId, path::file_name};
 
+use crate::at_once::read_each;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::subtree::{print_hidden, read_each, sorted_paths};
+use crate::subtree::{print_hidden, sorted_paths};
 
 /// The `find` command.
 #[derive(Debug, ClapArgs)]

@@ -3,6 +3,7 @@
 mod acl;
 mod acquired_lock;
 mod args;
+mod at_once;
 mod barrier;
 mod bench;
 mod child;
@@ -13,6 +14,7 @@ mod descendants;
 mod discover;
 mod doctor;
 mod ensemble;
+mod export;
 mod failure;
 mod find;
 mod holders;
@@ -65,7 +67,6 @@ use self::args::{Args, Command};
 use self::connector::ServerConnector;
 use self::doctor::Door;
 use self::failure::{Failure, USAGE};
-use self::import::ImportOptions;
 use self::output::{Output, data_json};
 use self::sessions::Sessions;
 use self::verbose_log::VerboseLog;
@@ -299,17 +300,14 @@ fn operate<'a>(
         Command::Counter(args) => Box::pin(counter::run(sessions, client, retry, args, output)),
         Command::Barrier(args) => Box::pin(barrier::run(sessions, client, args, deadline, output)),
         Command::Discover(args) => Box::pin(discover::list(client, retry, args, output)),
-        Command::Export { path } => {
-            let servers = sessions.servers();
-            let work = transfer::export(client, retry, path, servers, output);
+        Command::Export(wanted) => {
+            let work = export::run(client, retry, wanted, sessions.servers(), output);
             Box::pin(async { work.await.map_err(Failure::of_stream) })
         }
-        Command::Import { path, overwrite, resume } => {
-            let (overwrites, resume) = (*overwrite, resume.as_deref());
+        Command::Import(wanted) => {
             let is_in_the_clear = sessions.is_in_the_clear();
             let has_identity = sessions.has_identity();
-            let options = ImportOptions { overwrites, resume, has_identity, is_in_the_clear };
-            let work = import::import(client, path, options, output);
+            let work = import::run(client, wanted, has_identity, is_in_the_clear, output);
             Box::pin(async { work.await.map_err(Failure::of_stream) })
         }
         Command::Sync { path } => Box::pin(nodes::sync(retry, path, output)),

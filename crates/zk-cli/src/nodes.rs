@@ -9,12 +9,13 @@ use zk_recipes::session::{
 };
 
 use crate::acl::NewNodeAcl;
+use crate::at_once::NODES_AT_ONCE;
 use crate::data::NewData;
 use crate::failure::{Failure, NO_CHROOT};
 use crate::output::{Output, data_json};
 use crate::progress::Progress;
 use crate::sessions::Sessions;
-use crate::subtree::{READS_AT_ONCE, TreeSize, checked, sorted_paths};
+use crate::subtree::{TreeSize, checked, sorted_paths};
 
 /// The `create` command.
 #[derive(Debug, ClapArgs)]
@@ -253,7 +254,7 @@ async fn delete_below(
     let (mut paths, _) = sorted_paths(client, retry, path).await?;
     paths.reverse();
     paths.pop();
-    for chunk in paths.chunks(READS_AT_ONCE) {
+    for chunk in paths.chunks(NODES_AT_ONCE) {
         let asked: Vec<_> = chunk.iter().map(|path| client.delete(path, None)).collect();
         let mut failed: Option<Error> = None;
         // All of these deletes are under way. Those after a failed one are applied as well.

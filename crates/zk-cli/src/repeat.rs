@@ -1,6 +1,6 @@
 //! Requests that may be applied twice.
 
-use zk_recipes::session::{Client, Error, Outcome};
+use zk_recipes::session::{Client, Error, Outcome, RetryOn};
 
 use crate::failure::is_end;
 use crate::sessions::{Sessions, clock, idle_limit};
@@ -25,4 +25,27 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
         }
         was_lost = true;
     }
+}
+
+/// Awaits a request that was sent with others, and repeats it like [`repeat`] if its answer is lost or the
+/// server could not handle it yet.
+pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
+    client: &Client,
+    sent: impl Future<Output = Result<T, Error>>,
+    request: impl Fn(&Client) -> F,
+) -> (Result<T, Error>, bool) {
+    let first = match sent.await {
+        Err(error) if !is_end(&error) => error,
+        done => return (done, false),
+    };
+    let is_lost = first.outcome() == Outcome::Unknown;
+    if !is_lost && first.retry_on() != RetryOn::SameSession {
+        return (Err(first), false);
+    }
+    let (done, was_lost) = repeat(client, request).await;
+    let done = match is_lost {
+        true => done.map_err(|error| error.with_outcome(Outcome::Unknown)),
+        false => done,
+    };
+    (done, is_lost || was_lost)
 }

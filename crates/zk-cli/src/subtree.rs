@@ -4,11 +4,9 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::json;
-use zk_recipes::session::{
-    Children, Client, ConnectString, Error, ErrorCode, NodeData, Pending, Retry, RetryOn, Stat,
-    path,
-};
+use zk_recipes::session::{Children, Client, ConnectString, ErrorCode, Retry, path};
 
+use crate::at_once::{AtOnce, or_again};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -242,94 +240,3 @@ const MIB: usize = 1024 * 1024;
 
 /// Levels of a tree. Real ones have less than a hundred, and drawing one takes a stack frame for each.
 const LEVELS_MAX: usize = 1_000;
-
-/// Reads all of `paths`, a hundred at once, in order. Nodes that vanish meanwhile, or that this client
-/// may not read, are left out.
-pub(crate) async fn read_each<T: Answer>(
-    client: &Client,
-    retry: &Retry,
-    paths: &[String],
-    ask: fn(&Client, &str) -> Pending<T>,
-    seen: &mut dyn FnMut(&str, T),
-) -> Result<(), Error> {
-    let (mut rest, mut at_once) = (paths, AtOnce::default());
-    while !rest.is_empty() {
-        let chunk = at_once.take(&mut rest);
-        let asked: Vec<_> = chunk.iter().map(|path| ask(client, path)).collect();
-        for (path, asked) in chunk.iter().zip(asked) {
-            match or_again(asked, || retry.run(|client| ask(client, path))).await {
-                Err(error)
-                    if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {}
-                answer => {
-                    let answer = answer?;
-                    at_once.answered(answer.memory());
-                    seen(path, answer);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Returns the answer to a request that was sent with others. If the connection was lost and the
-/// session goes on, it asks again.
-pub(crate) async fn or_again<T, F: Future<Output = Result<T, Error>>>(
-    asked: Pending<T>,
-    again: impl FnOnce() -> F,
-) -> Result<T, Error> {
-    match asked.await {
-        Err(error) if error.retry_on() == RetryOn::SameSession => again().await,
-        answer => answer,
-    }
-}
-
-/// An answer that is kept until the answers before it have been used.
-pub(crate) trait Answer {
-    /// Returns the bytes that it takes, if they may be many.
-    fn memory(&self) -> usize;
-}
-
-impl Answer for NodeData {
-    fn memory(&self) -> usize {
-        self.data.as_ref().map_or(0, |data| data.len())
-    }
-}
-
-impl Answer for Option<Stat> {
-    fn memory(&self) -> usize {
-        0
-    }
-}
-
-/// How many nodes are read at once: as many as [`READS_BYTES_MAX`] has room for, if the answers are as
-/// large as the largest so far.
-#[derive(Default)]
-pub(crate) struct AtOnce {
-    largest: usize,
-    /// The number of the last time. It grows step by step, because the first answers may be small.
-    before: usize,
-}
-
-impl AtOnce {
-    /// Takes the nodes that are read next.
-    pub(crate) fn take<'a, T>(&mut self, rest: &mut &'a [T]) -> &'a [T] {
-        let room = READS_BYTES_MAX / self.largest.max(1);
-        self.before = (self.before * 4).max(READS_AT_FIRST).min(room).clamp(1, READS_AT_ONCE);
-        let (next, behind) = rest.split_at(self.before.min(rest.len()));
-        *rest = behind;
-        next
-    }
-
-    pub(crate) fn answered(&mut self, bytes: usize) {
-        self.largest = self.largest.max(bytes);
-    }
-}
-
-/// Nodes that are read at once.
-pub(crate) const READS_AT_ONCE: usize = 100;
-
-/// Nodes that are read at once at first.
-const READS_AT_FIRST: usize = 4;
-
-/// Bytes of the answers that are kept at once.
-const READS_BYTES_MAX: usize = 64 * MIB;

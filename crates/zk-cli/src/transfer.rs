@@ -1,84 +1,15 @@
-//! The JSON lines of `zk export` and `zk import`, and `zk export`.
+//! The JSON lines of `zk export` and `zk import`.
 //!
 //! Each line is a node: its path below the exported one, its data as text or in hexadecimal, and its
 //! access control list. The last line has the number of nodes, so that a part of an export is not taken
 //! for the whole. Servers hide from clients which nodes are containers or have a time to live
 //! (`DataNode.getClientEphemeralOwner`), so only a line that says so itself becomes such a node.
 
-use std::io::{IsTerminal, Write, stdout};
-
-use serde_json::{Value, json};
-use zk_recipes::session::{Acl, Client, Retry, SessionId};
+use serde_json::Value;
+use zk_recipes::session::Acl;
 
 use crate::acl;
-use crate::failure::Failure;
-use crate::output::{Output, data_json, data_of_json, json_line};
-use crate::progress::Progress;
-use crate::subtree;
-
-/// Prints the node at `root` and all below it. Ephemeral nodes are left out: they belong to sessions.
-/// So are the ensemble's own nodes, if all nodes of the ensemble are exported.
-pub(crate) async fn export(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    connect: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let leaves_out = subtree::ensembles_own(root, connect)?;
-    let is_whole = leaves_out("/zookeeper");
-    let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, &leaves_out).await?;
-    if !hidden.is_empty() {
-        return Err(Failure::denied(format!("{hidden}: the export would not be complete")));
-    }
-    let mut progress = match stdout().is_terminal() {
-        true => Progress::silent(),
-        false => Progress::new("exported", Some(paths.len())),
-    };
-    let (mut out, mut nodes, mut ephemerals) = (stdout().lock(), 0_usize, 0);
-    for path in &paths {
-        let asked = (retry.get_data(path), retry.run(|client| client.get_acl(path)));
-        let (data, acl) = tokio::join!(asked.0, asked.1);
-        let (data, acl) = match (data, acl) {
-            (Ok(data), Ok(acl)) => (data, acl),
-            // It was deleted meanwhile.
-            (Err(error), _) | (_, Err(error)) if error.is_no_node() => {
-                continue;
-            }
-            (Err(error), _) | (_, Err(error)) => return Err(error.into()),
-        };
-        if data.stat.ephemeral_owner != SessionId::NONE {
-            ephemerals += 1;
-            continue;
-        }
-        if acl.acl.iter().any(acl::hides_hash) {
-            let why = "no permission to read the hashes in its access control list";
-            return Err(Failure::denied(format!("{path}: {why}: it could not be imported")));
-        }
-        let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
-        let line = json!({
-            "path": if below.is_empty() { "/" } else { below },
-            "data": data.data.as_deref().map(data_json),
-            "acl": acl.acl.iter().map(acl::text).collect::<Vec<_>>(),
-        });
-        write_line(&mut out, &line)?;
-        nodes += 1;
-        progress.one_more();
-    }
-    write_line(&mut out, &json!({ "nodes": nodes }))?;
-    drop(progress);
-    if is_whole {
-        output.note("/zookeeper is left out: each ensemble has its own");
-    }
-    if ephemerals > 0 {
-        output.note(&format!("{ephemerals} ephemeral nodes are left out"));
-    }
-    Ok(())
-}
-
-fn write_line(out: &mut impl Write, line: &Value) -> Result<(), Failure> {
-    writeln!(out, "{}", json_line(line)).map_err(|error| Failure::of_output(&error))
-}
+use crate::output::data_of_json;
 
 /// One line.
 pub(crate) enum Line {
@@ -140,6 +71,14 @@ impl Node {
         Ok(Self { below, data, acl: acl?, kind })
     }
 }
+
+/// Returns true if one path is below another one.
+pub(crate) fn is_below(path: &str, other: &str) -> bool {
+    path.strip_prefix(other.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Nodes that a command names at most, of those that it leaves out or does not compare.
+pub(crate) const NODES_TOLD: usize = 20;
 
 #[cfg(test)]
 mod tests {

@@ -35,6 +35,7 @@ mod signals;
 mod top;
 mod transactions;
 mod transfer;
+mod transfer_at_once;
 mod watch;
 
 use std::time::Duration;

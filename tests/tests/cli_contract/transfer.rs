@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
-use zk_testing::TestServer;
+use zk_testing::{Op, Settings, TestServer, Version};
 use zk_tests::{Ended, HOLD, Scratch, WHO_AM_I, Zk, own_shared_zookeeper, poll, release, skip};
 
 use crate::screen::Screen;
@@ -365,9 +366,11 @@ fn incomplete_input_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_removed_before_the_result() {
-    let server = TestServer::start().await.unwrap();
+    let settings = Settings::new().version(Version::V3_9);
+    let server = TestServer::start_with(settings).await.unwrap();
     let zk = Zk::new(server.connect_string());
-    // It takes a while, and shows its progress.
+    // It takes longer than the interval between two states of the progress.
+    server.on(Op::Create2).nth(1000).delay(Duration::from_millis(500));
     let mut lines = String::from("{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:r\"]}\n");
     for number in 1..3000 {
         let acl = "\"acl\":[\"world:anyone:cdrwa\"]";

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat};
 
 use super::queues::{ChildChanges, Queue, QueueKind, queues};
+use crate::at_once::{Answer, AtOnce, or_again};
 use crate::failure::Failure;
 use crate::participants::who;
-use crate::subtree::{Answer, AtOnce, or_again};
 
 /// A lock that somebody holds or waits for, or that somebody used a short time ago.
 #[derive(Clone, Debug, PartialEq)]

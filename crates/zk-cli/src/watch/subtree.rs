@@ -8,9 +8,10 @@ use zk_recipes::session::{
 };
 
 use super::Watched;
+use crate::at_once::read_each;
 use crate::failure::Failure;
 use crate::sessions::Sessions;
-use crate::subtree::{TreeSize, read_each, sorted_paths};
+use crate::subtree::{TreeSize, sorted_paths};
 
 /// The nodes that the printed lines lead to.
 #[derive(Default)]

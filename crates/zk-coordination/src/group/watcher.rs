@@ -9,9 +9,7 @@ use futures::future::{Either, FutureExt, join_all, select};
 use futures::stream::{FuturesUnordered, StreamExt, iter};
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
-use zk_recipes::session::{
-    Attempts, Client, Error, ErrorCode, NodeData, SessionManager, Stat, Watch, Zxid,
-};
+use zk_recipes::session::{Attempts, Client, Error, NodeData, SessionManager, Stat, Watch, Zxid};
 
 use super::members::{Member, Members};
 use crate::background::{TASK_POLICY, open_client};

@@ -1,0 +1,155 @@
+//! Requests about many nodes: sent together, and answered in order.
+//!
+//! A server handles the requests of a session in the order in which it receives them. A command that waits
+//! for each answer takes a round trip a node.
+
+use zk_recipes::session::{
+    Client, Error, ErrorCode, NodeAcl, NodeData, Pending, Retry, RetryOn, Stat,
+};
+
+/// Nodes whose requests are under way together, for reads and for changes. A server that has 1,000 requests
+/// of its clients in hand reads no others (`globalOutstandingLimit`).
+pub(crate) const NODES_AT_ONCE: usize = 100;
+
+/// Reads all of `paths`, many at once, in order. Nodes that vanish meanwhile, or that this client may not
+/// read, are left out.
+pub(crate) async fn read_each<T: Answer>(
+    client: &Client,
+    retry: &Retry,
+    paths: &[String],
+    ask: fn(&Client, &str) -> Pending<T>,
+    seen: &mut dyn FnMut(&str, T),
+) -> Result<(), Error> {
+    let ask = |path| {
+        let asked = ask(client, path);
+        async move { or_again(asked, || retry.run(|client| ask(client, path))).await }
+    };
+    ask_each(paths, &mut AtOnce::default(), ask, &mut |path, answer| match answer {
+        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
+            Ok(())
+        }
+        answer => answer.map(|answer| seen(path, answer)),
+    })
+    .await
+}
+
+/// Asks about all of `paths`, about many at once, and uses the answers in order. `ask` sends its requests
+/// when it is called.
+pub(crate) async fn ask_each<'p, P: AsRef<str>, F: Future<Output: Answer>, E>(
+    paths: &'p [P],
+    at_once: &mut AtOnce,
+    ask: impl Fn(&'p str) -> F,
+    seen: &mut dyn FnMut(&'p str, F::Output) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut rest = paths;
+    while !rest.is_empty() {
+        let chunk = at_once.take(&mut rest);
+        let asked: Vec<F> = chunk.iter().map(|path| ask(path.as_ref())).collect();
+        for (path, asked) in chunk.iter().zip(asked) {
+            let answer = asked.await;
+            at_once.answered(answer.memory());
+            seen(path.as_ref(), answer)?;
+        }
+    }
+    Ok(())
+}
+
+/// The data of a node, and its access control list if the command needs it.
+pub(crate) type NodeAnswers = (Result<NodeData, Error>, Option<Result<NodeAcl, Error>>);
+
+/// Asks for the data of a node and, if wanted, for its access control list.
+pub(crate) fn ask_node<'a>(
+    client: &Client,
+    retry: &'a Retry,
+    path: &'a str,
+    wants_acl: bool,
+) -> impl Future<Output = NodeAnswers> + use<'a> {
+    let data = client.get_data(path);
+    let acl = wants_acl.then(|| client.get_acl(path));
+    async move {
+        let data = or_again(data, || retry.get_data(path)).await;
+        let acl = match acl {
+            Some(acl) => Some(or_again(acl, || retry.run(|client| client.get_acl(path))).await),
+            None => None,
+        };
+        (data, acl)
+    }
+}
+
+/// Returns the answer to a request that was sent with others. If the connection was lost and the
+/// session goes on, it asks again.
+pub(crate) async fn or_again<T, F: Future<Output = Result<T, Error>>>(
+    asked: Pending<T>,
+    again: impl FnOnce() -> F,
+) -> Result<T, Error> {
+    match asked.await {
+        Err(error) if error.retry_on() == RetryOn::SameSession => again().await,
+        answer => answer,
+    }
+}
+
+/// Answer that is kept until the answers before it have been used.
+pub(crate) trait Answer {
+    /// Returns the bytes that it takes, if they may be many.
+    fn memory(&self) -> usize;
+}
+
+impl Answer for NodeData {
+    fn memory(&self) -> usize {
+        self.data.as_ref().map_or(0, |data| data.len())
+    }
+}
+
+impl Answer for NodeAcl {
+    fn memory(&self) -> usize {
+        self.acl.iter().map(|entry| size_of_val(entry) + entry.id.len()).sum()
+    }
+}
+
+impl Answer for Option<Stat> {
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+impl<T: Answer> Answer for Result<T, Error> {
+    fn memory(&self) -> usize {
+        self.as_ref().map_or(0, Answer::memory)
+    }
+}
+
+impl Answer for NodeAnswers {
+    fn memory(&self) -> usize {
+        self.0.memory() + self.1.as_ref().map_or(0, Answer::memory)
+    }
+}
+
+/// How many nodes are read at once: as many as [`READS_BYTES_MAX`] has room for, if the answers are as
+/// large as the largest so far.
+#[derive(Default)]
+pub(crate) struct AtOnce {
+    largest: usize,
+    /// The number of the last time. It grows step by step, because the first answers may be small.
+    before: usize,
+}
+
+impl AtOnce {
+    /// Takes the nodes that are read next.
+    pub(crate) fn take<'a, T>(&mut self, rest: &mut &'a [T]) -> &'a [T] {
+        let room = READS_BYTES_MAX / self.largest.max(1);
+        self.before = (self.before * 4).max(READS_AT_FIRST).min(room).clamp(1, NODES_AT_ONCE);
+        let (next, behind) = rest.split_at(self.before.min(rest.len()));
+        *rest = behind;
+        next
+    }
+
+    pub(crate) fn answered(&mut self, bytes: usize) {
+        self.largest = self.largest.max(bytes);
+    }
+}
+
+/// Nodes that are read at once at first.
+const READS_AT_FIRST: usize = 4;
+
+/// Bytes of the answers that are kept at once.
+const READS_BYTES_MAX: usize = 64 * 1024 * 1024;

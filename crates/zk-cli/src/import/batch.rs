@@ -1,0 +1,275 @@
+//! The nodes of the input, many at once.
+//!
+//! The requests of each step are under way together: creations first, then reads of existing nodes, then
+//! their changes. A server handles the requests of a session in order, so a parent exists before its
+//! children. Each node that fails at first is tried again alone, in the order of the lines.
+
+use std::convert::Infallible;
+use std::mem::take;
+use std::time::Duration;
+
+use zk_recipes::session::{
+    Acl, Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, path::parent,
+};
+
+use super::Importer;
+use super::compare::Change;
+use super::input::Wanted;
+use super::lists::{Opening, Own};
+use crate::at_once::{NODES_AT_ONCE, NodeAnswers, ask_each, ask_node};
+use crate::failure::Failure;
+use crate::repeat::repeat;
+use crate::sessions::Sessions;
+use crate::transfer::{Kind, is_below};
+
+/// Nodes that are imported together.
+pub(super) struct Batch {
+    nodes: Vec<Wanted>,
+    data_len: usize,
+    nodes_max: usize,
+}
+
+impl Batch {
+    /// Creates the first batch. The first node is alone: if the input does not fit there, it ends the import.
+    pub(super) fn first() -> Self {
+        Self { nodes: Vec::new(), data_len: 0, nodes_max: 1 }
+    }
+
+    /// Returns true if a node can be imported with the others. Two nodes of one path are in two batches: the
+    /// second one is compared with the result of the first one.
+    pub(super) fn has_room_for(&self, next: &Wanted) -> bool {
+        self.nodes.is_empty()
+            || self.nodes.len() < self.nodes_max
+                && self.data_len + next.data_len() <= BATCH_BYTES_MAX
+                && self.nodes.iter().all(|it| it.path != next.path)
+    }
+
+    pub(super) fn push(&mut self, next: Wanted) {
+        self.data_len += next.data_len();
+        self.nodes.push(next);
+    }
+
+    /// Returns the nodes, and begins the next batch.
+    pub(super) fn take(&mut self) -> Vec<Wanted> {
+        self.nodes_max = (4 * self.nodes_max).min(NODES_AT_ONCE);
+        self.data_len = 0;
+        take(&mut self.nodes)
+    }
+}
+
+/// Bytes of data in a batch, unless one node has more. On a slow network all of them must arrive within the
+/// time limit of a request.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
+
+/// The first attempt to create a node.
+struct Attempt {
+    created: Result<(), Error>,
+    /// The list with the entry of this client, if the node was to be created with it.
+    open: Option<Vec<Acl>>,
+    /// The node that was there already.
+    present: Option<NodeAnswers>,
+}
+
+impl Attempt {
+    fn code(&self) -> Option<ErrorCode> {
+        self.created.as_ref().err()?.code()
+    }
+
+    /// Returns true if the node was created, or another one was there before. A repetition may have another
+    /// outcome otherwise: an earlier line may not be settled yet.
+    fn is_final(&self) -> bool {
+        let is_there = |data: &Result<NodeData, Error>| match data {
+            Ok(_) => true,
+            // The existence of the node is checked before its list.
+            Err(error) => error.is_no_auth(),
+        };
+        self.created.is_ok() || self.present.as_ref().is_some_and(|(data, _)| is_there(data))
+    }
+}
+
+impl Importer<'_> {
+    /// Creates nodes, or compares them with the existing ones. Some of those behind a node that fails are
+    /// created as well.
+    pub(super) async fn import_batch(&mut self, batch: Vec<Wanted>) -> Result<(), Failure> {
+        let opens = self.lists_to_open(&batch).await?;
+        let mut attempts = self.create_all(&batch, opens).await;
+        self.read_existing(&batch, &mut attempts).await;
+        let (mut changes, mut failed, mut later) = (Vec::new(), None, 0);
+        for (wanted, attempt) in batch.iter().zip(attempts) {
+            if failed.is_some() {
+                later += usize::from(attempt.created.is_ok());
+                continue;
+            }
+            match self.settle(wanted, attempt, &mut changes).await {
+                Ok(()) => self.progress.one_more(),
+                Err(failure) => failed = Some(failure.with_line(wanted.line)),
+            }
+        }
+        // Their lines come before the failed one.
+        self.finish(changes).await?;
+        failed.map_or(Ok(()), |failure| Err(failure.with_later(later)))
+    }
+
+    /// Sends the requests to create all nodes, and awaits their answers.
+    async fn create_all(&mut self, batch: &[Wanted], opens: Vec<Option<Opening>>) -> Vec<Attempt> {
+        let sent: Vec<_> = batch
+            .iter()
+            .zip(&opens)
+            .map(|(wanted, open)| {
+                let list = open.as_ref().map_or(&wanted.node.acl, |open| &open.list);
+                create(self.client, wanted, list)
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(batch.len());
+        for sent in sent {
+            answers.push(sent.await.map(drop));
+        }
+        let mut attempts = Vec::with_capacity(batch.len());
+        for ((wanted, open), created) in batch.iter().zip(opens).zip(answers) {
+            if let Some(open) = &open {
+                let failed = created.as_ref().err();
+                self.has_opened(&wanted.path, &wanted.node.acl, open.is_new, failed);
+            }
+            self.created += usize::from(created.is_ok());
+            attempts.push(Attempt { created, open: open.map(|it| it.list), present: None });
+        }
+        attempts
+    }
+
+    /// Reads the nodes that exist, or may exist below a parent that denies their creation.
+    async fn read_existing(&mut self, batch: &[Wanted], attempts: &mut [Attempt]) {
+        let may_exist =
+            |it: &Attempt| matches!(it.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH));
+        let both = batch.iter().zip(attempts).filter(|(_, attempt)| may_exist(attempt));
+        let (paths, mut attempts): (Vec<&str>, Vec<&mut Attempt>) =
+            both.map(|(wanted, attempt)| (wanted.path.as_str(), attempt)).unzip();
+        let (client, retry) = (self.client, Sessions::retry(self.client));
+        let mut attempts = attempts.iter_mut();
+        let ask = |path| ask_node(client, &retry, path, true);
+        let mut keep = |_: &str, answers| {
+            if let Some(attempt) = attempts.next() {
+                attempt.present = Some(answers);
+            }
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = ask_each(&paths, &mut self.at_once, ask, &mut keep).await;
+    }
+
+    /// Ends the import of one node. Its earlier lines are settled.
+    async fn settle<'b>(
+        &mut self,
+        wanted: &'b Wanted,
+        attempt: Attempt,
+        changes: &mut Vec<Change<'b>>,
+    ) -> Result<(), Failure> {
+        let (path, is_final) = (&wanted.path, attempt.is_final());
+        self.closed.retain(|above| is_below(path, &above.path));
+        let Attempt { mut created, mut open, mut present } = attempt;
+        let mut was_lost = false;
+        if !is_final {
+            present = None;
+            (created, was_lost) = self.create_again(wanted, created, &mut open).await?;
+        }
+        let Err(error) = created else { return Ok(()) };
+        // The list of the parent is checked before the existence of the node.
+        if !matches!(error.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH)) {
+            let parent = parent(path).unwrap_or("/");
+            let hint = format!(
+                "{parent} does not exist, and no earlier line creates it; zk create --parents does"
+            );
+            return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
+        }
+        let (data, acl) = match present {
+            Some(present) => present,
+            None => ask_node(self.client, &Sessions::retry(self.client), path, true).await,
+        };
+        match data {
+            Ok(data) => {
+                let is_same = self.compare_data(wanted, &data, changes)?;
+                self.created += usize::from(was_lost && is_same);
+                match acl {
+                    Some(acl) => self.compare_list(wanted, &acl?, changes).await,
+                    None => Ok(()),
+                }
+            }
+            // The existence of the node is checked before its list.
+            Err(denied) if denied.is_no_auth() => {
+                self.count_unread(path);
+                Ok(())
+            }
+            Err(_) if error.is_no_auth() => {
+                if !self.open_parent(path).await? {
+                    return Err(error.into());
+                }
+                Ok(self.create(wanted, open.as_ref()).await?.0?)
+            }
+            Err(unread) => Err(unread.into()),
+        }
+    }
+
+    /// Creates a node that the first attempt has not created. Returns also whether an answer was lost.
+    async fn create_again(
+        &mut self,
+        wanted: &Wanted,
+        first: Result<(), Error>,
+        open: &mut Option<Vec<Acl>>,
+    ) -> Result<(Result<(), Error>, bool), Failure> {
+        let (mut last, mut was_lost) = (first, false);
+        loop {
+            was_lost |= last.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
+            if open.is_some() && is_invalid_acl(&last) {
+                (*open, self.own) = (None, Own::Refused);
+            }
+            let (created, is_lost) = self.create(wanted, open.as_ref()).await?;
+            was_lost |= is_lost;
+            if open.is_some() && is_invalid_acl(&created) {
+                last = created;
+                continue;
+            }
+            let of_all = |error: Error| match was_lost {
+                true => error.with_outcome(Outcome::Unknown),
+                false => error,
+            };
+            return Ok((created.map_err(of_all), was_lost));
+        }
+    }
+
+    /// Creates a node with its own list, or the `open` one, and counts it. Returns also whether an answer
+    /// was lost.
+    async fn create(
+        &mut self,
+        wanted: &Wanted,
+        open: Option<&Vec<Acl>>,
+    ) -> Result<(Result<(), Error>, bool), Failure> {
+        let is_new = open.is_some() && self.opens(&wanted.path)?;
+        let list = open.unwrap_or(&wanted.node.acl);
+        let (created, was_lost) = repeat(self.client, |client| create(client, wanted, list)).await;
+        if open.is_some() {
+            self.has_opened(&wanted.path, &wanted.node.acl, is_new, created.as_ref().err());
+        }
+        self.created += usize::from(created.is_ok());
+        Ok((created.map(drop), was_lost))
+    }
+}
+
+/// Sends the request to create a node with a list.
+fn create<'a>(
+    client: &Client,
+    wanted: &'a Wanted,
+    list: &'a [Acl],
+) -> impl Future<Output = Result<Created, Error>> + use<'a> {
+    let new = client.create_builder(&wanted.path).acl(list);
+    let new = match &wanted.node.data {
+        Some(data) => new.data(data),
+        None => new.null_data(),
+    };
+    match wanted.node.kind {
+        Kind::Persistent => new.create(),
+        Kind::Container => new.mode(CreateMode::Container).create(),
+        Kind::Ttl { ms } => new.ttl(Duration::from_millis(ms)).create(),
+    }
+}
+
+fn is_invalid_acl(created: &Result<(), Error>) -> bool {
+    created.as_ref().is_err_and(|error| error.code() == Some(ErrorCode::INVALID_ACL))
+}

@@ -1,0 +1,235 @@
+//! `zk import`: nodes from the JSON lines of `zk export`.
+//!
+//! The access control list of a parent may deny the creation of its children to everybody. So a parent
+//! is created with an entry of this client added to its list, and gets its own list when all nodes
+//! exist. Without an identity of its own, the client presents a one-time one. An import that fails leaves
+//! these entries for its repetition. One with a wrong number of nodes
+//! leaves none: its repetition would fail at the same line.
+//!
+//! * [`input`] reads the lines.
+//! * [`batch`] creates the nodes, many at once.
+//! * [`compare`] compares them with existing ones.
+//! * [`lists`] opens the lists of parents, and closes them.
+
+mod batch;
+mod compare;
+mod input;
+mod lists;
+
+use std::io::stdin;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+use zk_recipes::session::{Acl, Client};
+
+use self::batch::Batch;
+use self::input::Wanted;
+use self::lists::{ClosedParent, Own};
+use crate::at_once::AtOnce;
+use crate::failure::Failure;
+use crate::one_time_identity::OneTimeIdentity;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::transfer::{Line, is_below};
+
+/// The `import` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk import /app < app.jsonl
+  zk import /app --overwrite < app.jsonl
+  zk import /app --resume app.auth < app.jsonl")]
+pub(crate) struct Import {
+    /// The node below which they are created; its parent must exist.
+    pub(crate) path: String,
+
+    /// Replace the data and the access control lists of nodes that exist.
+    #[arg(long)]
+    overwrite: bool,
+
+    /// The file with the one-time identity of an import that has failed.
+    ///
+    /// Without credentials, an import makes such an identity to create the children of nodes
+    /// whose lists deny that. It keeps it in this file, or in one of the current folder,
+    /// until all nodes have their own lists. The file also names the nodes that are open to it,
+    /// and must be readable by you alone.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+}
+
+/// Creates the nodes of standard input below a node. Nodes that exist with the same data stay as
+/// they are, so an interrupted import can be repeated.
+///
+/// `has_identity` is whether the user has given this command an identity.
+pub(crate) async fn run(
+    client: &Client,
+    args: &Import,
+    has_identity: bool,
+    is_in_the_clear: bool,
+    output: Output,
+) -> Result<(), Failure> {
+    let one_time = args.resume.as_deref().map(OneTimeIdentity::read).transpose()?.flatten();
+    if let Some(identity) = &one_time {
+        identity.present(client).await?;
+    }
+    let mut importer = Importer {
+        client,
+        args,
+        output,
+        progress: Progress::new("imported", None),
+        at_once: AtOnce::default(),
+        created: 0,
+        other_lists: 0,
+        unread: 0,
+        own: Own::Unknown,
+        one_time,
+        has_identity,
+        is_in_the_clear,
+        opened: Vec::new(),
+        closed: Vec::new(),
+    };
+    let ended = match importer.all().await {
+        Ok(()) => importer.close_lists().await,
+        failed => failed,
+    };
+    importer.progress.hide();
+    importer.note_opened(ended.is_ok());
+    ended?;
+    importer.print_summary()
+}
+
+/// An import under way.
+struct Importer<'a> {
+    client: &'a Client,
+    args: &'a Import,
+    output: Output,
+    progress: Progress,
+    /// How many existing nodes are read at once.
+    at_once: AtOnce,
+    created: usize,
+    /// Number of existing nodes that keep another list than in the input.
+    other_lists: usize,
+    /// Number of existing nodes that this client may not read.
+    unread: usize,
+    own: Own,
+    one_time: Option<OneTimeIdentity>,
+    has_identity: bool,
+    is_in_the_clear: bool,
+    /// Nodes with an entry of this client in their lists, and the lists without it.
+    opened: Vec<(String, Vec<Acl>)>,
+    /// Existing nodes above the present one whose lists, which are those of the input, may deny the
+    /// creation of children.
+    closed: Vec<ClosedParent>,
+}
+
+impl Importer<'_> {
+    /// Reads the lines, and imports the nodes.
+    async fn all(&mut self) -> Result<(), Failure> {
+        let mut lines = input::lines(stdin().lock()).peekable();
+        let mut batch = Batch::first();
+        // The number of nodes since the last end of an export.
+        let mut nodes = 0;
+        while let Some((at, line)) = lines.next() {
+            match line {
+                Ok(Line::Node(node)) => {
+                    let is_parent = is_parent(&node.below, lines.peek());
+                    let path = absolute(&self.args.path, &node.below);
+                    let wanted = Wanted { line: at, path, node, is_parent };
+                    if !batch.has_room_for(&wanted) {
+                        self.import_batch(batch.take()).await?;
+                    }
+                    batch.push(wanted);
+                    nodes += 1;
+                }
+                Ok(Line::End { nodes: exported }) => {
+                    self.import_batch(batch.take()).await?;
+                    self.check_number(nodes, exported).await.map_err(|it| it.with_line(at))?;
+                    nodes = 0;
+                }
+                Err(why) => {
+                    self.import_batch(batch.take()).await?;
+                    return Err(Failure::other(why).with_line(at));
+                }
+            }
+        }
+        self.import_batch(batch.take()).await?;
+        self.check_end(nodes)
+    }
+
+    /// Compares the number of nodes with that of the export.
+    async fn check_number(&mut self, nodes: u64, exported: u64) -> Result<(), Failure> {
+        if nodes == exported {
+            return Ok(());
+        }
+        // A repetition would end here, too. Nodes that stay open are noted.
+        drop(self.close_lists().await);
+        let why = format!("{nodes} nodes came before, of {exported} that were exported");
+        Err(Failure::other(why))
+    }
+
+    /// Checks the end of the input, with so many nodes since the last end of an export.
+    fn check_end(&mut self, nodes: u64) -> Result<(), Failure> {
+        if self.progress.done() == 0 {
+            return Err(Failure::other("standard input has no node".to_owned()));
+        }
+        if nodes > 0 {
+            let why = "the input has no last line with the number of nodes, and may be incomplete";
+            if !self.opened.is_empty() {
+                // With their own lists, a repetition with the whole input could not complete them.
+                let mend = format!(r#"if it is whole, add the line {{"nodes":{nodes}}}"#);
+                return Err(Failure::other(format!("{why}: {mend}")));
+            }
+            self.note(why);
+        }
+        Ok(())
+    }
+
+    /// Prints the result.
+    fn print_summary(&self) -> Result<(), Failure> {
+        let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
+        let unread = self.unread;
+        if unread > 0 && !self.args.overwrite {
+            let what = "of the existing nodes are not compared: no permission to read them";
+            self.output.note(&format!("{unread} {what}"));
+        }
+        if other > 0 {
+            let what = "of the existing nodes keep other access control lists; see --overwrite";
+            self.output.note(&format!("{other} {what}"));
+        }
+        let line = format!("{all} nodes imported, {} of which existed", all - created);
+        self.output.print(
+            [line],
+            || json!({ "imported": all, "created": created, "other_acl": other, "unread": unread }),
+        )?;
+        if unread > 0 && self.args.overwrite {
+            let why = "of the existing nodes are not replaced: no permission to read them";
+            return Err(Failure::other(format!("{unread} {why}")));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, text: &str) {
+        self.progress.hide();
+        self.output.note(text);
+    }
+}
+
+/// Returns true if the next line is a node below this one, or may be.
+fn is_parent(below: &str, next: Option<&(usize, Result<Line, String>)>) -> bool {
+    match next {
+        Some((_, Ok(Line::Node(next)))) => is_below(&next.below, below),
+        Some((_, Ok(Line::End { .. }))) | None => false,
+        // Nobody knows what follows.
+        Some((_, Err(_))) => true,
+    }
+}
+
+/// Returns the path of a node below the node at `root`.
+fn absolute(root: &str, below: &str) -> String {
+    match (root.trim_end_matches('/'), below) {
+        ("", "/") => "/".to_owned(),
+        (root, "/") => root.to_owned(),
+        (root, below) => format!("{root}{below}"),
+    }
+}
