@@ -1,7 +1,12 @@
 //! Subscription to the changes of a cache.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
+
+use futures::Stream;
 
 use super::change::Change;
 use super::open_cache::OpenCache;
@@ -11,7 +16,7 @@ use super::subscribers::{Received, Receiver};
 /// Subscription to the changes of a [`Cache`](super::Cache): a snapshot to start from, and the
 /// changes after it, in order.
 ///
-/// It does not keep the cache alive.
+/// It does not keep the cache alive. It also implements [`futures::Stream`].
 pub struct Changes {
     cache: Weak<OpenCache>,
     receiver: Receiver,
@@ -40,18 +45,30 @@ impl Changes {
     /// # Cancel safety
     /// This method is cancel safe. No change is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Change> {
-        match self.receiver.receive().await {
+        poll_fn(|cx| self.poll_change(cx)).await
+    }
+
+    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<Change>> {
+        Poll::Ready(match ready!(self.receiver.poll_receive(cx)) {
             Received::Change(change) => {
                 self.snapshot = None;
                 Some(change)
             }
             Received::Closed => None,
-            Received::Missed(missed) => {
-                let (snapshot, receiver) = self.cache.upgrade()?.shared.subscribe();
+            Received::Missed(missed) => self.cache.upgrade().map(|cache| {
+                let (snapshot, receiver) = cache.shared.subscribe();
                 (self.snapshot, self.receiver) = (Some(snapshot), receiver);
-                Some(Change::Missed(missed))
-            }
-        }
+                Change::Missed(missed)
+            }),
+        })
+    }
+}
+
+impl Stream for Changes {
+    type Item = Change;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Change>> {
+        self.poll_change(cx)
     }
 }
 

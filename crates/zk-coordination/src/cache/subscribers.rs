@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
 
-use tokio::sync::Notify;
+use futures::task::AtomicWaker;
 
 use super::change::Change;
 use crate::limits::CHANGES_KEPT_MAX;
@@ -44,7 +45,8 @@ pub(super) enum Received {
 #[derive(Debug, Default)]
 struct Subscriber {
     queue: Mutex<Queue>,
-    arrived: Notify,
+    /// The one task that waits for a change.
+    waker: AtomicWaker,
 }
 
 #[derive(Default)]
@@ -77,7 +79,7 @@ impl Subscribers {
         self.all.retain(|subscriber| {
             let Some(subscriber) = subscriber.upgrade() else { return false };
             subscriber.queue().push(change.clone(), limits);
-            subscriber.arrived.notify_one();
+            subscriber.waker.wake();
             true
         });
     }
@@ -86,7 +88,7 @@ impl Subscribers {
     pub(super) fn close(&mut self) {
         for subscriber in self.all.drain(..).filter_map(|subscriber| subscriber.upgrade()) {
             subscriber.queue().is_closed = true;
-            subscriber.arrived.notify_one();
+            subscriber.waker.wake();
         }
     }
 }
@@ -101,19 +103,14 @@ impl Receiver {
     /// Returns a receiver to which no change comes after this one.
     pub(super) fn ended(last: Change) -> Self {
         let queue = Queue { changes: [last].into(), is_closed: true, ..Queue::default() };
-        Self(Arc::new(Subscriber { queue: Mutex::new(queue), arrived: Notify::new() }))
+        Self(Arc::new(Subscriber { queue: Mutex::new(queue), waker: AtomicWaker::new() }))
     }
 
-    /// Waits for the next change. After [`Received::Missed`], changes are missing.
-    ///
-    /// Dropping the future loses nothing.
-    pub(super) async fn receive(&self) -> Received {
-        loop {
-            if let Some(received) = self.0.queue().pop() {
-                return received;
-            }
-            self.0.arrived.notified().await;
-        }
+    /// Returns the next change. After [`Received::Missed`], changes are missing.
+    pub(super) fn poll_receive(&self, cx: &Context<'_>) -> Poll<Received> {
+        self.0.waker.register(cx.waker());
+        let received = self.0.queue().pop();
+        received.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
