@@ -320,7 +320,8 @@ Example:
     /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
     /// do not tell clients which nodes are containers or have a time to live. Nodes that change
     /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
-    /// not set the access control list of a node. Such a node ends the export.
+    /// not set the access control list of a node. Such a node ends the export, and so does a node that
+    /// this client may not read: see --no-acl and --skip-unreadable.
     Export(Export),
 
     /// Create the nodes of JSON lines on standard input, as zk export prints them.

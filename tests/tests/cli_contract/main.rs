@@ -35,6 +35,7 @@ mod top;
 mod transactions;
 mod transfer;
 mod transfer_at_once;
+mod transfer_options;
 mod watch;
 
 use std::time::Duration;
