@@ -10,6 +10,7 @@ mod child;
 mod connector;
 mod counter;
 mod data;
+mod digest;
 mod discover;
 mod doctor;
 mod ensemble;
@@ -146,6 +147,10 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     }
     if let Command::Man(man) = args.command {
         return man::run(&man, output).map(|()| 0);
+    }
+    if let Command::Digest(wanted) = args.command {
+        security::refuse_empty_variables()?;
+        return digest::run(&wanted, &args.security, output).map(|()| 0);
     }
     subtree::limit_trees(args.limits.tree_limit);
     security::refuse_empty_variables()?;
@@ -328,6 +333,7 @@ fn operate<'a>(
         | Command::Watch(_)
         | Command::Top(_)
         | Command::Bench(_)
+        | Command::Digest(_)
         | Command::Doctor
         | Command::Man(_)
         | Command::Completions { .. }

@@ -9,6 +9,7 @@
 mod bench;
 mod connect;
 mod counters;
+mod digest;
 mod discover;
 mod doctor;
 mod elect;
