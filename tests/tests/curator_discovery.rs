@@ -87,7 +87,7 @@ async fn expect_ours(cache: &ServiceCache, instances: &[&str]) {
 }
 
 async fn text(client: &Client, path: &str) -> String {
-    let data = client.get_data(path).await.unwrap().data.unwrap();
+    let data = client.get_data(path).await.unwrap().data;
     String::from_utf8(data.to_vec()).unwrap()
 }
 

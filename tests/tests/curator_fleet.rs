@@ -100,7 +100,7 @@ async fn mixed_fleet_stays_exclusive_when_processes_are_killed() {
     let ours = done.load(Ordering::Relaxed);
     let mut written = 0;
     for (kind, path) in WORK.iter().filter(|(kind, _)| !["read", "semaphore"].contains(kind)) {
-        let number = client.get_data(&proof(path)).await.unwrap().data.unwrap();
+        let number = client.get_data(&proof(path)).await.unwrap().data;
         let number: u64 = std::str::from_utf8(&number).unwrap().parse().unwrap();
         assert!(number >= 4 * rounds, "{kind}: {number}");
         written += number;
@@ -179,7 +179,7 @@ async fn work(client: &Client, kind: &str, path: &str) -> Result<(), LockError> 
 /// Adds one to the number. `BadVersion`, which no other step causes, shows a second holder.
 async fn add_one(client: &Client, proof: &str) -> Result<(), LockError> {
     let seen = client.get_data(proof).await?;
-    let number: u64 = std::str::from_utf8(&seen.data.unwrap()).unwrap().parse().unwrap();
+    let number: u64 = std::str::from_utf8(&seen.data).unwrap().parse().unwrap();
     tokio::task::yield_now().await;
     let next = (number + 1).to_string();
     client.set_data(proof, next.as_bytes(), Some(seen.stat.version)).await?;

@@ -65,7 +65,7 @@ async fn expect_ours(group: &mut Group, members: &[&str]) {
 
 async fn data_and_owner(client: &Client, path: &str) -> (String, SessionId) {
     let node = client.get_data(path).await.unwrap();
-    let data = String::from_utf8(node.data.unwrap().to_vec()).unwrap();
+    let data = String::from_utf8(node.data.to_vec()).unwrap();
     (data, node.stat.ephemeral_owner)
 }
 
@@ -162,7 +162,7 @@ async fn node_of_our_dead_process_passes_to_java_and_back() {
     });
     let node = created.await.expect("a new node");
     assert_eq!(node.stat.ephemeral_owner, peers.sessions.client().session_id());
-    assert_eq!(&node.data.unwrap()[..], b"next");
+    assert_eq!(&node.data[..], b"next");
     ours.wait_until_present(LIMIT).await.unwrap();
     ours.close().await.unwrap();
     assert!(observer.exists(path).await.unwrap().is_none());

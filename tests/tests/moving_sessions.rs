@@ -79,7 +79,7 @@ async fn session_used_by_two_clients_reports_true_outcomes() {
         let reader = if answer.is_ok() { other } else { owner };
         let data = loop {
             match reader.get_data("/moved").await {
-                Ok(node) => break node.data.unwrap(),
+                Ok(node) => break node.data,
                 Err(error) => assert!(error.retry_on() == RetryOn::SameSession, "{error}"),
             }
         };
@@ -142,10 +142,7 @@ async fn detached_session_is_resumed_by_another_process() {
     // The other process has left the session open as well, and the node exists.
     let observer = connect(&zk.connect_string(), TIMEOUT).await;
     let node = observer.get_data("/job").await.unwrap();
-    assert_eq!(
-        (node.stat.ephemeral_owner, node.data.unwrap().as_ref()),
-        (session_id, &b"done"[..])
-    );
+    assert_eq!((node.stat.ephemeral_owner, node.data.as_ref()), (session_id, &b"done"[..]));
     let config = Config::new(&zk.connect_string()).unwrap().session_timeout(TIMEOUT);
     let third = config.resume(left).connect().await.unwrap();
     third.close().await;
@@ -239,7 +236,7 @@ async fn read_only_client_moves_to_majority_after_update_servers() {
     let client = config.allow_read_only().connect_timeout(LIMIT).connect().await.unwrap();
     assert!(client.is_read_only());
     assert_eq!((client.session_id(), client.session_credentials()), (SessionId::NONE, None));
-    assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), "known");
+    assert_eq!(client.get_data("/n").await.unwrap().data, "known");
     let error = client.set_data("/n", b"", None).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::NotReadOnly, Outcome::NotApplied));
     assert!(Mutex::new(&client, "/lock").unwrap().acquire().await.is_err());
@@ -260,7 +257,7 @@ async fn read_only_client_moves_to_majority_after_update_servers() {
             && !client.is_read_only()
     );
     assert!(is_read_only().is_some(), "it was still alone");
-    assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), "new");
+    assert_eq!(client.get_data("/n").await.unwrap().data, "new");
     client.set_data("/n", b"written", None).await.unwrap();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
     guard.release().await.unwrap();

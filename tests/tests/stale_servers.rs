@@ -82,7 +82,7 @@ async fn session_ends_when_all_servers_lost_their_data() {
 }
 
 async fn read(client: &Client) -> String {
-    let data = client.get_data("/n").await.unwrap().data.unwrap();
+    let data = client.get_data("/n").await.unwrap().data;
     String::from_utf8(data.to_vec()).unwrap()
 }
 

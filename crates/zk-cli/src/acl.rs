@@ -20,8 +20,9 @@ pub(crate) struct NewNodeAcl {
     ///
     /// The letters of PERMS: c create children, d delete children, r read, w write, a set the
     /// list. Examples: auth::cdrwa (the identities of this command), world:anyone:r,
-    /// sasl:alice:cdrwa, ip:10.0.0.0/8:r. Each entry has an option of its own. Without this
-    /// option, everybody has all permissions.
+    /// sasl:alice:cdrwa, ip:10.0.0.0/8:r, and for a user with a password digest:USER:HASH:r. zk digest
+    /// USER prints digest:USER:HASH. Each entry has an option of its own. Without this option,
+    /// everybody has all permissions.
     #[arg(long, value_name = "SCHEME:ID:PERMS", value_parser = entry)]
     acl: Vec<Acl>,
 }
@@ -65,11 +66,11 @@ fn check(scheme: &str, id: &str) -> Result<(), String> {
             Err("auth has no id: it stands for the identities of this command, as in auth::r"
                 .into())
         }
-        "digest" if !is_digest(id) => {
-            Err("a digest entry is digest:USER:HASH:PERMS, with the hash \
-             of the password in base64, as zk getacl prints it; for your own, use auth::PERMS"
-                .into())
-        }
+        "digest" if !is_digest(id) => Err(
+            "a digest entry is digest:USER:HASH:PERMS, and the hash is the SHA-1 of USER:PASSWORD \
+             in base64: zk digest USER prints digest:USER:HASH; for your own, use auth::PERMS"
+                .into(),
+        ),
         _ => Ok(()),
     }
 }

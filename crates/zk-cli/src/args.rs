@@ -12,6 +12,7 @@ use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
 use crate::counter::Counter;
 use crate::data::NewData;
+use crate::digest::Digest;
 use crate::discover::Discover;
 use crate::ensemble::Reconfig;
 use crate::export::Export;
@@ -329,7 +330,8 @@ Example:
     /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
     /// do not tell clients which nodes are containers or have a time to live. Nodes that change
     /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
-    /// not set the access control list of a node. Such a node ends the export.
+    /// not set the access control list of a node. Such a node ends the export, and so does a node that
+    /// this client may not read: see --no-acl and --skip-unreadable.
     Export(Export),
 
     /// Create the nodes of JSON lines on standard input, as zk export prints them.
@@ -402,7 +404,8 @@ Examples:
     Setacl {
         /// The node.
         path: String,
-        /// Permissions of one user, such as sasl:alice:cdrwa; see zk create --help.
+        /// Permissions of one user, such as sasl:alice:cdrwa; see zk create --help. For a user with a
+        /// password, zk digest prints the entry without the permissions.
         #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = acl::entry)]
         acl: Vec<Acl>,
         /// Only if the list's version (aversion) is this one.
@@ -414,6 +417,13 @@ Examples:
         #[arg(long, short = 'R')]
         recursive: bool,
     },
+
+    /// Print the identity of a user with a password: digest:USER:HASH.
+    ///
+    /// Access control lists name it so, with the permissions behind it. The hash is the SHA-1 of
+    /// USER:PASSWORD in base64, and not that of the password alone. Servers can be set to another
+    /// algorithm (DigestAuthenticationProvider.digestAlg). The command needs no server.
+    Digest(Digest),
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
     ///
@@ -543,6 +553,7 @@ impl Command {
             Self::Txn(_) | Self::Reconfig(_) => Ok(()),
             Self::Whoami
             | Self::Config
+            | Self::Digest(_)
             | Self::Doctor
             | Self::Man(_)
             | Self::Completions { .. }

@@ -96,7 +96,7 @@ pub(crate) trait Answer {
 
 impl Answer for NodeData {
     fn memory(&self) -> usize {
-        self.data.as_ref().map_or(0, |data| data.len())
+        self.data.len()
     }
 }
 

@@ -127,12 +127,12 @@ async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
         }
         Ok(node) => node,
     };
-    let why = match node.data.as_deref() {
+    let why = match &node.data[..] {
         _ if node.stat.num_children > 0 => "the node has children",
         _ if node.stat.is_ephemeral() => "the node is ephemeral; zk delete removes it",
-        None | Some([]) => return Ok(()),
-        Some(data) if is_address(data) => return Ok(()),
-        Some(_) => "the node has other data; zk delete removes it",
+        [] => return Ok(()),
+        data if is_address(data) => return Ok(()),
+        _ => "the node has other data; zk delete removes it",
     };
     Err(Failure::other(format!("{path}: not a barrier, for {why}")))
 }

@@ -84,7 +84,7 @@ async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failu
             let hint = "--force sets the number without reading it";
             return Err(Failure::from(error).with_hint(ErrorCode::NO_AUTH, hint));
         }
-        Ok(node) => node.data.unwrap_or_default().len(),
+        Ok(node) => node.data.len(),
     };
     let wanted = if counter.integer { size_of::<i32>() } else { size_of::<i64>() };
     if len == 0 || len == wanted {

@@ -141,7 +141,7 @@ impl Nodes {
     /// Adds these nodes. Those that have vanished, or that this client may not read, are left out.
     async fn add(&mut self, client: &Client, retry: &Retry, paths: &[String]) -> Result<(), Error> {
         read_each(client, retry, paths, Client::get_data, &mut |path, node| {
-            let instance = ServiceInstance::from_json(&node.data.unwrap_or_default());
+            let instance = ServiceInstance::from_json(&node.data);
             self.0.insert(path.to_owned(), instance);
         })
         .await

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, StdoutLock, Write, stdout};
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, NodeAcl, NodeData, Retry, SessionId};
+use zk_recipes::session::{Client, ErrorCode, NodeAcl, NodeData, Retry, SessionId};
 
 use crate::acl;
 use crate::at_once::{AtOnce, NodeAnswers, ask_each, ask_node};
@@ -12,16 +12,32 @@ use crate::failure::Failure;
 use crate::output::{Output, data_json, json_line};
 use crate::progress::Progress;
 use crate::subtree;
+use crate::transfer::{NODES_TOLD, is_below};
 
 /// The `export` command.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   zk export /app > app.jsonl
-  set -o pipefail; zk export /app | zk import /copy")]
+  set -o pipefail; zk export /app | zk import /copy
+  zk export / --skip-unreadable > readable.jsonl")]
 pub(crate) struct Export {
     /// The node.
     pub(crate) path: String,
+
+    /// Leave out nodes that this client may not read, and all nodes below them.
+    ///
+    /// Notes on standard error name them, and the last line has their number as unreadable. Nodes that the
+    /// servers hide from this client are not in it. A node with a hidden hash in its access control list
+    /// is left out, too, unless --no-acl is given. Without this option such a node ends the export.
+    #[arg(long)]
+    skip_unreadable: bool,
+
+    /// Export no access control lists.
+    ///
+    /// It needs the permission to read a node only. zk import --no-acl takes such lines.
+    #[arg(long)]
+    no_acl: bool,
 }
 
 /// Prints a node and all below it. Ephemeral nodes are left out: they belong to sessions. So are the
@@ -37,50 +53,73 @@ pub(crate) async fn run(
     let leaves_out = subtree::ensembles_own(root, connect)?;
     let is_whole = leaves_out("/zookeeper");
     let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, &leaves_out).await?;
-    if !hidden.is_empty() {
-        return Err(Failure::denied(format!("{hidden}: the export would not be complete")));
+    if !hidden.is_empty() && !export.skip_unreadable {
+        let why = "the export would not be complete; see --skip-unreadable";
+        return Err(Failure::denied(format!("{hidden}: {why}")));
     }
-    let mut exporter = Exporter::new(root, paths.len());
-    let ask = |path| ask_node(client, retry, path, true);
+    let mut exporter = Exporter::new(export, output, paths.len());
+    let ask = |path| ask_node(client, retry, path, !export.no_acl);
     ask_each(&paths, &mut AtOnce::default(), ask, &mut |path, answers| exporter.add(path, answers))
         .await?;
-    let ephemerals = exporter.finish()?;
+    exporter.finish()?;
     if is_whole {
         output.note("/zookeeper is left out: each ensemble has its own");
-    }
-    if ephemerals > 0 {
-        output.note(&format!("{ephemerals} ephemeral nodes are left out"));
     }
     Ok(())
 }
 
 /// An export under way.
 struct Exporter<'a> {
-    root: &'a str,
+    args: &'a Export,
+    output: Output,
     out: StdoutLock<'static>,
     progress: Progress,
     /// Number of nodes that were printed.
     nodes: usize,
     ephemerals: usize,
+    /// Number of nodes that this client may not read, and of those below them.
+    unreadable: usize,
+    /// The last node that this client may not read.
+    left_out: Option<String>,
 }
 
 impl<'a> Exporter<'a> {
-    fn new(root: &'a str, nodes: usize) -> Self {
+    fn new(args: &'a Export, output: Output, nodes: usize) -> Self {
         let progress = match stdout().is_terminal() {
             true => Progress::silent(),
             false => Progress::new("exported", Some(nodes)),
         };
-        Self { root, out: stdout().lock(), progress, nodes: 0, ephemerals: 0 }
+        Self {
+            args,
+            output,
+            out: stdout().lock(),
+            progress,
+            nodes: 0,
+            ephemerals: 0,
+            unreadable: 0,
+            left_out: None,
+        }
     }
 
     /// Prints a node, unless it was deleted meanwhile.
     fn add(&mut self, path: &str, (data, acl): NodeAnswers) -> Result<(), Failure> {
+        // A node without its parent could not be imported.
+        if self.left_out.as_ref().is_some_and(|above| is_below(path, above)) {
+            self.unreadable += 1;
+            return Ok(());
+        }
         let (data, acl) = match (data, acl.transpose()) {
             (Ok(data), Ok(acl)) => (data, acl),
             (Err(error), _) | (_, Err(error)) if error.is_no_node() => {
                 return Ok(());
             }
-            (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+            (Err(error), _) | (_, Err(error)) => {
+                if self.may_skip(path) && error.code() == Some(ErrorCode::NO_AUTH) {
+                    self.leave_out(path, "no permission to read it");
+                    return Ok(());
+                }
+                return Err(error.into());
+            }
         };
         if data.stat.ephemeral_owner != SessionId::NONE {
             self.ephemerals += 1;
@@ -88,7 +127,12 @@ impl<'a> Exporter<'a> {
         }
         if acl.iter().flat_map(|it| &it.acl).any(acl::hides_hash) {
             let why = "no permission to read the hashes in its access control list";
-            return Err(Failure::denied(format!("{path}: {why}: it could not be imported")));
+            if self.may_skip(path) {
+                self.leave_out(path, why);
+                return Ok(());
+            }
+            let advice = "it could not be imported; see --no-acl and --skip-unreadable";
+            return Err(Failure::denied(format!("{path}: {why}: {advice}")));
         }
         self.print(path, &data, acl.as_ref())?;
         self.nodes += 1;
@@ -96,11 +140,26 @@ impl<'a> Exporter<'a> {
         Ok(())
     }
 
+    /// Without the exported node itself, nothing is left.
+    fn may_skip(&self, path: &str) -> bool {
+        self.args.skip_unreadable && path != self.args.path
+    }
+
+    /// Leaves out a node that this client may not read.
+    fn leave_out(&mut self, path: &str, why: &str) {
+        self.unreadable += 1;
+        self.left_out = Some(path.to_owned());
+        if self.unreadable <= NODES_TOLD {
+            self.progress.hide();
+            self.output.note(&format!("{path} is left out: {why}"));
+        }
+    }
+
     fn print(&mut self, path: &str, data: &NodeData, acl: Option<&NodeAcl>) -> Result<(), Failure> {
-        let below = path.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(path);
+        let below = path.strip_prefix(self.args.path.trim_end_matches('/')).unwrap_or(path);
         let mut line = json!({
             "path": if below.is_empty() { "/" } else { below },
-            "data": data.data.as_deref().map(data_json),
+            "data": data.nullable().map(data_json),
         });
         if let Some(acl) = acl {
             line["acl"] = acl.acl.iter().map(acl::text).collect();
@@ -108,10 +167,23 @@ impl<'a> Exporter<'a> {
         self.write(&line)
     }
 
-    /// Prints the last line. Returns the number of ephemeral nodes.
-    fn finish(mut self) -> Result<usize, Failure> {
-        self.write(&json!({ "nodes": self.nodes }))?;
-        Ok(self.ephemerals)
+    /// Prints the last line, and the numbers of nodes that are left out.
+    fn finish(mut self) -> Result<(), Failure> {
+        let (nodes, ephemerals, unreadable) = (self.nodes, self.ephemerals, self.unreadable);
+        self.write(&match self.args.skip_unreadable {
+            true => json!({ "nodes": nodes, "unreadable": unreadable }),
+            false => json!({ "nodes": nodes }),
+        })?;
+        self.progress.hide();
+        if ephemerals > 0 {
+            let text = format!("{ephemerals} ephemeral nodes are left out");
+            self.output.print_error(&text, || json!({ "note": text, "ephemerals": ephemerals }));
+        }
+        if unreadable > 0 {
+            let text = format!("{unreadable} nodes are left out: no permission to read them");
+            self.output.print_error(&text, || json!({ "note": text, "unreadable": unreadable }));
+        }
+        Ok(())
     }
 
     fn write(&mut self, line: &Value) -> Result<(), Failure> {

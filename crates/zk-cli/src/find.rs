@@ -66,7 +66,7 @@ pub(crate) async fn find(
     if let Some(text) = &find.contains {
         let mut found = Vec::new();
         read_each(client, retry, &paths, Client::get_data, &mut |path, node| {
-            let contains = memmem(node.data.as_deref().unwrap_or_default(), text.as_bytes());
+            let contains = memmem(&node.data, text.as_bytes());
             found.extend(contains.then(|| path.to_owned()));
         })
         .await?;

@@ -11,6 +11,7 @@ mod connector;
 mod counter;
 mod data;
 mod descendants;
+mod digest;
 mod discover;
 mod doctor;
 mod ensemble;
@@ -149,6 +150,10 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     }
     if let Command::Man(man) = args.command {
         return man::run(&man, output).map(|()| 0);
+    }
+    if let Command::Digest(wanted) = args.command {
+        security::refuse_empty_variables()?;
+        return digest::run(&wanted, &args.security, output).map(|()| 0);
     }
     subtree::limit_trees(args.limits.tree_limit);
     security::refuse_empty_variables()?;
@@ -332,6 +337,7 @@ fn operate<'a>(
         | Command::Watch(_)
         | Command::Top(_)
         | Command::Bench(_)
+        | Command::Digest(_)
         | Command::Doctor
         | Command::Man(_)
         | Command::Completions { .. }

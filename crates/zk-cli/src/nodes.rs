@@ -138,11 +138,8 @@ async fn create_parents(client: &Client, path: &str, acl: &[Acl]) -> Result<(), 
 
 pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let node = retry.get_data(path).await?;
-    let data = node.data.as_deref();
-    output.print_data(
-        data.unwrap_or_default(),
-        || json!({ "data": data.map(data_json), "stat": stat_json(&node.stat) }),
-    )
+    let json = || json!({ "data": node.nullable().map(data_json), "stat": stat_json(&node.stat) });
+    output.print_data(&node.data, json)
 }
 
 pub(crate) async fn set(

@@ -22,7 +22,8 @@ pub(crate) struct Security {
     /// variable, which holds one credential and counts without this option only, or
     /// --auth-file, which adds to both. A newline at the end does not count. Commands that
     /// zk runs do not get the variable. Repeated options go on one side of the command's name.
-    /// Servers do not check the password of a digest: a wrong one is another identity.
+    /// Servers do not check the password of a digest: a wrong one is another identity. zk digest prints
+    /// the identity of a user and a password.
     #[arg(
         long,
         global = true,
@@ -85,6 +86,13 @@ struct SecretText(String);
 pub(crate) struct Credential {
     scheme: String,
     secret: SecretText,
+}
+
+impl Credential {
+    /// Returns user and password of a digest.
+    pub(crate) fn digest(&self) -> Option<(&str, &str)> {
+        self.secret.0.split_once(':').filter(|_| self.scheme == "digest")
+    }
 }
 
 impl Security {

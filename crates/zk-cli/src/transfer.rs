@@ -26,7 +26,8 @@ pub(crate) struct Node {
     pub(crate) below: String,
     /// `None` for null, which is not the same as no bytes.
     pub(crate) data: Option<Vec<u8>>,
-    pub(crate) acl: Vec<Acl>,
+    /// `None` if the line has no access control list.
+    pub(crate) acl: Option<Vec<Acl>>,
     pub(crate) kind: Kind,
 }
 
@@ -58,9 +59,14 @@ impl Node {
         let below = text("path")?.to_owned();
         zk_recipes::session::validate_path(&below).map_err(|error| error.to_string())?;
         let data = data_of_json(&value["data"]).ok_or("`data` is neither text nor hexadecimal")?;
-        let entries = value["acl"].as_array().ok_or("no list `acl`")?;
-        let acl: Result<Vec<Acl>, String> =
-            entries.iter().map(|entry| acl::printed(entry.as_str().unwrap_or_default())).collect();
+        let acl = match &value["acl"] {
+            Value::Null => None,
+            Value::Array(entries) => {
+                let entries = entries.iter().map(|it| it.as_str().unwrap_or_default());
+                Some(entries.map(acl::printed).collect::<Result<_, _>>()?)
+            }
+            _ => return Err("`acl` is no list".to_owned()),
+        };
         let kind = match (&value["kind"], value["ttl_ms"].as_u64()) {
             (Value::Null, _) => Kind::Persistent,
             (Value::String(kind), _) if kind == "persistent" => Kind::Persistent,
@@ -68,7 +74,7 @@ impl Node {
             (Value::String(kind), Some(ms)) if kind == "ttl" => Kind::Ttl { ms },
             (kind, _) => return Err(format!("no kind of node is {kind}")),
         };
-        Ok(Self { below, data, acl: acl?, kind })
+        Ok(Self { below, data, acl, kind })
     }
 }
 

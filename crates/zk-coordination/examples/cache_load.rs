@@ -173,7 +173,7 @@ async fn fill(client: &Client, nodes: usize, root: String) -> Outcome<()> {
     for numbers in numbers.chunks(1_000) {
         let create = |number: &usize| {
             let path = format!("{root}/instance-{number:08}");
-            client.create(&path, &[b'x'; DATA], CreateMode::Persistent)
+            client.create(&path, [b'x'; DATA], CreateMode::Persistent)
         };
         for created in numbers.iter().map(create).collect::<Vec<_>>() {
             created.await?;

@@ -141,7 +141,7 @@ fn seen(
 ) -> Result<Option<Participant>, LockError> {
     Ok(if_exists(answer)?.map(|NodeData { data, stat, .. }| Participant {
         path,
-        data: data.map(Vec::from).unwrap_or_default(),
+        data: data.into(),
         sequence,
         session_id: stat.ephemeral_owner,
         czxid: stat.czxid,

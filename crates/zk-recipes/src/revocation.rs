@@ -97,7 +97,7 @@ async fn request_after(client: Client, node: String, reported: Zxid) -> Result<Z
     loop {
         let set = retry(&client, || client.get_data_and_watch(&node)).await;
         let Some((seen, watch)) = if_exists(set)? else { break };
-        if seen.data.as_deref() == Some(REVOKE) && seen.stat.mzxid > reported {
+        if seen.data == REVOKE && seen.stat.mzxid > reported {
             return Ok(seen.stat.mzxid);
         }
         if watch.await?.event_type == EventType::NODE_DELETED {

@@ -208,5 +208,5 @@ impl SharedValue {
 }
 
 fn versioned(NodeData { data, stat, .. }: NodeData) -> VersionedValue {
-    VersionedValue { value: data.unwrap_or_default(), stat }
+    VersionedValue { value: data, stat }
 }

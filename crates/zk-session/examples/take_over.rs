@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("session {} goes on", client.session_id());
     let before = client.get_data(path).await?;
     client.set_data(path, data.as_bytes(), Some(before.stat.version)).await?;
-    let before = before.data.unwrap_or_default();
+    let before = before.data;
     println!("{path}: {} -> {data}", String::from_utf8_lossy(&before));
     // Closing the session would delete the node.
     client.detach();

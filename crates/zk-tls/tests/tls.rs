@@ -70,7 +70,7 @@ async fn session_works_over_both_versions_of_tls() {
             let client = connect(&to, trusting("ca.pem")).await.unwrap();
             let data = vec![7; 500_000];
             client.create("/a", &data, CreateMode::Persistent).await.unwrap();
-            assert_eq!(client.get_data("/a").await.unwrap().data.unwrap(), data);
+            assert_eq!(client.get_data("/a").await.unwrap().data, data);
             client.close().await;
         }
     }
@@ -512,7 +512,7 @@ async fn ping_overtakes_bulk_data_over_tls() {
     let client = client.unwrap();
     for _ in 0..WRITES {
         let client = client.clone();
-        tokio::spawn(async move { client.set_data("/bulk", &[7; WRITE], None).await });
+        tokio::spawn(async move { client.set_data("/bulk", [7; WRITE], None).await });
     }
     // The server reads nothing until the client has had to ping.
     tokio::time::sleep(Duration::from_secs(4)).await; // reason: virtual time

@@ -9,6 +9,7 @@
 mod bench;
 mod connect;
 mod counters;
+mod digest;
 mod discover;
 mod doctor;
 mod elect;
@@ -36,6 +37,7 @@ mod top;
 mod transactions;
 mod transfer;
 mod transfer_at_once;
+mod transfer_options;
 mod watch;
 
 use std::time::Duration;

@@ -18,7 +18,7 @@ async fn creator_only_acl_admits_clients_with_same_credentials() {
     let creator_only = Acl { perms: Perms::ALL, scheme: "auth".into(), id: "".into() };
     let mode = CreateMode::Persistent;
     owner.create_with_acl("/hers", b"x", mode, &[creator_only]).await.unwrap();
-    assert_eq!(owner.get_data("/hers").await.unwrap().data.as_deref(), Some(&b"x"[..]));
+    assert_eq!(owner.get_data("/hers").await.unwrap().data, &b"x"[..]);
 
     let stranger = open(&address).await;
     let refused = stranger.get_data("/hers").await.unwrap_err();

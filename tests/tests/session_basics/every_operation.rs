@@ -166,17 +166,17 @@ async fn server_rejects_disabled_operations_and_exceeded_quota() {
     client.create("/q/a", b"", CreateMode::Persistent).await.unwrap();
     if release(&server) < ENFORCED_QUOTAS {
         client.create("/q/b", b"", CreateMode::Persistent).await.unwrap();
-        client.set_data("/q/a", &[0; 11], None).await.unwrap();
+        client.set_data("/q/a", [0; 11], None).await.unwrap();
         return;
     }
     let one_more = client.create("/q/b", b"", CreateMode::Persistent).await;
     assert_eq!(refusal(one_more), Some(ErrorCode::QUOTA_EXCEEDED));
-    let too_long = client.set_data("/q/a", &[0; 11], None).await.unwrap_err();
+    let too_long = client.set_data("/q/a", [0; 11], None).await.unwrap_err();
     assert_eq!(too_long.to_string(), "setData /q/a: QuotaExceeded (-125)");
     let multi = client.multi().check("/q", None).set_data("/q/a", &[0; 11], None);
     let error = multi.send().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::RolledBack { index: 1, .. }), "{error}");
-    client.set_data("/q/a", &[0; 10], None).await.unwrap();
+    client.set_data("/q/a", [0; 10], None).await.unwrap();
 }
 
 /// First release that rejects what exceeds a quota. Older ones log it.
@@ -234,15 +234,15 @@ async fn larger_requests_are_sent_if_the_client_is_told() {
     let client = config.connect().await.unwrap();
     let large = vec![7; 2_900_000];
     client.create("/big", &large, CreateMode::Persistent).await.unwrap();
-    assert_eq!(client.get_data("/big").await.unwrap().data.unwrap(), large);
-    let error = client.set_data("/big", &[7; 3_000_000], None).await.unwrap_err();
+    assert_eq!(client.get_data("/big").await.unwrap().data, large);
+    let error = client.set_data("/big", [7; 3_000_000], None).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { max: 3_000_000, .. }), "{error}");
 
     client.set_null_data("/big", None).await.unwrap();
     client.create_builder("/null").null_data().create().await.unwrap();
     client.create("/empty", b"", CreateMode::Persistent).await.unwrap();
     for (path, is_null) in [("/big", true), ("/null", true), ("/empty", false)] {
-        assert_eq!(client.get_data(path).await.unwrap().data.is_none(), is_null, "{path}");
+        assert_eq!(client.get_data(path).await.unwrap().is_null, is_null, "{path}");
     }
 }
 
@@ -254,14 +254,14 @@ async fn frame_limits_apply_to_requests_and_answers() {
         return;
     };
     let mode = CreateMode::Persistent;
-    let error = client.create("/big", &vec![7; 1 << 20], mode).await.unwrap_err();
+    let error = client.create("/big", vec![7; 1 << 20], mode).await.unwrap_err();
     let ErrorKind::TooLarge { len, max } = *error.kind() else { panic!("{error}") };
     let largest = vec![7; (1 << 20) - (len - max)];
-    let error = client.create("/big", &[&largest[..], &[7]].concat(), mode).await.unwrap_err();
+    let error = client.create("/big", [&largest[..], &[7]].concat(), mode).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { len, max } if *len == max + 1), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     client.create("/big", &largest, mode).await.unwrap();
-    assert_eq!(client.get_data("/big").await.unwrap().data.unwrap(), largest);
+    assert_eq!(client.get_data("/big").await.unwrap().data, largest);
 
     client.create("/many", b"", mode).await.unwrap();
     let name = "n".repeat(10_000);

@@ -37,7 +37,7 @@ async fn create_supports_every_mode() {
 
     for path in ["/p", "/e", "/c", "/t"] {
         let node = client.get_data(path).await.unwrap();
-        assert_eq!(node.data.as_deref(), Some(&b"x"[..]), "{path}");
+        assert_eq!(node.data, &b"x"[..], "{path}");
     }
     assert_eq!(client.get_children("/").await.unwrap().names.len(), 7);
 }
@@ -83,10 +83,10 @@ async fn null_data_differs_from_empty_data() {
     let (Some(server), Some(client)) = (shared_zookeeper(), client("null").await) else { return };
     raw::create_with_null_data(server, "/null/null");
     let null = client.get_data("/null").await.unwrap();
-    assert_eq!((null.data, null.stat.data_length), (None, 0));
+    assert_eq!((null.nullable(), null.data.len(), null.stat.data_length), (None, 0, 0));
     client.create("/empty", b"", CreateMode::Persistent).await.unwrap();
     let empty = client.get_data("/empty").await.unwrap();
-    assert_eq!((empty.data.as_deref(), empty.stat.data_length), (Some(&b""[..]), 0));
+    assert_eq!((empty.nullable(), empty.stat.data_length), (Some(&b""[..]), 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,13 +131,13 @@ async fn invalid_requests_are_not_sent() {
         assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{path}: {error}");
         assert_eq!((error.origin(), error.outcome()), (ErrorOrigin::Caller, Outcome::NotApplied));
     }
-    let error = client.create("/big", &vec![0; 2 << 20], CreateMode::Persistent).await.unwrap_err();
+    let error = client.create("/big", vec![0; 2 << 20], CreateMode::Persistent).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     // The largest data are accepted, and the same connection has survived all errors.
     let largest = vec![1; 1_000_000];
     client.create("/large", &largest, CreateMode::Persistent).await.unwrap();
-    assert_eq!(client.get_data("/large").await.unwrap().data.unwrap(), largest);
+    assert_eq!(client.get_data("/large").await.unwrap().data, largest);
 }
 
 fn declined<T: std::fmt::Debug>(result: Result<T, Error>, code: ErrorCode) {

@@ -68,9 +68,9 @@ async fn event_is_delivered_before_answer_that_shows_its_effect() {
     client.create("/a", b"0", CreateMode::Persistent).await.unwrap();
     for round in 1..=100_u8 {
         let (_, mut watch) = client.get_data_and_watch("/a").await.unwrap();
-        let changed = other.set_data("/a", &[round], None);
+        let changed = other.set_data("/a", [round], None);
         // Once the new data is visible, the event must have been delivered.
-        while client.get_data("/a").await.unwrap().data.as_deref() != Some(&[round]) {}
+        while client.get_data("/a").await.unwrap().data != [round][..] {}
         let event = tokio::select! {
             biased;
             event = &mut watch => Some(event.unwrap()),
@@ -118,7 +118,7 @@ async fn changes_during_server_restart_fire_watches_afterwards() {
     other.set_data("/same", b"now", None).await.unwrap();
     told(same, EventType::NODE_DATA_CHANGED, "/same").await;
     client.sync("/").await.unwrap();
-    assert_eq!(client.get_data("/same").await.unwrap().data.as_deref(), Some(&b"now"[..]));
+    assert_eq!(client.get_data("/same").await.unwrap().data, &b"now"[..]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,7 +116,7 @@ impl Importer<'_> {
             .iter()
             .zip(&opens)
             .map(|(wanted, open)| {
-                let list = open.as_ref().map_or(&wanted.node.acl, |open| &open.list);
+                let list = open.as_ref().map_or(&wanted.acl, |open| &open.list);
                 create(self.client, wanted, list)
             })
             .collect();
@@ -128,7 +128,7 @@ impl Importer<'_> {
         for ((wanted, open), created) in batch.iter().zip(opens).zip(answers) {
             if let Some(open) = &open {
                 let failed = created.as_ref().err();
-                self.has_opened(&wanted.path, &wanted.node.acl, open.is_new, failed);
+                self.has_opened(&wanted.path, &wanted.acl, open.is_new, failed);
             }
             self.created += usize::from(created.is_ok());
             attempts.push(Attempt { created, open: open.map(|it| it.list), present: None });
@@ -144,8 +144,9 @@ impl Importer<'_> {
         let (paths, mut attempts): (Vec<&str>, Vec<&mut Attempt>) =
             both.map(|(wanted, attempt)| (wanted.path.as_str(), attempt)).unzip();
         let (client, retry) = (self.client, Sessions::retry(self.client));
+        let wants_acl = !self.args.no_acl;
         let mut attempts = attempts.iter_mut();
-        let ask = |path| ask_node(client, &retry, path, true);
+        let ask = |path| ask_node(client, &retry, path, wants_acl);
         let mut keep = |_: &str, answers| {
             if let Some(attempt) = attempts.next() {
                 attempt.present = Some(answers);
@@ -181,7 +182,10 @@ impl Importer<'_> {
         }
         let (data, acl) = match present {
             Some(present) => present,
-            None => ask_node(self.client, &Sessions::retry(self.client), path, true).await,
+            None => {
+                let retry = Sessions::retry(self.client);
+                ask_node(self.client, &retry, path, !self.args.no_acl).await
+            }
         };
         match data {
             Ok(data) => {
@@ -242,10 +246,10 @@ impl Importer<'_> {
         open: Option<&Vec<Acl>>,
     ) -> Result<(Result<(), Error>, bool), Failure> {
         let is_new = open.is_some() && self.opens(&wanted.path)?;
-        let list = open.unwrap_or(&wanted.node.acl);
+        let list = open.unwrap_or(&wanted.acl);
         let (created, was_lost) = repeat(self.client, |client| create(client, wanted, list)).await;
         if open.is_some() {
-            self.has_opened(&wanted.path, &wanted.node.acl, is_new, created.as_ref().err());
+            self.has_opened(&wanted.path, &wanted.acl, is_new, created.as_ref().err());
         }
         self.created += usize::from(created.is_ok());
         Ok((created.map(drop), was_lost))

@@ -36,7 +36,7 @@ impl Importer<'_> {
         present: &NodeData,
         changes: &mut Vec<Change<'b>>,
     ) -> Result<bool, Failure> {
-        if present.data.as_deref() == wanted.node.data.as_deref() {
+        if present.nullable() == wanted.node.data.as_deref() {
             return Ok(true);
         }
         if !self.args.overwrite {
@@ -54,7 +54,7 @@ impl Importer<'_> {
         present: &NodeAcl,
         changes: &mut Vec<Change<'b>>,
     ) -> Result<(), Failure> {
-        let (path, list, present) = (&wanted.path, &wanted.node.acl, &present.acl);
+        let (path, list, present) = (&wanted.path, &wanted.acl, &present.acl);
         let is_begun = is_same(list, &present[..list.len().min(present.len())]);
         let added = present.get(list.len()..).unwrap_or_default();
         if is_begun && added.is_empty() {
@@ -118,7 +118,7 @@ fn set_data(client: &Client, wanted: &Wanted) -> Pending<Stat> {
 }
 
 fn set_list(client: &Client, wanted: &Wanted) -> Pending<Stat> {
-    client.set_acl(&wanted.path, &wanted.node.acl, None)
+    client.set_acl(&wanted.path, &wanted.acl, None)
 }
 
 /// Returns true for equal lists. The server may hide the hashes of digests from this client.

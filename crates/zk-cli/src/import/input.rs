@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, Read as _};
 
+use zk_recipes::session::Acl;
+
 use crate::data::INPUT_MAX;
 use crate::transfer::{Line, Node};
 
@@ -11,6 +13,8 @@ pub(super) struct Wanted {
     pub(super) line: usize,
     pub(super) path: String,
     pub(super) node: Node,
+    /// The access control list that the node is to have.
+    pub(super) acl: Vec<Acl>,
     /// Whether the next node is below it, or may be.
     pub(super) is_parent: bool,
 }
@@ -21,15 +25,22 @@ impl Wanted {
     }
 }
 
-/// Returns the lines of a source that are not blank, with their numbers.
-pub(super) fn lines(source: impl BufRead) -> impl Iterator<Item = (usize, Result<Line, String>)> {
+/// Returns the lines of a source that are not blank, with their numbers. `needs_acl` is whether a node
+/// without an access control list is an error.
+pub(super) fn lines(
+    source: impl BufRead,
+    needs_acl: bool,
+) -> impl Iterator<Item = (usize, Result<Line, String>)> {
     let is_blank =
         |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.trim().is_empty());
     let lines = lines_of(source).enumerate().filter(move |(_, line)| !is_blank(line));
-    lines.map(|(at, line)| {
-        let line = line.map_err(|error| error.to_string());
-        (at + 1, line.and_then(|line| Line::parse(&line)))
-    })
+    let parse = move |line: String| match Line::parse(&line)? {
+        Line::Node(Node { acl: None, .. }) if needs_acl => {
+            Err("no list `acl`; --no-acl imports nodes without one".to_owned())
+        }
+        line => Ok(line),
+    };
+    lines.map(move |(at, line)| (at + 1, line.map_err(|error| error.to_string()).and_then(parse)))
 }
 
 /// Returns the lines of a source, which may be endless.

@@ -45,7 +45,7 @@ impl Importer<'_> {
         &mut self,
         batch: &[Wanted],
     ) -> Result<Vec<Option<Opening>>, Failure> {
-        let is_closed = |it: &Wanted| it.is_parent && denies_children(&it.node.acl);
+        let is_closed = |it: &Wanted| it.is_parent && denies_children(&it.acl);
         let mut has_identity = false;
         if let Some(first) = batch.iter().find(|it| is_closed(it)) {
             let own = self.presented_entry().await;
@@ -71,7 +71,7 @@ impl Importer<'_> {
     }
 
     async fn opening(&mut self, wanted: &Wanted) -> Result<Option<Opening>, Failure> {
-        let Some(list) = self.opened_list(&wanted.node.acl).await? else { return Ok(None) };
+        let Some(list) = self.opened_list(&wanted.acl).await? else { return Ok(None) };
         Ok(Some(Opening { list, is_new: self.opens(&wanted.path)? }))
     }
 

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde_json::json;
-use zk_recipes::session::{Acl, Client};
+use zk_recipes::session::{Acl, Client, OPEN_ACL_UNSAFE};
 
 use self::batch::Batch;
 use self::input::Wanted;
@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::one_time_identity::OneTimeIdentity;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::transfer::{Line, is_below};
+use crate::transfer::{Line, Node, is_below};
 
 /// The `import` command.
 #[derive(Debug, ClapArgs)]
@@ -39,6 +39,7 @@ use crate::transfer::{Line, is_below};
 Examples:
   zk import /app < app.jsonl
   zk import /app --overwrite < app.jsonl
+  zk import /app --no-acl < app.jsonl
   zk import /app --resume app.auth < app.jsonl")]
 pub(crate) struct Import {
     /// The node below which they are created; its parent must exist.
@@ -47,6 +48,13 @@ pub(crate) struct Import {
     /// Replace the data and the access control lists of nodes that exist.
     #[arg(long)]
     overwrite: bool,
+
+    /// Ignore the access control lists of the input.
+    ///
+    /// Everybody has all permissions on the new nodes, and existing nodes keep their lists. The result tells
+    /// the number of ignored lists.
+    #[arg(long, conflicts_with = "resume")]
+    no_acl: bool,
 
     /// The file with the one-time identity of an import that has failed.
     ///
@@ -81,6 +89,7 @@ pub(crate) async fn run(
         at_once: AtOnce::default(),
         created: 0,
         other_lists: 0,
+        ignored_lists: 0,
         unread: 0,
         own: Own::Unknown,
         one_time,
@@ -110,6 +119,8 @@ struct Importer<'a> {
     created: usize,
     /// Number of existing nodes that keep another list than in the input.
     other_lists: usize,
+    /// Number of lists of the input that --no-acl ignores.
+    ignored_lists: usize,
     /// Number of existing nodes that this client may not read.
     unread: usize,
     own: Own,
@@ -126,16 +137,17 @@ struct Importer<'a> {
 impl Importer<'_> {
     /// Reads the lines, and imports the nodes.
     async fn all(&mut self) -> Result<(), Failure> {
-        let mut lines = input::lines(stdin().lock()).peekable();
+        let mut lines = input::lines(stdin().lock(), !self.args.no_acl).peekable();
         let mut batch = Batch::first();
         // The number of nodes since the last end of an export.
         let mut nodes = 0;
         while let Some((at, line)) = lines.next() {
             match line {
-                Ok(Line::Node(node)) => {
+                Ok(Line::Node(mut node)) => {
                     let is_parent = is_parent(&node.below, lines.peek());
                     let path = absolute(&self.args.path, &node.below);
-                    let wanted = Wanted { line: at, path, node, is_parent };
+                    let acl = self.acl_of(&mut node);
+                    let wanted = Wanted { line: at, path, node, acl, is_parent };
                     if !batch.has_room_for(&wanted) {
                         self.import_batch(batch.take()).await?;
                     }
@@ -155,6 +167,16 @@ impl Importer<'_> {
         }
         self.import_batch(batch.take()).await?;
         self.check_end(nodes)
+    }
+
+    /// Takes the access control list of a line, or that of nodes without one.
+    fn acl_of(&mut self, node: &mut Node) -> Vec<Acl> {
+        let acl = node.acl.take();
+        if self.args.no_acl {
+            self.ignored_lists += usize::from(acl.is_some());
+            return OPEN_ACL_UNSAFE.to_vec();
+        }
+        acl.unwrap_or_default()
     }
 
     /// Compares the number of nodes with that of the export.
@@ -197,11 +219,14 @@ impl Importer<'_> {
             let what = "of the existing nodes keep other access control lists; see --overwrite";
             self.output.note(&format!("{other} {what}"));
         }
-        let line = format!("{all} nodes imported, {} of which existed", all - created);
-        self.output.print(
-            [line],
-            || json!({ "imported": all, "created": created, "other_acl": other, "unread": unread }),
-        )?;
+        let mut line = format!("{all} nodes imported, {} of which existed", all - created);
+        let mut json =
+            json!({ "imported": all, "created": created, "other_acl": other, "unread": unread });
+        if self.args.no_acl {
+            line.push_str(&format!(", {} access control lists ignored", self.ignored_lists));
+            json["ignored_acl"] = self.ignored_lists.into();
+        }
+        self.output.print([line], || json)?;
         if unread > 0 && self.args.overwrite {
             let why = "of the existing nodes are not replaced: no permission to read them";
             return Err(Failure::other(format!("{unread} {why}")));

@@ -131,9 +131,7 @@ impl Queue {
             (QueueKind::Semaphore, 1) => "1 lease".to_owned(),
             (QueueKind::Semaphore, _) => format!("{holders} leases"),
             (QueueKind::ReadWrite, 2..) => format!("{holders} readers"),
-            _ => {
-                first.map(|node| who(node.data.as_deref().unwrap_or_default())).unwrap_or_default()
-            }
+            _ => first.map(|node| who(&node.data)).unwrap_or_default(),
         };
         LockRow {
             path: self.path.clone(),

@@ -129,7 +129,7 @@ const ENVIRONMENT_MAX: usize = 127 * 1024;
 /// may not read it.
 async fn data(retry: &Retry, path: &str) -> Result<Option<Vec<u8>>, Failure> {
     match retry.get_data(path).await {
-        Ok(node) => Ok(Some(node.data.unwrap_or_default().to_vec())),
+        Ok(node) => Ok(Some(node.data.to_vec())),
         Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
             Ok(None)
         }

@@ -202,6 +202,6 @@ fn is_next_version(version: i32, next: i32) -> bool {
 
 impl From<NodeData> for Read {
     fn from(NodeData { data, stat, .. }: NodeData) -> Self {
-        Self { data: data.unwrap_or_default(), stat }
+        Self { data, stat }
     }
 }

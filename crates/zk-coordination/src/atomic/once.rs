@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_recipes::session::{
-    Client, CreateMode, Error, ErrorCode, MultiOutcome, NodeData, Outcome, path, validate_path,
+    Client, CreateMode, Error, ErrorCode, MultiOutcome, Outcome, path, validate_path,
 };
 
 use super::error::AtomicError;
@@ -237,8 +237,7 @@ async fn read_number_and_marker(
     }
     let marker = unless(ErrorCode::NO_NODE, marker.await)?;
     let value = unless(ErrorCode::NO_NODE, value.await)?;
-    let data = |NodeData { data, .. }: NodeData| data.unwrap_or_default();
-    Ok((value.map(Read::from), marker.map(data)))
+    Ok((value.map(Read::from), marker.map(|marker| marker.data)))
 }
 
 /// Beginning of the names of markers.

@@ -33,7 +33,7 @@ impl Ready {
     }
 
     fn of(NodeData { data, stat, .. }: NodeData) -> Self {
-        Self { czxid: stat.czxid, newest: newest(&data.unwrap_or_default()) }
+        Self { czxid: stat.czxid, newest: newest(&data) }
     }
 
     /// Returns true if a live member with this `czxid` belongs to the generation. Curator counts
@@ -205,7 +205,7 @@ pub(super) async fn view(client: Client, barrier: &str) -> Result<Option<View>, 
     };
     let Some(node) = unless(ErrorCode::NO_NODE, node.await)? else { return Ok(None) };
     let ready = unless(ErrorCode::NO_NODE, ready.await)?.map(Ready::of);
-    Ok(Some(View { version: node.stat.version, data: node.data.unwrap_or_default(), ready }))
+    Ok(Some(View { version: node.stat.version, data: node.data, ready }))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Changes {
         poll_fn(|cx| self.poll_change(cx)).await
     }
 
-    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<Change>> {
+    fn poll_change(&mut self, cx: &Context<'_>) -> Poll<Option<Change>> {
         Poll::Ready(match ready!(self.receiver.poll_receive(cx)) {
             Received::Change(change) => {
                 self.snapshot = None;

@@ -44,7 +44,7 @@ impl<'a> Edit<'a> {
         if !is_known && self.snapshot.get(path).is_some() {
             self.remove(path); // the node was deleted and created again
         }
-        let data = owned(data.unwrap_or_default());
+        let data = owned(data);
         let new = Arc::new(CachedNode::new(Arc::clone(path), data, stat));
         match self.snapshot.nodes.insert(Slot::Node(Arc::clone(&new))) {
             Some(Slot::Node(old)) => self.subscribers.send(|| Change::DataChanged { old, new }),

@@ -100,7 +100,7 @@ impl Member {
     /// Returns `None` for a node that is not ephemeral.
     pub(super) fn of(node: NodeData) -> Option<Self> {
         let stat = node.stat;
-        let data = node.data.unwrap_or_default();
+        let data = node.data;
         let member = Self { data, session_id: stat.ephemeral_owner, czxid: stat.czxid };
         stat.is_ephemeral().then_some(member)
     }

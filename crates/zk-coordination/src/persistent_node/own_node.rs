@@ -271,7 +271,7 @@ impl OwnNode {
         if found.stat.czxid != stat.czxid {
             return Ok(());
         }
-        if found.data.unwrap_or_default() == data.data {
+        if found.data == data.data {
             self.record_write(data, found.stat.mzxid);
             return Ok(());
         }
@@ -289,7 +289,7 @@ impl OwnNode {
             return self.write(client, stat, data).await;
         }
         let node = client.get_data(self.path()).await?;
-        let found = node.data.unwrap_or_default();
+        let found = node.data;
         client.set_data(self.path(), &found, Some(node.stat.version)).await.map(drop)
     }
 

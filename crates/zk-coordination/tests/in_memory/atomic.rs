@@ -295,7 +295,7 @@ async fn initialize_decides_a_lost_reply_by_the_data() {
     let counter = AtomicLong::new(&one, "/b").unwrap();
     let making = tokio::spawn(async move { counter.initialize(5).await });
     settle().await;
-    other.create("/b", &7_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
+    other.create("/b", 7_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
     server.accept_connects(0);
     assert!(!making.await.unwrap().unwrap(), "another client has created it");
 }
@@ -310,7 +310,7 @@ async fn recreated_node_is_reported_as_applied() {
     let adding = tokio::spawn(async move { counter.increment().await });
     settle().await;
     other.delete("/c", None).await.unwrap();
-    other.create("/c", &50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
+    other.create("/c", 50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
     server.accept_connects(0);
     let error = adding.await.unwrap().unwrap_err();
     assert_eq!(error, AtomicError::NodeRecreated { path: "/c".into() });
@@ -329,8 +329,8 @@ async fn recreated_node_decides_nothing_about_a_lost_write() {
     settle().await;
     assert_eq!((fault.count(), number(&server, "/c")), (1, 11));
     other.delete("/c", None).await.unwrap();
-    other.create("/c", &50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
-    other.set_data("/c", &60_i64.to_be_bytes(), None).await.unwrap();
+    other.create("/c", 50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
+    other.set_data("/c", 60_i64.to_be_bytes(), None).await.unwrap();
     server.accept_connects(0);
     assert_eq!(adding.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
     assert_eq!(number(&server, "/c"), 60);

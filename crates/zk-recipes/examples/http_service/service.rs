@@ -76,7 +76,7 @@ async fn counted(service: &Service) -> Result<String, LockError> {
 async fn read(client: &Client) -> Result<u64, LockError> {
     match client.get_data("/visits").await {
         Ok(node) => {
-            let text = String::from_utf8_lossy(node.data.as_deref().unwrap_or_default());
+            let text = String::from_utf8_lossy(&node.data);
             Ok(text.parse().unwrap_or_default())
         }
         Err(error) if error.is_no_node() => {

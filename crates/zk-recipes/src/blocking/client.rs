@@ -80,7 +80,12 @@ impl Client {
     ///
     /// # Errors
     /// The same as the async method.
-    pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<Created, Error> {
+    pub fn create(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+    ) -> Result<Created, Error> {
         self.block_on(self.client.create(path, data, mode))
     }
 
@@ -96,7 +101,12 @@ impl Client {
     ///
     /// # Errors
     /// The same as the async method.
-    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, Error> {
+    pub fn set_data(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        version: Option<i32>,
+    ) -> Result<Stat, Error> {
         self.block_on(self.client.set_data(path, data, version))
     }
 

@@ -52,7 +52,7 @@ impl SemaphoreGuard {
     /// [`Semaphore::with_data`]: crate::Semaphore::with_data
     pub async fn data(&self) -> Result<Bytes, LockError> {
         let Some(first) = self.guards.first() else { return Ok(Bytes::new()) };
-        Ok(self.client.get_data(first.node()).await?.data.unwrap_or_default())
+        Ok(self.client.get_data(first.node()).await?.data)
     }
 
     /// Returns the fencing token if all permits are provably held now. For several permits this is

@@ -183,7 +183,7 @@ fn blocking_client_has_the_plain_operations() {
     let client = Client::connect_with(config_of(&server)).unwrap();
     client.create("/n", b"one", CreateMode::Persistent).unwrap();
     assert_eq!(client.set_data("/n", b"two", Some(0)).unwrap().version, 1);
-    assert_eq!(client.get_data("/n").unwrap().data.as_deref(), Some(&b"two"[..]));
+    assert_eq!(client.get_data("/n").unwrap().data, &b"two"[..]);
     assert!(client.get_children("/").unwrap().names.iter().any(|name| name == b"n"));
     client.delete("/n", None).unwrap();
     assert_eq!(client.exists("/n").unwrap(), None);

@@ -39,7 +39,7 @@ async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
         kinds.iter().enumerate().map(|(at, kind)| format!("{kind}{at:010}")).collect();
     assert_eq!(queue(&server), expected);
     let node = one.get_data(reading.node()).await.unwrap();
-    assert_eq!(node.data.as_deref(), Some(&b"mine"[..]));
+    assert_eq!(node.data, &b"mine"[..]);
     assert_eq!(node.stat.ephemeral_owner, one.session_id());
 
     early_reader.release().await.unwrap();
@@ -417,7 +417,7 @@ async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
         };
         is_downgraded = true;
         let reader = writer.downgrade().await.expect("what is acquired can be downgraded");
-        assert_eq!(client.get_data(reader.node()).await.unwrap().data.unwrap().len(), len);
+        assert_eq!(client.get_data(reader.node()).await.unwrap().data.len(), len);
         reader.release().await.unwrap();
     }
     assert!(is_downgraded);

@@ -17,7 +17,7 @@ async fn expect_ours(client: &Client, nodes: impl IntoIterator<Item = String>, d
     for node in nodes {
         assert_eq!(client.get_acl(&node).await.unwrap().acl, acl(), "{node}");
         let seen = client.get_data(&node).await.unwrap();
-        assert_eq!(seen.data.as_deref(), Some(data), "{node}");
+        assert_eq!(seen.data, data, "{node}");
     }
 }
 

@@ -262,14 +262,14 @@ async fn position_changed_dropped_repeatedly_keeps_position() {
                 let mut moved = std::pin::pin!(waiting.position_changed());
                 for poll in 0..polls {
                     if round == 2 && poll == 1 {
-                        other.set_data(held.node(), &[round], None).await.unwrap();
+                        other.set_data(held.node(), [round], None).await.unwrap();
                     }
                     assert!(moved.as_mut().now_or_never().is_none(), "{polls} {round}");
                     tokio::task::yield_now().await;
                 }
             }
             settle().await;
-            other.set_data(held.node(), &[round], None).await.unwrap();
+            other.set_data(held.node(), [round], None).await.unwrap();
             settle().await;
             assert_eq!(waiting.position().ahead, 1);
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::Either;
 use proto::path::{child, file_name, protection_prefix};
 use proto::{
@@ -23,24 +24,35 @@ use crate::limits::TTL_MAX;
 /// two options contradict each other, the later one counts.
 #[must_use = "nothing is sent before `create`"]
 #[derive(Clone, Debug)]
-pub struct CreateBuilder<'a> {
+pub struct CreateBuilder {
     client: Client,
-    path: &'a str,
-    data: Option<&'a [u8]>,
-    acl: &'a [Acl],
+    path: String,
+    data: Option<Bytes>,
+    acl: Cow<'static, [Acl]>,
     kind: Kind,
     is_sequential: bool,
     parents: Option<ParentMode>,
-    parents_acl: &'a [Acl],
+    parents_acl: Cow<'static, [Acl]>,
     is_protected: bool,
+    sets_data: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Persistent,
     Ephemeral,
     Container,
     Ttl(Duration),
+}
+
+impl Kind {
+    pub(super) fn of(mode: CreateMode) -> Self {
+        match mode {
+            CreateMode::Container => Self::Container,
+            mode if mode.is_ephemeral() => Self::Ephemeral,
+            _ => Self::Persistent,
+        }
+    }
 }
 
 /// Kind of node that is created for missing parents.
@@ -83,17 +95,18 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_builder<'a>(&self, path: &'a str) -> CreateBuilder<'a> {
+    pub fn create_builder(&self, path: impl Into<String>) -> CreateBuilder {
         CreateBuilder {
             client: self.clone(),
-            path,
-            data: Some(b""),
-            acl: OPEN_ACL_UNSAFE,
+            path: path.into(),
+            data: Some(Bytes::new()),
+            acl: OPEN_ACL_UNSAFE.into(),
             kind: Kind::Persistent,
             is_sequential: false,
             parents: None,
-            parents_acl: OPEN_ACL_UNSAFE,
+            parents_acl: OPEN_ACL_UNSAFE.into(),
             is_protected: false,
+            sets_data: false,
         }
     }
 
@@ -156,31 +169,27 @@ impl Client {
     }
 }
 
-impl<'a> CreateBuilder<'a> {
+impl CreateBuilder {
     /// Sets the data of the node.
-    pub fn data(self, data: &'a [u8]) -> Self {
-        Self { data: Some(data), ..self }
+    pub fn data(self, data: impl AsRef<[u8]>) -> Self {
+        Self { data: Some(Bytes::copy_from_slice(data.as_ref())), ..self }
     }
 
-    /// Sets null as the data of the node, which is not the same as no bytes: reads return `None`.
+    /// Sets null as the data of the node, which is not the same as no bytes; see
+    /// [`NodeData::is_null`](super::NodeData::is_null).
     pub fn null_data(self) -> Self {
         Self { data: None, ..self }
     }
 
     /// Sets the access control list of the node, not of parents that are created for it; see
     /// [`parents_acl`](Self::parents_acl).
-    pub fn acl(self, acl: &'a [Acl]) -> Self {
-        Self { acl, ..self }
+    pub fn acl(self, acl: impl AsRef<[Acl]>) -> Self {
+        Self { acl: acl.as_ref().to_vec().into(), ..self }
     }
 
     /// Sets the kind of the node, and whether it is sequential.
     pub fn mode(self, mode: CreateMode) -> Self {
-        let kind = match mode {
-            CreateMode::Container => Kind::Container,
-            mode if mode.is_ephemeral() => Kind::Ephemeral,
-            _ => Kind::Persistent,
-        };
-        Self { kind, is_sequential: mode.is_sequential(), ..self }
+        Self { kind: Kind::of(mode), is_sequential: mode.is_sequential(), ..self }
     }
 
     /// Makes the node ephemeral. It is deleted when the session ends, and it cannot have children.
@@ -215,8 +224,8 @@ impl<'a> CreateBuilder<'a> {
     /// Sets the access control list of the parents that are created. By default they are open to
     /// everyone, as with Curator: every client may then delete the node, because the list of the
     /// parent decides that.
-    pub fn parents_acl(self, acl: &'a [Acl]) -> Self {
-        Self { parents_acl: acl, ..self }
+    pub fn parents_acl(self, acl: impl AsRef<[Acl]>) -> Self {
+        Self { parents_acl: acl.as_ref().to_vec().into(), ..self }
     }
 
     /// Protects the create against a lost reply, as Curator does: the name gets the unique prefix
@@ -227,6 +236,15 @@ impl<'a> CreateBuilder<'a> {
     /// session owns it.
     pub fn protected(self) -> Self {
         Self { is_protected: true, ..self }
+    }
+
+    /// Sets the data of the node if it exists already, whatever its version. Its kind and its access control
+    /// list are unchanged then.
+    ///
+    /// If the node is deleted between the two requests, it is created again. A sequential or protected node
+    /// is a new one at all times.
+    pub fn or_set_data(self) -> Self {
+        Self { sets_data: true, ..self }
     }
 
     /// Creates the node. The first request is sent by this call, and others if it fails.
@@ -246,10 +264,10 @@ impl<'a> CreateBuilder<'a> {
     /// If the future is dropped or fails, a protected node that may have been created is deleted,
     /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
     /// protection may remain, and parents may remain too.
-    pub fn create(self) -> impl Future<Output = Result<Created, Error>> + Send + use<'a> {
+    pub fn create(self) -> impl Future<Output = Result<Created, Error>> + Send + use<> {
         let sent = match self.is_protected {
             true => Either::Left(self.send_protected()),
-            false => Either::Right(self.request(self.path)),
+            false => Either::Right(self.request(&self.path)),
         };
         async move {
             match sent {
@@ -267,29 +285,47 @@ impl<'a> CreateBuilder<'a> {
         loop {
             match sent.await {
                 Ok(created) => return Ok(created),
+                Err(error) if error.is_node_exists() && self.sets_data => {
+                    if let Some(stat) = self.set_data(&mut failures).await? {
+                        return Ok(Created { path: self.path.clone(), stat });
+                    }
+                }
                 Err(error) => self.make_parents(error, &mut failures).await?,
             }
-            sent = self.request(self.path);
+            sent = self.request(&self.path);
+        }
+    }
+
+    /// Sets the data of the node that exists. Returns `None` if it was deleted meanwhile.
+    async fn set_data(&self, failures: &mut Failures) -> Result<Option<Stat>, Error> {
+        let set = match &self.data {
+            Some(data) => self.client.set_data(&self.path, data, None),
+            None => self.client.set_null_data(&self.path, None),
+        };
+        match set.await {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if error.is_no_node() && failures.may_repeat() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
     /// Sends the first request for a protected node. Returns the path with the protection.
-    fn send_protected(&self) -> Result<(String, LostCreate<'a>), Error> {
-        if let Err((kind, outcome)) = self.checked(self.path) {
-            return Err(Error::new(kind, outcome).on(OpCode::Create, self.path));
+    fn send_protected(&self) -> Result<(String, LostCreate), Error> {
+        let checked = match self.is_sequential {
+            true => self.client.checked_sequential(&self.path),
+            false => self.client.checked(&self.path),
+        };
+        if let Err((kind, outcome)) = checked {
+            return Err(Error::new(kind, outcome).on(OpCode::Create, self.path.as_str()));
         }
-        let above = parent(self.path);
+        let above = parent(&self.path);
         let prefix = protection_prefix(&self.client.random_uuid());
-        let path = child(above, &[&prefix, file_name(self.path)].concat());
+        let path = child(above, &[&prefix, file_name(&self.path)].concat());
         let sent = self.request(&path);
-        Ok((path, LostCreate::new(&self.client, above, prefix, sent)))
+        Ok((path, LostCreate::new(&self.client, above.to_owned(), prefix, sent)))
     }
 
-    async fn create_protected(
-        &self,
-        path: &str,
-        mut lost: LostCreate<'a>,
-    ) -> Result<Created, Error> {
+    async fn create_protected(&self, path: &str, mut lost: LostCreate) -> Result<Created, Error> {
         let mut failures = Failures::default();
         loop {
             let error = match (&mut lost.pending).await {
@@ -297,7 +333,7 @@ impl<'a> CreateBuilder<'a> {
                     lost.is_settled = true;
                     return Ok(created);
                 }
-                Err(error) => error.on(OpCode::Create, self.path), // and not the protected path
+                Err(error) => error.on(OpCode::Create, self.path.as_str()), // and not the protected path
             };
             match error.outcome() {
                 Outcome::Unknown => {
@@ -323,14 +359,6 @@ impl<'a> CreateBuilder<'a> {
         }
     }
 
-    /// Checks the path of the new node.
-    fn checked<'p>(&self, path: &'p str) -> Result<Cow<'p, str>, Failure> {
-        match self.is_sequential {
-            true => self.client.checked_sequential(path),
-            false => self.client.checked(path),
-        }
-    }
-
     /// Returns true if the caller may use a node that was found. An ephemeral node of another
     /// session will be deleted soon (CURATOR-604).
     fn is_own(&self, stat: &Stat) -> bool {
@@ -342,11 +370,11 @@ impl<'a> CreateBuilder<'a> {
 
     /// Creates the missing parents if they caused the error; otherwise returns the error.
     async fn make_parents(&self, error: Error, failures: &mut Failures) -> Result<(), Error> {
-        let above = parent(self.path);
+        let above = parent(&self.path);
         let can_help = error.is_no_node() && above != "/";
         match self.parents {
             Some(parents) if failures.may_repeat() && can_help => {
-                self.client.ensure_path_with_acl(above, parents, self.parents_acl).await
+                self.client.ensure_path_with_acl(above, parents, &self.parents_acl).await
             }
             _ => Err(error),
         }
@@ -354,8 +382,25 @@ impl<'a> CreateBuilder<'a> {
 
     /// Sends the request to create the node at `path`, which is the path of this builder, or that
     /// path with protection.
-    pub(super) fn request(&self, path: &str) -> Pending<Created> {
-        let (client, sequential) = (&self.client, self.is_sequential);
+    fn request(&self, path: &str) -> Pending<Created> {
+        let (kind, is_sequential) = (self.kind, self.is_sequential);
+        let data = self.data.as_deref();
+        NewNode { path, data, acl: &self.acl, kind, is_sequential }.create(&self.client)
+    }
+}
+
+/// A node to create with one request.
+pub(super) struct NewNode<'a> {
+    pub(super) path: &'a str,
+    pub(super) data: Option<&'a [u8]>,
+    pub(super) acl: &'a [Acl],
+    pub(super) kind: Kind,
+    pub(super) is_sequential: bool,
+}
+
+impl NewNode<'_> {
+    pub(super) fn create(self, client: &Client) -> Pending<Created> {
+        let Self { path, data, acl, kind, is_sequential: sequential } = self;
         let finish = match sequential {
             true => |result, path: &str, chroot_len| {
                 finish_create(result, path, chroot_len, NodeName::Sequential)
@@ -365,16 +410,19 @@ impl<'a> CreateBuilder<'a> {
             },
         };
         let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
-        let (data, acl) = (self.data.map(Into::into), self.acl.into());
-        let mode = match (self.kind, sequential) {
+        let (data, acl) = (data.map(Into::into), acl.into());
+        let mode = match (kind, sequential) {
             (Kind::Ephemeral, false) => CreateMode::Ephemeral,
             (Kind::Ephemeral, true) => CreateMode::EphemeralSequential,
             (_, true) => CreateMode::PersistentSequential,
             (Kind::Container, false) => CreateMode::Container,
             (_, false) => CreateMode::Persistent,
         };
-        let path = self.checked(path);
-        match self.kind {
+        let path = match sequential {
+            true => client.checked_sequential(path),
+            false => client.checked(path),
+        };
+        match kind {
             Kind::Ttl(ttl) => {
                 let checked = path.and_then(|path| Ok((path, ttl_ms(ttl)?)));
                 client.request(

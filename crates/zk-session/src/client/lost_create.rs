@@ -7,9 +7,9 @@ use super::{Client, Created, Pending};
 use crate::limits::CREATE_ATTEMPTS_MAX;
 
 /// A create whose node may be left behind. Dropping this value deletes the node, unless `is_settled`.
-pub(super) struct LostCreate<'a> {
+pub(super) struct LostCreate {
     client: Client,
-    parent: &'a str,
+    parent: String,
     prefix: String,
     /// The last attempt.
     pub(super) pending: Pending<Created>,
@@ -17,11 +17,11 @@ pub(super) struct LostCreate<'a> {
     pub(super) is_settled: bool,
 }
 
-impl<'a> LostCreate<'a> {
+impl LostCreate {
     /// Takes a create that was sent, of a child of `parent` whose name starts with `prefix`.
     pub(super) fn new(
         client: &Client,
-        parent: &'a str,
+        parent: String,
         prefix: String,
         pending: Pending<Created>,
     ) -> Self {
@@ -37,7 +37,7 @@ impl<'a> LostCreate<'a> {
     pub(super) async fn find(&self) -> Result<Option<Created>, Error> {
         let mut failures = Failures::default();
         loop {
-            let error = match self.client.find_protected(self.parent, &self.prefix).await {
+            let error = match self.client.find_protected(&self.parent, &self.prefix).await {
                 Ok(found) => return Ok(found),
                 Err(error) => error,
             };
@@ -47,11 +47,11 @@ impl<'a> LostCreate<'a> {
     }
 }
 
-impl Drop for LostCreate<'_> {
+impl Drop for LostCreate {
     fn drop(&mut self) {
         let never_left = self.pending.cancel();
         if !self.is_settled && !never_left {
-            self.client.delete_protected_guaranteed(self.parent, &self.prefix);
+            self.client.delete_protected_guaranteed(&self.parent, &self.prefix);
         }
     }
 }

@@ -86,7 +86,7 @@ use crate::limits::CLOSE_ON_DROP_WAIT;
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// client.create("/greeting", b"hello", CreateMode::Ephemeral).await?;
 /// let node = client.get_data("/greeting").await?;
-/// assert_eq!(node.data.as_deref(), Some(&b"hello"[..]));
+/// assert_eq!(node.data, &b"hello"[..]);
 /// client.close().await;
 /// # Ok(())
 /// # }

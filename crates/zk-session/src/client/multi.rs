@@ -79,7 +79,12 @@ impl Client {
 
 impl<'a> Multi<'a> {
     /// Adds an operation that creates a node, which every client may read, change and delete.
-    pub fn create(self, path: &str, data: &'a [u8], mode: CreateMode) -> Self {
+    pub fn create(
+        self,
+        path: &str,
+        data: &'a (impl AsRef<[u8]> + ?Sized),
+        mode: CreateMode,
+    ) -> Self {
         self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE)
     }
 
@@ -87,7 +92,7 @@ impl<'a> Multi<'a> {
     pub fn create_with_acl(
         self,
         path: &str,
-        data: &'a [u8],
+        data: &'a (impl AsRef<[u8]> + ?Sized),
         mode: CreateMode,
         acl: &'a [Acl],
     ) -> Self {
@@ -95,7 +100,7 @@ impl<'a> Multi<'a> {
             true => self.0.client.checked_sequential(path),
             false => self.0.client.checked(path),
         };
-        let (data, acl) = (Some(data.into()), acl.into());
+        let (data, acl) = (Some(data.as_ref().into()), acl.into());
         Self(self.0.with(path, full, |path| match mode {
             CreateMode::Container => CreateContainer { path, data, acl, mode }.into(),
             _ => Create2 { path, data, acl, mode }.into(),
@@ -105,9 +110,14 @@ impl<'a> Multi<'a> {
     /// Adds an operation that creates a node with a time to live. The server deletes the node once
     /// it has had no children and no change for `ttl`, to the millisecond; see
     /// [`CreateBuilder::ttl`](super::CreateBuilder::ttl).
-    pub fn create_with_ttl(self, path: &str, data: &'a [u8], ttl: Duration) -> Self {
+    pub fn create_with_ttl(
+        self,
+        path: &str,
+        data: &'a (impl AsRef<[u8]> + ?Sized),
+        ttl: Duration,
+    ) -> Self {
         let full = self.0.client.checked(path);
-        let (data, acl) = (Some(data.into()), OPEN_ACL_UNSAFE.into());
+        let (data, acl) = (Some(data.as_ref().into()), OPEN_ACL_UNSAFE.into());
         // An invalid one is reported like an invalid path, and this number is not sent.
         let (full, ttl_ms) = match ttl_ms(ttl) {
             Ok(ttl_ms) => (full, ttl_ms),
@@ -120,8 +130,14 @@ impl<'a> Multi<'a> {
 
     /// Adds an operation that replaces a node's data, if the node has the given version; `None` for
     /// any.
-    pub fn set_data(self, path: &str, data: &'a [u8], version: Option<i32>) -> Self {
-        let (full, data, version) = (self.0.client.checked(path), Some(data.into()), any(version));
+    pub fn set_data(
+        self,
+        path: &str,
+        data: &'a (impl AsRef<[u8]> + ?Sized),
+        version: Option<i32>,
+    ) -> Self {
+        let (full, data, version) =
+            (self.0.client.checked(path), Some(data.as_ref().into()), any(version));
         Self(self.0.with(path, full, |path| SetData { path, data, version }.into()))
     }
 

@@ -135,7 +135,7 @@ impl Retry {
     pub async fn create(
         &self,
         path: &str,
-        data: &[u8],
+        data: impl AsRef<[u8]>,
         mode: CreateMode,
     ) -> Result<Created, Error> {
         self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE).await
@@ -148,10 +148,11 @@ impl Retry {
     pub async fn create_with_acl(
         &self,
         path: &str,
-        data: &[u8],
+        data: impl AsRef<[u8]>,
         mode: CreateMode,
         acl: &[Acl],
     ) -> Result<Created, Error> {
+        let data = data.as_ref();
         let before = self.client.shared.lock().last_zxid();
         let repeats = match mode.is_sequential() {
             true => Repeat::NotApplied,
@@ -162,12 +163,12 @@ impl Retry {
             if code != ErrorCode::NODE_EXISTS || !mode.is_ephemeral() {
                 return Ok(Found::Nothing);
             }
-            let NodeData { data: there, stat } = match client.get_data(path).await {
+            let NodeData { data: there, stat, .. } = match client.get_data(path).await {
                 Err(error) if error.is_no_node() => return Ok(Found::Gone),
                 node => node?,
             };
             let is_mine = stat.ephemeral_owner == self.client.session_id();
-            let is_as_made = stat.version == 0 && there.unwrap_or_default() == data;
+            let is_as_made = stat.version == 0 && there == data;
             Ok(match is_mine && is_as_made && stat.czxid > before {
                 true => Found::Done(Created { path: path.to_owned(), stat }),
                 false => Found::Nothing,
@@ -196,9 +197,10 @@ impl Retry {
     pub async fn set_data(
         &self,
         path: &str,
-        data: &[u8],
+        data: impl AsRef<[u8]>,
         version: Option<i32>,
     ) -> Result<Stat, Error> {
+        let data = data.as_ref();
         let before = self.client.shared.lock().last_zxid();
         let repeats = match version {
             None | Some(ANY_VERSION) => Repeat::NotApplied,
@@ -209,10 +211,10 @@ impl Retry {
             if code != ErrorCode::BAD_VERSION {
                 return Ok(Found::Nothing);
             }
-            let NodeData { data: there, stat } = client.get_data(path).await?;
+            let NodeData { data: there, stat, .. } = client.get_data(path).await?;
             let next = version.map(|version| version.wrapping_add(1));
             let is_next = Some(stat.version) == next && stat.mzxid > before;
-            Ok(match is_next && there.unwrap_or_default() == data {
+            Ok(match is_next && there == data {
                 true => Found::Done(stat),
                 false => Found::Nothing,
             })

@@ -58,7 +58,7 @@ async fn converse(client: &Client, ensemble: &Ensemble) {
     assert!(numbered.path.starts_with("/n/s-00000"));
     ensemble.state().script.data = b"one"[..].into();
     let node = client.get_data("/n/a").await.unwrap();
-    assert_eq!(node.data.as_deref(), Some(&b"one"[..]));
+    assert_eq!(node.data, &b"one"[..]);
     client.set_data("/n/a", b"two", None).await.unwrap();
     is_missing("/n/b");
     assert_eq!(client.exists("/n/b").await.unwrap(), None);

@@ -200,7 +200,7 @@ async fn operations_succeed_over_a_stream_with_a_tiny_buffer() {
             answer.await.unwrap();
         }
         network.ensemble.state().script.data = data.clone().into();
-        assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+        assert_eq!(client.get_data("/n").await.unwrap().data, data);
         let received = network
             .ensemble
             .state()

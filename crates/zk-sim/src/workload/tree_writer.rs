@@ -62,7 +62,7 @@ async fn settle(seat: &mut Seat, done: Result<(), Error>) -> bool {
 /// Deletes a node and creates it again with the same data, in one transaction or in two.
 async fn recreate(client: &Client, path: &str) -> Result<(), Error> {
     let node = client.get_data(path).await?;
-    let data = node.data.unwrap_or_default();
+    let data = node.data;
     let multi = client.multi().delete(path, None).create(path, &data, CreateMode::Persistent);
     match multi.send().await {
         Err(error) if error.is_not_empty() => Err(error),

@@ -31,7 +31,7 @@ async fn chroot_is_added_to_paths_and_removed_from_answers() {
     assert_eq!(inside.get_children("/").await.unwrap().names.len(), 2);
     assert_eq!(outside.chroot("/").unwrap().get_children("/a").await.unwrap().names.len(), 1);
     inside.set_data("/", b"of b", None).await.unwrap();
-    assert_eq!(&outside.get_data("/a/b").await.unwrap().data.unwrap()[..], b"of b");
+    assert_eq!(&outside.get_data("/a/b").await.unwrap().data[..], b"of b");
     inside.check("/n", Some(0)).await.unwrap();
     inside.sync("/").await.unwrap();
     assert!(inside.delete_guaranteed("/0000000001").await.unwrap());

@@ -40,7 +40,7 @@ async fn create_builder_sets_requested_mode_and_acl() {
     let new = client.create_builder("/t-").ttl(Duration::from_secs(5)).sequential();
     assert_eq!(new.create().await.unwrap().path, "/t-0000000004");
 
-    client.create_builder(&format!("{container}/a")).create().await.unwrap();
+    client.create_builder(format!("{container}/a")).create().await.unwrap();
     client.delete(&format!("{container}/a"), None).await.unwrap();
     server.skew_clock(10_000);
     server.reap_containers();

@@ -102,7 +102,7 @@ async fn large_reply_is_read_completely() {
     let client = client_of(&server, 0).await;
     let data = vec![7; 500_000];
     client.create("/n", &data, CreateMode::Persistent).await.unwrap();
-    assert_eq!(client.get_data("/n").await.unwrap().data.unwrap(), data);
+    assert_eq!(client.get_data("/n").await.unwrap().data, data);
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().seed(1).max_frame_len(10_000);
     let client = config.connector(server.clone()).connect().await.unwrap();
-    client.create("/n", &[7; 20_000], CreateMode::Persistent).await.unwrap();
+    client.create("/n", [7; 20_000], CreateMode::Persistent).await.unwrap();
     let error = client.get_data("/n").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ReplyTooLarge { len: 20_000.., max: 10_000 }));
     assert_eq!((error.origin(), error.outcome()), (ErrorOrigin::Caller, Outcome::NotApplied));

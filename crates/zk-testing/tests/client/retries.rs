@@ -33,7 +33,7 @@ async fn reads_are_retried_unless_server_refuses_them() {
     let server = TestServer::in_memory();
     let (_, retry) = retrying(&server).await;
     let lost = server.on(Op::GetData).times(3).apply_then_drop_reply();
-    assert_eq!(&retry.get_data("/n").await.unwrap().data.unwrap()[..], b"0");
+    assert_eq!(&retry.get_data("/n").await.unwrap().data[..], b"0");
     assert_eq!(lost.count(), 3);
     let busy = server.on(Op::Exists).times(2).answer(ErrorCode::THROTTLED_OP);
     assert!(retry.exists("/n").await.unwrap().is_some());

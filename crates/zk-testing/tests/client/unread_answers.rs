@@ -25,7 +25,7 @@ const HELD_MAX: usize = UNREAD_BYTES_MAX + ANSWER_LEN;
 /// Creates a node with much data. Returns a client that reads its answers.
 async fn with_big_node(server: &TestServer) -> zk_session::Client {
     let client = client_of(server, 0).await;
-    client.create("/big", &vec![7; DATA_LEN], CreateMode::Persistent).await.unwrap();
+    client.create("/big", vec![7; DATA_LEN], CreateMode::Persistent).await.unwrap();
     client
 }
 
@@ -85,7 +85,7 @@ async fn memory_stream_limits_unread_answers() {
 
     let unread = unread_bytes(&server, stream.id());
     assert!((UNREAD_BYTES_MAX..HELD_MAX).contains(&unread), "{unread}");
-    assert_eq!(other.get_data("/big").await.unwrap().data.unwrap().len(), DATA_LEN);
+    assert_eq!(other.get_data("/big").await.unwrap().data.len(), DATA_LEN);
     read_answers(&mut stream, REQUESTS).await;
     assert!(unread_bytes(&server, stream.id()) < READ_REPORT_LEN);
 }
@@ -122,7 +122,7 @@ async fn tcp_connection_limits_unread_answers() {
     stream.write_all(&reads(REQUESTS)).await.unwrap();
 
     held_back(&server, id).await;
-    assert_eq!(other.get_data("/big").await.unwrap().data.unwrap().len(), DATA_LEN);
+    assert_eq!(other.get_data("/big").await.unwrap().data.len(), DATA_LEN);
     assert!(unread_bytes(&server, id) < HELD_MAX);
     read_answers(&mut stream, REQUESTS).await;
 }

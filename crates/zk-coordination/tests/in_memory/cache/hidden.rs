@@ -123,7 +123,7 @@ async fn node_that_was_created_hidden_is_found() {
 async fn check_of_a_parent_finds_what_is_below_it() {
     let server = TestServer::in_memory();
     let (writer, _sessions, cache) = with_cache(&server).await;
-    writer.set_data("/app/a", &[7; 5_000], None).await.unwrap();
+    writer.set_data("/app/a", [7; 5_000], None).await.unwrap();
     settle().await;
     hide(&writer, "/app/a/x").await;
     writer.delete("/app/a/x", None).await.unwrap();

@@ -42,7 +42,7 @@ async fn lose(loss: Loss, op: Op, nth: u64) {
     let server = TestServer::in_memory();
     let writer = client(&server, 1).await;
     create(&writer, &["/app", "/app/a", "/app/a/b", "/app/c"]).await;
-    writer.set_data("/app/c", &[1; 5_000], None).await.unwrap();
+    writer.set_data("/app/c", [1; 5_000], None).await.unwrap();
     let sessions = sessions(&server, 2).await;
     let fault = server.on(op).nth(nth);
     match loss {

@@ -9,6 +9,7 @@ use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
 
 use crate::client::Client;
 use crate::client::chroot::strip;
+use crate::client::create_builder::{Kind, NewNode};
 use crate::client::pending::{Finish, Pending, PendingWatch, decode, decode_read};
 use crate::limits::DATA_COPIED_MAX;
 
@@ -26,23 +27,33 @@ pub struct Created {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeData {
-    /// The data. Null and empty are different.
+    /// The data; empty if it is null.
     ///
     /// More than [`DATA_COPIED_MAX`](crate::limits::DATA_COPIED_MAX) bytes are a slice of the
     /// buffer that was read from the connection, and keep that buffer in memory.
-    pub data: Option<Bytes>,
+    pub data: Bytes,
+    /// Whether the data is null, which is not the same as no bytes: the Java client writes null for a node
+    /// that is created without data.
+    pub is_null: bool,
     /// Stat of the node.
     pub stat: Stat,
 }
 
 impl NodeData {
+    /// Returns the data, or `None` if it is null.
+    #[must_use]
+    pub fn nullable(&self) -> Option<&[u8]> {
+        (!self.is_null).then_some(&self.data)
+    }
+
     pub(in crate::client) fn new(data: Option<Bytes>, stat: Stat) -> Self {
+        let is_null = data.is_none();
+        let mut data = data.unwrap_or_default();
         // A caller that keeps ten bytes must not keep the whole read buffer.
-        let data = data.map(|data| match data.len() <= DATA_COPIED_MAX {
-            true => Bytes::copy_from_slice(&data),
-            false => data,
-        });
-        Self { data, stat }
+        if data.len() <= DATA_COPIED_MAX {
+            data = Bytes::copy_from_slice(&data);
+        }
+        Self { data, is_null, stat }
     }
 }
 
@@ -79,7 +90,7 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `NodeExists`, `NoNode` if the parent does not exist,
     /// `NoChildrenForEphemerals`, or `NoAuth`.
-    pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Pending<Created> {
+    pub fn create(&self, path: &str, data: impl AsRef<[u8]>, mode: CreateMode) -> Pending<Created> {
         self.create_with_acl(path, data, mode, OPEN_ACL_UNSAFE)
     }
 
@@ -90,11 +101,12 @@ impl Client {
     pub fn create_with_acl(
         &self,
         path: &str,
-        data: &[u8],
+        data: impl AsRef<[u8]>,
         mode: CreateMode,
         acl: &[Acl],
     ) -> Pending<Created> {
-        self.create_builder(path).data(data).mode(mode).acl(acl).request(path)
+        let (kind, is_sequential) = (Kind::of(mode), mode.is_sequential());
+        NewNode { path, data: Some(data.as_ref()), acl, kind, is_sequential }.create(self)
     }
 
     /// Deletes a node, if it has the given version; `None` for any.
@@ -150,15 +162,21 @@ impl Client {
     ///
     /// # Errors
     /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
-    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
+    pub fn set_data(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        version: Option<i32>,
+    ) -> Pending<Stat> {
         self.on_node(OpCode::SetData, path, decode, |path| SetData {
             path,
-            data: Some(data.into()),
+            data: Some(data.as_ref().into()),
             version: any(version),
         })
     }
 
-    /// Replaces a node's data with null; otherwise like [`set_data`](Self::set_data). Reads return `None`.
+    /// Replaces a node's data with null; otherwise like [`set_data`](Self::set_data). Reads return
+    /// [`NodeData::is_null`].
     ///
     /// # Errors
     /// Returns the errors of [`set_data`](Self::set_data).

@@ -225,14 +225,14 @@ impl Worker {
                 let read = client.get_data(path);
                 self.ask(Kind::Read, path, Vec::new(), async move {
                     let node = read.await?;
-                    Ok(Answer::Read(Some((node.stat, number(node.data.as_deref()))), None))
+                    Ok(Answer::Read(Some((node.stat, number(node.nullable()))), None))
                 });
             }
             (1, true) => {
                 let read = client.get_data_and_watch(path);
                 self.ask(Kind::Read, path, Vec::new(), async move {
                     let (node, watch) = read.await?;
-                    let seen = Some((node.stat, number(node.data.as_deref())));
+                    let seen = Some((node.stat, number(node.nullable())));
                     Ok(Answer::Read(seen, Some(watch)))
                 });
             }
