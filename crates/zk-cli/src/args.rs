@@ -450,8 +450,12 @@ Example:
     ///
     /// A server that is twice in the connect string is a warning. So are a voting member of the ensemble
     /// that is not in it, a server in it that is no member, and a server in memory. A certificate that
-    /// expires in less than 30 days is a warning too. A lost member and a lost majority both end with
-    /// status 69.
+    /// expires in less than 30 days is a warning too, and so are servers with different ticks. Different
+    /// versions are a note: a rolling upgrade has them for a while. A lost member and a lost majority both
+    /// end with status 69.
+    ///
+    /// In JSON, a finding has the level, a code that stays the same between releases, and the values of
+    /// its text: times in fields that end with _ms, counts, and lists of servers.
     ///
     /// The last line tells whether a majority serves. Its JSON has the field majority: true, false, or
     /// null if no server serves and one of them rejects this client. If the servers are not of one

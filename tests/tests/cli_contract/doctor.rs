@@ -22,22 +22,17 @@ fn findings(zk: &Zk, code: i32) -> Vec<Value> {
 
 /// Returns true for the findings that are warnings on a busy machine.
 fn is_about_speed(finding: &Value) -> bool {
-    let finding = finding["finding"].as_str().unwrap();
-    ["round trip", "a write took"].iter().any(|about| finding.contains(about))
+    ["round_trip", "write"].map(Value::from).contains(&finding["code"])
 }
 
 /// Returns whether a finding about speed is a warning, which it must be from half a second on.
 fn is_slow(finding: &Value) -> bool {
-    let words: Vec<&str> = finding["finding"].as_str().unwrap().split([' ', ',']).collect();
-    let seconds = |pair: &[&str]| {
-        let unit = ["s", "ms"].iter().position(|unit| pair[1] == *unit)?;
-        Some(pair[0].parse::<f64>().ok()? * [1.0, 1e-3][unit])
-    };
-    let slowest = words.windows(2).filter_map(seconds).reduce(f64::max).expect("a time");
+    let times = ["round_trip_ms", "leader_round_trip_ms", "write_ms"];
+    let slowest = times.iter().filter_map(|name| finding[name].as_f64()).reduce(f64::max);
+    let slowest = slowest.expect("a time");
     let is_warning = finding["level"] == "warning";
-    // The printed times are rounded.
-    assert!(is_warning || (finding["level"] == "ok" && slowest < 0.6), "{finding}");
-    assert!(!is_warning || slowest > 0.4, "{finding}");
+    assert_eq!(is_warning, slowest > 500.0, "{finding}");
+    assert!(is_warning || finding["level"] == "ok", "{finding}");
     is_warning
 }
 
@@ -81,12 +76,67 @@ fn healthy_server_has_no_warning() {
     assert!(plain.lines().all(is_fine), "{plain}");
 }
 
+/// Programs need no sentence.
+#[test]
+fn findings_have_codes_and_values() {
+    let Some(server) = own_shared_zookeeper() else { return };
+    let found = findings(&zk("doctor-values").unwrap(), 0);
+    let of = |code: &str| {
+        let mut all = found.iter().filter(|it| it["code"] == code);
+        all.next().unwrap_or_else(|| panic!("{code}: {found:#?}"))
+    };
+    for finding in &found[..found.len() - 1] {
+        assert!(finding["code"].is_string() && finding["finding"].is_string(), "{finding}");
+        assert_eq!(finding["server"], server.address().to_string(), "{finding}");
+    }
+    assert_eq!(of("connected")["tls"], false);
+    assert_eq!(of("version")["mode"], "standalone");
+    assert!(of("version")["version"].as_str().unwrap().starts_with("3."));
+    let timeout = of("session_timeout");
+    assert_eq!(
+        (&timeout["granted_ms"], &timeout["requested_ms"]),
+        (&10_000.into(), &10_000.into())
+    );
+    assert!(of("lease")["lease_min_ms"].as_u64().unwrap() > 1_000);
+    assert_eq!(
+        (&of("tick")["tick_ms"], &of("tick")["tick_max_ms"]),
+        (&2_000.into(), &6_666.into())
+    );
+    assert_eq!(of("clock")["clock_ahead_ms"], 0);
+    assert!(of("operations")["lacking"].is_array());
+    for (code, name) in
+        [("connected", "connect_ms"), ("round_trip", "round_trip_ms"), ("write", "write_ms")]
+    {
+        assert!(of(code)[name].as_f64().unwrap() >= 0.0, "{code}");
+    }
+    let verdict = of("majority");
+    assert_eq!(verdict, found.last().unwrap());
+    let numbers = ["examined", "serving", "rejecting"].map(|name| verdict[name].as_u64());
+    assert_eq!((&verdict["majority"], numbers), (&true.into(), [Some(1), Some(1), Some(0)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_with_different_ticks_are_a_warning() {
+    let tick = |ms| std::time::Duration::from_millis(ms);
+    let settings = zk_testing::Settings::new().servers(3).tick_time_of(1, tick(2_500));
+    let server = TestServer::start_with(settings).await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    let found = findings(&zk, 1);
+    let differ = found.iter().find(|it| it["code"] == "ticks_differ").expect("no finding");
+    assert_eq!(differ["level"], "warning");
+    let ticks: Vec<_> =
+        differ["servers"].as_array().unwrap().iter().map(|it| it["tick_ms"].as_u64()).collect();
+    assert_eq!(ticks, [Some(2_000), Some(2_500), Some(2_000)], "{differ}");
+    assert!(!found.iter().any(|it| it["code"] == "versions_differ"), "{found:#?}");
+}
+
 #[test]
 fn unreachable_server_is_an_error_beside_the_others() {
     let Some(server) = shared_zookeeper() else { return };
     let zk = Zk::new(format!("127.0.0.2:1,{}", server.connect_string()));
     let found = findings(&zk, 69);
     assert_eq!(found[0]["server"], "127.0.0.2:1", "{found:#?}");
+    assert_eq!(found[0]["code"], "not_connected", "{found:#?}");
     assert!(has(&found, "error", "connection refused"), "{found:#?}");
     assert!(!has(&found, "error", "connect to 127.0.0.2"), "named twice: {found:#?}");
     assert!(found.iter().any(is_about_speed), "{found:#?}");

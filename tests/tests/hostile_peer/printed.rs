@@ -15,7 +15,7 @@ const EVIL: &str = "a\u{1b}[2J\nroot:x:0\r\u{9b}2J\u{7f}\u{202e}b\tc";
 const FORGED: &str = "a\tforged";
 
 /// Each command, with arguments that make it print what the server says.
-const COMMANDS: [(&str, &[&str]); 37] = [
+const COMMANDS: [(&str, &[&str]); 38] = [
     ("lock", &["/a", "--timeout", "1", "--", "true"]),
     ("elect", &["/a", "--", "true"]),
     ("semaphore", &["/a", "--permits", "2", "--timeout", "1", "--", "true"]),
@@ -48,6 +48,7 @@ const COMMANDS: [(&str, &[&str]); 37] = [
     ("whoami", &[]),
     ("watch", &["/a", "--recursive", "--data"]),
     ("top", &["/a", "--count", "1"]),
+    ("digest", &["alice:sesame"]),
     ("doctor", &[]),
     ("bench", &["--seconds", "1"]),
     ("man", &[]),

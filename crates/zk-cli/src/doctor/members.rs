@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use serde_json::json;
 use tokio::time::timeout;
 use zk_recipes::session::{
     Client, Connector, EnsembleConfig, EnsembleMember, Host, Tcp, Transport,
 };
 
-use super::{CONNECT_LIMIT, Finding, Level, label};
+use super::CONNECT_LIMIT;
+use super::finding::{Finding, Level, label};
 use crate::text::data_text;
 
 /// A server of the connect string.
@@ -58,7 +60,8 @@ pub(super) fn repetition(earlier: &[Listed], host: &Listed) -> Option<Finding> {
     let first = earlier.iter().find(|it| it.is_same(host))?;
     let first = label(&first.host);
     let text = format!("the connect string has this server twice, first as {first}");
-    Some(Finding { level: Level::Warning, server: label(&host.host), text })
+    let values = json!({ "first": first });
+    Some(Finding::of(&host.host, Level::Warning, "server_repeated", text).with(values))
 }
 
 /// Compares the members of the ensemble with the connect string. Observers may be left out of it on
@@ -72,7 +75,7 @@ pub(super) async fn differences(client: &Client, listed: &[Listed]) -> Vec<Findi
                 false => error.to_string(),
             };
             let text = format!("{why}: the members are not compared with the connect string");
-            return vec![Finding { level: Level::Note, server: String::new(), text }];
+            return vec![Finding::new(Level::Note, "members_unknown", text)];
         }
     };
     compare(&config, listed).await
@@ -90,9 +93,10 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
             continue;
         }
         let server = port.map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
-        let text = "a member of the ensemble, which the connect string lacks".to_owned();
+        let text = "a member of the ensemble, which the connect string lacks";
         let server = data_text(server.as_bytes());
-        findings.push(Finding { level: Level::Warning, server, text });
+        let finding = Finding::new(Level::Warning, "member_not_listed", text);
+        findings.push(Finding { server, ..finding });
     }
     // If no name fits, the servers have other names here, for example that of a proxy.
     if is_member.contains(&true) {
@@ -100,7 +104,7 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
         findings.extend(strangers.map(|(it, _)| {
             let why = "the ensemble has removed it or never had it, or this is another name of one";
             let text = format!("not a member of the ensemble: {why}");
-            Finding { level: Level::Warning, server: label(&it.host), text }
+            Finding::of(&it.host, Level::Warning, "not_a_member", text)
         }));
     }
     findings

@@ -2,37 +2,41 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use zk_recipes::session::{Connector, Host, LeaseTimes};
 
-use super::{CONNECT_LIMIT, Door, Level, Report, ms};
+use super::finding::{Finding, Level, Report, time_text, whole_ms};
+use super::{CONNECT_LIMIT, Door};
 use crate::connector::{Connection, ServerConnector};
 use crate::failure::Failure;
 use crate::text::data_text;
 
-/// Reports version and mode. Returns the mode, if the server tells it.
+/// Reports version and mode. Returns both, if the server tells them.
 pub(super) async fn version(
     door: &Door<'_>,
     host: &Host,
     report: &mut Report,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<(String, String)>, Failure> {
     let answer = ask(door, host, b"srvr").await;
     let value = |label| value(&answer, label);
     let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
         let text = "it does not tell its version: srvr is not in its 4lw.commands.whitelist";
-        report.add_text(Level::Note, host, text.to_owned())?;
+        report.add(Finding::of(host, Level::Note, "version_unknown", text))?;
         return Ok(None);
     };
     let is_in_memory = version.contains(IN_MEMORY);
     let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
     let level = if mode == "read-only" { Level::Warning } else { Level::Ok };
-    report.add_text(level, host, format!("version {version}, {mode}"))?;
+    let values = json!({ "version": version, "mode": mode });
+    let text = format!("version {version}, {mode}");
+    report.add(Finding::of(host, level, "version", text).with(values))?;
     if is_in_memory {
         let text = "a server of zk-testing, in memory: it keeps no node when it ends";
-        report.add_text(Level::Warning, host, text.to_owned())?;
+        report.add(Finding::of(host, Level::Warning, "in_memory", text))?;
     }
-    Ok(Some(mode))
+    Ok(Some((version, mode)))
 }
 
 /// Part of the version that the servers of `zk-testing` tell.
@@ -47,33 +51,42 @@ pub(super) async fn is_serving(door: &Door<'_>, host: &Host) -> Option<bool> {
 /// Answer of a server without a leader (`AbstractFourLetterCommand.ZK_NOT_SERVING`).
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
-/// Compares the tick of the server with the longest one that the lease assumes.
+/// Compares the tick of the server with the longest one that the lease assumes, if there is a lease. Returns
+/// the tick, if the server tells it.
 pub(super) async fn tick(
     door: &Door<'_>,
     host: &Host,
-    times: &LeaseTimes,
+    times: Option<&LeaseTimes>,
     report: &mut Report,
-) -> Result<(), Failure> {
+) -> Result<Option<Duration>, Failure> {
     let answer = ask(door, host, b"conf").await;
     let tick = value(&answer, "tickTime=").and_then(|tick| tick.parse().ok());
-    // A leader asks its followers for their touch tables each half of a tick.
-    let most = 2 * times.flush_bound;
-    let (level, text) = match tick.map(Duration::from_millis) {
+    let tick = tick.map(Duration::from_millis);
+    if let Some(times) = times {
+        // A leader asks its followers for their touch tables each half of a tick.
+        report.add(judge_tick(host, tick, 2 * times.flush_bound))?;
+    }
+    Ok(tick)
+}
+
+fn judge_tick(host: &Host, tick: Option<Duration>, most: Duration) -> Finding {
+    let values = json!({ "tick_ms": tick.map(whole_ms), "tick_max_ms": whole_ms(most) });
+    let assumed = format!("the lease assumes at most {}", time_text(most));
+    let (level, code, text) = match tick {
         Some(tick) if tick <= most => {
-            (Level::Ok, format!("a tick is {}; the lease assumes at most {}", ms(tick), ms(most)))
+            (Level::Ok, "tick", format!("a tick is {}; {assumed}", time_text(tick)))
         }
         Some(tick) => {
             let advice = "ask for a longer session timeout, or set LeaseAssumptions::flush_bound";
-            let text =
-                format!("a tick is {}, and the lease assumes at most {}", ms(tick), ms(most));
-            (Level::Error, format!("{text}: {advice}"))
+            let text = format!("a tick is {}, and {assumed}: {advice}", time_text(tick));
+            (Level::Error, "tick", text)
         }
         None => {
             let unknown = "it does not tell its tick: conf is not in its 4lw.commands.whitelist";
-            (Level::Note, format!("{unknown}; the lease assumes at most {}", ms(most)))
+            (Level::Note, "tick_unknown", format!("{unknown}; {assumed}"))
         }
     };
-    report.add_text(level, host, text)
+    Finding::of(host, level, code, text).with(values)
 }
 
 /// Returns the answer to a four-letter word; empty if there is none.
