@@ -14,7 +14,7 @@ pub const HOLD: &str =
 
 /// Records in the journal that the holder of `guard` has acquired and released the lock.
 pub fn append_grant(journal: &Journal, guard: &Guard) {
-    let token = guard.token().expect("whoever has just acquired a lock has it").get();
+    let token = guard.token().expect("whoever has just acquired a lock has it").czxid();
     journal.append("enter", token, guard.node());
     std::thread::yield_now();
     journal.append("exit", token, guard.node());

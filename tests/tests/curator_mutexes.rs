@@ -132,7 +132,7 @@ async fn mutex_of_killed_java_process_is_granted_after_expiry() {
     drop(holder);
     let guard = third.await.unwrap();
     assert_eq!(listed(&client, &mut curator, PATH).await.len(), 2);
-    assert!(guard.token().unwrap().get() > 0);
+    assert!(guard.token().unwrap().czxid() > 0);
     guard.release().await.unwrap();
     assert_eq!(curator.answer("fourth"), ["ok"]);
 }
@@ -177,7 +177,7 @@ async fn mixed_contenders_never_hold_mutex_together() {
         tasks.push(tokio::spawn(async move {
             for _ in 0..ROUNDS {
                 let guard = lock.acquire().await.unwrap();
-                append(&journal, &format!("enter {}", guard.token().unwrap().get()));
+                append(&journal, &format!("enter {}", guard.token().unwrap().czxid()));
                 tokio::task::yield_now().await;
                 append(&journal, "exit ours");
                 guard.release().await.unwrap();

@@ -230,18 +230,18 @@ async fn writer_excludes_mixed_contenders() {
             for round in 0..ROUNDS {
                 if contender > 1 {
                     let guard = lock.read().acquire().await.unwrap();
-                    visit(&journal, 1, || guard.token().unwrap().get());
+                    visit(&journal, 1, || guard.token().unwrap().czxid());
                     guard.release().await.unwrap();
                     continue;
                 }
                 let guard = lock.write().acquire().await.unwrap();
-                visit(&journal, WRITER, || guard.token().unwrap().get());
+                visit(&journal, WRITER, || guard.token().unwrap().czxid());
                 if round % 2 == 0 {
                     guard.release().await.unwrap();
                     continue;
                 }
                 let guard = guard.downgrade().await.unwrap();
-                visit(&journal, 1, || guard.token().unwrap().get());
+                visit(&journal, 1, || guard.token().unwrap().czxid());
                 guard.release().await.unwrap();
             }
         }));

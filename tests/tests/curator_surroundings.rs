@@ -261,14 +261,14 @@ async fn reaped_path_is_recreated_by_either_client() {
             curator.ok("a", "release");
             curator.ok("s", "release");
             let guard = waiting.await.unwrap();
-            assert!(guard.token().unwrap().get() > last);
-            last = guard.token().unwrap().get();
+            assert!(guard.token().unwrap().czxid() > last);
+            last = guard.token().unwrap().czxid();
         } else {
             let guard = mutex.acquire().await.unwrap();
             let lease = semaphore.acquire().await.unwrap();
             assert!(guard.node().ends_with(number), "{}", guard.node());
-            assert!(guard.token().unwrap().get() > last);
-            last = guard.token().unwrap().get();
+            assert!(guard.token().unwrap().czxid() > last);
+            last = guard.token().unwrap().czxid();
             curator.tell("a", &format!("acquire mutex {PATH} 0 0 -1"));
             contenders(&client, PATH, 2).await;
             guard.release().await.unwrap();
@@ -293,8 +293,8 @@ async fn mixed_clients_alternate_while_path_is_reaped() {
     for _ in 0..40 {
         let guard = mutex.acquire().await.unwrap();
         reaped += usize::from(guard.node().ends_with("0000000000"));
-        assert!(guard.token().unwrap().get() > last);
-        last = guard.token().unwrap().get();
+        assert!(guard.token().unwrap().czxid() > last);
+        last = guard.token().unwrap().czxid();
         curator.tell("a", "acquire mutex /between/lock 0 0 -1");
         contenders(&client, "/between/lock", 2).await;
         guard.release().await.unwrap();

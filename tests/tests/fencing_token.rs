@@ -28,7 +28,7 @@ async fn token_grows_after_server_removes_empty_lock() {
         zk_tests::contenders(&client, PATH, 2).await;
         let last_of_node = guard.node().rsplit('-').next().unwrap().to_owned();
         assert_eq!(last_of_node, "0000000000", "round {round}: the count starts again");
-        tokens.push(guard.token().unwrap().get());
+        tokens.push(guard.token().unwrap().czxid());
         guard.release().await.unwrap();
         assert_eq!(running.wait(LIMIT).code(), Some(0));
         let entry = journal.entered().pop().unwrap();
@@ -54,13 +54,13 @@ async fn token_is_the_czxid_of_the_node() {
     let guard = lock.acquire().await.unwrap();
     let token = guard.token().unwrap();
     let stat = client.exists(guard.node()).await.unwrap().unwrap();
-    assert_eq!(token.get(), stat.czxid.0);
+    assert_eq!(token.czxid(), stat.czxid.0);
     assert_eq!(guard.check().await.unwrap(), token);
     // Later changes of the node do not change the token.
     client.set_data(guard.node(), b"__REVOKE__", None).await.unwrap();
     assert_eq!(guard.check().await.unwrap(), token);
     let participants = lock.participants().await.unwrap();
-    assert_eq!(participants[0].czxid, Zxid(token.get()));
+    assert_eq!(participants[0].czxid, Zxid(token.czxid()));
     guard.release().await.unwrap();
 }
 

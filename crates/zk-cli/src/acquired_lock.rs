@@ -218,7 +218,7 @@ impl AcquiredLock {
     /// Returns the fencing tokens, one for each node, in the same order.
     pub(crate) fn tokens(&self) -> Result<String, LockError> {
         Ok(match self {
-            Self::One { guard, .. } => list(guard.tokens()?.into_iter().map(FencingToken::get)),
+            Self::One { guard, .. } => list(guard.tokens()?.into_iter().map(FencingToken::czxid)),
             Self::All { guard, places } => {
                 let tokens = guard.tokens()?;
                 list(places.iter().filter_map(|place| tokens.get(*place)))

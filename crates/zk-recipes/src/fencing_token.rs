@@ -15,6 +15,16 @@ use zk_session::Zxid;
 /// a token below the largest it has seen. No other measure helps against a holder that was paused,
 /// for example by its virtual machine, between checking the lock and writing.
 ///
+/// A database keeps the token in two columns of 64 bits, beside the data, and compares both:
+///
+/// ```sql
+/// UPDATE stock SET amount = $1, czxid = $2, pass = $3
+/// WHERE book = $4 AND (czxid, pass) <= ($2, $3)
+/// ```
+///
+/// If no row was changed, another holder has written with a larger token. Without a local queue, the column
+/// `czxid` is enough. [`as_i128`](Self::as_i128) is for a resource with numbers of 128 bits.
+///
 /// It prints as the czxid in decimal, followed by a colon and the second number if that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
@@ -33,10 +43,11 @@ impl FencingToken {
         Self { pass: self.pass + 1, ..self }
     }
 
-    /// Returns the czxid of the holder's node. With a local queue several holders have the same
-    /// number.
+    /// Returns the czxid of the holder's node. With a local queue, several holders in succession have the
+    /// same number: compare the [`pass`](Self::pass), too.
     #[must_use]
-    pub fn get(self) -> i64 {
+    #[doc(alias = "get")]
+    pub fn czxid(self) -> i64 {
         self.czxid.0
     }
 
@@ -52,6 +63,12 @@ impl FencingToken {
     #[must_use]
     pub fn as_i128(self) -> i128 {
         (i128::from(self.czxid.0) << 64) | i128::from(self.pass)
+    }
+}
+
+impl From<FencingToken> for i128 {
+    fn from(token: FencingToken) -> Self {
+        token.as_i128()
     }
 }
 

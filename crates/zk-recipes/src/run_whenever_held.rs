@@ -53,7 +53,7 @@ use crate::run_terms::run_terms;
 ///     |client| Mutex::new(client, "/locks/newsletter"),
 ///     async |held| {
 ///         let mut sent = 0;
-///         while send_one(held.token()?.get()).await {
+///         while send_one(held.token()?.czxid()).await {
 ///             sent += 1;
 ///         }
 ///         Ok::<_, LockError>(sent)

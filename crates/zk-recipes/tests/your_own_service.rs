@@ -19,7 +19,7 @@ async fn bill(client: Client, invoices: mpsc::UnboundedSender<i64>) -> Result<()
         tokio::select! {
             reason = guard.lost() => return Err(LockError::Lost(reason)),
             _ = due.tick() => {
-                let _ = invoices.send(guard.token()?.get());
+                let _ = invoices.send(guard.token()?.czxid());
             }
         }
     }

@@ -201,5 +201,5 @@ impl Holding for MultiGuard {
 }
 
 fn numbers(token: FencingToken) -> Token {
-    (token.get(), token.pass())
+    (token.czxid(), token.pass())
 }

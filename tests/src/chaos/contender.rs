@@ -144,7 +144,7 @@ impl Contender {
             self.emit(lock, What::Note("lost before it was returned".to_owned()));
             return End::Lost;
         };
-        let what = What::Granted { access: lock.access(), token: token.get() };
+        let what = What::Granted { access: lock.access(), token: token.czxid() };
         print(&Event { at_us, ..self.event(lock, what) });
         let end = self.watch_over(lock, &holding, enough).await;
         if matches!(end, End::Release | End::Closed) {

@@ -15,7 +15,7 @@ pub(crate) struct Token {
 
 impl From<FencingToken> for Token {
     fn from(token: FencingToken) -> Self {
-        Self { czxid: token.get(), pass: token.pass() }
+        Self { czxid: token.czxid(), pass: token.pass() }
     }
 }
 

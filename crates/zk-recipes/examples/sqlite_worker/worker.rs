@@ -48,7 +48,7 @@ async fn pay_one(
     ledger: Arc<Mutex<Ledger>>,
 ) -> Result<Option<u32>, Failure> {
     tokio::time::sleep(TAKES).await; // the work; it is dropped here when the lock is lost
-    let token = held.token()?.get();
+    let token = held.token()?.czxid();
     let written = tokio::task::spawn_blocking(move || {
         let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.pay_next(&name, token)

@@ -118,6 +118,14 @@ impl Client {
         self.block_on(self.client.delete(path, version))
     }
 
+    /// Deletes a node and everything below it; see [`zk_session::Client::delete_recursive`].
+    ///
+    /// # Errors
+    /// The same as the async method.
+    pub fn delete_recursive(&self, path: &str) -> Result<(), Error> {
+        self.block_on(self.client.delete_recursive(path))
+    }
+
     /// Returns the stat of a node if it exists; see [`zk_session::Client::exists`].
     ///
     /// # Errors

@@ -91,7 +91,7 @@ use crate::run_terms::run_terms;
 /// let election = Election::new(&sessions, "/election/scheduler", "web1")?;
 /// let done = election.lead(
 ///     async |leader| {
-///         while let Some(job) = next_job(leader.token()?.get()).await {
+///         while let Some(job) = next_job(leader.token()?.czxid()).await {
 ///             println!("ran {job}");
 ///         }
 ///         Ok::<_, LockError>(ControlFlow::Break("all jobs are done"))
@@ -241,7 +241,7 @@ impl Election {
     /// for _ in 0..60 {
     ///     every_minute.tick().await;
     ///     if let Some(token) = candidacy.leadership().token() {
-    ///         clean_up(token.get()).await;
+    ///         clean_up(token.czxid()).await;
     ///     }
     /// }
     /// candidacy.resign().await

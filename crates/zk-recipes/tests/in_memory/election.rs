@@ -65,7 +65,7 @@ async fn candidates_lead_in_order_and_are_listed() {
         let leader = observer.leader().await.unwrap().unwrap();
         assert_eq!((leader.id, leader.is_leader), (format!("c{number}"), true));
         assert_eq!(held.nodes(), [leader.participant.path]);
-        assert_eq!(Zxid(held.token().unwrap().get()), leader.participant.czxid);
+        assert_eq!(Zxid(held.token().unwrap().czxid()), leader.participant.czxid);
         assert!(last.replace(leader.participant.czxid) < Some(leader.participant.czxid));
         candidacy.resign().await.unwrap();
         assert!(!held.is_held());

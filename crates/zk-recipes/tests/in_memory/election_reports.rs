@@ -54,10 +54,10 @@ impl Watched {
             let stat = ensemble.tree().node(&node).expect("a leader without a node").stat();
             (stat.czxid.0, stat.ephemeral_owner)
         });
-        assert_eq!(owner, (token.get(), session_id));
-        if self.tokens.last() != Some(&token.get()) {
-            assert!(self.tokens.last() < Some(&token.get()), "{:?}, {token}", self.tokens);
-            self.tokens.push(token.get());
+        assert_eq!(owner, (token.czxid(), session_id));
+        if self.tokens.last() != Some(&token.czxid()) {
+            assert!(self.tokens.last() < Some(&token.czxid()), "{:?}, {token}", self.tokens);
+            self.tokens.push(token.czxid());
         }
     }
 

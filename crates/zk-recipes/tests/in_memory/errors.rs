@@ -122,7 +122,7 @@ async fn participants_print_ids_in_hexadecimal() {
     let lock = Mutex::new(&client, "/l").unwrap();
     let guard = lock.acquire().await.unwrap();
     let participants = format!("{:?}", lock.participants().await.unwrap());
-    let czxid = Zxid(guard.token().unwrap().get());
+    let czxid = Zxid(guard.token().unwrap().czxid());
     let session = format!("session_id: {:#x}, czxid: {:#x}", client.session_id(), czxid);
     assert!(participants.contains(&session), "{participants}");
     assert_ne!(LossReason::NodeDeleted.to_string(), "");

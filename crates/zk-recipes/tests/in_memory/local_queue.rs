@@ -166,7 +166,7 @@ async fn local_waiters_acquire_in_order_without_a_request() {
     assert_eq!(holders.names(), order);
     assert_eq!(holders.passes(), (1..=10).collect::<Vec<_>>());
     for holder in holders.seen() {
-        assert_eq!((&holder.node, holder.token.get()), (&node, token.get()));
+        assert_eq!((&holder.node, holder.token.czxid()), (&node, token.czxid()));
         assert_eq!(holder.token.to_string(), format!("{token}:{}", holder.token.pass()));
     }
     assert_eq!(children(&server, PATH), [""; 0]);

@@ -150,7 +150,7 @@ async fn finished_work_returns_its_output_and_releases_the_lock() {
         drop,
     );
     let token = done.await.unwrap();
-    assert!(token.get() > 0 && runs == 3);
+    assert!(token.czxid() > 0 && runs == 3);
     assert!(children(&server, "/permits/leases").is_empty());
 }
 

@@ -233,10 +233,10 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
     let paths: Vec<&str> = participants.iter().map(|it| it.path.as_str()).collect();
     assert_eq!(paths, lease.nodes().collect::<Vec<_>>());
     assert!(paths[2].starts_with("/s/leases/_c_") && paths[2].ends_with("-lease-0000000002"));
-    let tokens: Vec<i64> = lease.tokens().unwrap().into_iter().map(|it| it.get()).collect();
+    let tokens: Vec<i64> = lease.tokens().unwrap().into_iter().map(|it| it.czxid()).collect();
     assert_eq!(participants.iter().map(|it| it.czxid.0).collect::<Vec<_>>(), tokens);
     assert!(tokens.is_sorted());
-    assert_eq!(lease.token().unwrap().get(), tokens[2]);
+    assert_eq!(lease.token().unwrap().czxid(), tokens[2]);
     assert_eq!(lease.check().await.unwrap().get(), tokens[2]);
     assert!(participants.iter().all(|it| it.data == b"worker 7"));
 

@@ -112,7 +112,7 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     assert_eq!(waiting.position().holder.as_deref(), Some(held.node()));
     let holder = waiting.holder().await.unwrap().expect("it is there");
     assert_eq!((holder.data, holder.session_id), (b"the first".to_vec(), other.session_id()));
-    assert_eq!(holder.czxid, Zxid(held.token().unwrap().get()));
+    assert_eq!(holder.czxid, Zxid(held.token().unwrap().czxid()));
     assert_eq!(record.take(), [[GET_DATA]]);
 
     assert!(waiting.position_changed().now_or_never().is_none());

@@ -27,6 +27,7 @@ mod recipe_support;
 mod lease;
 mod lost_create;
 mod operation_list;
+mod other_names;
 mod pending;
 mod repeat;
 mod reservation;

@@ -1,12 +1,12 @@
 //! Futures that operations return: replies and watches.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use proto::{Decode, MultiReply};
+use proto::{Decode, MultiReply, Zxid};
 use zk_session_core::{
     Error, ErrorKind, Failure, Operation, Outcome, Reply, RequestId, SessionEnd, WatchEvent,
 };
@@ -81,6 +81,30 @@ impl<T> Pending<T> {
         Self { ask, shared: shared.clone(), state, trace }
     }
 
+    /// Waits for the reply like the future itself, and also returns its zxid: that of the last transaction
+    /// which the server had applied. The result shows the effect of all transactions up to it.
+    ///
+    /// It is `None` if the result comes from a rejection, as that of [`exists`](super::Client::exists) for a
+    /// missing node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// let (node, zxid) = client.get_data("/config").with_zxid().await?;
+    /// # drop((node, zxid)); Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the errors of the future itself.
+    ///
+    /// # Cancel safety
+    /// As that of the future itself.
+    pub async fn with_zxid(mut self) -> Result<(T, Option<Zxid>), Error> {
+        let reply = poll_fn(|cx| self.poll_reply(cx)).await;
+        let zxid = reply.as_ref().ok().map(|reply| reply.zxid);
+        self.finish(reply).map(|value| (value, zxid))
+    }
+
     /// Withdraws the request if it is still waiting for a connection, as dropping the future does.
     ///
     /// Returns true if the request will never be sent. The future must not be polled again.
@@ -95,22 +119,8 @@ impl<T> Pending<T> {
             State::Sent(_, None) | State::Done => false,
         }
     }
-}
 
-/// Withdraws the request: one without a caller must not count against the limits of a disconnected
-/// session.
-impl<T> Drop for Pending<T> {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-impl<T> Future for Pending<T> {
-    type Output = Result<T, Error>;
-
-    /// # Panics
-    /// When polled again after it has completed.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Failure>> {
         let result = match &mut self.state {
             State::Sent(receiver, _) => match ready!(Pin::new(receiver).poll(cx)) {
                 Ok(result) => result,
@@ -128,9 +138,32 @@ impl<T> Future for Pending<T> {
             State::Done => panic!("`Pending` polled after it was ready"),
         };
         self.state = State::Done;
-        let result = self.ask.finish(result);
-        self.trace.end(self.ask.operation, &self.ask.path, result.as_ref().err());
         Poll::Ready(result)
+    }
+
+    fn finish(&self, reply: Result<Reply, Failure>) -> Result<T, Error> {
+        let result = self.ask.finish(reply);
+        self.trace.end(self.ask.operation, &self.ask.path, result.as_ref().err());
+        result
+    }
+}
+
+/// Withdraws the request: one without a caller must not count against the limits of a disconnected
+/// session.
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    /// # Panics
+    /// When polled again after it has completed.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(self.poll_reply(cx));
+        Poll::Ready(self.finish(reply))
     }
 }
 

@@ -84,6 +84,7 @@ mod sasl;
 mod sessions;
 pub(crate) mod settings;
 mod tree;
+mod tree_text;
 mod txn;
 pub(crate) mod version;
 mod watch_requests;

@@ -172,6 +172,28 @@ impl TestServer {
         self.inner.shared.with(|ensemble, _| inspect(ensemble))
     }
 
+    /// Returns a node and everything below it as text, to compare it in a test: a line for each node with
+    /// its path, its kind if it is not persistent, and its data if it has some, sorted by path. With `/`,
+    /// ZooKeeper's own nodes are left out. The text is empty if the node does not exist.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_session::{Config, CreateMode};
+    ///
+    /// let server = zk_testing::TestServer::in_memory();
+    /// let client = Config::new("server-0:1")?.connector(server.clone()).connect().await?;
+    /// client.create("/app", b"", CreateMode::Persistent).await?;
+    /// client.create("/app/leader", b"web1", CreateMode::Ephemeral).await?;
+    /// assert_eq!(server.tree("/app"), "/app\n/app/leader (ephemeral) \"web1\"\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tree(&self, path: &str) -> String {
+        self.with(|ensemble| ensemble.tree().text(path))
+    }
+
     /// Logs the operations that the servers receive from a session, from now on.
     ///
     /// ```

@@ -5,6 +5,7 @@
 //! * [`nodes`]: basic operations on one node.
 //! * [`acl`]: access control lists and identities.
 //! * [`quorum`]: requests that involve more than one server.
+//! * [`delete_recursive`]: a node and everything below it.
 //! * [`guaranteed_delete`]: guaranteed deletes.
 //! * [`subtree`]: requests about many nodes.
 //! * [`ensemble`]: the configuration of the ensemble.
@@ -12,6 +13,7 @@
 // The page of `Client` shows its methods in this order.
 mod nodes;
 
+mod delete_recursive;
 mod guaranteed_delete;
 mod quorum;
 mod subtree;
