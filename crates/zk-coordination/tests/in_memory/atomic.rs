@@ -351,6 +351,20 @@ async fn recreated_node_decides_nothing_about_a_lost_write() {
     assert_eq!(number(&server, "/c"), 60);
 }
 
+#[tokio::test(start_paused = true)]
+async fn missing_node_decides_nothing_about_a_lost_write() {
+    let lost = |server: &TestServer| server.on(Op::SetData).apply_then_drop_reply();
+    let (server, counter, _) = with_lost_write(lost).await;
+    let other = client(&server, 2).await;
+    server.refuse_connects(0);
+    let adding = tokio::spawn(async move { counter.increment().await });
+    settle().await;
+    other.delete("/c", None).await.unwrap();
+    server.accept_connects(0);
+    assert_eq!(adding.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(data(&server, "/c"), None);
+}
+
 /// A server takes version -1 as any version (CURATOR-688 is about the same wrap).
 #[tokio::test(start_paused = true)]
 async fn version_minus_1_is_never_compared() {
