@@ -205,3 +205,18 @@ impl From<NodeData> for Read {
         Self { data, stat }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_version_wraps_and_may_leave_out_minus_1() {
+        for (version, next) in [(0, 1), (i32::MAX, i32::MIN), (-2, -1), (-2, 0)] {
+            assert!(is_next_version(version, next), "{version}, {next}");
+        }
+        for (version, next) in [(0, 0), (0, 2), (-3, -1), (-2, 1), (1, 0)] {
+            assert!(!is_next_version(version, next), "{version}, {next}");
+        }
+    }
+}

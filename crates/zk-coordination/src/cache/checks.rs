@@ -2,8 +2,9 @@
 //!
 //! No event reports a changed access control list. A server with the fix of CVE-2024-23944 also drops
 //! each event of a node that the client may not read. It does so for every kind of watch, and a
-//! one-shot watch is then gone. Since 3.9 `exists` needs the permission to read, too. So no watch tells
-//! when such a node is deleted or becomes readable, and the cache reads it again.
+//! one-shot watch is then gone. Since 3.8.4 and 3.9.2 `exists` needs the permission to read, too
+//! (ZOOKEEPER-2590). So no watch tells when such a node is deleted or becomes readable, and the cache
+//! reads it again.
 
 use std::fmt;
 use std::future::pending;

@@ -300,6 +300,21 @@ async fn initialize_decides_a_lost_reply_by_the_data() {
     assert!(!making.await.unwrap().unwrap(), "another client has created it");
 }
 
+/// The node has other data than this call has given it, and this call may have created it.
+#[tokio::test(start_paused = true)]
+async fn initialize_is_unknown_if_the_created_node_was_written() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    server.on(Op::Create2).session(one.session_id()).apply_then_drop_reply();
+    server.refuse_connects(0);
+    let counter = AtomicLong::new(&one, "/c").unwrap();
+    let making = tokio::spawn(async move { counter.initialize(5).await });
+    settle().await;
+    other.set_data("/c", &7_i64.to_be_bytes(), None).await.unwrap();
+    server.accept_connects(0);
+    assert_eq!(making.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
+}
+
 /// ZooKeeper compares versions, and the versions of both nodes begin at 0.
 #[tokio::test(start_paused = true)]
 async fn recreated_node_is_reported_as_applied() {
@@ -334,6 +349,20 @@ async fn recreated_node_decides_nothing_about_a_lost_write() {
     server.accept_connects(0);
     assert_eq!(adding.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
     assert_eq!(number(&server, "/c"), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_node_decides_nothing_about_a_lost_write() {
+    let lost = |server: &TestServer| server.on(Op::SetData).apply_then_drop_reply();
+    let (server, counter, _) = with_lost_write(lost).await;
+    let other = client(&server, 2).await;
+    server.refuse_connects(0);
+    let adding = tokio::spawn(async move { counter.increment().await });
+    settle().await;
+    other.delete("/c", None).await.unwrap();
+    server.accept_connects(0);
+    assert_eq!(adding.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(data(&server, "/c"), None);
 }
 
 /// A server takes version -1 as any version (CURATOR-688 is about the same wrap).

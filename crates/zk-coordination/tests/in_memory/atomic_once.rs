@@ -92,6 +92,25 @@ async fn operation_goes_on_in_the_next_session() {
     assert_eq!(counter.get().await.unwrap(), 11);
 }
 
+/// ZooKeeper compares versions, and the versions of both nodes begin at 0.
+#[tokio::test(start_paused = true)]
+async fn operation_on_a_recreated_node_is_reported_as_applied() {
+    let server = TestServer::in_memory();
+    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let counter = AtomicLong::new(&one, "/c").unwrap();
+    counter.set(10).await.unwrap();
+    // The reads of the marker and of the number.
+    let slow = server.on(Op::GetData).nth(2).delay(Duration::from_secs(1));
+    let adding = tokio::spawn(async move { counter.add_once("a", 1).await });
+    settle().await;
+    assert_eq!(slow.count(), 1);
+    other.delete("/c", None).await.unwrap();
+    other.create("/c", &50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
+    let error = adding.await.unwrap().unwrap_err();
+    assert_eq!(error, AtomicError::NodeRecreated { path: "/c".into() });
+    assert_eq!(data(&server, "/c").unwrap(), 11_i64.to_be_bytes());
+}
+
 #[tokio::test(start_paused = true)]
 async fn id_with_another_number_is_a_typed_error() {
     let server = TestServer::in_memory();

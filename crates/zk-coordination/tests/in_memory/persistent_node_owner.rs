@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use zk_coordination::limits::RESTORE_PAUSE;
-use zk_coordination::session::{Acl, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager};
+use zk_coordination::session::{Acl, Config, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager};
 use zk_coordination::{GroupMember, NodeMode, NodeState, PersistentNode};
 use zk_testing::server::Effect;
 use zk_testing::{ErrorCode, Op, TestServer};
@@ -215,27 +215,107 @@ async fn close_after_the_session_keeps_the_next_node_of_the_path() {
     }
 }
 
-/// The old session expires between the read and the replacement, and another process takes the path.
+/// The old session expires before or after the second read of the replacement, and another process
+/// takes the path. Before, the owner shows that, and after, the version.
 #[tokio::test(start_paused = true)]
-async fn replacement_spares_a_written_node_of_another_process() {
+async fn replacement_spares_the_node_of_another_process() {
+    for (slow_read, data, rejected) in [(1, "unwritten", 0), (2, "written", 1)] {
+        let server = TestServer::ensemble(3);
+        let sessions = sessions_of_all(&server, 1).await;
+        let node = PersistentNode::start(&sessions, PATH, "first").unwrap();
+        expect_present(&server, &sessions, &node).await;
+        let old = sessions.client();
+        let slow = server.on(Op::Exists).nth(slow_read).delay(T / 4);
+        let replacing = server.on(Op::Multi).always().delay(Duration::ZERO);
+        expire_at_the_client_only(&server, &sessions).await;
+        let operator = sessions_of_all(&server, 2).await.client();
+        settle().await;
+        assert_eq!((slow.count(), replacing.count()), (1, 0), "it has read the old node");
+        assert!(server.expire(old.session_id()));
+        operator.create(PATH, b"unwritten", CreateMode::Ephemeral).await.unwrap();
+        if rejected > 0 {
+            operator.set_data(PATH, data.as_bytes(), None).await.unwrap();
+        }
+        pass(T).await;
+        assert!(is_conflict(&node), "{node:?}");
+        assert_eq!(found(&server, PATH).unwrap().data, data.as_bytes());
+        assert_eq!(replacing.count(), rejected);
+    }
+}
+
+/// A follower still shows the node of the old session. Another process has the path at the leader.
+#[tokio::test(start_paused = true)]
+async fn replacement_reads_the_node_after_a_sync() {
     let server = TestServer::ensemble(3);
     let sessions = sessions_of_all(&server, 1).await;
     let node = PersistentNode::start(&sessions, PATH, "first").unwrap();
     expect_present(&server, &sessions, &node).await;
     let old = sessions.client();
-    let slow = server.on(Op::Exists).nth(2).delay(T / 4);
-    let replacing = server.on(Op::Multi).always().delay(Duration::ZERO);
+    let slow = server.on(Op::Exists).always().delay(100 * MS);
     expire_at_the_client_only(&server, &sessions).await;
-    let operator = sessions_of_all(&server, 2).await.client();
-    settle().await;
-    assert_eq!((slow.count(), replacing.count()), (1, 0), "the replacement has read the node");
+    let leader = server.leader();
+    let at_leader = Config::new(&format!("server-{leader}:1")).unwrap().session_timeout(T);
+    let operator = at_leader.seed(2).connector(server.clone()).connect().await.unwrap();
+    server.refuse_connects(leader);
+    (0..3).filter(|it| *it != leader).for_each(|it| server.lag(it, T / 10));
+    while slow.count() == 0 {
+        pass(MS).await;
+    }
     assert!(server.expire(old.session_id()));
     operator.create(PATH, b"other", CreateMode::Ephemeral).await.unwrap();
-    operator.set_data(PATH, b"written", None).await.unwrap();
+    pass(2 * T).await;
+    assert!(is_conflict(&node), "{node:?}");
+    assert_eq!(found(&server, PATH).unwrap().data, b"other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn restoration_spares_the_node_of_another_process() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let node = keeping(&sessions, "kept");
+    expect_present(&server, &sessions, &node).await;
+    // The reads after the event, and after the pause.
+    let slow = server.on(Op::Exists).nth(2).delay(T / 10);
+    operator.set_data(PATH, b"x", None).await.unwrap();
+    pass(2 * RESTORE_PAUSE).await;
+    assert_eq!(slow.count(), 1, "it has read its own node");
+    operator.delete(PATH, None).await.unwrap();
+    operator.create(PATH, b"other", CreateMode::Ephemeral).await.unwrap();
     pass(T).await;
     assert!(is_conflict(&node), "{node:?}");
+    assert_eq!(found(&server, PATH).unwrap().data, b"other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_spares_a_written_node_of_another_process() {
+    let server = TestServer::in_memory();
+    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
+    let node = PersistentNode::start(&sessions, PATH, "first").unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let slow = server.on(Op::Exists).delay(T / 10);
+    let closing = tokio::spawn(async move { node.close().await });
+    settle().await;
+    assert_eq!(slow.count(), 1, "it has read its own node");
+    operator.delete(PATH, None).await.unwrap();
+    operator.create(PATH, b"other", CreateMode::Ephemeral).await.unwrap();
+    operator.set_data(PATH, b"written", None).await.unwrap();
+    closing.await.unwrap().unwrap();
     assert_eq!(found(&server, PATH).unwrap().data, b"written");
-    assert_eq!(replacing.count(), 1, "the server has rejected it");
+}
+
+/// The handle has a node of its own by then, so the next node of the earlier run is another's.
+#[tokio::test(start_paused = true)]
+async fn earlier_run_that_goes_on_is_a_conflict_later() {
+    let server = TestServer::in_memory();
+    let (sessions, earlier) = (sessions(&server, 1).await, client(&server, 2).await);
+    let node = PersistentNode::builder(&sessions, PATH).data("next");
+    let node = node.previous_session(earlier.session_id()).start().unwrap();
+    expect_present(&server, &sessions, &node).await;
+    let taking = earlier.multi().delete(PATH, None);
+    taking.create(PATH, b"earlier", CreateMode::Ephemeral).send().await.unwrap();
+    pass(T).await;
+    assert!(is_conflict(&node), "{node:?}");
+    assert_eq!(found(&server, PATH).unwrap().data, b"earlier");
 }
 
 /// The server of the next session still shows the node of the old one, which has expired.

@@ -64,3 +64,19 @@ impl Failures {
 fn now() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn old_errors_use_no_memory() {
+        let failures = Failures::new(2, Duration::from_secs(30));
+        for id in ["a", "b"] {
+            failures.note(&ServiceInstance::new("web").with_id(id));
+            // reason: virtual time, after which the error is old
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        assert_eq!(failures.lock().len(), 1);
+    }
+}

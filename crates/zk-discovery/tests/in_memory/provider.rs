@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_discovery::limits::DOWN_TIME;
+use zk_discovery::limits::{DOWN_ERRORS_MAX, DOWN_TIME};
 use zk_discovery::{
     Provider, ProviderStrategy, Random, Registration, RoundRobin, ServiceInstance, Sticky,
 };
@@ -155,6 +155,22 @@ async fn down_limits_can_be_set() {
     // reason: virtual time, until the errors are old
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(provider.instance().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn down_limit_is_at_least_one_and_bounded() {
+    for (limit, errors) in [(0, 1), (u32::MAX, DOWN_ERRORS_MAX)] {
+        let server = TestServer::in_memory();
+        let (provider, _registrations) = provider_of(&server, &["a"]).await;
+        let provider = provider.with_down_after(limit, DOWN_TIME);
+        let a = provider.instance().unwrap();
+        for _ in 1..errors {
+            provider.note_error(&a);
+        }
+        assert!(provider.instance().is_some(), "{limit}");
+        provider.note_error(&a);
+        assert!(provider.instance().is_none(), "{limit}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -188,6 +188,8 @@ impl<T: Default> fmt::Debug for Turn<T> {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::FutureExt;
+
     use super::*;
 
     /// A waker that runs while the item is made may drop the waiter.
@@ -225,5 +227,40 @@ mod tests {
         };
         assert!(turn.pass(make).is_ok());
         assert!(queue.try_join().is_some());
+    }
+
+    /// A lock whose release lets two tasks join the queue.
+    #[derive(Default)]
+    struct Joining {
+        queue: Option<Arc<TurnQueue<Self>>>,
+        joined: Arc<Mutex<Vec<TurnFuture<Self>>>>,
+    }
+
+    impl Drop for Joining {
+        fn drop(&mut self) {
+            if let Some(queue) = self.queue.take() {
+                self.joined.lock().unwrap().extend([queue.join(), queue.join()]);
+            }
+        }
+    }
+
+    #[test]
+    fn turn_goes_to_the_first_waiter_that_joins_during_its_end() {
+        let queue = Arc::new(TurnQueue::<Joining>::default());
+        let turn = queue.try_join().unwrap();
+        let waiter = queue.join();
+        let joined = Arc::<Mutex<Vec<_>>>::default();
+        let make = || {
+            drop(waiter);
+            Joining { queue: Some(queue.clone()), joined: joined.clone() }
+        };
+        assert!(turn.pass(make).is_ok());
+        let mut joined = std::mem::take(&mut *joined.lock().unwrap());
+        let second = joined.pop().unwrap();
+        let first = joined.pop().unwrap().now_or_never().expect("it has the turn");
+        let mut second = Box::pin(second);
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(second.now_or_never().is_some());
     }
 }

@@ -213,6 +213,17 @@ async fn lock_never_passes_with_a_limit_of_zero() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn lock_of_try_acquire_passes_to_the_next_waiter() {
+    let server = TestServer::in_memory();
+    let lock = shared(&client(&server, 1).await);
+    let held = lock.try_acquire().await.unwrap().expect("it is free");
+    let next = spawned(&lock).await;
+    assert_eq!(children(&server, PATH).len(), 1, "it waits for its turn, without a node");
+    held.release().await.unwrap();
+    assert_eq!(next.await.unwrap().unwrap().token().unwrap().pass(), 1);
+}
+
 /// The lock was passed in time. The waiter takes it up when its time is over.
 #[tokio::test(start_paused = true)]
 async fn late_waiter_leaves_the_lock_to_another_process() {
