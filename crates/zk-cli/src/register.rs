@@ -94,7 +94,7 @@ pub(crate) async fn run(
     };
     let manager = opened?;
     let builder = PersistentNode::builder(&manager, &register.path);
-    let builder = builder.data(register.data.or_empty()?.to_vec()).acl(register.acl.entries());
+    let builder = builder.data(register.data.or_empty()?).acl(register.acl.entries());
     let previous = state.as_ref().and_then(StateFile::session);
     let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;

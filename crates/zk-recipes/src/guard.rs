@@ -292,6 +292,7 @@ impl Guard {
     /// # Cancel safety
     /// The call itself releases the lock. Dropping the future only ends the wait for the
     /// confirmation.
+    #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<(), LockError> {
         let held = self.token();
         match self.hold.into_last() {

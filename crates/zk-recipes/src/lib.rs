@@ -113,6 +113,7 @@ mod multi_lock_error;
 mod mutex;
 mod observe;
 mod or_session_end;
+mod other_names;
 mod owner;
 mod participants;
 mod queue;

@@ -148,6 +148,7 @@ macro_rules! queue_lock {
             /// # Cancel safety
             /// Dropping the future at any point removes the contender from the queue and leaves no
             /// node behind, even while the connection is down.
+            #[doc(alias = "lock")]
             pub async fn acquire(&self) -> Result<$guard, crate::LockError> {
                 self.handle.acquire().await.map($convert)
             }

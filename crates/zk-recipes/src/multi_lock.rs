@@ -62,6 +62,7 @@ use crate::multi_lock_error::{LockFailure, MultiLockError};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "InterProcessMultiLock")]
 pub struct MultiLock {
     locks: Vec<Arc<dyn Lock>>,
 }

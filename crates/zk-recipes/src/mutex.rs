@@ -91,6 +91,7 @@ use crate::recipe::{LATCH, Recipe};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "InterProcessMutex")]
 pub struct Mutex {
     handle: LockHandle,
 }

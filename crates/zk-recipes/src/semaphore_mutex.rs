@@ -59,6 +59,7 @@ use crate::semaphore::{Semaphore, SemaphoreGuard};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }

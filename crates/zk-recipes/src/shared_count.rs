@@ -40,7 +40,7 @@ impl SharedCount {
     /// # Errors
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str, seed: i32) -> Result<Self, PathError> {
-        let value = SharedValue::new(client, path, seed.to_be_bytes().to_vec())?;
+        let value = SharedValue::new(client, path, seed.to_be_bytes())?;
         Ok(Self { value })
     }
 

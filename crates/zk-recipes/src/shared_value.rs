@@ -68,10 +68,10 @@ impl SharedValue {
     ///
     /// # Errors
     /// Returns an error if `path` is not a valid ZooKeeper path.
-    pub fn new(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self, PathError> {
+    pub fn new(client: &Client, path: &str, seed: impl AsRef<[u8]>) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         let (client, path) = (client.clone(), path.to_owned());
-        Ok(Self { client, path, seed: seed.into(), acl: None })
+        Ok(Self { client, path, seed: Bytes::copy_from_slice(seed.as_ref()), acl: None })
     }
 
     /// Sets the access control list of the nodes that this handle creates: of the value and of its
@@ -131,8 +131,8 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// The value may or may not be set when the future is dropped.
-    pub async fn set(&self, value: impl Into<Bytes>) -> Result<VersionedValue, LockError> {
-        let value = value.into();
+    pub async fn set(&self, value: impl AsRef<[u8]>) -> Result<VersionedValue, LockError> {
+        let value = Bytes::copy_from_slice(value.as_ref());
         let set = self.with_node(|| self.client.set_data(&self.path, &value, None));
         let stat = set.await?;
         Ok(VersionedValue { value, stat })
@@ -159,9 +159,9 @@ impl SharedValue {
     pub async fn try_set(
         &self,
         before: &VersionedValue,
-        value: impl Into<Bytes>,
+        value: impl AsRef<[u8]>,
     ) -> Result<Option<VersionedValue>, LockError> {
-        let (value, version) = (value.into(), before.stat.version);
+        let (value, version) = (Bytes::copy_from_slice(value.as_ref()), before.stat.version);
         if version == -1 {
             return Ok(None);
         }

@@ -72,6 +72,8 @@ pub type AtomicInteger = AtomicNumber<i32>;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "DistributedAtomicLong")]
+#[doc(alias = "DistributedAtomicInteger")]
 pub struct AtomicNumber<N> {
     value: AtomicValue,
     of: PhantomData<N>,

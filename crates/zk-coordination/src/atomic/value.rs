@@ -60,6 +60,7 @@ use crate::requests::{Repeated, repeat, retry, unless};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "DistributedAtomicValue")]
 pub struct AtomicValue {
     pub(super) node: ValueNode,
 }
@@ -129,8 +130,8 @@ impl AtomicValue {
     ///
     /// # Cancel safety
     /// The node may or may not be created when the future is dropped, and parents may remain.
-    pub async fn initialize(&self, value: impl Into<Bytes>) -> Result<bool, AtomicError> {
-        let (node, value) = (&self.node, value.into());
+    pub async fn initialize(&self, value: impl AsRef<[u8]>) -> Result<bool, AtomicError> {
+        let (node, value) = (&self.node, Bytes::copy_from_slice(value.as_ref()));
         let create = || node.create(&node.client, &value);
         loop {
             let Repeated { reply, is_unconfirmed } = repeat(&node.client, create).await;
@@ -160,8 +161,9 @@ impl AtomicValue {
     ///
     /// # Cancel safety
     /// The value may or may not be set when the future is dropped.
-    pub async fn set(&self, value: impl Into<Bytes>) -> Result<(), AtomicError> {
-        let (node, value, retry) = (&self.node, value.into(), retry(&self.node.client));
+    pub async fn set(&self, value: impl AsRef<[u8]>) -> Result<(), AtomicError> {
+        let (node, value, retry) =
+            (&self.node, Bytes::copy_from_slice(value.as_ref()), retry(&self.node.client));
         loop {
             let set = retry.run(|client| client.set_data(&node.path, &value, None)).await;
             if unless(ErrorCode::NO_NODE, set)?.is_some() {
@@ -186,9 +188,9 @@ impl AtomicValue {
     pub async fn compare_and_set(
         &self,
         expected: &[u8],
-        value: impl Into<Bytes>,
+        value: impl AsRef<[u8]>,
     ) -> Result<bool, AtomicError> {
-        let value = value.into();
+        let value = Bytes::copy_from_slice(value.as_ref());
         let next = |now: &Bytes| Ok((now == expected).then(|| value.clone()));
         Ok(self.node.change(Missing::IsNoValue, next).await?.is_some())
     }

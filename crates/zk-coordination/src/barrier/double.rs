@@ -87,6 +87,7 @@ use crate::limits::MEMBERS_MAX;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "DistributedDoubleBarrier")]
 pub struct DoubleBarrier {
     pub(super) client: Client,
     pub(super) path: String,

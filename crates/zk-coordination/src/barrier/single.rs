@@ -53,6 +53,7 @@ use crate::requests::{one_attempt, repeat, retry, unless, within};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "DistributedBarrier")]
 pub struct Barrier {
     client: Client,
     path: String,

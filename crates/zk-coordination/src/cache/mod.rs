@@ -126,6 +126,10 @@ pub use self::watched_value::watch_value;
 /// # }
 /// ```
 #[derive(Clone)]
+#[doc(alias = "CuratorCache")]
+#[doc(alias = "TreeCache")]
+#[doc(alias = "PathChildrenCache")]
+#[doc(alias = "NodeCache")]
 pub struct Cache {
     open: Arc<OpenCache>,
 }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use zk_recipes::session::path::child;
 use zk_recipes::session::{SessionManager, Stat, validate_path};
@@ -68,7 +67,7 @@ impl GroupMember {
         sessions: &SessionManager,
         group: &str,
         id: &str,
-        data: impl Into<Bytes>,
+        data: impl AsRef<[u8]>,
     ) -> Result<Self, GroupError> {
         Self::join_with(sessions, group, id, data, |node| node)
     }
@@ -98,7 +97,7 @@ impl GroupMember {
         sessions: &SessionManager,
         group: &str,
         id: &str,
-        data: impl Into<Bytes>,
+        data: impl AsRef<[u8]>,
         options: impl for<'a> FnOnce(PersistentNodeBuilder<'a>) -> PersistentNodeBuilder<'a>,
     ) -> Result<Self, GroupError> {
         validate_path(group)?;
@@ -150,7 +149,7 @@ impl GroupMember {
     ///
     /// # Cancel safety
     /// The call stores the data. Dropping the future only ends the wait.
-    pub fn set_data<D: Into<Bytes>>(
+    pub fn set_data<D: AsRef<[u8]>>(
         &self,
         data: D,
     ) -> impl Future<Output = Result<(), PersistentNodeError>> + Send + use<D> {

@@ -91,8 +91,8 @@ impl<'a> PersistentNodeBuilder<'a> {
     }
 
     /// Sets the data of the node. The default is no data.
-    pub fn data(self, data: impl Into<Bytes>) -> Self {
-        Self { data: data.into(), ..self }
+    pub fn data(self, data: impl AsRef<[u8]>) -> Self {
+        Self { data: Bytes::copy_from_slice(data.as_ref()), ..self }
     }
 
     /// Sets the kind of the node. The default is [`NodeMode::Ephemeral`].

@@ -105,6 +105,7 @@ pub use self::state::{NodeState, PersistentNodeError};
 /// # }
 /// ```
 #[must_use = "dropping the handle deletes the node"]
+#[doc(alias = "PersistentEphemeralNode")]
 pub struct PersistentNode {
     path: String,
     options: Options,
@@ -127,7 +128,7 @@ impl PersistentNode {
     pub fn start(
         sessions: &SessionManager,
         path: &str,
-        data: impl Into<Bytes>,
+        data: impl AsRef<[u8]>,
     ) -> Result<Self, Error> {
         Self::builder(sessions, path).data(data).start()
     }
@@ -203,11 +204,11 @@ impl PersistentNode {
     ///
     /// # Cancel safety
     /// The call stores the data. Dropping the future only ends the wait.
-    pub fn set_data<D: Into<Bytes>>(
+    pub fn set_data<D: AsRef<[u8]>>(
         &self,
         data: D,
     ) -> impl Future<Output = Result<(), PersistentNodeError>> + Send + use<D> {
-        let data = data.into();
+        let data = Bytes::copy_from_slice(data.as_ref());
         let stored = self.check_data(&data).map(|()| {
             let mut number = 0;
             self.requested.send_modify(|requested| number = requested.replace_data(data));

@@ -310,7 +310,7 @@ async fn initialize_is_unknown_if_the_created_node_was_written() {
     let counter = AtomicLong::new(&one, "/c").unwrap();
     let making = tokio::spawn(async move { counter.initialize(5).await });
     settle().await;
-    other.set_data("/c", &7_i64.to_be_bytes(), None).await.unwrap();
+    other.set_data("/c", 7_i64.to_be_bytes(), None).await.unwrap();
     server.accept_connects(0);
     assert_eq!(making.await.unwrap().unwrap_err().outcome(), Outcome::Unknown);
 }

@@ -105,7 +105,7 @@ async fn operation_on_a_recreated_node_is_reported_as_applied() {
     settle().await;
     assert_eq!(slow.count(), 1);
     other.delete("/c", None).await.unwrap();
-    other.create("/c", &50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
+    other.create("/c", 50_i64.to_be_bytes(), CreateMode::Persistent).await.unwrap();
     let error = adding.await.unwrap().unwrap_err();
     assert_eq!(error, AtomicError::NodeRecreated { path: "/c".into() });
     assert_eq!(data(&server, "/c").unwrap(), 11_i64.to_be_bytes());

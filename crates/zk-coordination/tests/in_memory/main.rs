@@ -25,6 +25,7 @@ mod persistent_node_ttl;
 mod program_exit;
 mod random;
 mod random_members;
+mod what_people_type;
 
 use std::pin::pin;
 use std::task::Poll;

@@ -109,6 +109,8 @@ use crate::run_terms::run_terms;
 /// }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "LeaderLatch")]
+#[doc(alias = "LeaderSelector")]
 pub struct Election {
     sessions: SessionManager,
     spec: Arc<QueueSpec>,

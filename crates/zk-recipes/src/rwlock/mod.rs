@@ -100,6 +100,7 @@ pub use write_guard::WriteGuard;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "InterProcessReadWriteLock")]
 pub struct RwLock {
     read: ReadLock,
     write: WriteLock,

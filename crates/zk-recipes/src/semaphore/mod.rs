@@ -113,6 +113,7 @@ pub use self::guard::SemaphoreGuard;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "InterProcessSemaphoreV2")]
 pub struct Semaphore {
     client: Client,
     /// The path, with its check. All clones of the handle share it.

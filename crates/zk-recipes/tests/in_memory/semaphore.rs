@@ -237,7 +237,7 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
     assert_eq!(participants.iter().map(|it| it.czxid.0).collect::<Vec<_>>(), tokens);
     assert!(tokens.is_sorted());
     assert_eq!(lease.token().unwrap().czxid(), tokens[2]);
-    assert_eq!(lease.check().await.unwrap().get(), tokens[2]);
+    assert_eq!(lease.check().await.unwrap().czxid(), tokens[2]);
     assert!(participants.iter().all(|it| it.data == b"worker 7"));
 
     assert!(lease.split(3).is_none() && lease.split(0).is_none() && lease.split(4).is_none());

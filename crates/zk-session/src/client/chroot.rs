@@ -32,6 +32,7 @@ impl Client {
     /// # drop(node); Ok(())
     /// # }
     /// ```
+    #[doc(alias = "usingNamespace")]
     pub fn chroot(&self, path: &str) -> Result<Self, Error> {
         if let Err(error) = proto::validate_path(path) {
             return Err(

@@ -121,6 +121,8 @@ impl Client {
     ///
     /// # Cancel safety
     /// If the future is dropped, some of the nodes may have been created.
+    #[doc(alias = "creatingParentsIfNeeded")]
+    #[doc(alias = "mkdirs")]
     pub async fn ensure_path(&self, path: &str, parents: ParentMode) -> Result<(), Error> {
         self.ensure_path_with_acl(path, parents, OPEN_ACL_UNSAFE).await
     }
@@ -217,6 +219,7 @@ impl CreateBuilder {
     }
 
     /// Creates missing parents, of the given kind.
+    #[doc(alias = "creatingParentsIfNeeded")]
     pub fn parents(self, parents: ParentMode) -> Self {
         Self { parents: Some(parents), ..self }
     }
@@ -234,6 +237,7 @@ impl CreateBuilder {
     /// If the reply is lost, the client finds the node by its prefix. However often the connection
     /// is lost, the result is one node. An ephemeral node that was found counts only if this
     /// session owns it.
+    #[doc(alias = "withProtection")]
     pub fn protected(self) -> Self {
         Self { is_protected: true, ..self }
     }
@@ -243,6 +247,7 @@ impl CreateBuilder {
     ///
     /// If the node is deleted between the two requests, it is created again. A sequential or protected node
     /// is a new one at all times.
+    #[doc(alias = "orSetData")]
     pub fn or_set_data(self) -> Self {
         Self { sets_data: true, ..self }
     }

@@ -43,6 +43,35 @@ impl fmt::Display for LeaseLoss {
 
 impl std::error::Error for LeaseLoss {}
 
+/// # The lease
+///
+/// A lease is for owners of ephemeral nodes that must know when the ensemble may have deleted them. Locks
+/// depend on it.
+impl Client {
+    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
+    ///
+    /// Claim it while an ephemeral node of the session stands for something, as the node of a held lock
+    /// does. Create the node, [`renew`](SessionLease::renew) the lease, and rely on the node while the term
+    /// [`holds`](SessionLease::holds).
+    ///
+    /// ```no_run
+    /// # async fn example(client: zk_session::Client) -> Result<(), zk_session::Error> {
+    /// use zk_session::CreateMode;
+    ///
+    /// let claim = client.claim_lease();
+    /// client.create("/shard-7", "host-7", CreateMode::Ephemeral).await?;
+    /// let term = claim.renew().await?;
+    /// while claim.holds(term) {
+    ///     // No leader can have deleted the node so far.
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn claim_lease(&self) -> SessionLease {
+        SessionLease::claim(self)
+    }
+}
+
 /// A claim to the lease of a session. While a claim exists, the session keeps its lease renewed.
 ///
 /// The lease is valid while no leader can have expired the session. The session derives this from

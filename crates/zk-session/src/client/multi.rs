@@ -72,6 +72,8 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "transaction")]
+    #[doc(alias = "inTransaction")]
     pub fn multi<'a>(&self) -> Multi<'a> {
         Multi(OperationList::new(self))
     }

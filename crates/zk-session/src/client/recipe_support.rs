@@ -14,7 +14,6 @@ use zk_session_core::{Error, Failure, WatchKind};
 
 use super::Client;
 use super::budget::Budget;
-use super::lease::SessionLease;
 use super::operations::{Created, finish_delete_guaranteed};
 use super::pending::{Finish, Pending, Watch, decode};
 use crate::clock::{now, timer};
@@ -26,14 +25,6 @@ use crate::limits::TIMEOUT_MAX;
 /// The locks of `zk-recipes` are built on these methods. Applications do not need them, unless they
 /// write a recipe of their own.
 impl Client {
-    /// Claims the session's lease: from now on, requests to the leader keep it renewed.
-    ///
-    /// Recipes claim the lease while one of their nodes stands for something, for example a held
-    /// lock.
-    pub fn claim_lease(&self) -> SessionLease {
-        SessionLease::claim(self)
-    }
-
     /// Waits for a future for as long as the client is connected. Returns `None` if the connection is
     /// lost before, and at once if there is none and the future is not ready.
     ///

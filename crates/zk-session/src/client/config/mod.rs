@@ -267,8 +267,8 @@ impl<C> Config<C> {
     }
 
     /// Adds credentials to present, for example scheme `digest` and `user:password`.
-    pub fn auth(mut self, scheme: impl Into<String>, auth: impl Into<Bytes>) -> Self {
-        self.credentials.push(Credential(scheme.into(), auth.into()));
+    pub fn auth(mut self, scheme: impl Into<String>, auth: impl AsRef<[u8]>) -> Self {
+        self.credentials.push(Credential(scheme.into(), Bytes::copy_from_slice(auth.as_ref())));
         self
     }
 

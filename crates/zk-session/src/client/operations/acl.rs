@@ -45,9 +45,9 @@ impl Client {
     ///   credentials.
     /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut); the session still presents the
     ///   credentials.
-    pub fn add_auth(&self, scheme: &str, auth: impl Into<Bytes>) -> Pending<()> {
+    pub fn add_auth(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Pending<()> {
         let ask = self.ask(OpCode::Auth, scheme, Finish::Plain(decode));
-        let auth = auth.into();
+        let auth = Bytes::copy_from_slice(auth.as_ref());
         self.submit(ask, |session, to| {
             session.add_credential(now(), scheme, auth, to).map(|()| None)
         })

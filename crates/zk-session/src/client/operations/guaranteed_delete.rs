@@ -33,6 +33,7 @@ impl Client {
     /// * The server can reject the request with `NotEmpty` or `NoAuth`.
     /// * [`ErrorKind::SessionEnded`] if the session ends first. An ephemeral node of this session
     ///   is then deleted with the session.
+    #[doc(alias = "guaranteed")]
     pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
         let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);

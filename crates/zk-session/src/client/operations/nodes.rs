@@ -122,6 +122,7 @@ impl Client {
     ///
     /// # Errors
     /// The server can reject the request with `NoAuth` (3.8.4 and later).
+    #[doc(alias = "checkExists")]
     pub fn exists(&self, path: &str) -> Pending<Option<Stat>> {
         self.on_node(OpCode::Exists, path, finish_exists, |path| Exists { path, watch: false })
     }
@@ -142,6 +143,8 @@ impl Client {
     ///
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
+    #[doc(alias = "getData")]
+    #[doc(alias = "get")]
     pub fn get_data(&self, path: &str) -> Pending<NodeData> {
         self.on_node(OpCode::GetData, path, finish_data, |path| GetData { path, watch: false })
     }
@@ -162,6 +165,8 @@ impl Client {
     ///
     /// # Errors
     /// The server can reject the request with `NoNode`, `BadVersion` or `NoAuth`.
+    #[doc(alias = "setData")]
+    #[doc(alias = "set")]
     pub fn set_data(
         &self,
         path: &str,
@@ -199,6 +204,8 @@ impl Client {
     ///
     /// # Errors
     /// The server can reject the request with `NoNode` or `NoAuth`.
+    #[doc(alias = "getChildren")]
+    #[doc(alias = "ls")]
     pub fn get_children(&self, path: &str) -> Pending<Children> {
         self.on_node(OpCode::GetChildren, path, finish_children, |path| GetChildren2 {
             path,
