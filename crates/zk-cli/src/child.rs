@@ -80,7 +80,7 @@ pub(crate) struct Child {
     is_signalled: bool,
     /// When the first process was found to have ended.
     ended_at: Option<Instant>,
-    /// Whether the processes that are left were told.
+    /// Whether a note has named the processes that are left.
     is_told: bool,
 }
 
@@ -169,7 +169,7 @@ impl Child {
         Ok(code(status))
     }
 
-    /// Sends a signal to the command. After the end of its first process, those that are left get it. A
+    /// Sends a signal to the command. After the end of its first process, the remaining processes get it. A
     /// signal that is meant to end the command is SIGTERM then: a shell makes processes in the background
     /// ignore SIGINT and SIGQUIT.
     pub(crate) fn signal(&mut self, signal: Signal) {

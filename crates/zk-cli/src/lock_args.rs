@@ -151,7 +151,7 @@ pub(crate) struct Company {
     pub(crate) leftovers: Leftovers,
 }
 
-/// What becomes of the processes that the command leaves when it ends.
+/// Option for the processes that the command leaves in the background.
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub(crate) struct Leftovers {
     /// Do not wait for processes that CMD leaves in the background when it ends: for daemons.

@@ -83,7 +83,7 @@ pub(crate) fn is_below(path: &str, other: &str) -> bool {
     path.strip_prefix(other.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Nodes that a command names at most, of those that it leaves out or does not compare.
+/// Maximum number of nodes that a note of an export or an import names.
 pub(crate) const NODES_TOLD: usize = 20;
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ fn first_process_of_a_container_collects_orphans() {
     assert_eq!(holder.wait(LIMIT).code(), Some(0));
 }
 
-/// Returns the processes, zombies included, whose parent is this one.
+/// Returns the children of a process, zombies included.
 fn children(parent: u32) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -25,8 +25,8 @@ pub(crate) fn children() -> Vec<Pid> {
         .collect()
 }
 
-/// Sends a signal to all processes that `root` has started and those that they have started, except
-/// `spared` and what these have started. Returns false if there was none that could get it.
+/// Sends a signal to all descendants of `root`, except `spared` and their descendants. Returns false if
+/// there was none that could get it.
 pub(crate) fn signal(root: Pid, signal: Signal, spared: &[Pid]) -> bool {
     let all = system::processes();
     let mut reached = vec![root];

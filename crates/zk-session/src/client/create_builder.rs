@@ -242,8 +242,8 @@ impl CreateBuilder {
         Self { is_protected: true, ..self }
     }
 
-    /// Sets the data of the node if it exists already, whatever its version. Its kind and its access control
-    /// list are unchanged then.
+    /// Sets the data if the node exists already, at any version. Its kind and its access control list are
+    /// unchanged then.
     ///
     /// If the node is deleted between the two requests, it is created again. A sequential or protected node
     /// is a new one at all times.

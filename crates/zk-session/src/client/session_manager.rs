@@ -53,7 +53,7 @@ pub struct SessionManager {
     inner: Arc<Inner>,
 }
 
-pub(super) struct Inner {
+struct Inner {
     current: watch::Sender<Current>,
     changes: broadcast::Sender<SessionChange>,
     /// The task that opens the next session. It is aborted when the last handle is dropped.
@@ -121,10 +121,10 @@ impl SessionManager {
     /// Starts to open the first session, and returns at once: for a service that may start while no
     /// server can be reached. The connector is cloned for each session.
     ///
-    /// The first session is opened as every other one is, with the retries of
-    /// [`Config::next_session_policy`]. [`changes`](Self::changes) reports the failed attempts and the
-    /// session that is open at last, [`open_client`](Self::open_client) waits for it, and the recipes that
-    /// take a manager do so. Until then, each request of [`client`](Self::client) fails with
+    /// The manager opens the first session like every other one, with the retries of
+    /// [`Config::next_session_policy`]. [`changes`](Self::changes) reports the failed attempts, and the
+    /// session when it is open. [`open_client`](Self::open_client) waits for it, and so do the recipes that
+    /// take a manager. Until then, each request of [`client`](Self::client) fails with
     /// [`SessionEnd::NotOpened`], and its `is_connected` is false.
     ///
     /// ```no_run
@@ -297,11 +297,11 @@ impl Inner {
         }
     }
 
-    pub(super) fn announce(&self, change: SessionChange) {
+    fn announce(&self, change: SessionChange) {
         drop(self.changes.send(change)); // an error means that there is no subscriber
     }
 
-    pub(super) fn count_failure(&self) {
+    fn count_failure(&self) {
         self.count(|current| current.totals.failed_attempts += 1);
     }
 
@@ -348,7 +348,14 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
             return inner.stop(cause.into());
         }
         drop(inner);
-        let opened = opener.open(manager, &last).await;
+        let report = |failed| {
+            manager.upgrade().is_some_and(|inner| {
+                inner.count_failure();
+                inner.announce(failed);
+                true
+            })
+        };
+        let opened = opener.open(&last, report).await;
         let Some(inner) = manager.upgrade() else { return };
         match opened {
             Ok(client) => {
@@ -367,7 +374,10 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
                 }
                 inner.announce(SessionChange::Opened { previous_id, session_id });
             }
-            Err(error) => return inner.stop(error),
+            Err(error) => {
+                inner.count_failure();
+                return inner.stop(error);
+            }
         }
     }
 }

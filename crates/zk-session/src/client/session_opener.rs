@@ -1,12 +1,11 @@
 //! The attempts of a manager to open a session.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zk_session_core::{Error, ErrorKind};
 
 use super::config::leaves_it_unauthenticated;
-use super::session_manager::Inner;
 use super::{Client, Config, RetryPolicy, SessionChange};
 use crate::clock::now;
 use crate::driver::{Connector, DriverThread};
@@ -35,11 +34,12 @@ impl<C: Connector + Clone> Opener<C> {
         Self { config, thread, opened: 0, opened_at: None, short: 0 }
     }
 
-    /// Retries until the policy ends, and reports each failed attempt to the manager.
+    /// Retries until the policy ends. Reports each failed attempt, and gives up when `report` returns
+    /// false.
     pub(super) async fn open(
         &mut self,
-        manager: &Weak<Inner>,
         last: &Client,
+        report: impl Fn(SessionChange) -> bool,
     ) -> Result<Client, Error> {
         let policy: RetryPolicy = self.config.next_session();
         let mut attempts = policy.begin();
@@ -59,15 +59,15 @@ impl<C: Connector + Clone> Opener<C> {
                 }
                 Err(error) => error,
             };
-            let Some(inner) = manager.upgrade() else { return Err(error) };
-            inner.count_failure();
             let is_refused = leaves_it_unauthenticated(error.kind())
                 && !matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_loss());
             let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
             let Some(pause) = pause else { return Err(error) };
             let attempts = attempts.failed;
-            inner.announce(SessionChange::AttemptFailed { error, attempts, pause });
-            drop(inner);
+            let change = SessionChange::AttemptFailed { error: error.clone(), attempts, pause };
+            if !report(change) {
+                return Err(error);
+            }
             tokio::time::sleep(pause).await;
         }
     }

@@ -172,9 +172,11 @@ impl TestServer {
         self.inner.shared.with(|ensemble, _| inspect(ensemble))
     }
 
-    /// Returns a node and everything below it as text, to compare it in a test: a line for each node with
-    /// its path, its kind if it is not persistent, and its data if it has some, sorted by path. With `/`,
-    /// ZooKeeper's own nodes are left out. The text is empty if the node does not exist.
+    /// Returns a node and everything below it as text, for the assertions of a test.
+    ///
+    /// Each node has a line: its path, its kind unless it is persistent, and its data unless it is empty. The
+    /// lines are sorted by path. With `/`, ZooKeeper's own nodes are left out. The text is empty if the node
+    /// does not exist.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

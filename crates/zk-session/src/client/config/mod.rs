@@ -103,10 +103,11 @@ impl<C> Config<C> {
     /// Creates the chroot of the connect string when a session opens, if it does not exist.
     ///
     /// Without this setting a missing chroot is an error of each request (`NoNode`), because it is usually
-    /// a typing error. The nodes are persistent and open to everyone; create them yourself to protect them.
-    /// [`connect`](Self::connect) and [`SessionManager`](crate::SessionManager) wait until the chroot exists,
-    /// and fail if the server rejects its creation. [`open`](Self::open) and
-    /// [`into_parts`](Self::into_parts) wait for no server, and create nothing.
+    /// a typing error. The nodes are persistent and open to everyone. Create them yourself to protect them.
+    ///
+    /// [`connect`](Self::connect) and [`SessionManager`](crate::SessionManager) wait until the chroot exists.
+    /// They fail if the server rejects its creation. [`open`](Self::open) and
+    /// [`into_parts`](Self::into_parts) create nothing.
     pub fn create_chroot(mut self) -> Self {
         self.creates_chroot = true;
         self
