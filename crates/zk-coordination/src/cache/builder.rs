@@ -130,7 +130,6 @@ impl CacheBuilder {
             checks: Checks::default(),
             is_walking: false,
         };
-        // Before the driver has run there is no runtime. The task is dropped, and the cache has stopped.
         let task = client.spawn_beside(follower.run());
         Ok(Cache::new(shared, task))
     }

@@ -143,7 +143,6 @@ impl PersistentNode {
         let (requested, requests) = watch::channel(NodeRequest::new(data));
         let (task, state, progress) =
             NodeTask::new(path, options.clone(), client.clone(), requests);
-        // Before the driver has run there is no runtime. The state is `Closed` then.
         drop(client.spawn_beside(task.run(sessions.clone())));
         Self { path: path.to_owned(), options, client: client.weak(), requested, state, progress }
     }

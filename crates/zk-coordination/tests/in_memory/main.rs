@@ -11,6 +11,7 @@ mod atomic;
 mod atomic_faults;
 mod atomic_once;
 mod barrier;
+mod before_the_first_session;
 mod cache;
 mod cancelled;
 mod double_barrier;

@@ -213,7 +213,8 @@ impl Client {
 
     /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
     ///
-    /// Returns `None` before the driver has run. Recipes use it to watch a node on behalf of a
+    /// Returns `None` if the caller runs the driver and has not begun
+    /// ([`Config::into_parts`](super::Config::into_parts)). Recipes use it to watch a node on behalf of a
     /// handle that no task polls.
     ///
     /// Pass a [weak](Self::weak) handle to the future, so that the future does not keep the session
@@ -230,7 +231,7 @@ impl Client {
     /// dropped before.
     ///
     /// This costs much less than a task that sleeps, so recipes use it for work that is seldom
-    /// needed. Does nothing before the driver has run.
+    /// needed. Does nothing if the caller runs the driver and has not begun.
     pub fn start_after(&self, delay: Duration, object: Weak<dyn DelayedStart>) {
         if let Some(runtime) = self.shared.runtime.get() {
             self.shared.delayed.push(runtime, delay, object);

@@ -169,7 +169,7 @@ impl SessionManager {
         thread: Option<Arc<DriverThread>>,
     ) -> Result<Self, Error> {
         config.check_lease()?;
-        let client = config.clone().unopened();
+        let client = config.clone().unopened(thread.as_ref());
         Ok(Self::run(client, Opener::of_first(config, thread)))
     }
 

@@ -83,7 +83,7 @@ pub(crate) struct Shared {
     /// Why no server opens a session.
     refused: watch::Sender<Option<DisconnectReason>>,
     local_address: Mutex<Option<IpAddr>>,
-    /// The first runtime of the driver, once the driver has run.
+    /// The first runtime of the driver. It is unknown until the driver runs if the caller runs it.
     pub(crate) runtime: OnceLock<runtime::Handle>,
     /// Whether events of watches have a zxid, once a caller has asked.
     pub(crate) event_zxids: OnceCell<bool>,

@@ -64,6 +64,10 @@ impl DriverThread {
         self.runtime.block_on(future)
     }
 
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// Runs a task on this thread.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.runtime.spawn(task).abort_handle()

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::select;
+use tokio::runtime::Handle;
 use zk_session_core::{DisconnectReason, Error, ErrorKind, LeaseImpossible, Operation};
 
 use super::super::Pending;
@@ -157,9 +158,11 @@ impl<C: Connector> Config<C> {
         (client(shared, None, credentials).0, driver)
     }
 
-    /// Returns a client that has ended, because no session has been opened yet.
-    pub(crate) fn unopened(self) -> Client {
+    /// Returns a client that has ended, because no session has been opened yet. Tasks beside it run where
+    /// those beside the first session will.
+    pub(crate) fn unopened(self, thread: Option<&Arc<DriverThread>>) -> Client {
         let (driver, shared, _) = self.prepare();
+        shared.runtime.get_or_init(|| runtime_of(thread));
         shared.lock().never_open();
         drop(driver);
         Client::new(shared, None)
@@ -170,6 +173,7 @@ impl<C: Connector> Config<C> {
     fn start(self, thread: Option<&Arc<DriverThread>>) -> (Client, Vec<Pending<()>>) {
         let (driver, shared, credentials) = self.prepare();
         let driver = driver.closing_on_drop();
+        shared.runtime.get_or_init(|| runtime_of(thread));
         let thread = match thread {
             Some(thread) => Some(thread.drive(driver)),
             None => {
@@ -211,6 +215,11 @@ fn client(
     let present = |Credential(scheme, auth)| client.add_auth(&scheme, auth);
     let answers = credentials.into_iter().map(present).collect();
     (client, answers)
+}
+
+/// Returns the runtime of a session: that of its thread, or else the caller's.
+fn runtime_of(thread: Option<&Arc<DriverThread>>) -> Handle {
+    thread.map_or_else(Handle::current, |thread| thread.runtime().clone())
 }
 
 /// Attempt to resume an existing session. Dropping it detaches the client, so that a failed or
