@@ -15,7 +15,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::{Instant, timeout_at};
 
-use crate::descendants;
+use crate::descendants::{self, Process};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::security::{SECRETS_REMOVED, secrets_to_keep_back};
@@ -31,22 +31,26 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Process id of the command that runs, of which there is at most one. Zero if there is none.
+/// Process id of the command that runs, of which there is at most one. Zero if there is none. The id of this
+/// process while it waits for those that the command has left.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
 /// Kills the command that runs, at once: for a panic, after which it would go on without the lock.
 pub(crate) fn kill_running() {
     let running = Pid::from_raw(RUNNING.swap(0, Ordering::SeqCst));
-    if running.as_raw() != 0 {
-        descendants::signal(running, Signal::SIGKILL, &[]);
+    if running.as_raw() == 0 {
+        return;
+    }
+    descendants::signal(running, Signal::SIGKILL, &[], |_| true);
+    if running != Pid::this() {
         // It may have just ended, or have no process group of its own.
         let _already_gone = kill(group_of(running), Signal::SIGKILL);
         let _already_gone = kill(running, Signal::SIGKILL);
     }
 }
 
-/// Collects the statuses of orphans for as long as this process runs. The first process of a container is
-/// the parent of them all.
+/// Collects the statuses of orphans for as long as this process runs: those of its commands, and all of a
+/// container if it is the first process there.
 pub(crate) async fn reap_orphans() {
     let Ok(mut ended) = unix::signal(SignalKind::child()) else {
         return;
@@ -78,6 +82,8 @@ pub(crate) struct Child {
     earlier: Vec<Pid>,
     /// Whether a signal was sent to the command.
     is_signalled: bool,
+    /// The last signal to the command that was meant to end it.
+    ending: Option<Signal>,
     /// When the first process was found to have ended.
     ended_at: Option<Instant>,
     /// Whether a note has named the processes that are left.
@@ -131,7 +137,6 @@ impl Child {
         })?);
         let reach = if has_terminal { Reach::Process(pid) } else { Reach::Group(pid) };
         RUNNING.store(pid.as_raw(), Ordering::SeqCst);
-        let (is_signalled, ended_at, is_told) = (false, None, false);
         Ok(Self {
             process,
             reach,
@@ -139,9 +144,10 @@ impl Child {
             child_ends,
             adopts,
             earlier,
-            is_signalled,
-            ended_at,
-            is_told,
+            is_signalled: false,
+            ending: None,
+            ended_at: None,
+            is_told: false,
         })
     }
 
@@ -164,16 +170,17 @@ impl Child {
             End::FirstProcess if is_killed => self.all_gone().await,
             End::FirstProcess => {}
         }
-        // Its process id may become that of another process.
         RUNNING.store(0, Ordering::SeqCst);
         Ok(code(status))
     }
 
-    /// Sends a signal to the command. After the end of its first process, the remaining processes get it. A
-    /// signal that is meant to end the command is SIGTERM then: a shell makes processes in the background
+    /// Sends a signal to the command, or to the processes that remain after the end of its first one. If it
+    /// is meant to end the command, those that remain get SIGTERM: a shell makes processes in the background
     /// ignore SIGINT and SIGQUIT.
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.is_signalled = true;
+        let is_ending = matches!(signal, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM);
+        self.ending = is_ending.then_some(signal).or(self.ending);
         match self.reach {
             // The processes may have just ended, which is the purpose of the signal.
             Reach::Group(pid) if self.is_running() => {
@@ -183,10 +190,21 @@ impl Child {
                 let _already_gone = kill(pid, signal);
             }
             _ => {
-                let is_end = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
-                self.signal_all(if is_end { Signal::SIGTERM } else { signal });
+                self.signal_all(if is_ending { Signal::SIGTERM } else { signal });
             }
         }
+    }
+
+    /// Sends SIGTERM to the remaining processes if a signal was meant to end the command: to those which it
+    /// did not reach, or which ignore it in the background of a shell.
+    fn end_rest(&mut self) {
+        let reached = match (self.ending.take(), self.reach) {
+            (None, _) => return,
+            (Some(Signal::SIGTERM), Reach::Group(pid)) => Some(pid),
+            _ => None,
+        };
+        let is_left_out = |process: Process| Some(process.group) != reached;
+        descendants::signal(Pid::this(), Signal::SIGTERM, &self.earlier, is_left_out);
     }
 
     /// Ends the command and all processes it has started: by SIGTERM, and after `grace` by SIGKILL.
@@ -197,10 +215,12 @@ impl Child {
             self.signal_all(Signal::SIGTERM);
             drop(tokio::time::timeout(grace, self.all_gone()).await);
         }
-        // A process that is killed leaves its children to this one. None is waited for that cannot be
-        // killed, because it belongs to another user.
+        // A process that is killed leaves its children to this one. Of those that cannot be killed, because
+        // they belong to another user, only the first process is waited for.
+        let mut pause = LOOK;
         while self.signal_all(Signal::SIGKILL) && self.adopts {
-            drop(tokio::time::timeout(LOOK, self.all_gone()).await);
+            drop(tokio::time::timeout(pause, self.all_gone()).await);
+            pause = SILENCE.min(2 * pause);
         }
         drop(self.first_process().await);
     }
@@ -211,7 +231,11 @@ impl Child {
         loop {
             tokio::select! {
                 biased;
-                status = self.process.wait() => return status,
+                status = self.process.wait() => {
+                    // Its process id may become that of another process.
+                    RUNNING.store(Pid::this().as_raw(), Ordering::SeqCst);
+                    return status;
+                }
                 _ = self.child_ends.recv() => descendants::reap(command),
             }
         }
@@ -219,6 +243,7 @@ impl Child {
 
     /// Waits for the end of all processes, and tells after a while which are left.
     async fn all_told(&mut self, output: Output) {
+        self.end_rest();
         let told_at = *self.ended_at.get_or_insert_with(clock) + SILENCE;
         if !self.is_told {
             if timeout_at(told_at, self.all_gone()).await.is_ok() {
@@ -237,7 +262,7 @@ impl Child {
     async fn all_gone(&mut self) {
         drop(self.first_process().await);
         if self.adopts {
-            while descendants::any_left(&self.earlier) {
+            while descendants::any_left(&mut self.earlier) {
                 self.child_ends.recv().await;
             }
         } else if let Reach::Group(pid) = self.reach {
@@ -258,7 +283,7 @@ impl Child {
             Reach::Process(pid) if self.is_running() => kill(pid, signal).is_ok(),
             _ => false,
         };
-        descendants::signal(Pid::this(), signal, &self.earlier) || is_reached
+        descendants::signal(Pid::this(), signal, &self.earlier, |_| true) || is_reached
     }
 
     /// Returns false after the status of the first process was collected, which frees its process id.

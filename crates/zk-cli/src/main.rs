@@ -135,9 +135,7 @@ fn end_on_panic() {
 type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
 
 async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
-    if process::id() == 1 {
-        drop(tokio::spawn(child::reap_orphans()));
-    }
+    drop(tokio::spawn(child::reap_orphans()));
     // The server does not need a connect string.
     if let Command::Server(server) = args.command {
         let work: Work<'_, u8> = Box::pin(server::run(server, output));

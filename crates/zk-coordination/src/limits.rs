@@ -31,10 +31,13 @@ pub const NAMES_PER_READ: usize = 16;
 /// it has changed. Below it, data costs less than a request of its own.
 pub const RECHECKED_DATA_MAX: usize = 1024;
 
-/// Pause between two requests with which a cache checks readable nodes, and between two checks of a
-/// group. A thousand caches cost a hundred requests a second, each of at most [`READS_PER_REQUEST`]
-/// nodes.
+/// Pause between two checks of readable nodes of a cache, and of a group. A thousand caches of small nodes
+/// cost a hundred requests a second, each of at most [`READS_PER_REQUEST`] nodes.
 pub const CHECK_PAUSE: Duration = BACKOFF_MAX;
+
+/// Nodes in a check that take a request each: members of a group, and nodes of a cache with more data than
+/// [`RECHECKED_DATA_MAX`]. A thousand groups cost nine hundred requests a second.
+pub const CHECKED_ALONE: usize = 8;
 
 /// Default limit on the changes that wait for a subscriber of a cache. After a gap, changes arrive in
 /// parts of at most [`READS_PER_REQUEST`], except for the deletion of a whole subtree.

@@ -96,6 +96,39 @@ fn sigint_ends_leftovers() {
     assert!(is_free(&zk));
 }
 
+/// `timeout` and supervisors send one signal, and then SIGKILL, after which the rest would run on.
+#[test]
+fn signal_ends_command_and_leftovers() {
+    let Some(zk) = zk("one-signal") else { return };
+    let zk = zk.env("GO", "/nonexistent");
+    for signal in ["TERM", "INT"] {
+        for leaves in [LEAVES_JOB, LEAVES_DAEMON] {
+            let holder = zk.lock("/l", &format!("{leaves}; trap - INT; sleep 1000"));
+            poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+            holder.signal(signal);
+            let ended = holder.wait(LIMIT);
+            assert_eq!(ended.stderr, "", "{signal}");
+            assert!(is_free(&zk), "{signal}");
+        }
+    }
+}
+
+/// A process that handles SIGTERM gets it once.
+#[test]
+fn leftover_of_the_process_group_gets_sigterm_once() {
+    let Some(zk) = zk("one-sigterm") else { return };
+    let app =
+        "trap 'n=$((n+1)); echo TERM $n' TERM; echo ready; while [ ! -e $GO ]; do sleep 0.02; done";
+    let scratch = Scratch::new();
+    let zk = zk.env("GO", scratch.path("go").to_str().unwrap());
+    let holder = zk.lock("/l", &format!("({app}) & sleep 1000"));
+    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
+    holder.signal("TERM");
+    poll(LIMIT, || holder.stderr().contains("see --no-wait").then_some(())).expect("no note");
+    std::fs::write(scratch.path("go"), "").unwrap();
+    assert_eq!(holder.wait(LIMIT).stdout, "ready\nTERM 1\n");
+}
+
 /// On a terminal, the command has no process group of its own.
 #[test]
 fn ctrl_c_on_a_terminal_ends_leftovers() {

@@ -16,10 +16,13 @@ pub(crate) fn adopt_orphans() -> bool {
 }
 
 /// Returns true if this process has children, except those of `spared`. The command has ended before.
-pub(crate) fn any_left(spared: &[Pid]) -> bool {
+/// Those that have ended are removed from `spared`, because another process may get their number.
+pub(crate) fn any_left(spared: &mut Vec<Pid>) -> bool {
     if !spared.is_empty() {
         reap(None);
-        return super::children().iter().any(|pid| !spared.contains(pid));
+        let children = super::children();
+        spared.retain(|pid| children.contains(pid));
+        return children.iter().any(|pid| !spared.contains(pid));
     }
     loop {
         // `/proc` may hide processes of other users.
@@ -46,16 +49,18 @@ pub(super) fn processes() -> Vec<Process> {
     let stats = listed.flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read(entry.path().join("stat")).ok()?;
-        Some(Process { pid: Pid::from_raw(pid), parent: parent(&String::from_utf8_lossy(&stat))? })
+        process(Pid::from_raw(pid), &String::from_utf8_lossy(&stat))
     });
     stats.collect()
 }
 
-/// Returns the parent that the line of a process in `/proc` names.
-fn parent(stat: &str) -> Option<Pid> {
+/// Reads the line of a process in `/proc`.
+fn process(pid: Pid, stat: &str) -> Option<Process> {
     // The name before the last bracket may have blanks and brackets.
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
+    let mut numbers =
+        fields.split_whitespace().skip(1).map(|field| field.parse().map(Pid::from_raw));
+    Some(Process { pid, parent: numbers.next()?.ok()?, group: numbers.next()?.ok()? })
 }
 
 pub(super) fn name(pid: Pid) -> Option<String> {
@@ -68,9 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_of_a_process_names_its_parent() {
-        assert_eq!(parent("7 (a) Z 1 8 (b) S 3 42 42 0"), Some(Pid::from_raw(3)));
-        assert_eq!(parent("7 (sh) Z 1 42 42 0"), Some(Pid::from_raw(1)));
-        assert_eq!(parent(""), None);
+    fn line_of_a_process_has_its_parent_and_group() {
+        let read = |stat| {
+            let read = process(Pid::from_raw(7), stat);
+            read.map(|process| (process.parent.as_raw(), process.group.as_raw()))
+        };
+        assert_eq!(read("7 (a) Z 1 8 (b) S 3 42 41 0"), Some((3, 42)));
+        assert_eq!(read("7 (sh) Z 1 42 41 0"), Some((1, 42)));
+        assert_eq!(read(""), None);
     }
 }

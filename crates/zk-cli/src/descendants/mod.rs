@@ -25,19 +25,27 @@ pub(crate) fn children() -> Vec<Pid> {
         .collect()
 }
 
-/// Sends a signal to all descendants of `root`, except `spared` and their descendants. Returns false if
-/// there was none that could get it.
-pub(crate) fn signal(root: Pid, signal: Signal, spared: &[Pid]) -> bool {
+/// Sends a signal to the chosen ones of all descendants of `root`, except `spared` and their descendants.
+/// Returns false if there was none that could get it.
+pub(crate) fn signal(
+    root: Pid,
+    signal: Signal,
+    spared: &[Pid],
+    is_chosen: impl Fn(Process) -> bool,
+) -> bool {
     let all = system::processes();
-    let mut reached = vec![root];
+    let children = |parent: Pid| all.iter().filter(move |process| process.parent == parent);
+    let mut descendants: Vec<Process> = Vec::new();
+    let mut parent = Some(root);
     let mut done = 0;
-    while let Some(&parent) = reached.get(done) {
-        let children = all.iter().filter(|process| process.parent == parent).map(|it| it.pid);
-        reached.extend(children.filter(|child| !spared.contains(child)));
+    while let Some(pid) = parent {
+        descendants.extend(children(pid).filter(|child| !spared.contains(&child.pid)));
+        parent = descendants.get(done).map(|process| process.pid);
         done += 1;
     }
+    let chosen = descendants.into_iter().filter(|process| is_chosen(*process));
     // Some may have just ended.
-    reached.iter().skip(1).filter(|pid| kill(**pid, signal).is_ok()).count() > 0
+    chosen.filter(|process| kill(process.pid, signal).is_ok()).count() > 0
 }
 
 /// Returns a process as text: its id, and its name if the system tells it.
@@ -48,9 +56,10 @@ pub(crate) fn described(pid: Pid) -> String {
     }
 }
 
-/// A process and its parent.
+/// A process, its parent, and its process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
+pub(crate) struct Process {
     pid: Pid,
     parent: Pid,
+    pub(crate) group: Pid,
 }

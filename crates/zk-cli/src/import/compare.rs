@@ -1,6 +1,6 @@
 //! Existing nodes, compared with those of the input.
 
-use zk_recipes::session::{Acl, Client, NodeAcl, NodeData, Pending, Stat};
+use zk_recipes::session::{Acl, Client, Error, NodeAcl, NodeData, Pending, Stat};
 
 use super::Importer;
 use super::input::Wanted;
@@ -98,11 +98,13 @@ impl Importer<'_> {
     pub(super) async fn finish(&self, changes: Vec<Change<'_>>) -> Result<(), Failure> {
         let mut failed = None;
         for Change { wanted, request, sent } in changes {
-            let done = match failed {
-                None => repeat_sent(self.client, sent, |client| request(client, wanted)).await.0,
-                Some(_) => sent.await,
+            let (done, was_lost) = match failed {
+                None => repeat_sent(self.client, sent, |client| request(client, wanted)).await,
+                Some(_) => (sent.await, false),
             };
-            if let Err(error) = done {
+            // A list that a lost request has set may deny this client the next one.
+            let is_done = |error: &Error| was_lost && error.is_no_auth();
+            if let Some(error) = done.err().filter(|error| !is_done(error)) {
                 failed.get_or_insert_with(|| Failure::from(error).with_line(wanted.line));
             }
         }

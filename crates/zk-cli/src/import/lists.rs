@@ -1,6 +1,6 @@
 //! The lists that an import opens to itself, and closes at its end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, path::parent};
 
@@ -225,6 +225,9 @@ impl Importer<'_> {
 
     /// Gives each opened node its own list, children before their parents.
     pub(super) async fn close_lists(&mut self) -> Result<(), Failure> {
+        // The first change of a list may deny this client a second one.
+        let mut noted = HashSet::new();
+        self.opened.retain(|(path, _)| noted.insert(path.clone()));
         while !self.opened.is_empty() {
             let behind = self.opened.len().saturating_sub(NODES_AT_ONCE);
             self.close_last(behind).await?;
@@ -240,11 +243,13 @@ impl Importer<'_> {
         let mut failed = None;
         for ((path, list), sent) in last.iter().rev().zip(sent) {
             let again = |client: &Client| client.set_acl(path, list, None);
-            let closed = match failed {
-                None => repeat_sent(self.client, sent, again).await.0,
-                Some(_) => sent.await,
+            let (closed, was_lost) = match failed {
+                None => repeat_sent(self.client, sent, again).await,
+                Some(_) => (sent.await, false),
             };
             match closed {
+                // The lost request has set the list, which denies this client the next one.
+                Err(error) if was_lost && error.is_no_auth() => self.closes(path),
                 // It was deleted meanwhile.
                 Err(error) if !error.is_no_node() => {
                     self.opened.push((path.clone(), list.clone()));

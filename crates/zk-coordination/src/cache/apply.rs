@@ -29,8 +29,9 @@ impl Follower {
         if !self.shared.snapshot().is_same_node(&read.path, &stat) && self.must_wait(&read.path) {
             return self.wait(read);
         }
-        // An edit without a change would copy the nodes that a snapshot in use shares.
-        let seen = match self.shared.snapshot().is_known(&read.path, &stat) {
+        // An edit copies the nodes that a snapshot in use shares, and this one is in use until here.
+        let is_known = self.shared.snapshot().is_known(&read.path, &stat);
+        let seen = match is_known {
             true => Seen::Known,
             false => self.shared.edit(|edit| edit.put(&read.path, node)),
         };

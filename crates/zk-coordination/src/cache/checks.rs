@@ -18,7 +18,7 @@ use super::request::{Cause, Read, What};
 use super::snapshot::Snapshot;
 use super::sorted_nodes::Slot;
 use crate::background::TASK_POLICY;
-use crate::limits::{CHECK_PAUSE, READS_PER_REQUEST};
+use crate::limits::{CHECK_PAUSE, CHECKED_ALONE, READS_PER_REQUEST, RECHECKED_DATA_MAX};
 
 /// When nodes are checked, and which ones.
 #[derive(Default)]
@@ -102,13 +102,26 @@ struct Round {
 impl Round {
     /// Returns the paths of the next nodes.
     fn take(&mut self, nodes: &Snapshot, is_meant: impl Fn(&Slot) -> bool) -> Vec<Arc<str>> {
-        let after = self.last.as_deref().unwrap_or_default();
-        let slots = nodes.nodes.after(after).filter(|slot| is_meant(slot));
-        let paths = slots.take(READS_PER_REQUEST).map(|slot| Arc::clone(slot.path()));
-        let paths: Vec<Arc<str>> = paths.collect();
-        let is_round_over = paths.len() < READS_PER_REQUEST;
-        self.last = if is_round_over { None } else { paths.last().cloned() };
+        let last = self.last.take();
+        let after = last.as_deref().unwrap_or_default();
+        let mut slots = nodes.nodes.after(after).filter(|slot| is_meant(slot));
+        let (mut paths, mut weight) = (Vec::new(), 0);
+        while weight < READS_PER_REQUEST {
+            let Some(slot) = slots.next() else { return paths };
+            weight += weight_of(slot);
+            paths.push(Arc::clone(slot.path()));
+        }
+        self.last = paths.last().cloned();
         paths
+    }
+}
+
+/// Returns how much a node counts against [`READS_PER_REQUEST`]. One with much data takes a request of its
+/// own.
+fn weight_of(slot: &Slot) -> usize {
+    match slot.node() {
+        Some(node) if node.data().len() > RECHECKED_DATA_MAX => READS_PER_REQUEST / CHECKED_ALONE,
+        _ => 1,
     }
 }
 

@@ -75,7 +75,9 @@ pub use self::watched_value::watch_value;
 /// event of a node that the client may not read (CVE-2024-23944). If a node loses its read permission
 /// and is then deleted, the cache still has it. So the cache checks its nodes now and then, with one
 /// request of up to [`READS_PER_REQUEST`](crate::limits::READS_PER_REQUEST) nodes after each
-/// [`CHECK_PAUSE`](crate::limits::CHECK_PAUSE). A tree of 1,000 nodes is checked in three minutes.
+/// [`CHECK_PAUSE`](crate::limits::CHECK_PAUSE). A tree of 1,000 small nodes is checked in three minutes.
+/// Of nodes with more data than [`RECHECKED_DATA_MAX`](crate::limits::RECHECKED_DATA_MAX), it checks
+/// [`CHECKED_ALONE`](crate::limits::CHECKED_ALONE) at a time.
 ///
 /// Unreadable nodes come first: the cache reads up to as many of them after a pause that grows from
 /// [`BACKOFF_FIRST`](crate::limits::BACKOFF_FIRST) to [`BACKOFF_MAX`](crate::limits::BACKOFF_MAX).

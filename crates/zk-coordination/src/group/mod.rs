@@ -41,7 +41,7 @@ pub use self::members::{Member, Members};
 ///
 /// [A server does not report everything](crate::Cache#what-the-server-does-not-report). So each
 /// [`CHECK_PAUSE`](crate::limits::CHECK_PAUSE) costs one request for the group, and one read of each
-/// unreadable child and of up to [`READS_PER_REQUEST`](crate::limits::READS_PER_REQUEST) others.
+/// unreadable child and of up to [`CHECKED_ALONE`](crate::limits::CHECKED_ALONE) others.
 ///
 /// # What happens on loss
 /// * The connection is lost: the members stay as they are. The session sets the watches again.

@@ -13,7 +13,7 @@ use zk_recipes::session::{Attempts, Client, Error, NodeData, SessionManager, Sta
 
 use super::members::{Member, Members};
 use crate::background::{TASK_POLICY, open_client};
-use crate::limits::{CHECK_PAUSE, READS_IN_FLIGHT, READS_PER_REQUEST};
+use crate::limits::{CHECK_PAUSE, CHECKED_ALONE, READS_IN_FLIGHT};
 use crate::requests::{is_passing, is_session_end};
 
 /// Follows the members of one group, over any number of sessions.
@@ -216,9 +216,9 @@ impl<'a> View<'a> {
     /// Returns the next readable children to check.
     fn next_checked(&mut self) -> Vec<String> {
         let behind = (Bound::Excluded(&*self.last_checked), Bound::Unbounded);
-        let names = self.watched.range::<str, _>(behind).take(READS_PER_REQUEST).cloned();
+        let names = self.watched.range::<str, _>(behind).take(CHECKED_ALONE).cloned();
         let names: Vec<String> = names.collect();
-        let last = names.last().filter(|_| names.len() == READS_PER_REQUEST);
+        let last = names.last().filter(|_| names.len() == CHECKED_ALONE);
         self.last_checked = last.cloned().unwrap_or_default();
         names
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_coordination::limits::{CHECK_PAUSE, READS_IN_FLIGHT, READS_PER_REQUEST};
+use zk_coordination::limits::{CHECK_PAUSE, CHECKED_ALONE, READS_IN_FLIGHT};
 use zk_coordination::session::{
     Acl, CreateMode, OPEN_ACL_UNSAFE, ParentMode, Perms, RetryOn, SessionManager,
 };
@@ -442,18 +442,18 @@ async fn checks_of_a_large_group_reach_its_last_member() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     operator.ensure_path(GROUP, ParentMode::Persistent).await.unwrap();
-    for n in 0..=2 * READS_PER_REQUEST {
+    for n in 0..=2 * CHECKED_ALONE {
         let path = format!("{GROUP}/{n:03}");
         operator.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
     }
     let mut group = Group::open(&sessions, GROUP).await.unwrap();
-    let last = format!("{:03}", 2 * READS_PER_REQUEST);
+    let last = format!("{:03}", 2 * CHECKED_ALONE);
     operator.set_acl(&format!("{GROUP}/{last}"), &hidden(), None).await.unwrap();
     let reads = server.on(Op::GetData).always().delay(Duration::from_millis(1));
     let in_time = CHECK_PAUSE * 3 + Duration::from_secs(1);
     tokio::time::timeout(in_time, group.changed()).await.unwrap().unwrap();
     assert_eq!(unreadable(&group), [last]);
-    assert_eq!(reads.count(), 2 * READS_PER_REQUEST as u64 + 2, "and one after the check");
+    assert_eq!(reads.count(), 2 * CHECKED_ALONE as u64 + 2, "and one after the check");
 }
 
 #[tokio::test(start_paused = true)]

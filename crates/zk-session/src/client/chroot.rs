@@ -51,8 +51,12 @@ impl Client {
     /// Creates the nodes of the chroot that do not exist. A read-only server creates nothing.
     pub(super) async fn create_chroot(&self) -> Result<(), Error> {
         let whole = Self { chroot: "".into(), ..self.clone() };
-        // A client without the permission to create nodes may use a chroot that exists.
-        let exists = matches!(whole.exists(&self.chroot).await, Ok(Some(_)));
+        // A client without the permission to create nodes may use a chroot that exists. New servers reject
+        // the request for the Stat of a node that the client may not read (ZOOKEEPER-2590).
+        let exists = match whole.exists(&self.chroot).await {
+            Ok(stat) => stat.is_some(),
+            Err(error) => error.is_no_auth(),
+        };
         if exists || self.is_read_only() {
             return Ok(());
         }

@@ -15,7 +15,8 @@ use crate::limits::{NEXT_SESSION_PAUSE_MAX, TIMEOUT_MAX};
 pub(super) struct Opener<C> {
     config: Config<C>,
     pub(super) thread: Option<Arc<DriverThread>>,
-    /// Number of sessions so far. Each session has another seed.
+    /// Number of attempts so far, of which each has another seed; with a session that was open from the
+    /// start, one more.
     pub(super) opened: u32,
     /// When the last session was opened, if there was one.
     opened_at: Option<Instant>,
@@ -25,7 +26,8 @@ pub(super) struct Opener<C> {
 
 impl<C: Connector + Clone> Opener<C> {
     /// Creates an opener for the sessions after the first one.
-    pub(super) fn new(config: Config<C>, thread: Option<Arc<DriverThread>>) -> Self {
+    pub(super) fn new(mut config: Config<C>, thread: Option<Arc<DriverThread>>) -> Self {
+        config.resume_nothing();
         Self { config, thread, opened: 1, opened_at: Some(now()), short: 0 }
     }
 
@@ -55,10 +57,14 @@ impl<C: Connector + Clone> Opener<C> {
             let error = match self.attempt(last, left).await {
                 Ok(client) => {
                     self.opened_at = Some(now());
+                    self.config.resume_nothing();
                     return Ok(client);
                 }
                 Err(error) => error,
             };
+            if matches!(error.kind(), ErrorKind::SessionEnded(_)) {
+                self.config.resume_nothing(); // the session to resume is over
+            }
             let is_refused = leaves_it_unauthenticated(error.kind())
                 && !matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_loss());
             let pause = attempts.next_pause(last, None).filter(|_| !is_refused);

@@ -310,6 +310,25 @@ async fn started_manager_resumes_its_first_session_only() {
     assert_eq!(asked, [SessionId::NONE, ID, ID, SessionId::NONE]);
 }
 
+/// The session to resume still has its locks and nodes.
+#[tokio::test(start_paused = true)]
+async fn started_manager_resumes_after_failed_attempts() {
+    let ensemble = Ensemble::new();
+    let credentials = ensemble.client().await.detach().unwrap();
+    ensemble.state().refuses = true;
+    let config = ensemble.config("a").resume(credentials).connector(ensemble.clone());
+    let sessions = SessionManager::start(config).unwrap();
+    let mut changes = sessions.changes();
+    for _ in 0..2 {
+        assert!(matches!(changes.next().await, Some(SessionChange::AttemptFailed { .. })));
+    }
+    ensemble.state().refuses = false;
+    sessions.open_client().await.unwrap();
+    let asked: Vec<SessionId> =
+        ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
+    assert_eq!(asked, [SessionId::NONE, ID]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn manager_does_not_start_with_an_impossible_lease() {
     let ensemble = Ensemble::new();

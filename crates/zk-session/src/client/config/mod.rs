@@ -105,9 +105,9 @@ impl<C> Config<C> {
     /// Without this setting a missing chroot is an error of each request (`NoNode`), because it is usually
     /// a typing error. The nodes are persistent and open to everyone. Create them yourself to protect them.
     ///
-    /// [`connect`](Self::connect) and [`SessionManager`](crate::SessionManager) wait until the chroot exists.
-    /// They fail if the server rejects its creation. [`open`](Self::open) and
-    /// [`into_parts`](Self::into_parts) create nothing.
+    /// [`connect`](Self::connect) waits until the chroot exists, and fails if the server rejects the
+    /// creation. A [`SessionManager`](crate::SessionManager) does the same for each session, and tries again
+    /// after a failure. [`open`](Self::open) and [`into_parts`](Self::into_parts) create nothing.
     pub fn create_chroot(mut self) -> Self {
         self.creates_chroot = true;
         self
@@ -327,13 +327,15 @@ impl<C> Config<C> {
 }
 
 impl<C: Clone> Config<C> {
-    /// Returns the settings of the session with this number, the first of which is 0: a new session at
-    /// these servers, opened in at most `left`.
+    /// Makes the next session a new one.
+    pub(super) fn resume_nothing(&mut self) {
+        self.settings.resume = None;
+    }
+
+    /// Returns the settings of the attempt with this number, the first of which is 0, to open a new session
+    /// at these servers in at most `left`.
     pub(super) fn for_next(&self, nth: u32, hosts: Vec<Host>, left: Duration) -> Self {
         let mut next = self.clone();
-        if nth > 0 {
-            next.settings.resume = None;
-        }
         next.settings.hosts = hosts;
         next.connect_timeout = self.connect_timeout.min(left);
         if self.sasl.is_some() {

@@ -1,7 +1,7 @@
 //! Deletion of a node and everything below it.
 
 use proto::ErrorCode;
-use zk_session_core::Error;
+use zk_session_core::{Error, Outcome};
 
 use crate::client::Client;
 use crate::limits::{DELETE_ROUNDS_MAX, NODES_AT_ONCE};
@@ -15,9 +15,14 @@ impl Client {
     /// the path are deleted, too.
     ///
     /// # Errors
-    /// Returns the errors of [`delete`](Self::delete) and [`get_children`](Self::get_children); some of the
-    /// nodes may be deleted then. It can be repeated. The error is `NoNode` if the node does not exist, and
-    /// `NotEmpty` if other clients create nodes faster than this one deletes them.
+    /// Returns the errors of [`delete`](Self::delete) and [`get_children`](Self::get_children). Some of the
+    /// nodes may be deleted then, and the outcome is unknown; it does no harm to repeat the call.
+    ///
+    /// The error is `NoNode` if the node does not exist, and `NotEmpty` if other clients create nodes faster
+    /// than this one deletes them.
+    ///
+    /// # Memory
+    /// The paths of all nodes below the node are in memory.
     ///
     /// # Cancel safety
     /// If the future is dropped, some of the nodes may have been deleted.
@@ -29,7 +34,7 @@ impl Client {
                 Err(error) if error.is_not_empty() => {}
                 deleted => return deleted,
             }
-            self.delete_below(path).await?;
+            self.delete_below(path).await.map_err(|error| error.with_outcome(Outcome::Unknown))?;
             deleted = match self.delete(path, None).await {
                 Err(error) if error.is_no_node() => Ok(()),
                 deleted => deleted,
