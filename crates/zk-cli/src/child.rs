@@ -20,12 +20,16 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::security::{SECRETS_REMOVED, secrets_to_keep_back};
 use crate::sessions::clock;
+use crate::signals::number;
 
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Time for which processes that the command has left are waited for without a word.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// Maximum number of processes that the note about them names.
+const PROCESSES_TOLD: usize = 10;
 
 /// Interval of the check whether all processes of the command have ended, where the system does not report
 /// it.
@@ -78,12 +82,12 @@ pub(crate) struct Child {
     child_ends: unix::Signal,
     /// Whether orphans become children of this process.
     adopts: bool,
-    /// Children that this process had before, for example those of a script that became `zk` by `exec`.
+    /// Descendants that this process had before, for example those of a script that became `zk` by `exec`.
     earlier: Vec<Pid>,
-    /// Whether a signal was sent to the command.
-    is_signalled: bool,
     /// The last signal to the command that was meant to end it.
     ending: Option<Signal>,
+    /// The signal that was meant to end the processes which the first one has left.
+    interrupted: Option<Signal>,
     /// When the first process was found to have ended.
     ended_at: Option<Instant>,
     /// Whether a note has named the processes that are left.
@@ -129,7 +133,7 @@ impl Child {
         let child_ends = unix::signal(SignalKind::child())
             .map_err(|error| Failure::other(format!("no signals: {error}")))?;
         let adopts = descendants::adopt_orphans();
-        let earlier = descendants::children();
+        let earlier = descendants::all(Pid::this());
         let process = command.spawn().map_err(|error| Failure::not_started(program, &error))?;
         let pid = process.id().and_then(|id| i32::try_from(id).ok());
         let pid = Pid::from_raw(pid.ok_or_else(|| {
@@ -144,8 +148,8 @@ impl Child {
             child_ends,
             adopts,
             earlier,
-            is_signalled: false,
             ending: None,
+            interrupted: None,
             ended_at: None,
             is_told: false,
         })
@@ -158,27 +162,25 @@ impl Child {
 
     /// Waits for the command to end. Returns the exit status that a shell would report.
     ///
-    /// If a signal that was sent has killed the first process, it waits for all of them. The signal kills
-    /// a shell at once, and the program that the shell runs may shut down slowly.
+    /// If a signal has ended the processes that the first one has left, it is the status of that signal.
     pub(crate) async fn wait(&mut self) -> Result<u8, Failure> {
         let status = self.first_process().await;
         let status =
             status.map_err(|error| Failure::other(format!("waiting for the command: {error}")))?;
-        let is_killed = self.is_signalled && status.signal().is_some();
-        match self.end {
-            End::AllProcesses(output) => self.all_told(output).await,
-            End::FirstProcess if is_killed => self.all_gone().await,
-            End::FirstProcess => {}
+        if let End::AllProcesses(output) = self.end {
+            self.all_told(output).await;
         }
         RUNNING.store(0, Ordering::SeqCst);
-        Ok(code(status))
+        Ok(match self.interrupted {
+            Some(signal) => 128 + number(signal),
+            None => code(status),
+        })
     }
 
     /// Sends a signal to the command, or to the processes that remain after the end of its first one. If it
     /// is meant to end the command, those that remain get SIGTERM: a shell makes processes in the background
     /// ignore SIGINT and SIGQUIT.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        self.is_signalled = true;
         let is_ending = matches!(signal, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM);
         self.ending = is_ending.then_some(signal).or(self.ending);
         match self.reach {
@@ -190,6 +192,7 @@ impl Child {
                 let _already_gone = kill(pid, signal);
             }
             _ => {
+                self.interrupted = is_ending.then_some(signal).or(self.interrupted);
                 self.signal_all(if is_ending { Signal::SIGTERM } else { signal });
             }
         }
@@ -211,7 +214,6 @@ impl Child {
     /// Without a grace, there is no SIGTERM.
     pub(crate) async fn end(&mut self, grace: Duration) {
         if !grace.is_zero() {
-            self.is_signalled = true;
             self.signal_all(Signal::SIGTERM);
             drop(tokio::time::timeout(grace, self.all_gone()).await);
         }
@@ -252,7 +254,10 @@ impl Child {
             self.is_told = true;
             let left =
                 descendants::children().into_iter().filter(|pid| !self.earlier.contains(pid));
-            let left: Vec<String> = left.map(descendants::described).collect();
+            let mut left: Vec<String> = left.map(descendants::described).collect();
+            let others = left.len().saturating_sub(PROCESSES_TOLD);
+            left.truncate(PROCESSES_TOLD);
+            left.extend((others > 0).then(|| format!("{others} more")));
             let left = if left.is_empty() { "processes".to_owned() } else { left.join(", ") };
             output.note(&format!("waiting for {left} that the command has left; see --no-wait"));
         }

@@ -176,7 +176,10 @@ impl<'a> Exporter<'a> {
         })?;
         self.progress.hide();
         if ephemerals > 0 {
-            let text = format!("{ephemerals} ephemeral nodes are left out");
+            let text = match ephemerals {
+                1 => "1 ephemeral node is left out".to_owned(),
+                _ => format!("{ephemerals} ephemeral nodes are left out"),
+            };
             self.output.print_error(&text, || json!({ "note": text, "ephemerals": ephemerals }));
         }
         if unreadable > 0 {

@@ -246,7 +246,10 @@ impl Failure {
             io::ErrorKind::NotFound => NOT_FOUND,
             _ => NOT_EXECUTABLE,
         };
-        Self::new(code, format!("cannot start {}: {error}", Path::new(program).display()))
+        Self::new(
+            code,
+            format!("cannot start {:?}: {error}", Path::new(program).display().to_string()),
+        )
     }
 
     /// Returns the failure for a signal that arrived before the command was started. The exit

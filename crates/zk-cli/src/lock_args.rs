@@ -35,8 +35,9 @@ except for SIGINT and SIGTERM.
 
 The lock is held until all processes have ended that the command has started, in whatever process group, \
 and a loss ends them all. Standard error names those that are left a second after the command has ended. \
-SIGINT, SIGQUIT and SIGTERM end them, too, by SIGTERM. On systems other than Linux, zk knows only the \
-process group of the command, and on a terminal only the command itself.
+SIGINT, SIGQUIT and SIGTERM end them, too, by SIGTERM; the exit status is that of the signal then. On \
+systems other than Linux, zk knows only the process group of the command, and on a terminal only the \
+command itself.
 
 Examples:
   zk lock /locks/backup -- ./backup.sh

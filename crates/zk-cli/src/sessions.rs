@@ -12,7 +12,7 @@ use zk_recipes::session::{
 };
 
 use crate::connector::ServerConnector;
-use crate::failure::Failure;
+use crate::failure::{Failure, NO_CHROOT};
 use crate::verbose_log::VerboseLog;
 
 /// The longest time to open a session, unless --retry says more. The command as a whole may take
@@ -188,7 +188,11 @@ impl Sessions {
                 if let Some(log) = &self.log {
                     log.print_failed_attempts(manager.changes());
                 }
-                self.manager.insert(manager).client()
+                let client = manager.client();
+                self.manager = Some(manager);
+                // A server that does not answer is not waited for here.
+                timeout(left, check_chroot(&client, &self.servers)).await.unwrap_or(Ok(()))?;
+                client
             }
         };
         // A request without a reply fails after this time, even if other requests are answered.
@@ -381,6 +385,18 @@ pub(crate) async fn until(deadline: Option<Instant>) {
 #[allow(clippy::disallowed_methods, reason = "deadlines over several sessions")]
 pub(crate) fn clock() -> Instant {
     Instant::now()
+}
+
+/// Returns an error if the chroot of the connect string does not exist. Without this check, a command that
+/// finds nothing below a mistyped chroot would succeed.
+async fn check_chroot(client: &Client, connect: &str) -> Result<(), Failure> {
+    let has_chroot = connect.parse::<ConnectString>().is_ok_and(|it| !it.chroot().is_empty());
+    let is_missing = async || matches!(client.exists("/").await, Ok(None));
+    // The server may be behind the one at which somebody has just created the chroot.
+    match has_chroot && is_missing().await && client.sync("/").await.is_ok() && is_missing().await {
+        true => Err(Failure::other(format!("/: {NO_CHROOT}"))),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -152,9 +152,9 @@ impl Mutex {
     ///
     /// # What it changes
     /// * **Tokens**: each holder has its own [`FencingToken`](crate::FencingToken), but several have
-    ///   the same [`get`](crate::FencingToken::get). Compare the whole token, or
-    ///   [`as_i128`](crate::FencingToken::as_i128). A resource that compares `get` alone cannot tell
-    ///   the tasks of one process apart.
+    ///   the same [`czxid`](crate::FencingToken::czxid). Compare the whole token, or
+    ///   [`as_i128`](crate::FencingToken::as_i128). A resource that compares the `czxid` alone cannot
+    ///   tell the tasks of one process apart.
     /// * **Order**: first come, first served within the process. Between processes, each one that
     ///   is ahead in the ensemble's queue may keep the lock within its limits, and for the hold
     ///   that exceeds them. A contender waits no longer than that for each process ahead.

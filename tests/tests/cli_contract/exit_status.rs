@@ -35,7 +35,7 @@ fn command_that_cannot_start_has_the_status_of_a_shell() {
         for kind in [&["lock", "/l"][..], &["semaphore", "/s", "--permits", "1"], &["elect", "/e"]]
         {
             let ended = zk.run(&[kind, &["--", program]].concat());
-            expect_failure(&ended, code, &format!("cannot start {program}: "));
+            expect_failure(&ended, code, &format!("cannot start \"{program}\": "));
             assert_eq!(zk.ok(&["ls", kind[1]]).replace("leases\nlocks\n", ""), "");
         }
     }

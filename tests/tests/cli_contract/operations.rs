@@ -203,7 +203,21 @@ fn missing_chroot_is_named() {
         expect_failure(&zk.run(&[command, "/"]), 1, "the chroot of --connect does not exist");
     }
     expect_failure(&zk.run(&["stat", "/"]), 1, "/: the chroot of --connect does not exist");
-    expect_failure(&zk.run(&["lock", "/l", "--", "true"]), 1, says);
+    let commands: &[&[&str]] = &[
+        &["lock", "/l", "--", "true"],
+        &["barrier", "/b"],
+        &["counter", "/c"],
+        &["sync", "/"],
+        &["participants", "/l"],
+        &["watch", "/x"],
+        &["delete", "/x"],
+        &["set", "/x", "1"],
+        &["discover", "s"],
+        &["exists", "/x"],
+    ];
+    for command in commands {
+        expect_failure(&zk.run(command), 1, says);
+    }
     assert_eq!(zk.ok(&["--create-chroot", "lock", "/l", "--", "echo", "in"]), "in\n");
 }
 
@@ -274,7 +288,7 @@ fn exported_nodes_are_imported_as_they_were() {
     assert_eq!(set.wait(LIMIT).code(), Some(0));
     let exported = zk.run(&["export", "/from"]);
     assert_eq!(exported.code(), Some(0), "{exported:?}");
-    assert_eq!(exported.stderr, "zk: 1 ephemeral nodes are left out\n");
+    assert_eq!(exported.stderr, "zk: 1 ephemeral node is left out\n");
     let (nodes, last) = exported.stdout.trim_end().rsplit_once('\n').unwrap();
     assert_eq!((nodes.lines().count(), last), (4, "{\"nodes\":4}"), "{exported:?}");
 

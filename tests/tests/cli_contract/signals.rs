@@ -134,7 +134,7 @@ fn lock_is_held_until_signalled_processes_have_ended() {
         poll(LIMIT, told).expect("the second signal is not passed on");
         std::fs::write(&go, "").unwrap();
         let ended = holder.wait(LIMIT);
-        assert_eq!(ended.code(), Some(128 + 10), "{ended:?}");
+        assert_eq!(ended.code(), Some(128 + 15), "{ended:?}");
         assert_eq!(ended.stdout, "ready\nTERM\ndone\n", "{ended:?}");
         std::fs::remove_file(&go).unwrap();
         zk.ok(&[kind, held, "--timeout", "5", "--", "true"]);

@@ -235,7 +235,7 @@ async fn larger_requests_are_sent_if_the_client_is_told() {
     let large = vec![7; 2_900_000];
     client.create("/big", &large, CreateMode::Persistent).await.unwrap();
     assert_eq!(client.get_data("/big").await.unwrap().data, large);
-    let error = client.set_data("/big", [7; 3_000_000], None).await.unwrap_err();
+    let error = client.set_data("/big", vec![7; 3_000_000], None).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { max: 3_000_000, .. }), "{error}");
 
     client.set_null_data("/big", None).await.unwrap();

@@ -20,9 +20,9 @@ pub(crate) fn adopt_orphans() -> bool {
 pub(crate) fn any_left(spared: &mut Vec<Pid>) -> bool {
     if !spared.is_empty() {
         reap(None);
-        let children = super::children();
-        spared.retain(|pid| children.contains(pid));
-        return children.iter().any(|pid| !spared.contains(pid));
+        let all = super::all(Pid::this());
+        spared.retain(|pid| all.contains(pid));
+        return super::children().iter().any(|pid| !spared.contains(pid));
     }
     loop {
         // `/proc` may hide processes of other users.

@@ -25,6 +25,11 @@ pub(crate) fn children() -> Vec<Pid> {
         .collect()
 }
 
+/// Returns all descendants of a process.
+pub(crate) fn all(root: Pid) -> Vec<Pid> {
+    below(root, &[]).into_iter().map(|process| process.pid).collect()
+}
+
 /// Sends a signal to the chosen ones of all descendants of `root`, except `spared` and their descendants.
 /// Returns false if there was none that could get it.
 pub(crate) fn signal(
@@ -33,6 +38,13 @@ pub(crate) fn signal(
     spared: &[Pid],
     is_chosen: impl Fn(Process) -> bool,
 ) -> bool {
+    let chosen = below(root, spared).into_iter().filter(|process| is_chosen(*process));
+    // Some may have just ended.
+    chosen.filter(|process| kill(process.pid, signal).is_ok()).count() > 0
+}
+
+/// Returns the descendants of `root`, except `spared` and their descendants.
+fn below(root: Pid, spared: &[Pid]) -> Vec<Process> {
     let all = system::processes();
     let children = |parent: Pid| all.iter().filter(move |process| process.parent == parent);
     let mut descendants: Vec<Process> = Vec::new();
@@ -43,9 +55,7 @@ pub(crate) fn signal(
         parent = descendants.get(done).map(|process| process.pid);
         done += 1;
     }
-    let chosen = descendants.into_iter().filter(|process| is_chosen(*process));
-    // Some may have just ended.
-    chosen.filter(|process| kill(process.pid, signal).is_ok()).count() > 0
+    descendants
 }
 
 /// Returns a process as text: its id, and its name if the system tells it.

@@ -244,7 +244,7 @@ async fn latency(host: &Host, client: &Client, report: &mut Report) -> Result<()
 
 fn request_failed(host: &Host, error: &Error) -> Finding {
     let values = json!({ "error_code": error.code().and_then(|code| code.name()) });
-    Finding::of(host, Level::Error, "request_failed", error.to_string()).with(values)
+    Finding::of(host, Level::Error, "request_failed", for_users(&error.to_string())).with(values)
 }
 
 /// Creates an ephemeral node and deletes it: a majority of the servers writes to its disks. The node

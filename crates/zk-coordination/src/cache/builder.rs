@@ -131,7 +131,7 @@ impl CacheBuilder {
             is_walking: false,
         };
         let task = client.spawn_beside(follower.run());
-        Ok(Cache::new(shared, task))
+        Ok(Cache::of_task(shared, task))
     }
 }
 

@@ -152,7 +152,7 @@ impl Cache {
         CacheBuilder::new(sessions, path, None)
     }
 
-    fn new(shared: Arc<Shared>, task: Option<AbortHandle>) -> Self {
+    fn of_task(shared: Arc<Shared>, task: Option<AbortHandle>) -> Self {
         Self { open: Arc::new(OpenCache::new(shared, task)) }
     }
 

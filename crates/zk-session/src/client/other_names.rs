@@ -1,8 +1,9 @@
 //! Names of operations in other clients. The warning of the compiler tells the name here.
 
-use proto::Stat;
+use proto::{CreateMode, Stat};
+use zk_session_core::Error;
 
-use super::{Client, NodeData, Pending};
+use super::{Client, Created, NodeData, ParentMode, Pending};
 
 impl Client {
     #[doc(hidden)]
@@ -15,6 +16,18 @@ impl Client {
     #[deprecated(note = "the method is `set_data`")]
     pub fn set(&self, path: &str, data: impl AsRef<[u8]>, version: Option<i32>) -> Pending<Stat> {
         self.set_data(path, data, version)
+    }
+
+    #[doc(hidden)]
+    #[deprecated(note = "use `create_builder(path).data(data).mode(mode).parents(…).create()`")]
+    pub async fn create_recursive(
+        &self,
+        path: &str,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+    ) -> Result<Created, Error> {
+        let node = self.create_builder(path).data(data).mode(mode);
+        node.parents(ParentMode::Persistent).create().await
     }
 
     #[doc(hidden)]

@@ -190,7 +190,7 @@ async fn children_of_an_unreadable_node_are_checked_again() {
 async fn data_is_shared_between_snapshots() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_tree(&server).await;
-    writer.set_data("/app/b", [7; 100_000], None).await.unwrap();
+    writer.set_data("/app/b", vec![7; 100_000], None).await.unwrap();
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     let before = cache.snapshot();
     create(&writer, &["/app/c"]).await;
@@ -209,7 +209,7 @@ async fn node_keeps_its_own_data_alone_in_memory() {
     let server = TestServer::in_memory();
     let (writer, sessions) = with_tree(&server).await;
     for path in ["/app/a", "/app/b"] {
-        writer.set_data(path, [7; 10_000], None).await.unwrap();
+        writer.set_data(path, vec![7; 10_000], None).await.unwrap();
     }
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     let snapshot = cache.snapshot();
@@ -247,7 +247,7 @@ async fn too_many_bytes_stop_the_cache() {
     let (writer, sessions) = with_tree(&server).await;
     let cache = Cache::tree(&sessions, "/app").max_bytes(50_000).open().await.unwrap();
     assert!(cache.snapshot().bytes() < 5_000);
-    writer.set_data("/app/b", [7; 60_000], None).await.unwrap();
+    writer.set_data("/app/b", vec![7; 60_000], None).await.unwrap();
     settle().await;
     let error = CacheError::TooManyBytes { path: "/app".to_owned(), max: 50_000 };
     assert_eq!(cache.status(), CacheStatus::Stopped(error));
@@ -287,14 +287,14 @@ async fn nodes_too_large_for_one_reply_are_read_one_by_one() {
     let server = TestServer::in_memory();
     let (writer, _) = with_tree(&server).await;
     for path in ["/app/a", "/app/b", "/app/a/x"] {
-        writer.set_data(path, [7; 30_000], None).await.unwrap();
+        writer.set_data(path, vec![7; 30_000], None).await.unwrap();
     }
     let config = config(3).max_frame_len(40_000);
     let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     assert_is_tree(&cache.snapshot(), &server);
     // One node that does not fit into a frame cannot be cached at all.
-    writer.set_data("/app/b", [7; 50_000], None).await.unwrap();
+    writer.set_data("/app/b", vec![7; 50_000], None).await.unwrap();
     // reason: the cache loses a connection over it, and reads the node again, in virtual time
     tokio::time::sleep(crate::T).await;
     let CacheStatus::Stopped(CacheError::Client(error)) = cache.status() else {

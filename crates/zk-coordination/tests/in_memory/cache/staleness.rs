@@ -183,7 +183,7 @@ async fn deleted_root_stays_deleted_on_a_lagging_server() {
 async fn gap_notices_a_changed_acl_of_a_node_with_much_data() {
     let server = TestServer::in_memory();
     let (writer, sessions, cache) = with_cache(&server).await;
-    writer.set_data("/app/a", [1; 50_000], None).await.unwrap();
+    writer.set_data("/app/a", vec![1; 50_000], None).await.unwrap();
     settle().await;
     let mut changes = cache.changes();
     let hidden = [Acl { perms: Perms::ADMIN, ..OPEN_ACL_UNSAFE[0].clone() }];
@@ -199,8 +199,8 @@ async fn gap_notices_a_changed_acl_of_a_node_with_much_data() {
 async fn gap_reads_large_data_again_only_if_it_changed() {
     let server = TestServer::in_memory();
     let (writer, sessions, cache) = with_cache(&server).await;
-    writer.set_data("/app/a", [1; 50_000], None).await.unwrap();
-    writer.set_data("/app/b", [2; 50_000], None).await.unwrap();
+    writer.set_data("/app/a", vec![1; 50_000], None).await.unwrap();
+    writer.set_data("/app/b", vec![2; 50_000], None).await.unwrap();
     settle().await;
     let before = cache.snapshot();
     let received = || sessions.client().stats().bytes_received;
@@ -210,7 +210,7 @@ async fn gap_reads_large_data_again_only_if_it_changed() {
     let after = cache.snapshot();
     assert!(before.iter().zip(after.iter()).all(|(old, new)| std::sync::Arc::ptr_eq(old, new)));
     let start = received();
-    disconnected(&server, &sessions, writer.set_data("/app/b", [3; 50_000], None)).await;
+    disconnected(&server, &sessions, writer.set_data("/app/b", vec![3; 50_000], None)).await;
     assert!((50_000..52_000).contains(&(received() - start)), "{} bytes", received() - start);
     assert_is_tree(&cache.snapshot(), &server);
 }
@@ -220,7 +220,7 @@ async fn gap_reads_large_data_again_only_if_it_changed() {
 async fn only_the_first_gap_after_set_acl_reads_large_data() {
     let server = TestServer::in_memory();
     let (writer, sessions, cache) = with_cache(&server).await;
-    writer.set_data("/app/a", [1; 50_000], None).await.unwrap();
+    writer.set_data("/app/a", vec![1; 50_000], None).await.unwrap();
     settle().await;
     let mut changes = cache.changes();
     let before = cache.snapshot();
