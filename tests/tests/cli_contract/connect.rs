@@ -15,10 +15,11 @@ fn chroot_prefixes_every_path() {
     assert!(printed.starts_with("/l/_c_"), "{printed}");
 
     let nowhere = Zk::new(server.connect_string() + "/no-such-chroot");
-    expect_failure(&nowhere.run(&["create", "/a"]), 1, "NoNode");
+    let missing = "the chroot of --connect does not exist";
+    expect_failure(&nowhere.run(&["create", "/a"]), 1, missing);
     // A lock below a chroot that does not exist, for example after a typing error, would exclude no
     // other client.
-    expect_failure(&nowhere.run(&["lock", "/l", "--", "true"]), 1, "NoNode");
+    expect_failure(&nowhere.run(&["lock", "/l", "--", "true"]), 1, missing);
 }
 
 #[test]
