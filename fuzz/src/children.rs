@@ -126,7 +126,7 @@ fn is_a_list_of(names: &[Vec<u8>]) {
     assert_eq!((list.len(), list.is_empty()), (names.len(), names.is_empty()));
     assert!(list.iter().eq(names.iter().map(Vec::as_slice)));
     assert!(list.names().eq(names.iter().map(|name| naive_text(name))));
-    for raw in &list {
+    for raw in list.iter() {
         assert_eq!(list.name_bytes(raw), raw);
         if let Some(first) = raw.first() {
             let shared = list.name_bytes(raw);
