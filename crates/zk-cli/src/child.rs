@@ -278,17 +278,20 @@ impl Child {
         }
     }
 
-    /// Sends a signal to all processes of the command. Returns false if there was none that could get it.
+    /// Sends a signal to all processes of the command, once. Returns false if there was none that could get
+    /// it.
     fn signal_all(&self, signal: Signal) -> bool {
-        let is_reached = match self.reach {
+        let (group, first) = match self.reach {
             // Without processes, the number of the group may belong to another one.
-            Reach::Group(pid) if self.is_running() || !self.adopts => {
-                kill(group_of(pid), signal).is_ok()
-            }
-            Reach::Process(pid) if self.is_running() => kill(pid, signal).is_ok(),
-            _ => false,
+            Reach::Group(pid) if self.is_running() || !self.adopts => (Some(pid), None),
+            Reach::Process(pid) if self.is_running() => (None, Some(pid)),
+            _ => (None, None),
         };
-        descendants::signal(Pid::this(), signal, &self.earlier, |_| true) || is_reached
+        let mut reached = group.map(group_of).or(first).into_iter();
+        let is_reached = reached.any(|target| kill(target, signal).is_ok());
+        let is_other =
+            |process: Process| Some(process.group) != group && Some(process.pid) != first;
+        descendants::signal(Pid::this(), signal, &self.earlier, is_other) || is_reached
     }
 
     /// Returns false after the status of the first process was collected, which frees its process id.

@@ -130,6 +130,21 @@ fn leftover_of_the_process_group_gets_sigterm_once() {
     assert_eq!(holder.wait(LIMIT).stdout, "ready\nTERM 1\n");
 }
 
+#[test]
+fn loss_is_one_sigterm_for_each_process() {
+    let Some(zk) = zk("loss-once") else { return };
+    let app = "trap 'n=$((n+1)); echo $1 $n' TERM; echo ready; while :; do sleep 0.02; done";
+    let zk = zk.env("APP", app);
+    let apps = r#"sh -c "$APP" sh in & setsid sh -c "$APP" sh out & trap : TERM; wait; wait"#;
+    let holder = zk.start(&["lock", "/l", "--kill-after", "1", "--", "sh", "-c", apps]);
+    poll(LIMIT, || (holder.stdout() == "ready\nready\n").then_some(())).expect("nobody got in");
+    zk.ok(&["delete", &format!("/l/{}", zk.ok(&["ls", "/l"]).trim())]);
+    let ended = holder.wait(LIMIT);
+    let mut told: Vec<&str> = ended.stdout.lines().skip(2).collect();
+    told.sort_unstable();
+    assert_eq!((ended.code(), told), (Some(74), vec!["in 1", "out 1"]));
+}
+
 /// On a terminal, the command has no process group of its own.
 #[test]
 fn ctrl_c_on_a_terminal_ends_leftovers() {

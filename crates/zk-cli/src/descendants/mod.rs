@@ -69,7 +69,7 @@ pub(crate) fn described(pid: Pid) -> String {
 /// A process, its parent, and its process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    pid: Pid,
+    pub(crate) pid: Pid,
     parent: Pid,
     pub(crate) group: Pid,
 }
