@@ -103,13 +103,13 @@ impl Reader {
         }
     }
 
-    /// Returns true if the cache is synced and equals the leader's tree.
+    /// Returns true if the cache is synced, beside nodes that it may not read, and equals the leader's tree.
     fn is_current(&mut self, world: &World, cache: &Cache) -> bool {
         self.drain(world);
         let plan = &world.plan.coordination;
         let part = Part { depth: plan.depth, filters: plan.filters };
         let is_current =
             world.server.with(|ensemble| self.replay.is_current(ensemble.tree(), part));
-        is_current && cache.status() == CacheStatus::Synced
+        is_current && matches!(cache.status(), CacheStatus::Synced | CacheStatus::Partial { .. })
     }
 }
