@@ -48,7 +48,7 @@
 //! reads the state of the watch. Events that were missed during a disconnect have no order: after a
 //! reconnect the contender lists once more.
 //!
-//! `queue/machine/exploration` tries every order of events with this machine.
+//! The tests in `machine/exploration.rs` try every order of events with this machine.
 
 use zk_session::{EventType, Zxid};
 
@@ -139,7 +139,7 @@ impl<N> Ahead<N> {
     }
 }
 
-/// What the contender does next.
+/// Next step of the contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Create the own node, and list in the same write.
@@ -189,7 +189,7 @@ pub(super) enum Input<N> {
     Refresh,
 }
 
-/// What the runner has to do at once after an input.
+/// Task of the runner after an input, before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// Nothing beside the next step.
@@ -263,7 +263,7 @@ fn is_mark(deleted: Option<Zxid>, data: Option<Event>) -> bool {
 }
 
 impl<N> Machine<N> {
-    /// Returns a contender without a node. `reports_moves` is true for one that reports its position.
+    /// Returns a contender without a node. With `reports_moves` it reports its position at every move.
     pub(super) fn new(reports_moves: bool) -> Self {
         Self {
             state: State::Absent,
@@ -406,6 +406,9 @@ impl<N> Machine<N> {
         output
     }
 }
+
+#[cfg(test)]
+mod exploration;
 
 #[cfg(test)]
 mod tests {
