@@ -4,10 +4,10 @@
 //! The list of children decides which contender is next; see
 //! [`SequenceOrder::rank`](crate::child_order::SequenceOrder::rank).
 //!
-//! * [`admission`] and [`blockers`] decide which contenders block which.
+//! * [`machine`] decides which contender is next, with the rule of its [`admission`].
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
-//! * [`waiter`] waits until the contender is first.
+//! * [`waiter`] waits until the contender is first: it carries out the steps of the machine.
 //! * [`foreign`] detects the nodes of other recipes.
 
 use std::future::poll_fn;
@@ -16,9 +16,9 @@ use std::pin::pin;
 use zk_session::Client;
 
 pub(crate) mod admission;
-mod blockers;
 pub(crate) mod contender;
 pub(crate) mod foreign;
+mod machine;
 pub(crate) mod name;
 pub(crate) mod position;
 pub(crate) mod spec;

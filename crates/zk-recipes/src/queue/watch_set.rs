@@ -9,6 +9,7 @@ use futures::future::try_join_all;
 use tokio::task::unconstrained;
 use zk_session::{Client, Error, EventType, Stat, Watch, WatchEvent, WatchKind, Zxid};
 
+use super::machine::{NodeChange, NodeRole};
 use super::one_write;
 use crate::error::LockError;
 use crate::retry::{if_exists, retry, retry_if_unknown};
@@ -29,31 +30,6 @@ pub(crate) struct WatchSet {
 pub(crate) struct Target<'a> {
     pub(crate) node: &'a str,
     pub(crate) role: NodeRole,
-}
-
-/// Role of a watched node for the waiter. It decides which events matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NodeRole {
-    /// The nearest contender ahead: its deletion, and whether that was a
-    /// [marked](super::contender::Contender::mark_release) release if the server can show it.
-    Nearest { has_marks: bool },
-    /// The second-nearest contender ahead: its deletion, and a change of its data if `tells_changes`. Once
-    /// the data has changed, a new watch on it fires at once, so that the wait must not depend on it.
-    Second { tells_changes: bool },
-    /// The contender's own node: its deletion. If the node has an access control list of its own, a
-    /// read checks whether the client may read it.
-    Own { is_readable: bool },
-}
-
-/// Change of a watched node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NodeChange {
-    Deleted,
-    /// The contender was first, and has released the lock.
-    Released,
-    /// The data of the node was changed, by a release or by a revocation request. For the own node:
-    /// it may be another client's node of the same name.
-    Changed,
 }
 
 #[derive(Debug)]
@@ -216,28 +192,11 @@ impl Watched {
 
     /// Returns the change that an event of `watch` reports, or `None` if it does not matter.
     fn change_by(&mut self, event: &WatchEvent) -> Option<NodeChange> {
-        match event.event_type {
-            EventType::NODE_DELETED if self.is_marked(event.zxid) => Some(NodeChange::Released),
-            EventType::NODE_DELETED => Some(NodeChange::Deleted),
-            // The own node is ephemeral and has no children. Most likely this is the event of another
-            // node of its name.
-            EventType::NODE_CHILDREN_CHANGED if matches!(self.role, NodeRole::Own { .. }) => {
-                Some(NodeChange::Changed)
-            }
-            EventType::NODE_DATA_CHANGED => Some(NodeChange::Changed),
-            _ => None,
-        }
-    }
-
-    /// Returns true if the transaction that deleted the node has changed its data as well.
-    ///
-    /// The event of the change precedes that of the deletion. Before 3.9.0, and for a deletion
-    /// during a disconnect, no transaction is known.
-    fn is_marked(&mut self, deleted: Option<Zxid>) -> bool {
-        let change = self.change.take().and_then(|watch| unconstrained(watch).now_or_never());
-        let Some(Ok(change)) = change else { return false };
-        let is_change = change.event_type == EventType::NODE_DATA_CHANGED;
-        is_change && change.zxid.is_some() && change.zxid == deleted
+        let is_deleted = event.event_type == EventType::NODE_DELETED;
+        let change = if is_deleted { self.change.take() } else { None };
+        let data = change.and_then(|watch| unconstrained(watch).now_or_never()?.ok());
+        let parts = |event: &WatchEvent| (event.event_type, event.zxid);
+        self.role.change(parts(event), data.as_ref().map(parts))
     }
 }
 

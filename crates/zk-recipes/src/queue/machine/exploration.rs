@@ -1,0 +1,357 @@
+//! Every order of events, with the real machine in a small world.
+//!
+//! Two or three clients contend for one lock, each with the real [`Machine`] and a model of its runner
+//! ([`client`]), on a model of the servers ([`server`]). The exploration takes every step that is
+//! possible in every state, breadth first, and keeps hashes of the states that it has seen:
+//!
+//! * The server takes the next request, the client receives the next message, the client's task runs.
+//!   A client's server may lag behind the leader.
+//! * A connection is cut, before or after each message, and connects again. Requests and replies in
+//!   flight are lost.
+//! * A caller cancels its acquisition, or drops the future of a step and continues later.
+//! * An operator deletes a node, or two nodes in one transaction, creates a node again under its
+//!   name, or changes the data of a node, as a revocation request does.
+//! * A session loses its lease, and expires.
+//! * The server removes the empty parent, and the numbers start again.
+//! * One of the contenders is Curator's.
+//!
+//! [`World::check`] and the checks of the clients hold in every state:
+//!
+//! * A holder whose node exists is first among the contenders that it waits for.
+//! * A lock is never granted to a contender that has received the deletion of its own node.
+//! * Only the first contender marks its release. A contender that queues again keeps no mark.
+//! * A delete removes no node of another contender, nor of a later attempt.
+//! * A contender queues again only if its node was deleted.
+//! * The next contender in line has claimed the lease when the last one ahead is deleted.
+//! * From every state, the contenders can come to an end without a further fault. When nothing more can
+//!   happen, no contender waits, and no node is left.
+//!
+//! Worlds with three clients, and those with two faults, are reduced: a client handles what has arrived
+//! before the servers take another request. Such steps are independent except when the connection is
+//! cut with several messages in flight, which the worlds with two clients try.
+//!
+//! # What the model leaves out
+//!
+//! * It is bounded: each world has a few events of each kind, and one or two acquisitions.
+//! * The runner and the contender's node are modelled after [`waiter`](crate::queue::waiter),
+//!   [`watch_set`](crate::queue::watch_set) and [`contender`](crate::queue::contender). Their code is
+//!   tested by the tests in `tests/in_memory`.
+//! * No clock: a long wait and the end of a lease happen at any time. A session expires only after its
+//!   lease has ended, which the tests of the lease show.
+//! * A follower never loses a transaction, and a reconnect leads to a server that is up to date with the
+//!   one before.
+//! * A contender whose node an operator has deleted may hold the lock until the event arrives.
+//!   Nodes that an operator has created exclude no holder, and block a waiter until they are deleted.
+//! * An operator does not create a node again before the list has arrived that follows its create in
+//!   one write. The machine accepts that list without a check of the node, so it would be granted the
+//!   lock with the operator's node until a guard watches it.
+//! * Downgrades, permits, local queues, owners, access control lists and nodes of other recipes.
+//! * Every state can reach an end, but the exploration does not count the requests on the way.
+
+mod client;
+mod faults;
+mod server;
+mod world;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+
+use client::{Kind, Setting};
+use faults::Fault;
+use world::{Budget, Case, Move, NONE, World};
+
+use crate::deadline::now;
+
+#[derive(Debug, Default)]
+struct Explored {
+    states: usize,
+    grants: usize,
+    ends: usize,
+}
+
+/// A property that does not hold, the steps to it, and the number of states explored before.
+#[derive(Debug)]
+struct Counterexample {
+    why: String,
+    steps: Vec<Move>,
+    states: usize,
+}
+
+/// The states that were found, by their hashes, and the steps between them.
+#[derive(Default)]
+struct Graph {
+    index: HashMap<u64, usize>,
+    /// The step that has first led to each state, and the state before.
+    came_by: Vec<Option<(usize, Move)>>,
+    /// Steps without a fault: the state after, and the state before.
+    regular: Vec<(usize, usize)>,
+    ends: Vec<usize>,
+}
+
+impl Graph {
+    /// Adds a state; returns its index, and whether it is new.
+    fn add(&mut self, hash: u64, came_by: Option<(usize, Move)>) -> (usize, bool) {
+        let next = self.came_by.len();
+        let index = *self.index.entry(hash).or_insert(next);
+        if index == next {
+            self.came_by.push(came_by);
+        }
+        (index, index == next)
+    }
+
+    fn path(&self, mut at: usize) -> Vec<Move> {
+        let mut path = Vec::new();
+        while let Some((before, step)) = self.came_by[at] {
+            path.push(step);
+            at = before;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Returns a state from which no end can be reached without a fault.
+    fn endless(mut self) -> Option<Vec<Move>> {
+        self.regular.sort_unstable();
+        let mut reaches_end = vec![false; self.came_by.len()];
+        let mut left = self.ends.clone();
+        while let Some(at) = left.pop() {
+            if !std::mem::replace(&mut reaches_end[at], true) {
+                let first = self.regular.partition_point(|(after, _)| *after < at);
+                let before = self.regular[first..].iter().take_while(|(after, _)| *after == at);
+                left.extend(before.map(|(_, before)| *before));
+            }
+        }
+        let endless = reaches_end.iter().position(|reaches| !reaches)?;
+        Some(self.path(endless))
+    }
+}
+
+/// Tries every order of steps, breadth first.
+fn explore(case: &Case, fault: Option<Fault>) -> Result<Explored, Counterexample> {
+    let setting = Setting { kinds: case.kinds, has_zxids: case.has_zxids, fault };
+    let world = World::new(case);
+    let hash = RandomState::new();
+    let (mut explored, mut graph) = (Explored::default(), Graph::default());
+    let (first, _) = graph.add(hash.hash_one(&world), None);
+    let mut left = VecDeque::from([(world, first)]);
+    let holders = |world: &World| world.clients.iter().filter(|client| client.is_holder()).count();
+    while let Some((world, at)) = left.pop_front() {
+        explored.states += 1;
+        let regular = world.regular_moves(case);
+        if regular.is_empty() {
+            graph.ends.push(at);
+            if let Err(why) = world.check_end() {
+                return Err(Counterexample { why, steps: graph.path(at), states: explored.states });
+            }
+        }
+        let faults = world.faults();
+        let count = regular.len();
+        for (number, step) in regular.into_iter().chain(faults).enumerate() {
+            let mut next = world.clone();
+            if let Err(why) = next.take(step, &setting) {
+                let mut steps = graph.path(at);
+                steps.push(step);
+                return Err(Counterexample { why, steps, states: explored.states });
+            }
+            let (index, is_new) = graph.add(hash.hash_one(&next), Some((at, step)));
+            if number < count {
+                graph.regular.push((index, at));
+            }
+            if is_new {
+                explored.grants += usize::from(holders(&next) > holders(&world));
+                left.push_back((next, index));
+            }
+        }
+    }
+    explored.ends = graph.ends.len();
+    match graph.endless() {
+        Some(steps) => {
+            let why = "the contenders do not come to an end".to_owned();
+            Err(Counterexample { why, steps, states: explored.states })
+        }
+        None => Ok(explored),
+    }
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, found after {} states:", self.why, self.states)?;
+        for (number, step) in self.steps.iter().enumerate() {
+            writeln!(f, "{:3}. {step:?}", number + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Events that no step of the contenders needs.
+const EVENTS: [(&str, Budget); 11] = [
+    ("none", NONE),
+    ("cut", Budget { cuts: 1, ..NONE }),
+    ("cancel", Budget { cancels: 1, ..NONE }),
+    ("dropped future", Budget { drops: 1, ..NONE }),
+    ("delete", Budget { deletes: 1, ..NONE }),
+    ("delete, create again", Budget { deletes: 1, recreates: 1, ..NONE }),
+    ("delete of two", Budget { double_deletes: 1, ..NONE }),
+    ("change", Budget { changes: 1, ..NONE }),
+    ("expiry", Budget { lease_ends: 1, expiries: 1, ..NONE }),
+    ("removal of the parent", Budget { reaps: 1, ..NONE }),
+    ("long wait", Budget { long_waits: 1, ..NONE }),
+];
+
+/// Explores worlds, and prints what was explored.
+fn explore_all(cases: impl IntoIterator<Item = (String, Case)>) {
+    let (begun, mut states, mut grants) = (now(), 0, 0);
+    for (name, case) in cases {
+        match explore(&case, None) {
+            Ok(explored) => {
+                // Otherwise the test tries nothing.
+                assert!(explored.grants > 0 && explored.ends > 0, "{name}: {explored:?}");
+                println!("{name}: {explored:?} of {case:?}");
+                (states, grants) = (states + explored.states, grants + explored.grants);
+            }
+            Err(found) => panic!("{name}, {case:?}: {found}"),
+        }
+    }
+    println!("{states} states, {grants} grants, in {:?}", now() - begun);
+}
+
+/// With `ZK_QUEUE_EXPLORE=1` the tests try larger worlds, in a release build for hours.
+fn is_larger() -> bool {
+    std::env::var_os("ZK_QUEUE_EXPLORE").is_some()
+}
+
+/// Returns the worlds with each single event.
+fn with_one_event(case: Case) -> impl Iterator<Item = (String, Case)> {
+    EVENTS.into_iter().map(move |(name, budget)| (name.to_owned(), Case { budget, ..case }))
+}
+
+/// Returns the worlds with each pair of events.
+fn with_two_events(case: Case) -> impl Iterator<Item = (String, Case)> {
+    let pairs = (1..EVENTS.len())
+        .flat_map(|first| (first..EVENTS.len()).map(move |second| (first, second)));
+    pairs.map(move |(first, second)| {
+        let ((first, budget), (second, other)) = (EVENTS[first], EVENTS[second]);
+        (format!("{first}, {second}"), Case { budget: budget.plus(other), ..case })
+    })
+}
+
+const TWO: Case = Case {
+    kinds: &[Kind::Mutex, Kind::Mutex],
+    acquisitions: (1, 1),
+    has_zxids: true,
+    lags: false,
+    is_reduced: false,
+    budget: NONE,
+};
+
+const THREE: Case =
+    Case { kinds: &[Kind::Mutex, Kind::Mutex, Kind::Mutex], is_reduced: true, ..TWO };
+
+#[test]
+fn two_contenders_in_every_order_of_events() {
+    for kinds in [
+        &[Kind::Mutex, Kind::Mutex],
+        &[Kind::Mutex, Kind::Curator],
+        &[Kind::Candidate, Kind::Candidate],
+        &[Kind::Writer, Kind::Reader],
+    ] {
+        explore_all(with_one_event(Case { kinds, ..TWO }));
+    }
+    explore_all(with_one_event(Case { has_zxids: false, ..TWO }));
+    explore_all(with_one_event(Case { lags: true, is_reduced: !is_larger(), ..TWO }));
+    explore_all(with_one_event(Case { acquisitions: (2, 1), is_reduced: !is_larger(), ..TWO }));
+}
+
+#[test]
+fn two_contenders_with_two_faults() {
+    let is_reduced = !is_larger();
+    explore_all(with_two_events(Case { is_reduced, ..TWO }));
+    explore_all(with_two_events(Case { is_reduced, has_zxids: false, ..TWO }));
+    if is_larger() {
+        explore_all(with_two_events(Case { acquisitions: (2, 1), lags: true, ..TWO }));
+        explore_all(with_two_events(Case { kinds: &[Kind::Mutex, Kind::Curator], ..TWO }));
+        explore_all(with_two_events(Case { kinds: &[Kind::Writer, Kind::Reader], ..TWO }));
+    }
+}
+
+#[test]
+fn three_contenders_in_every_order_of_events() {
+    explore_all(with_one_event(THREE));
+    explore_all(with_one_event(Case { has_zxids: false, ..THREE }).filter(is_quick));
+    if is_larger() {
+        for kinds in [
+            &[Kind::Mutex, Kind::Mutex, Kind::Mutex],
+            &[Kind::Mutex, Kind::Mutex, Kind::Curator],
+            &[Kind::Writer, Kind::Reader, Kind::Writer],
+            &[Kind::Reader, Kind::Writer, Kind::Reader],
+        ] {
+            explore_all(with_two_events(Case { kinds, ..THREE }));
+            explore_all(with_one_event(Case { kinds, lags: true, ..THREE }));
+            explore_all(with_one_event(Case { kinds, is_reduced: false, ..THREE }));
+        }
+    }
+}
+
+#[test]
+fn three_mixed_contenders_in_every_order_of_events() {
+    for kinds in
+        [&[Kind::Mutex, Kind::Mutex, Kind::Curator], &[Kind::Writer, Kind::Reader, Kind::Writer]]
+    {
+        explore_all(with_one_event(Case { kinds, ..THREE }).filter(is_quick));
+    }
+}
+
+/// Leaves out the worlds with the most states, except in a larger exploration.
+fn is_quick((_, case): &(String, Case)) -> bool {
+    let budget = &case.budget;
+    let is_slow =
+        budget.recreates > 0 || (budget.double_deletes > 0 && case.kinds[0] == Kind::Writer);
+    is_larger() || !is_slow
+}
+
+/// A wrong rule, with a world in which the exploration finds it.
+fn planted_faults() -> [(Fault, Case); 19] {
+    let two = |budget| Case { budget, ..TWO };
+    let three = |budget| Case { budget, ..THREE };
+    let old = |budget| Case { has_zxids: false, ..three(budget) };
+    let (cut, cancel, drop) =
+        (Budget { cuts: 1, ..NONE }, Budget { cancels: 1, ..NONE }, Budget { drops: 1, ..NONE });
+    let (delete, change) = (Budget { deletes: 1, ..NONE }, Budget { changes: 1, ..NONE });
+    let recreate = Budget { recreates: 1, ..delete };
+    let both = Budget { double_deletes: 1, ..NONE };
+    let writers = &[Kind::Writer, Kind::Writer, Kind::Writer];
+    [
+        (Fault::ChangeOfSecondIsExit, old(change.plus(cancel))),
+        (Fault::NearestOfSeveralIsLast, Case { kinds: writers, ..three(cancel) }),
+        (Fault::DeletionIsRelease, three(cancel)),
+        (Fault::ChangeIsRelease, old(change)),
+        (Fault::MarkOfAnyTransaction, three(change.plus(cancel))),
+        (Fault::OwnWatchNotRead, two(both)),
+        (Fault::DisconnectIgnored, two(cut.plus(both))),
+        (Fault::AbsentIsFirst, two(delete)),
+        (Fault::ListBeforeCreate, two(NONE)),
+        (Fault::LastDeletionIgnored, two(NONE)),
+        (Fault::RemainingOneNotWatched, two(NONE)),
+        (Fault::NextDoesNotClaim, two(NONE)),
+        (Fault::RestartKeepsMark, two(Budget { lease_ends: 1, ..delete })),
+        (Fault::RestartKeepsName, two(drop.plus(cut))),
+        (Fault::CancelMarks, two(cancel)),
+        (Fault::CreateRepeatedBlindly, two(cut)),
+        (Fault::WatchesFromNowOn, two(recreate)),
+        (Fault::AnyNodeOfNameIsOwn, two(recreate.plus(cut))),
+        (Fault::MarkAcrossDisconnect, three(change.plus(cancel).plus(cut))),
+    ]
+}
+
+/// Without it, a proof of the properties could be empty. Only a larger world shows the last one.
+#[test]
+fn exploration_finds_planted_faults() {
+    let count = planted_faults().len() - usize::from(!is_larger());
+    for (fault, case) in planted_faults().into_iter().take(count) {
+        match explore(&case, Some(fault)) {
+            Ok(explored) => panic!("{fault:?} is not found: {explored:?}"),
+            Err(found) => println!("{fault:?}: {found}"),
+        }
+    }
+}

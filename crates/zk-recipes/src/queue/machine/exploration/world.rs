@@ -1,0 +1,401 @@
+//! The state of a world, and the steps that are possible in it.
+
+use super::client::{Client, Kind, Phase, Setting};
+use super::server::{Name, Node, OPERATOR, Reply, Request, Tree, Write};
+
+/// How often each event may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Budget {
+    pub(super) cuts: u8,
+    pub(super) cancels: u8,
+    pub(super) drops: u8,
+    pub(super) deletes: u8,
+    /// Deletions of two nodes in one transaction.
+    pub(super) double_deletes: u8,
+    pub(super) recreates: u8,
+    pub(super) changes: u8,
+    pub(super) lease_ends: u8,
+    pub(super) expiries: u8,
+    pub(super) reaps: u8,
+    pub(super) long_waits: u8,
+}
+
+/// A world to explore.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) kinds: &'static [Kind],
+    /// Acquisitions of the first client, and of each other one.
+    pub(super) acquisitions: (u8, u8),
+    pub(super) has_zxids: bool,
+    /// The server of the last client lags behind.
+    pub(super) lags: bool,
+    /// Clients handle what has arrived before the servers take another request, and clients of one
+    /// kind queue in their order. These steps are independent, except when a connection is cut.
+    pub(super) is_reduced: bool,
+    pub(super) budget: Budget,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Move {
+    Start(usize),
+    Serve(usize),
+    ServerCatchesUp(usize),
+    Receive(usize),
+    Run(usize),
+    Release(usize),
+    Reconnect(usize),
+    Resume(usize),
+    Cut(usize),
+    Cancel(usize),
+    DropFuture(usize),
+    WaitLong(usize),
+    LeaseEnds(usize),
+    Expire(usize),
+    OperatorDeletes(Name),
+    OperatorDeletesBoth(Name, Name),
+    OperatorCreatesAgain(Name),
+    OperatorChanges(Name),
+    ServerRemovesParent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    leader: Tree,
+    pub(super) clients: Vec<Client>,
+    budget: Budget,
+    /// Nodes that an operator has deleted, and may create again.
+    deleted: Vec<Name>,
+}
+
+impl World {
+    pub(super) fn new(case: &Case) -> Self {
+        let leader = Tree { has_parent: case.budget.reaps == 0, ..Tree::default() };
+        let last = case.kinds.len() - 1;
+        let clients = case.kinds.iter().enumerate().map(|(index, kind)| {
+            let acquisitions = if index == 0 { case.acquisitions.0 } else { case.acquisitions.1 };
+            let follower = (case.lags && index == last).then(|| leader.clone());
+            Client::new(u8::try_from(index).unwrap(), *kind, acquisitions, follower)
+        });
+        Self { clients: clients.collect(), leader, budget: case.budget, deleted: Vec::new() }
+    }
+
+    /// Returns the steps that need no fault.
+    pub(super) fn regular_moves(&self, case: &Case) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (index, client) in self.clients.iter().enumerate().filter(|_| case.is_reduced) {
+            if client.can_run() {
+                return vec![Move::Run(index)];
+            }
+            if client.connection.is_up && !client.connection.to_client.is_empty() {
+                return vec![Move::Receive(index)];
+            }
+        }
+        let is_next = |index: usize| {
+            let before = case.kinds[..index].iter().rposition(|kind| *kind == case.kinds[index]);
+            !case.is_reduced || before.is_none_or(|before| self.clients[before].has_begun())
+        };
+        for (index, client) in self.clients.iter().enumerate() {
+            let mut add = |is_possible: bool, step: Move| {
+                if is_possible {
+                    moves.push(step);
+                }
+            };
+            let connection = &client.connection;
+            add(
+                client.phase == Phase::Idle && client.left > 0 && is_next(index),
+                Move::Start(index),
+            );
+            add(connection.can_serve(), Move::Serve(index));
+            add(connection.can_apply(), Move::ServerCatchesUp(index));
+            add(connection.is_up && !connection.to_client.is_empty(), Move::Receive(index));
+            add(client.can_run(), Move::Run(index));
+            add(client.phase == Phase::Holding, Move::Release(index));
+            add(!connection.is_up && client.phase != Phase::Expired, Move::Reconnect(index));
+            add(client.is_dropped(), Move::Resume(index));
+        }
+        if moves.is_empty() {
+            // In the end an operator removes what an operator has created.
+            let node = self.leader.nodes.iter().find(|node| node.owner == OPERATOR);
+            moves.extend(node.map(|node| Move::OperatorDeletes(node.name)));
+        }
+        moves
+    }
+
+    /// Returns the faults that may happen.
+    pub(super) fn faults(&self) -> Vec<Move> {
+        let (budget, mut moves) = (&self.budget, Vec::new());
+        for (index, client) in self.clients.iter().enumerate() {
+            let mut add = |budget: u8, is_possible: bool, step: Move| {
+                if budget > 0 && is_possible {
+                    moves.push(step);
+                }
+            };
+            let is_acquiring = client.phase == Phase::Acquiring;
+            let is_alive = !client.has_ended() && client.phase != Phase::Expired;
+            add(budget.cuts, client.is_connected() && !client.has_ended(), Move::Cut(index));
+            add(budget.cancels, is_acquiring, Move::Cancel(index));
+            add(budget.drops, client.can_drop(), Move::DropFuture(index));
+            add(budget.long_waits, client.waits_for_event(), Move::WaitLong(index));
+            add(budget.lease_ends, is_alive && client.has_lease, Move::LeaseEnds(index));
+            add(budget.expiries, is_alive && !client.has_lease, Move::Expire(index));
+        }
+        let nodes = &self.leader.nodes;
+        if budget.deletes > 0 {
+            moves.extend(nodes.iter().map(|node| Move::OperatorDeletes(node.name)));
+        }
+        if budget.double_deletes > 0 {
+            let both = |pair: &[Node]| Move::OperatorDeletesBoth(pair[0].name, pair[1].name);
+            moves.extend(nodes.windows(2).map(both));
+        }
+        if budget.changes > 0 {
+            moves.extend(nodes.iter().map(|node| Move::OperatorChanges(node.name)));
+        }
+        if budget.recreates > 0 && self.leader.has_parent {
+            let awaits = |name: &Name| self.clients[usize::from(name.client)].awaits_first_list();
+            let names = self.deleted.iter().copied().filter(|name| !awaits(name));
+            moves.extend(names.map(Move::OperatorCreatesAgain));
+        }
+        if budget.reaps > 0 && self.leader.has_parent && nodes.is_empty() {
+            moves.push(Move::ServerRemovesParent);
+        }
+        moves
+    }
+
+    pub(super) fn take(&mut self, step: Move, setting: &Setting) -> Result<(), String> {
+        let budget = &mut self.budget;
+        match step {
+            Move::Start(index) => self.clients[index].start(setting)?,
+            Move::Serve(index) => self.serve(index, setting)?,
+            Move::ServerCatchesUp(index) => self.clients[index].connection.apply(setting.has_zxids),
+            Move::Receive(index) => self.clients[index].deliver(),
+            Move::Run(index) => self.clients[index].run(setting)?,
+            Move::Release(index) => self.clients[index].release(),
+            Move::Reconnect(index) => self.clients[index].reconnect(),
+            Move::Resume(index) => self.clients[index].resume(setting)?,
+            Move::Cut(index) => {
+                budget.cuts -= 1;
+                self.clients[index].cut(setting);
+            }
+            Move::Cancel(index) => {
+                budget.cancels -= 1;
+                self.clients[index].cancel(setting);
+            }
+            Move::DropFuture(index) => {
+                budget.drops -= 1;
+                self.clients[index].drop_future();
+            }
+            Move::WaitLong(index) => {
+                budget.long_waits -= 1;
+                self.clients[index].wait_long(setting)?;
+            }
+            Move::LeaseEnds(index) => {
+                budget.lease_ends -= 1;
+                self.clients[index].has_lease = false;
+            }
+            Move::Expire(index) => {
+                budget.expiries -= 1;
+                self.expire(index, setting);
+            }
+            Move::OperatorDeletes(name) => {
+                budget.deletes = budget.deletes.saturating_sub(1);
+                self.delete(vec![name], setting);
+            }
+            Move::OperatorDeletesBoth(first, second) => {
+                budget.double_deletes -= 1;
+                self.delete(vec![first, second], setting);
+            }
+            Move::OperatorCreatesAgain(name) => {
+                budget.recreates -= 1;
+                self.deleted.retain(|deleted| *deleted != name);
+                let node = Node::new(name, self.leader.zxid + 1, OPERATOR, 0);
+                self.commit(&Write::Create(node), None, setting);
+            }
+            Move::OperatorChanges(name) => {
+                budget.changes -= 1;
+                self.commit(&Write::SetData(name), None, setting);
+            }
+            Move::ServerRemovesParent => {
+                budget.reaps -= 1;
+                self.deleted.clear();
+                self.commit(&Write::Reap, None, setting);
+            }
+        }
+        self.check(setting)
+    }
+
+    fn delete(&mut self, names: Vec<Name>, setting: &Setting) {
+        let is_recreated =
+            |name: &Name| self.leader.node(*name).is_some_and(|it| it.owner == OPERATOR);
+        if self.budget.recreates > 0 {
+            let deleted = names.iter().copied().filter(|name| !is_recreated(name));
+            self.deleted.extend(deleted);
+        }
+        self.commit(&Write::Delete(names), None, setting);
+    }
+
+    fn expire(&mut self, index: usize, setting: &Setting) {
+        let client = &mut self.clients[index];
+        client.phase = Phase::Expired;
+        client.connection.cut();
+        let own = |node: &&Node| usize::from(node.owner) == index;
+        let names = self.leader.nodes.iter().filter(own).map(|node| node.name).collect();
+        self.commit(&Write::Delete(names), None, setting);
+    }
+
+    /// Makes a transaction, with the reply to the client that has requested it.
+    fn commit(
+        &mut self,
+        write: &Write,
+        mut reply: Option<(usize, Reply, bool)>,
+        setting: &Setting,
+    ) {
+        let removed: Vec<_> = match write {
+            Write::Delete(names) => {
+                names.iter().filter_map(|name| self.leader.node(*name)).collect()
+            }
+            Write::Release(name) => self.leader.node(*name).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        for node in removed {
+            let zxid = self.leader.zxid + 1;
+            if let Some(client) = self.clients.get_mut(usize::from(node.owner)) {
+                if client.attempt == node.attempt {
+                    client.gone = Some(zxid);
+                }
+            }
+        }
+        let zxid = self.leader.commit(write);
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            let reply = reply.take_if(|(of, ..)| *of == index);
+            if client.phase == Phase::Expired {
+                continue;
+            }
+            let reply = reply.map(|(_, reply, is_wanted)| (reply, is_wanted));
+            if *write != Write::Nothing || reply.is_some() {
+                client.connection.commit(zxid, write, reply, setting.has_zxids);
+            }
+        }
+    }
+
+    /// The server of a client takes its next request.
+    fn serve(&mut self, index: usize, setting: &Setting) -> Result<(), String> {
+        let connection = &mut self.clients[index].connection;
+        let Some((request, is_wanted)) = connection.to_server.pop_front() else { return Ok(()) };
+        let Some(request) = connection.read(request, is_wanted, &self.leader) else {
+            return Ok(());
+        };
+        let client = u8::try_from(index).unwrap();
+        let (write, reply) = match request {
+            Request::Create { .. } if !self.leader.has_parent => (Write::Nothing, Reply::NoParent),
+            Request::Create { id, attempt } => {
+                let name = Name { number: self.leader.next_number, client, id };
+                let zxid = self.leader.zxid + 1;
+                let node = Node::new(name, zxid, client, attempt);
+                (Write::Create(node), Reply::Created(name, zxid))
+            }
+            Request::MakeParent if self.leader.has_parent => (Write::Nothing, Reply::ParentMade),
+            Request::MakeParent => (Write::MakeParent, Reply::ParentMade),
+            Request::Delete { name, is_marked, attempt } => {
+                let node = self.leader.node(name).copied();
+                (self.deletion(client, node, attempt, is_marked, setting)?, Reply::Deleted)
+            }
+            Request::DeleteProtected { id, attempt } => {
+                let node = self.leader.nodes.iter().find(|node| node.name.id == id).copied();
+                (self.deletion(client, node, attempt, false, setting)?, Reply::Deleted)
+            }
+            other => unreachable!("{other:?}"),
+        };
+        self.commit(&write, Some((index, reply, is_wanted)), setting);
+        Ok(())
+    }
+
+    /// Returns the transaction that deletes the node of a client's attempt.
+    fn deletion(
+        &self,
+        client: u8,
+        node: Option<Node>,
+        attempt: u8,
+        is_marked: bool,
+        setting: &Setting,
+    ) -> Result<Write, String> {
+        let Some(node) = node else { return Ok(Write::Nothing) };
+        let is_own = node.owner == client && node.attempt == attempt;
+        if !is_own && node.owner != OPERATOR {
+            return Err(format!(
+                "client {client} deletes {node:?}, which is not that of its attempt"
+            ));
+        }
+        if !is_marked {
+            return Ok(Write::Delete(vec![node.name]));
+        }
+        if let Some(ahead) = self.blocker(node.name, setting) {
+            return Err(format!("client {client} marks its release behind {ahead:?}"));
+        }
+        Ok(Write::Release(node.name))
+    }
+
+    /// Returns a contender's node ahead of `own` that its contender has to wait for.
+    fn blocker(&self, own: Name, setting: &Setting) -> Option<Name> {
+        let kind = |name: Name| setting.kinds[usize::from(name.client)];
+        let ahead =
+            self.leader.nodes.iter().filter(|node| node.name < own && node.owner != OPERATOR);
+        ahead.map(|node| node.name).find(|name| kind(own).waits_for(kind(*name)))
+    }
+
+    /// Checks that each holder is first, if its node exists.
+    pub(super) fn check(&self, setting: &Setting) -> Result<(), String> {
+        for (index, client) in
+            self.clients.iter().enumerate().filter(|(_, client)| client.is_holder())
+        {
+            let Some((own, czxid)) = client.own() else { continue };
+            let exists = self.leader.node(own).is_some_and(|node| node.czxid == czxid);
+            if let (true, Some(ahead)) = (exists, self.blocker(own, setting)) {
+                return Err(format!("client {index} holds the lock behind {ahead:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a state in which nothing more can happen without a fault.
+    pub(super) fn check_end(&self) -> Result<(), String> {
+        if let Some(index) = self.clients.iter().position(|client| !client.has_ended()) {
+            return Err(format!("client {index} waits for ever"));
+        }
+        match self.leader.nodes.first() {
+            Some(node) => Err(format!("{node:?} is left")),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) const NONE: Budget = Budget {
+    cuts: 0,
+    cancels: 0,
+    drops: 0,
+    deletes: 0,
+    double_deletes: 0,
+    recreates: 0,
+    changes: 0,
+    lease_ends: 0,
+    expiries: 0,
+    reaps: 0,
+    long_waits: 0,
+};
+
+impl Budget {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            cuts: self.cuts + other.cuts,
+            cancels: self.cancels + other.cancels,
+            drops: self.drops + other.drops,
+            deletes: self.deletes + other.deletes,
+            double_deletes: self.double_deletes + other.double_deletes,
+            recreates: self.recreates + other.recreates,
+            changes: self.changes + other.changes,
+            lease_ends: self.lease_ends + other.lease_ends,
+            expiries: self.expiries + other.expiries,
+            reaps: self.reaps + other.reaps,
+            long_waits: self.long_waits + other.long_waits,
+        }
+    }
+}
