@@ -96,7 +96,7 @@ fn barrier_stops_a_command_until_it_is_removed() {
     assert_eq!(zk.ok(&["barrier", "/b/migration", "--set"]), "");
     assert_eq!(zk.ok(&["barrier", "/b/migration", "--set"]), "");
     assert_eq!(zk.ok(&["exists", "/b/migration"]), "true\n");
-    let late = zk.run(&["barrier", "/b/migration", "--timeout", "0.2"]);
+    let late = zk.run(&["barrier", "/b/migration", "--timeout", "2"]);
     expect_failure(&late, 75, "/b/migration: the barrier is still set");
     let waits = zk.start(&["barrier", "/b/migration"]);
     assert_eq!(zk.ok(&["barrier", "/b/migration", "--remove"]), "");
