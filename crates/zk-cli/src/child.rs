@@ -45,11 +45,15 @@ pub(crate) fn kill_running() {
     if running.as_raw() == 0 {
         return;
     }
-    descendants::signal(running, Signal::SIGKILL, &[], |_| true);
+    let started = descendants::all(running);
     if running != Pid::this() {
-        // It may have just ended, or have no process group of its own.
+        // It may have just ended, or have no process group of its own. A shell whose child is killed first
+        // would go on.
         let _already_gone = kill(group_of(running), Signal::SIGKILL);
         let _already_gone = kill(running, Signal::SIGKILL);
+    }
+    for pid in started {
+        let _already_gone = kill(pid, Signal::SIGKILL);
     }
 }
 
