@@ -2,9 +2,9 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
+use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms, Retry};
 
-use crate::at_once::NODES_AT_ONCE;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;

@@ -3,13 +3,10 @@
 //! A server handles the requests of a session in the order in which it receives them. A command that waits
 //! for each answer takes a round trip a node.
 
+use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
     Client, Error, ErrorCode, NodeAcl, NodeData, Pending, Retry, RetryOn, Stat,
 };
-
-/// Nodes whose requests are under way together, for reads and for changes. A server that has 1,000 requests
-/// of its clients in hand reads no others (`globalOutstandingLimit`).
-pub(crate) const NODES_AT_ONCE: usize = 100;
 
 /// Reads all of `paths`, many at once, in order. Nodes that vanish meanwhile, or that this client may not
 /// read, are left out.

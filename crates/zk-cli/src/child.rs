@@ -25,7 +25,7 @@ use crate::signals::number;
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// Time for which processes that the command has left are waited for without a word.
+/// Time of the wait for processes that the command has left, before a note names them.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Maximum number of processes that the note about them names.
@@ -35,8 +35,8 @@ const PROCESSES_TOLD: usize = 10;
 /// it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Process id of the command that runs, of which there is at most one. Zero if there is none. The id of this
-/// process while it waits for those that the command has left.
+/// Process id of the command that runs, of which there is at most one. Zero if there is none. While this
+/// process waits for those that the command has left, it is its own id.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
 /// Kills the command that runs, at once: for a panic, after which it would go on without the lock.
@@ -221,8 +221,8 @@ impl Child {
             self.signal_all(Signal::SIGTERM);
             drop(tokio::time::timeout(grace, self.all_gone()).await);
         }
-        // A process that is killed leaves its children to this one. Of those that cannot be killed, because
-        // they belong to another user, only the first process is waited for.
+        // A process that is killed leaves its children to this one. Processes of other users cannot be
+        // killed, and the wait for them ends, except for the first process.
         let mut pause = LOOK;
         while self.signal_all(Signal::SIGKILL) && self.adopts {
             drop(tokio::time::timeout(pause, self.all_gone()).await);

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
+use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
     Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat, path,
 };
 
 use crate::acl::NewNodeAcl;
-use crate::at_once::NODES_AT_ONCE;
 use crate::data::NewData;
 use crate::failure::{Failure, NO_CHROOT};
 use crate::output::{Output, data_json};

@@ -20,8 +20,9 @@ pub const CREATE_ATTEMPTS_MAX: u32 = 16;
 /// the nodes that others create meanwhile.
 pub const DELETE_ROUNDS_MAX: u32 = 16;
 
-/// Requests for different nodes that one call has under way. It bounds the memory of the answers, and it is
-/// enough to make a round trip of 30 ms cost 0.3 ms a node.
+/// Requests for different nodes that one call has under way. With it, a round trip of 30 ms costs 0.3 ms for
+/// a node. A server that has 1,000 requests of its clients in hand reads no others
+/// (`globalOutstandingLimit`).
 pub const NODES_AT_ONCE: usize = 100;
 
 /// Shortest pause before a request is retried, even if the policy allows a shorter one. A loop

@@ -16,7 +16,7 @@ pub(crate) fn adopt_orphans() -> bool {
 }
 
 /// Returns true if this process has children, except those of `spared`. The command has ended before.
-/// Those that have ended are removed from `spared`, because another process may get their number.
+/// Processes that have ended are removed from `spared`, because another process may get their number.
 pub(crate) fn any_left(spared: &mut Vec<Pid>) -> bool {
     if !spared.is_empty() {
         reap(None);

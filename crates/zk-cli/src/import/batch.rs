@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::mem::take;
 use std::time::Duration;
 
+use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
     Acl, Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, path::parent,
 };
@@ -16,7 +17,7 @@ use super::Importer;
 use super::compare::Change;
 use super::input::Wanted;
 use super::lists::{Opening, Own};
-use crate::at_once::{NODES_AT_ONCE, NodeAnswers, ask_each, ask_node};
+use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::failure::Failure;
 use crate::repeat::repeat;
 use crate::sessions::Sessions;

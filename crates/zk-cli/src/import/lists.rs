@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, path::parent};
 
 use super::Importer;
 use super::input::Wanted;
-use crate::at_once::{NODES_AT_ONCE, or_again};
+use crate::at_once::or_again;
 use crate::failure::Failure;
 use crate::one_time_identity::OneTimeIdentity;
 use crate::own_entry::OwnEntry;

@@ -83,6 +83,15 @@ impl Client {
         Ok(self.full(path))
     }
 
+    /// Checks the path of a new node.
+    pub(super) fn checked_new<'a>(
+        &self,
+        path: &'a str,
+        is_sequential: bool,
+    ) -> Result<Cow<'a, str>, Failure> {
+        if is_sequential { self.checked_sequential(path) } else { self.checked(path) }
+    }
+
     /// Checks the path of a new sequential node. The server appends digits to the name before it
     /// checks the path.
     pub(super) fn checked_sequential<'a>(&self, path: &'a str) -> Result<Cow<'a, str>, Failure> {

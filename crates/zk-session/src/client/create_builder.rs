@@ -316,10 +316,7 @@ impl CreateBuilder {
 
     /// Sends the first request for a protected node. Returns the path with the protection.
     fn send_protected(&self) -> Result<(String, LostCreate), Error> {
-        let checked = match self.is_sequential {
-            true => self.client.checked_sequential(&self.path),
-            false => self.client.checked(&self.path),
-        };
+        let checked = self.client.checked_new(&self.path, self.is_sequential);
         if let Err((kind, outcome)) = checked {
             return Err(Error::new(kind, outcome).on(OpCode::Create, self.path.as_str()));
         }
@@ -423,10 +420,7 @@ impl NewNode<'_> {
             (Kind::Container, false) => CreateMode::Container,
             (_, false) => CreateMode::Persistent,
         };
-        let path = match sequential {
-            true => client.checked_sequential(path),
-            false => client.checked(path),
-        };
+        let path = client.checked_new(path, sequential);
         match kind {
             Kind::Ttl(ttl) => {
                 let checked = path.and_then(|path| Ok((path, ttl_ms(ttl)?)));

@@ -98,10 +98,7 @@ impl<'a> Multi<'a> {
         mode: CreateMode,
         acl: &'a [Acl],
     ) -> Self {
-        let full = match mode.is_sequential() {
-            true => self.0.client.checked_sequential(path),
-            false => self.0.client.checked(path),
-        };
+        let full = self.0.client.checked_new(path, mode.is_sequential());
         let (data, acl) = (Some(data.as_ref().into()), acl.into());
         Self(self.0.with(path, full, |path| match mode {
             CreateMode::Container => CreateContainer { path, data, acl, mode }.into(),

@@ -180,7 +180,7 @@ impl Client {
         })
     }
 
-    /// Replaces a node's data with null; otherwise like [`set_data`](Self::set_data). Reads return
+    /// Replaces a node's data with null; otherwise like [`set_data`](Self::set_data). Reads show it by
     /// [`NodeData::is_null`].
     ///
     /// # Errors
