@@ -1,4 +1,4 @@
-//! Time limits of an acquisition, and the clock.
+//! Bounds of a wait: a time limit, a connection, a session.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use tokio::task::{coop::Unconstrained, unconstrained};
-use tokio::time::Instant;
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
@@ -122,9 +121,23 @@ fn no_connection(client: &Client, path: &str) -> LockError {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the only place of this crate that reads a clock")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
+/// Waits for a future that sends no request, or until the session ends.
+///
+/// # Errors
+/// Returns the error with which every request fails from then on.
+pub(crate) async fn or_session_end<F: Future>(
+    client: &Client,
+    future: F,
+) -> Result<F::Output, Error> {
+    let mut future = pin!(future);
+    if let Some(output) = future.as_mut().now_or_never() {
+        return Ok(output);
+    }
+    // On the heap: tasks that wait in the ensemble's queue do not need this memory.
+    match select(future, Box::pin(client.wait_for_end())).await {
+        Either::Left((output, _)) => Ok(output),
+        Either::Right((end, _)) => Err(end.into()),
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::lock::LockGuard;
+use crate::hold::{LockGuard, held};
 
 /// The lock that [`run_whenever_held`](crate::run_whenever_held) or an [`Election`](crate::Election)
 /// holds for its caller. Cheap to clone. After the work has ended, [`token`](Self::token) fails with
@@ -48,9 +48,19 @@ impl HeldLock {
     /// # Errors
     /// Returns [`LockError::Lost`] once the lock may be lost.
     pub fn token(&self) -> Result<FencingToken, LockError> {
-        let tokens = self.lock().as_ref().map(|held| held.tokens()).transpose()?;
-        let first = tokens.and_then(|tokens| tokens.first().copied());
+        let first = self.tokens()?.first().copied();
         first.ok_or(LockError::Lost(LossReason::Released))
+    }
+
+    /// Returns the fencing tokens, one for each node.
+    ///
+    /// # Errors
+    /// As [`token`](Self::token).
+    pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
+        match &*self.lock() {
+            Some(held) => held.tokens(),
+            None => Err(LockError::Lost(LossReason::Released)),
+        }
     }
 
     /// Returns true if the lock is held now. Sends no request.
@@ -132,6 +142,13 @@ impl HeldLock {
         self.shared.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The nodes that a transaction of this lock checks, also after its release.
+fn node_list(held: &HeldLock) -> Vec<&str> {
+    held.shared.nodes.iter().map(String::as_str).collect()
+}
+
+held!(HeldLock, HeldLock, node_list, HeldLock::tokens);
 
 /// Releases the lock when the loop around it is dropped or panics, even if clones of the lock
 /// exist.

@@ -1,20 +1,16 @@
-//! Traits that all locks and their guards implement.
+//! What all locks have in common, and their kinds.
 
 use std::fmt;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use zk_session::Client;
 
-use crate::error::{LockError, LossReason};
-use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
-use crate::lock_kind::LockKind;
+use crate::error::LockError;
+use crate::hold::LockGuard;
 use crate::mutex::Mutex;
-use crate::rwlock::{ReadLock, WriteGuard, WriteLock};
+use crate::rwlock::{ReadLock, WriteLock};
 use crate::sealed::Sealed;
-use crate::semaphore::{Semaphore, SemaphoreGuard};
-use crate::semaphore_mutex::SemaphoreMutex;
+use crate::semaphore::{Semaphore, SemaphoreMutex};
 
 /// A lock of any kind in this crate. A [`MultiLock`](crate::MultiLock) consists of such locks. A
 /// [`Semaphore`] counts as the lock of one of its permits.
@@ -35,91 +31,6 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     /// Acquires the lock if it is free.
     fn try_acquire_boxed(&self) -> BoxFuture<'_, Result<Option<Box<dyn LockGuard>>, LockError>>;
 }
-
-/// A guard of any lock. Dropping it releases the lock in the background.
-pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
-    /// Returns the paths of the holder's nodes.
-    #[must_use]
-    fn nodes(&self) -> Vec<&str>;
-
-    /// Returns the fencing tokens, one for each node.
-    ///
-    /// # Errors
-    /// Returns [`LockError::Lost`] once the lock may be lost.
-    fn tokens(&self) -> Result<Vec<FencingToken>, LockError>;
-
-    /// Returns true if the lock is provably held now.
-    #[must_use]
-    fn is_held(&self) -> bool;
-
-    /// Returns how long the lock stays provably held if no more replies arrive from the ensemble;
-    /// zero if it is lost. See [`Guard::remaining`].
-    #[must_use]
-    fn remaining(&self) -> Duration;
-
-    /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].
-    fn lost_boxed(&self) -> BoxFuture<'static, LossReason>;
-
-    /// Waits until another client requests the revocation of the lock; see [`Guard::revocation_requested`].
-    fn revocation_requested_boxed(&self) -> BoxFuture<'static, Result<(), LockError>>;
-
-    /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
-    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
-}
-
-/// Implements [`LockGuard`] for a guard that has, or dereferences to one that has, the methods of
-/// `$inherent`.
-macro_rules! lock_guard {
-    ($guard:ty, $inherent:ty, $nodes:expr, $tokens:expr) => {
-        impl Sealed for $guard {}
-
-        impl LockGuard for $guard {
-            fn nodes(&self) -> Vec<&str> {
-                $nodes(self)
-            }
-
-            fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
-                $tokens(self)
-            }
-
-            fn is_held(&self) -> bool {
-                <$inherent>::is_held(self)
-            }
-
-            fn remaining(&self) -> Duration {
-                <$inherent>::remaining(self)
-            }
-
-            fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
-                Box::pin(self.lost())
-            }
-
-            fn revocation_requested_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
-                Box::pin(self.revocation_requested())
-            }
-
-            fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
-                Box::pin((*self).release())
-            }
-        }
-    };
-}
-
-fn node(guard: &Guard) -> Vec<&str> {
-    vec![guard.node()]
-}
-
-fn nodes(guard: &SemaphoreGuard) -> Vec<&str> {
-    guard.nodes().collect()
-}
-
-fn token(guard: &Guard) -> Result<Vec<FencingToken>, LockError> {
-    guard.token().map(|token| vec![token])
-}
-
-lock_guard!(Guard, Guard, node, token);
-lock_guard!(WriteGuard, Guard, node, token);
-lock_guard!(SemaphoreGuard, SemaphoreGuard, nodes, SemaphoreGuard::tokens);
 
 /// Implements [`Lock`] for a handle with the methods of a lock. Its kind has the same name.
 macro_rules! lock {
@@ -159,3 +70,50 @@ lock!(ReadLock);
 lock!(WriteLock);
 lock!(Semaphore);
 lock!(SemaphoreMutex);
+
+/// Kind of a [`Lock`](crate::Lock). `Display` prints it in words.
+///
+/// The order is that of locks on the same path in
+/// [`MultiLock::in_canonical_order`](crate::MultiLock::in_canonical_order).
+// The order never changes: a program of this version and one of the next may acquire the same locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// A [`WriteLock`](crate::WriteLock).
+    WriteLock,
+    /// A [`SemaphoreMutex`](crate::SemaphoreMutex).
+    SemaphoreMutex,
+    /// A [`Semaphore`](crate::Semaphore).
+    Semaphore,
+    /// A [`ReadLock`](crate::ReadLock).
+    ReadLock,
+    /// A [`Mutex`](crate::Mutex).
+    Mutex,
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::WriteLock => "write lock",
+            Self::SemaphoreMutex => "semaphore mutex",
+            Self::Semaphore => "semaphore",
+            Self::ReadLock => "read lock",
+            Self::Mutex => "mutex",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_kinds_are_in_the_reverse_order_of_their_names() {
+        use LockKind::{Mutex, ReadLock, Semaphore, SemaphoreMutex, WriteLock};
+        let mut kinds = [Mutex, ReadLock, Semaphore, SemaphoreMutex, WriteLock];
+        kinds.sort_unstable();
+        let names: Vec<String> = kinds.iter().rev().map(ToString::to_string).collect();
+        assert_eq!(format!("{:<6}|{:>6}|", Mutex, Mutex), "mutex | mutex|");
+        assert_eq!(names, ["mutex", "read lock", "semaphore", "semaphore mutex", "write lock"]);
+    }
+}

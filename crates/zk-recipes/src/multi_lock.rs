@@ -12,7 +12,8 @@ use tokio::task::unconstrained;
 use crate::deadline::Deadline;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::lock::{Lock, LockGuard};
+use crate::hold::{LockGuard, held};
+use crate::lock::Lock;
 use crate::multi_lock_error::{LockFailure, MultiLockError};
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
@@ -352,4 +353,12 @@ async fn first(losses: &mut [BoxFuture<'static, LossReason>]) -> (LossReason, us
     }
     let (reason, which, _) = select_all(losses.iter_mut()).await;
     (reason, which)
+}
+
+held!(MultiGuard, MultiGuard, MultiGuard::nodes, MultiGuard::tokens);
+
+impl LockGuard for MultiGuard {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(async move { (*self).release().await.map_err(LockError::from) })
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zk_session::RetryOn;
 
-use crate::error::LockError;
+use crate::error::{LockError, LossReason};
 
 /// The failure of one of the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,14 @@ impl MultiLockError {
     pub fn retry_on(&self) -> RetryOn {
         let all = self.failures.iter().map(|failure| failure.error.retry_on());
         all.max().unwrap_or(RetryOn::Never)
+    }
+}
+
+/// The first failure.
+impl From<MultiLockError> for LockError {
+    fn from(error: MultiLockError) -> Self {
+        let first = error.failures.into_iter().next();
+        first.map_or(Self::Lost(LossReason::Released), |failure| failure.error)
     }
 }
 

@@ -1,17 +1,20 @@
 //! The fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 
-use std::convert::identity;
+use std::time::Duration;
 
-use zk_session::Client;
+use zk_session::{Acl, Client, PathError};
 
+use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
-use crate::guard::Guard;
-use crate::local_queue::LocalQueueLimits;
-use crate::lock_handle::{LockHandle, queue_lock};
+use crate::hold::Guard;
+use crate::local_queue::{LocalQueue, LocalQueueLimits};
+use crate::observe::LockMetrics;
+use crate::owner::{Entry, Owner};
 use crate::participants::{Participant, participants};
-use crate::queue::name;
+use crate::plain_lock::PlainLock;
 use crate::queue::spec::QueueSpec;
-use crate::recipe::{LATCH, Recipe};
+use crate::recipe::LATCH;
+use crate::ticket::Ticket;
 
 /// A fair mutex: Curator's `InterProcessMutex`, on the same nodes.
 ///
@@ -93,10 +96,10 @@ use crate::recipe::{LATCH, Recipe};
 #[derive(Clone, Debug)]
 #[doc(alias = "InterProcessMutex")]
 pub struct Mutex {
-    handle: LockHandle,
+    lock: PlainLock,
+    owner: Option<Owner>,
+    local_queue: Option<LocalQueue>,
 }
-
-queue_lock!(Mutex, Guard, identity);
 
 impl Mutex {
     /// Lock name of an election; see [`with_lock_name`](Self::with_lock_name).
@@ -109,33 +112,155 @@ impl Mutex {
     ///
     /// # Errors
     /// Returns an error if `path` is not a valid ZooKeeper path.
-    pub fn new(client: &Client, path: &str) -> Result<Self, zk_session::PathError> {
+    pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self { handle: LockHandle::new(client, QueueSpec::mutex(path.to_owned())) })
+        Ok(Self::of(PlainLock::new(client, QueueSpec::mutex(path.to_owned()))))
     }
 
-    /// Creates a handle for a lock with these nodes.
-    pub(crate) fn of_spec(client: &Client, spec: QueueSpec) -> Self {
-        Self { handle: LockHandle::new(client, spec) }
+    pub(crate) fn of(lock: PlainLock) -> Self {
+        Self { lock, owner: None, local_queue: None }
     }
 
-    /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
-    ///
-    /// All contenders must use the same text. It marks where the number begins; names without it
-    /// are ordered as a whole.
-    ///
-    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock has the nodes of an
-    /// [`Election`](crate::Election): the holder leads, and the [data](Self::with_data) is its id.
+    /// Returns the path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.lock.spec.path
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.lock.client
+    }
+
+    /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Errors
-    /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
-    /// contains a slash or another character that a node name must not contain.
-    pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
-        let (spec, name) = (self.handle.spec_mut(), name::checked(name.into())?);
-        let recipe = if name == LATCH { Recipe::Election } else { Recipe::Mutex };
-        spec.exclusive = spec.exclusive.map(|_| recipe);
-        spec.lock_name = name.into();
-        Ok(self)
+    /// Fails if the session ends, if the server rejects a request (for example with `NoAuth`), or if
+    /// the sequence numbers are used up. Connection problems are not errors: the call waits until the
+    /// session reconnects or ends. Fails with [`LockError::Lost`] if the owner still has guards of a
+    /// lock that it has lost.
+    ///
+    /// # Ordering
+    /// First come, first served, in the order in which the server created the nodes.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point removes the contender from the queue and leaves no node
+    /// behind, even while the connection is down.
+    #[doc(alias = "lock")]
+    pub async fn acquire(&self) -> Result<Guard, LockError> {
+        if self.is_plain() {
+            return self.lock.acquire().await;
+        }
+        // On the heap: waiters of a plain lock do not need this memory.
+        Box::pin(self.acquire_around()).await
+    }
+
+    /// Acquires the lock if it is free and no contender is queued ahead. Returns `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire). Without a connection the call fails with
+    /// [`LockError::NotConnected`] instead of waiting. If a connected server is silent, the call waits
+    /// for its replies as long as the session does; [`acquire_timeout`](Self::acquire_timeout) has a
+    /// bound.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
+        let attempt = async {
+            if self.is_plain() {
+                return self.lock.try_acquire().await;
+            }
+            Box::pin(self.try_acquire_around()).await
+        };
+        while_connected(self.client(), self.path(), attempt).await
+    }
+
+    /// Waits until the lock is acquired, for at most `timeout`, including the time without a
+    /// connection. Returns `None` after the timeout; the node is then deleted in the background.
+    ///
+    /// A timeout of zero makes one attempt, as [`try_acquire`](Self::try_acquire). It waits for the
+    /// replies of a server that answers, for at most a session timeout. Without a connection it returns
+    /// `None` at once.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire). Without a connection the session expires after somewhat more
+    /// than its timeout, so a longer `timeout` ends with that error.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
+        acquire_in_time(self.client(), timeout, || self.acquire(), || self.try_acquire()).await
+    }
+
+    /// Queues for the lock and returns the position in the queue.
+    ///
+    /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
+    /// and which one holds the lock.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the same
+    /// way.
+    pub async fn enqueue(&self) -> Result<Ticket, LockError> {
+        let entry = match &self.owner {
+            Some(owner) => Some(owner.enter(&self.lock).await?),
+            None => None,
+        };
+        Ticket::enqueue(&self.lock, entry, self.owner.clone(), |guard, _| guard).await
+    }
+
+    /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if a request fails.
+    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
+        participants(&self.lock.client, &self.lock.spec).await
+    }
+
+    fn is_plain(&self) -> bool {
+        self.owner.is_none() && self.local_queue.is_none()
+    }
+
+    /// Acquires the lock for its owner, or by its local queue, or both.
+    async fn acquire_around(&self) -> Result<Guard, LockError> {
+        let queue = async {
+            match &self.local_queue {
+                Some(local) => local.acquire(&self.lock).await,
+                None => self.lock.acquire().await,
+            }
+        };
+        let Some(owner) = &self.owner else { return queue.await };
+        match owner.enter(&self.lock).await? {
+            Entry::Held(guard) => Ok(guard),
+            Entry::Queue(permit) => Ok(permit.record(queue.await?)),
+        }
+    }
+
+    async fn try_acquire_around(&self) -> Result<Option<Guard>, LockError> {
+        let attempt = async {
+            match &self.local_queue {
+                Some(local) => local.try_acquire(&self.lock).await,
+                None => self.lock.try_acquire().await,
+            }
+        };
+        let Some(owner) = &self.owner else { return attempt.await };
+        match owner.try_enter(&self.lock)? {
+            None => Ok(None),
+            Some(Entry::Held(guard)) => Ok(Some(guard)),
+            Some(Entry::Queue(permit)) => Ok(attempt.await?.map(|guard| permit.record(guard))),
+        }
+    }
+}
+
+/// # Options
+impl Mutex {
+    /// Makes the lock re-entrant for `owner`: an owner that holds the lock acquires it again without
+    /// queueing. See also [`RwLock::with_owner`](crate::RwLock::with_owner).
+    #[must_use]
+    pub fn with_owner(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.clone());
+        self
     }
 
     /// Lets the tasks of this process share one node: adds a queue of their own in front of the
@@ -192,15 +317,67 @@ impl Mutex {
     /// ```
     #[must_use]
     pub fn with_local_queue(mut self, limits: LocalQueueLimits) -> Self {
-        self.handle = self.handle.with_local_queue(limits);
+        self.local_queue = Some(LocalQueue::new(limits));
         self
     }
 
-    /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
+    /// Replaces `lock-`, the text before the number in the names of the lock's nodes.
+    ///
+    /// All contenders must use the same text. It marks where the number begins; names without it
+    /// are ordered as a whole.
+    ///
+    /// With [`LEADER_LATCH`](Self::LEADER_LATCH) the lock has the nodes of an
+    /// [`Election`](crate::Election): the holder leads, and the [data](Self::with_data) is its id.
     ///
     /// # Errors
-    /// Returns an error if a request fails.
-    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.handle.client, &self.handle.spec).await
+    /// Returns [`LockError::InvalidLockName`] if the text is empty, consists of digits only, or
+    /// contains a slash or another character that a node name must not contain.
+    pub fn with_lock_name(mut self, name: impl Into<String>) -> Result<Self, LockError> {
+        self.spec_mut().set_lock_name(name.into())?;
+        Ok(self)
+    }
+
+    /// Sets the data of this handle's nodes, which other contenders can read. By default the data
+    /// identifies the contender, see [`ContenderInfo`](crate::ContenderInfo); Curator writes the
+    /// address only.
+    #[must_use]
+    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.spec_mut().set_data(data.into());
+        self
+    }
+
+    /// Sets the ACL of this handle's nodes and of the missing nodes of the path. The default is open to
+    /// everyone, as with Curator.
+    ///
+    /// Each contender needs permission to read the nodes of the others, to create nodes below the
+    /// path, and to delete its own nodes.
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.spec_mut().set_acl(acl.into());
+        self
+    }
+
+    /// Counts acquisitions, holds and losses of this handle in `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
+        self.spec_mut().set_metrics(metrics);
+        self
+    }
+
+    /// Accepts a path on which other recipes have nodes; see [`LockError::ForeignNode`].
+    ///
+    /// A lock of another recipe on the same path is a separate lock. Both can be held at the same
+    /// time.
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.spec_mut().allow_foreign_nodes();
+        self
+    }
+
+    /// Returns the properties of the nodes. A node with the old properties must not pass to a task
+    /// that uses this handle, so a local queue is replaced.
+    fn spec_mut(&mut self) -> &mut QueueSpec {
+        self.local_queue = self.local_queue.as_ref().map(LocalQueue::emptied);
+        self.lock.spec_mut()
     }
 }

@@ -10,9 +10,9 @@ use crate::child_order::SequenceOrder;
 use crate::contender_info::ContenderInfo;
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
-use crate::queue::name::{contains, sequence};
-use crate::queue::spec::QueueSpec;
-use crate::queue::waiter::list;
+
+use crate::queue::list;
+use crate::queue::spec::{QueueSpec, contains, sequence};
 use crate::retry::{if_exists, retry, retry_after};
 
 /// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in

@@ -1,13 +1,50 @@
 //! An acquisition in two steps, with the position in the queue between them.
 
 use std::fmt;
+use std::future::pending;
+use std::pin::pin;
 
+use futures::future::{Either, select};
+use zk_session::path::file_name;
+use zk_session::{ChildList, Watch};
+
+use crate::child_order::Rank;
 use crate::error::LockError;
-use crate::guard::Guard;
-use crate::owner::ReentryPermit;
+use crate::hold::Guard;
+use crate::owner::{Entry, Owner, ReentryPermit};
 use crate::participants::{Participant, participant};
-use crate::queue::position::QueuePosition;
+use crate::plain_lock::PlainLock;
+use crate::queue::contender::Contender;
+use crate::queue::list;
+use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
+use crate::retry::{if_exists, retry};
+
+/// Position of a waiter in a lock's queue, as of its last list of the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueuePosition {
+    /// Number of contenders that block the waiter: all contenders ahead, or the writers ahead of a
+    /// reader. At 0 it is the waiter's turn.
+    pub ahead: usize,
+    /// Path of the node at the head of the queue. Its contender holds the lock or is about to
+    /// acquire it. If readers hold the lock, this is the node of the first reader. `None` if no
+    /// contender blocks the waiter.
+    pub holder: Option<String>,
+}
+
+impl QueuePosition {
+    /// Returns the position of a contender of this rank in the list.
+    fn of(spec: &QueueSpec, names: &ChildList, rank: &Rank<'_>) -> Self {
+        if rank.position == 0 {
+            return Self::default();
+        }
+        let rule = spec.rule();
+        let sorted = rule.sort(names);
+        let holder = sorted.iter().find(|name| rule.is_contender(name));
+        Self { ahead: rank.position, holder: holder.map(|name| spec.node(name)) }
+    }
+}
 
 /// A position in a lock's queue, from the first step of an acquisition in two steps. The methods
 /// [`Mutex::enqueue`](crate::Mutex::enqueue), [`ReadLock::enqueue`](crate::ReadLock::enqueue) and
@@ -16,22 +53,20 @@ use crate::queue::waiter::Waiter;
 /// Dropping it leaves the queue, and leaves no node behind.
 ///
 /// # What it sees
-/// The waiter of a ticket for a mutex watches the two nearest contenders ahead. A waiter for a
-/// read-write lock watches the nearest contender that blocks it. The waiter lists the queue again
-/// when one of the watched nodes is deleted. So [`position`](Self::position) is the position at the
-/// last list.
+/// [`position`](Self::position) is the position at the last list. A ticket lists the queue when it
+/// queues, and again when the nearest contender leaves that blocks it. If two block it, it also sees
+/// the other one leave.
 ///
 /// In the queue of a mutex fewer contenders may be ahead by now. More are ahead only after the
-/// waiter's own node was deleted, because it then queues again at the end. Once two are ahead, the
-/// waiter sees each of them leave. In the queue of a read-write lock, a writer that
-/// becomes a reader may be placed ahead of the waiter.
+/// waiter's own node was deleted, because it then queues again at the end. In the queue of a read-write
+/// lock, a writer that becomes a reader may be placed ahead of the waiter.
 ///
 /// # What it costs
-/// The costs of [`acquire`](crate::Mutex::acquire), with two additions. Each list is sorted.
-/// [`acquire`](Self::acquire) may list the queue once more, because time may have passed since
-/// the last list. It skips this list if the contender has waited and has watched its own node
-/// since. [`refresh`](Self::refresh) lists the queue, and [`holder`](Self::holder) is one request. With a
-/// list, the waiter also reads its own node, unless it watches that node.
+/// The costs of [`acquire`](crate::Mutex::acquire), and a list for each position, which is sorted. A
+/// ticket with two contenders ahead sets one watch more. [`acquire`](Self::acquire) may list the queue
+/// once more, because time may have passed since the ticket was first. It skips this list if the
+/// contender has waited and has watched its own node since. [`refresh`](Self::refresh) is one list,
+/// and [`holder`](Self::holder) one request.
 ///
 /// The waiter sends no requests unless one of its methods is awaited. For a time limit, wrap
 /// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the
@@ -57,7 +92,8 @@ use crate::queue::waiter::Waiter;
 #[must_use = "dropping the ticket leaves the queue"]
 pub struct Ticket<G = Guard> {
     state: State,
-    convert: fn(Guard) -> G,
+    owner: Option<Owner>,
+    convert: fn(Guard, Option<Owner>) -> G,
 }
 
 // Boxed, because callers move it.
@@ -68,26 +104,44 @@ enum State {
 }
 
 /// A contender that is in the queue, or about to enter it.
-pub(crate) struct Queued {
-    pub(crate) waiter: Waiter,
+struct Queued {
+    waiter: Waiter,
     /// Set for an acquisition on behalf of an owner.
-    pub(crate) permit: Option<ReentryPermit>,
+    permit: Option<ReentryPermit>,
+    position: QueuePosition,
+    /// The queue may have moved since the last list.
+    is_outdated: bool,
+    /// The watch on the second of two contenders ahead. The waiter watches the nearest one.
+    second: Option<Watch>,
 }
 
 impl<G> Ticket<G> {
-    pub(crate) fn queued(queued: Queued, convert: fn(Guard) -> G) -> Self {
-        Self { state: State::Queued(Box::new(queued)), convert }
-    }
-
-    pub(crate) fn held(guard: Guard, convert: fn(Guard) -> G) -> Self {
-        Self { state: State::Held(guard), convert }
+    /// Queues, unless the owner holds the lock already.
+    pub(crate) async fn enqueue(
+        lock: &PlainLock,
+        entry: Option<Entry>,
+        owner: Option<Owner>,
+        convert: fn(Guard, Option<Owner>) -> G,
+    ) -> Result<Self, LockError> {
+        let permit = match entry {
+            Some(Entry::Held(guard)) => {
+                return Ok(Self { state: State::Held(guard), owner, convert });
+            }
+            Some(Entry::Queue(permit)) => Some(permit),
+            None => None,
+        };
+        let (waiter, position) = (lock.waiter(), QueuePosition::default());
+        let queued = Queued { waiter, permit, position, is_outdated: true, second: None };
+        let mut queued = Box::new(queued);
+        queued.look().await?;
+        Ok(Self { state: State::Queued(queued), owner, convert })
     }
 
     /// Returns the position at the last list of the queue. Sends no request.
     #[must_use]
     pub fn position(&self) -> QueuePosition {
         match &self.state {
-            State::Queued(queued) => queued.waiter.position().cloned().unwrap_or_default(),
+            State::Queued(queued) => queued.position.clone(),
             State::Held(_) => QueuePosition::default(),
         }
     }
@@ -117,9 +171,9 @@ impl<G> Ticket<G> {
     pub async fn position_changed(&mut self) -> Result<QueuePosition, LockError> {
         match &mut self.state {
             State::Queued(queued) => {
-                let before = queued.waiter.position().cloned();
-                while !queued.waiter.is_first() && queued.waiter.position() == before.as_ref() {
-                    queued.waiter.step().await?;
+                let before = queued.position.clone();
+                while !queued.waiter.is_first() && queued.position == before {
+                    queued.advance().await?;
                 }
             }
             State::Held(guard) => drop(guard.token()?),
@@ -127,7 +181,7 @@ impl<G> Ticket<G> {
         Ok(self.position())
     }
 
-    /// Lists the queue, in one write, and returns the position, unless it is already the waiter's turn.
+    /// Lists the queue and returns the position, unless it is already the waiter's turn.
     ///
     /// # Errors
     /// As [`position_changed`](Self::position_changed).
@@ -136,7 +190,10 @@ impl<G> Ticket<G> {
     /// As [`position_changed`](Self::position_changed).
     pub async fn refresh(&mut self) -> Result<QueuePosition, LockError> {
         match &mut self.state {
-            State::Queued(queued) => queued.waiter.refresh().await?,
+            State::Queued(queued) => {
+                queued.waiter.recheck()?;
+                queued.look().await?;
+            }
             State::Held(guard) => drop(guard.token()?),
         }
         Ok(self.position())
@@ -152,9 +209,7 @@ impl<G> Ticket<G> {
     /// Dropping the future changes nothing.
     pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let State::Queued(queued) = &self.state else { return Ok(None) };
-        let Some(node) = queued.waiter.position().and_then(|it| it.holder.as_deref()) else {
-            return Ok(None);
-        };
+        let Some(node) = queued.position.holder.as_deref() else { return Ok(None) };
         let contender = &queued.waiter.contender;
         participant(&contender.client, node, contender.spec.rule()).await
     }
@@ -173,11 +228,75 @@ impl<G> Ticket<G> {
         let guard = match self.state {
             State::Held(guard) => guard.token().map(|_| guard)?,
             State::Queued(mut queued) => {
-                let term = queued.waiter.acquire().await?;
-                Guard::granted(queued.waiter.contender, term, queued.permit)?
+                let guard = Guard::new(queued.waiter.acquire().await?);
+                match queued.permit {
+                    Some(permit) => permit.record(guard),
+                    None => guard,
+                }
             }
         };
-        Ok((self.convert)(guard))
+        Ok((self.convert)(guard, self.owner))
+    }
+}
+
+impl Queued {
+    /// Waits until one of the contenders ahead has left, or until it is the waiter's turn, and looks
+    /// where the waiter is now.
+    async fn advance(&mut self) -> Result<(), LockError> {
+        if !self.is_outdated {
+            let second = async {
+                match &mut self.second {
+                    Some(watch) => drop(watch.await),
+                    None => pending().await,
+                }
+            };
+            match select(pin!(self.waiter.step()), pin!(second)).await {
+                Either::Left((stepped, _)) => stepped?,
+                Either::Right(((), _)) => self.second = None,
+            }
+            self.is_outdated = true;
+        }
+        self.look().await
+    }
+
+    /// Lists the queue, unless it is the waiter's turn.
+    async fn look(&mut self) -> Result<(), LockError> {
+        loop {
+            self.waiter.settle().await?;
+            if self.waiter.is_first() {
+                (self.position, self.second) = (QueuePosition::default(), None);
+                break;
+            }
+            if self.list().await? {
+                break;
+            }
+        }
+        self.is_outdated = false;
+        Ok(())
+    }
+
+    /// Lists the queue. Returns false if it has moved meanwhile.
+    async fn list(&mut self) -> Result<bool, LockError> {
+        let Contender { client, spec, .. } = &self.waiter.contender;
+        let listed = list(client, &spec.path).await?;
+        let own = self.waiter.contender.node().map(|own| file_name(&own.path));
+        let names = listed.as_ref().map(|children| &children.names);
+        let rank = own.zip(names).and_then(|(own, names)| spec.rank(names, own));
+        let (Some(names), Some(rank)) = (names, rank) else {
+            self.waiter.not_listed()?;
+            return Ok(false);
+        };
+        self.position = QueuePosition::of(spec, names, &rank);
+        self.second = None;
+        match rank.second {
+            Some(second) if rank.position == 2 => {
+                let node = spec.node(second);
+                let watched = retry(client, || client.get_children_and_watch(&node)).await;
+                self.second = if_exists(watched)?.map(|(_, watch)| watch);
+                Ok(self.second.is_some())
+            }
+            _ => Ok(true),
+        }
     }
 }
 

@@ -13,15 +13,14 @@ use zk_session::{Client, RetryOn, SessionManager};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
 use crate::held_lock::{HeldLock, ReleaseOnDrop};
+use crate::hold::Guard;
 use crate::interruption::Interruption;
 use crate::limits::{REQUEUE_PAUSE, STANDING_PAUSE_PART};
-use crate::queue::contender::Contender;
+use crate::observe::not_elected;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
 use crate::run_terms::pause;
-use crate::trace;
 
 /// A candidacy that runs in the background, from [`Election::stand`](crate::Election::stand).
 ///
@@ -252,7 +251,7 @@ impl CandidacyTask {
                 Err(error) => {
                     failures = if error.retry_on() == RetryOn::Never { failures + 1 } else { 0 };
                     if failures > 0 {
-                        trace::not_elected(&self.spec.path, &error);
+                        not_elected(&self.spec.path, &error);
                     }
                     self.waits(Interruption::NotAcquired(error));
                     let time = pause_after(failures, client.session_timeout());
@@ -279,18 +278,14 @@ impl CandidacyTask {
         client: &Client,
         resigned: &mut Resigned,
     ) -> Result<ControlFlow<Ended, Guard>, LockError> {
-        let mut waiter = Waiter::new(Contender::new(client, &self.spec));
-        let elected = match select(resigned, pin!(waiter.acquire())).await {
-            Either::Left((is_awaited, _)) => Break(is_awaited.is_ok()),
-            Either::Right((term, _)) => Continue(term?),
+        let mut waiter = Waiter::new(client, &self.spec);
+        let is_awaited = match select(resigned, pin!(waiter.acquire())).await {
+            Either::Left((is_awaited, _)) => is_awaited.is_ok(),
+            Either::Right((granted, _)) => return Ok(Continue(Guard::new(granted?))),
         };
-        let mut contender = waiter.contender;
-        match elected {
-            Continue(term) => Guard::granted(contender, term, None).map(Continue),
-            Break(true) => Ok(Break(contender.leave_confirmed().await)),
-            // Dropping the contender deletes its node.
-            Break(false) => Ok(Break(Ok(()))),
-        }
+        // Otherwise dropping the waiter deletes its node.
+        let left = if is_awaited { waiter.contender.leave_confirmed().await } else { Ok(()) };
+        Ok(Break(left))
     }
 
     /// Leads until the leadership is lost or the candidate resigns.

@@ -7,16 +7,17 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use zk_session::{Client, PathError, SessionManager};
+use zk_session::{Acl, Client, PathError, SessionManager};
 
 pub use self::candidacy::{Candidacy, Leadership};
 pub use self::candidate::Candidate;
 use crate::error::LockError;
 use crate::held_lock::HeldLock;
 use crate::interruption::Interruption;
-use crate::lock_options::{Nodes, node_options};
 use crate::mutex::Mutex;
+use crate::observe::LockMetrics;
 use crate::participants::{first_participant, participants_of_side};
+use crate::plain_lock::PlainLock;
 use crate::queue::spec::QueueSpec;
 use crate::run_terms::run_terms;
 
@@ -115,8 +116,6 @@ pub struct Election {
     sessions: SessionManager,
     spec: Arc<QueueSpec>,
 }
-
-node_options!(Election);
 
 impl Election {
     /// Creates a handle for the election at `path`, on the nodes of Curator's `LeaderLatch`. Sends no
@@ -226,7 +225,7 @@ impl Election {
         W: From<LockError>,
     {
         let lock = |client: &Client| {
-            Ok::<_, LockError>(Mutex::of_spec(client, QueueSpec::clone(&self.spec)))
+            Ok::<_, LockError>(Mutex::of(PlainLock::new(client, self.spec.clone())))
         };
         run_terms(&self.sessions, lock, work, interrupted).await
     }
@@ -286,9 +285,26 @@ impl Election {
     }
 }
 
-impl Nodes for Election {
-    fn edit_all(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
-        change(Arc::make_mut(&mut self.spec));
+/// # Options
+impl Election {
+    /// Sets the ACL of the nodes; see [`Mutex::with_acl`].
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        Arc::make_mut(&mut self.spec).set_acl(acl.into());
+        self
+    }
+
+    /// Counts acquisitions, holds and losses of this handle in `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
+        Arc::make_mut(&mut self.spec).set_metrics(metrics);
+        self
+    }
+
+    /// Accepts a path on which other recipes have nodes; see [`Mutex::allow_foreign_nodes`].
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        Arc::make_mut(&mut self.spec).allow_foreign_nodes();
         self
     }
 }

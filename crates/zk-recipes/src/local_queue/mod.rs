@@ -9,28 +9,50 @@
 //! and a token of its own. If the node is lost, the guard that holds it at that time is lost, too.
 
 mod limits;
-pub(crate) mod turn;
 mod turn_queue;
 
 use std::sync::Arc;
 
-use zk_session::Client;
+use tokio::time::Instant;
 
 pub use self::limits::LocalQueueLimits;
-use self::turn::{HandOff, LocalTurn, PassedHold};
 use self::turn_queue::{Turn, TurnQueue};
-use crate::deadline::now;
+use crate::clock::now;
+use crate::deadline::or_session_end;
 use crate::error::LockError;
-use crate::holding::Holding;
-use crate::or_session_end::or_session_end;
-use crate::queue::contender::Contender;
+use crate::fencing_token::FencingToken;
+use crate::hold::{Guard, Heir};
+use crate::plain_lock::PlainLock;
 use crate::queue::waiter::Waiter;
 
 /// The local queue of a handle and its clones.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalQueue {
     limits: LocalQueueLimits,
-    turns: Arc<TurnQueue<HandOff<Holding>>>,
+    turns: Arc<TurnQueue<HandOff>>,
+}
+
+/// What a task hands to the next one together with the turn.
+#[derive(Default)]
+struct HandOff {
+    /// The position of a task that was cancelled in the ensemble's queue.
+    position: Option<Box<Waiter>>,
+    passed: Option<Passed>,
+}
+
+/// A lock that the ensemble has granted, and that its last holder has released.
+struct Passed {
+    guard: Guard,
+    granted_at: Instant,
+}
+
+/// The turn of a holder.
+#[derive(Debug)]
+struct LocalTurn {
+    turn: Turn<HandOff>,
+    limits: LocalQueueLimits,
+    /// The time at which the ensemble has granted the lock.
+    granted_at: Instant,
 }
 
 impl LocalQueue {
@@ -46,48 +68,48 @@ impl LocalQueue {
     /// Waits for the turn, and then for the lock.
     ///
     /// Dropping the future leaves what was reached to the next local waiter.
-    pub(crate) async fn acquire(
-        &self,
-        client: &Client,
-        contender: impl Fn() -> Contender,
-    ) -> Result<Holding, LockError> {
-        let mut turn = or_session_end(client, self.turns.join()).await?;
-        if let Some(PassedHold { mut hold, granted_at }) = turn.item.hold.take() {
+    pub(crate) async fn acquire(&self, lock: &PlainLock) -> Result<Guard, LockError> {
+        let mut turn = or_session_end(&lock.client, self.turns.join()).await?;
+        if let Some(Passed { guard, granted_at }) = turn.item.passed.take() {
             // The lock may have been lost since it was passed on, or was passed to a task that was
             // cancelled late. The drop deletes its node.
-            let limits = self.limits;
-            if hold.is_held() && limits.is_in_time(granted_at) {
-                hold.begin();
-                return Ok(hold.with_turn(LocalTurn { turn, limits, granted_at }));
+            if guard.is_held() && self.limits.is_in_time(granted_at) {
+                guard.hold().observe();
+                return Ok(self.with_turn(guard, turn, granted_at));
             }
         }
-        loop {
-            let position = &mut turn.item.position;
-            let waiter = position.get_or_insert_with(|| Box::new(Waiter::new(contender())));
-            let granted = waiter.acquire().await;
-            // After an error the position may be lost, so the next waiter does not get it.
-            let waiter = position.take();
-            if let (term, Some(waiter)) = (granted?, waiter) {
-                let hold = Holding::new(waiter.contender, term)?;
-                return Ok(hold.with_turn(self.granted(turn)));
-            }
-        }
+        let position = turn.item.position.get_or_insert_with(|| Box::new(lock.waiter()));
+        let granted = position.acquire().await;
+        // After an error the position may be lost, so the next waiter does not get it.
+        turn.item.position = None;
+        Ok(self.with_turn(Guard::new(granted?), turn, now()))
     }
 
     /// Returns the lock if no task of this process holds it or waits for it, and if it is free.
-    pub(crate) async fn try_acquire(
-        &self,
-        contender: Contender,
-    ) -> Result<Option<Holding>, LockError> {
+    pub(crate) async fn try_acquire(&self, lock: &PlainLock) -> Result<Option<Guard>, LockError> {
         let Some(turn) = self.turns.try_join() else { return Ok(None) };
-        let mut waiter = Waiter::new(contender);
-        let Some(term) = waiter.try_acquire().await? else { return Ok(None) };
-        let hold = Holding::new(waiter.contender, term)?;
-        Ok(Some(hold.with_turn(self.granted(turn))))
+        let acquired = lock.try_acquire().await?;
+        Ok(acquired.map(|guard| self.with_turn(guard, turn, now())))
     }
 
-    /// Returns the turn of a holder that the ensemble has just granted the lock.
-    fn granted(&self, turn: Turn<HandOff<Holding>>) -> LocalTurn<Holding> {
-        LocalTurn { turn, limits: self.limits, granted_at: now() }
+    /// Adds the turn that the end of the hold hands on.
+    fn with_turn(&self, guard: Guard, turn: Turn<HandOff>, granted_at: Instant) -> Guard {
+        guard.hold().set_heir(Box::new(LocalTurn { turn, limits: self.limits, granted_at }));
+        guard
+    }
+}
+
+impl Heir for LocalTurn {
+    fn may_pass(&self, token: FencingToken) -> bool {
+        token.pass() < self.limits.max_passes && self.limits.is_in_time(self.granted_at)
+    }
+
+    fn pass(self: Box<Self>, next: &dyn Fn() -> Guard) -> Result<(), Box<dyn Heir>> {
+        let Self { turn, limits, granted_at } = *self;
+        let passed = turn.pass(|| HandOff {
+            position: None,
+            passed: Some(Passed { guard: next(), granted_at }),
+        });
+        passed.map_err(|turn| Box::new(Self { turn, limits, granted_at }) as Box<dyn Heir>)
     }
 }

@@ -2,23 +2,17 @@
 //! case.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use zk_session::path::{child, file_name};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorKind, LeaseTerm, Outcome, ParentMode,
-    Pending, Repeat, SessionLease, Stat, Watch, Zxid,
+    Children, Client, CreateMode, Created, Error, ErrorKind, Outcome, ParentMode, Pending, Repeat,
+    Stat, Watch, Zxid,
 };
 
-use super::admission::Admission;
 use super::foreign::refuse_before_leases;
-use super::name::{new_protection, sequence};
-use super::spec::QueueSpec;
-use super::watch_set::is_fired_or_unset;
-use crate::contender_info;
+use super::spec::{Admission, QueueSpec, new_protection, sequence};
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
-use crate::observe;
 use crate::recipe::Recipe;
 use crate::retry::{attempts, retry, retry_if_unknown};
 
@@ -31,15 +25,7 @@ pub(crate) struct Contender {
     pub(crate) client: Client,
     pub(crate) spec: Arc<QueueSpec>,
     protection: Box<str>,
-    /// Set once the contender is next. Until then nothing depends on the lease, and renewing it
-    /// would cost the ensemble writes for each waiter.
-    claim: Option<SessionLease>,
-    state: NodeStage,
-    /// The watch on the own node from the time in the queue.
-    watch: Option<Watch>,
-    /// The deletion of the node is marked.
-    is_marked: AtomicBool,
-    pub(crate) observed: observe::AcquireObserver,
+    stage: NodeStage,
 }
 
 #[derive(Debug)]
@@ -61,7 +47,223 @@ pub(crate) struct Node {
     pub(crate) czxid: Zxid,
 }
 
+impl Contender {
+    pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
+        Self {
+            client: client.clone(),
+            spec: spec.clone(),
+            protection: new_protection(client),
+            stage: NodeStage::Absent,
+        }
+    }
+
+    pub(crate) fn node(&self) -> Option<&Node> {
+        match &self.stage {
+            NodeStage::Exists(node) => Some(node),
+            NodeStage::Absent | NodeStage::Requested => None,
+        }
+    }
+
+    /// Creates the node, and returns the list of children that was requested in the same write.
+    /// Returns `None` if the list is not valid, or if the node exists already.
+    ///
+    /// At most one node exists in any case: after a lost reply the node is looked up by the id in
+    /// its name before another one is created.
+    pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
+        match self.stage {
+            NodeStage::Exists(_) => return Ok(None),
+            // The future of an earlier attempt was dropped in progress.
+            NodeStage::Requested => self.restart(),
+            NodeStage::Absent => {}
+        }
+        let (path, data) = (self.path_asked_for(""), self.spec.data(&self.client));
+        match self.create(&path, &data).await {
+            Ok((created, listed)) => self.entered(created, listed).await,
+            // On the heap, because it is rare; this keeps the futures of waiters small.
+            Err(error) => Box::pin(self.create_again(&path, &data, error)).await,
+        }
+    }
+
+    /// Requests the node, and a list in the same write.
+    async fn create(
+        &mut self,
+        path: &str,
+        data: &[u8],
+    ) -> Result<(Created, Option<Pending<Children>>), Error> {
+        let (created, listed) = {
+            let _one_write = self.client.batch();
+            let mode = CreateMode::EphemeralSequential;
+            let created = self.client.create_with_acl(path, data, mode, self.spec.acl());
+            // A caller that counts many permits requests one list for all of them.
+            let is_permit = self.spec.admission == Admission::Counted;
+            let listed = (!is_permit).then(|| self.client.get_children(&self.spec.path));
+            (created, listed)
+        };
+        let created = Creating::of(&mut self.stage, created).answer().await?;
+        Ok((created, listed))
+    }
+
+    async fn entered(
+        &mut self,
+        created: Created,
+        listed: Option<Pending<Children>>,
+    ) -> Result<Option<Children>, LockError> {
+        self.adopt(created)?;
+        match listed {
+            Some(listed) => Ok(listed.await.ok()),
+            None => Ok(None),
+        }
+    }
+
+    /// Continues after the error of the first attempt.
+    async fn create_again(
+        &mut self,
+        path: &str,
+        data: &[u8],
+        mut error: Error,
+    ) -> Result<Option<Children>, LockError> {
+        let (mut attempts, mut parent_attempts) = (attempts(), 0);
+        loop {
+            if error.outcome() == Outcome::Unknown && !is_final(&error) {
+                if self.find().await? {
+                    return Ok(None);
+                }
+                error = error.with_outcome(Outcome::NotApplied);
+            }
+            if error.outcome() == Outcome::Applied {
+                // The node exists under a name that could not be read. The drop deletes it.
+                return Err(error.into());
+            }
+            self.stage = NodeStage::Absent;
+            if error.is_no_node() && parent_attempts < PARENT_ATTEMPTS_MAX {
+                parent_attempts += 1;
+                self.ensure_path().await?;
+            } else {
+                attempts.again(&self.client, error, Repeat::NotApplied).await?;
+            }
+            match self.create(path, data).await {
+                Ok((created, listed)) => return self.entered(created, listed).await,
+                Err(failed) => error = failed,
+            }
+        }
+    }
+
+    /// Creates the missing nodes of the queue's path as containers. The server removes them some time
+    /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
+    /// chroot would exclude no other client.
+    async fn ensure_path(&self) -> Result<(), LockError> {
+        let path = &self.spec.path;
+        if self.spec.exclusive == Some(Recipe::Semaphore) {
+            refuse_before_leases(&self.client, path).await?;
+        }
+        let acl = self.spec.acl();
+        let make = || self.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
+        Ok(retry_if_unknown(&self.client, make).await?)
+    }
+
+    /// Returns the path of the node up to the sequence number, followed by `sequence`.
+    pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
+        let name = [&*self.protection, &*self.spec.lock_name, sequence].concat();
+        child(&self.spec.path, &name)
+    }
+
+    /// Records that the node of the requested path may exist, created by other code than
+    /// [`enter`](Self::enter).
+    pub(crate) fn expect_node(&mut self) {
+        self.stage = NodeStage::Requested;
+    }
+
+    /// Records that the node does not exist: it was not created, or a transaction has deleted it.
+    pub(crate) fn forget_node(&mut self) {
+        self.stage = NodeStage::Absent;
+    }
+
+    /// Hands the node over: the contender no longer deletes it.
+    pub(crate) fn take_node(&mut self) -> Option<Node> {
+        match std::mem::replace(&mut self.stage, NodeStage::Absent) {
+            NodeStage::Exists(node) => Some(node),
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// Looks up the node of a create whose reply was lost.
+    pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
+        let search = || self.client.find_protected(&self.spec.path, &self.protection);
+        match retry(&self.client, search).await? {
+            Some(created) => self.adopt(created).map(|()| true),
+            None => {
+                self.stage = NodeStage::Absent;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Adopts the node if this session owns it. A node from another session is about to be deleted
+    /// (CURATOR-604).
+    pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
+        if stat.ephemeral_owner != self.client.session_id() {
+            self.stage = NodeStage::Absent; // this session must not delete it
+            return Err(LockError::NodeDeleted { path });
+        }
+        let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
+        let is_last = number.is_none_or(|number| number >= SEQUENCE_END);
+        let adopted =
+            if is_last { Err(LockError::SequenceExhausted { node: path.clone() }) } else { Ok(()) };
+        self.stage = NodeStage::Exists(Node { path, czxid: stat.czxid });
+        adopted
+    }
+
+    /// Deletes the node, if there is or may be one, and prepares a new attempt under a new name.
+    pub(crate) fn restart(&mut self) {
+        drop(self.leave(false));
+        self.protection = new_protection(&self.client);
+    }
+
+    /// Deletes the node, if it may exist, with a mark if it was first; see the [rules of the
+    /// queue](super::machine). The session repeats the deletion until it is confirmed. Returns the reply
+    /// to the deletion of a known node: false if another client had deleted it before.
+    pub(crate) fn leave(&mut self, is_marked: bool) -> Option<Pending<bool>> {
+        match std::mem::replace(&mut self.stage, NodeStage::Absent) {
+            NodeStage::Exists(node) => Some(node.delete(&self.client, is_marked)),
+            NodeStage::Requested => {
+                self.client.delete_protected_guaranteed(&self.spec.path, &self.protection);
+                None
+            }
+            NodeStage::Absent => None,
+        }
+    }
+
+    /// Deletes the node and waits until the server has confirmed it. If the reply to the creation has
+    /// not arrived, it looks the node up first.
+    pub(crate) async fn leave_confirmed(&mut self) -> Result<(), LockError> {
+        if matches!(self.stage, NodeStage::Requested) {
+            self.find().await?;
+        }
+        if let Some(deleted) = self.leave(false) {
+            deleted.await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Contender {
+    fn drop(&mut self) {
+        drop(self.leave(false));
+    }
+}
+
 impl Node {
+    pub(crate) fn delete(&self, client: &Client, is_marked: bool) -> Pending<bool> {
+        if is_marked {
+            client.delete_marked_guaranteed(&self.path)
+        } else {
+            client.delete_guaranteed(&self.path)
+        }
+    }
+
     /// Watches the node for its deletion; returns `None` if it is gone or was created again.
     ///
     /// # Errors
@@ -80,283 +282,17 @@ impl Node {
     }
 }
 
-/// Returns true if the session is at a limit, or if the ACL of the node does not permit the holder
-/// to read it. Servers since 3.8.4 send no event of such a node (CVE-2024-23944).
-pub(crate) fn is_unwatchable(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.is_no_auth()
-}
-
-impl Contender {
-    pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
-        Self {
-            client: client.clone(),
-            spec: spec.clone(),
-            protection: new_protection(client),
-            claim: None,
-            state: NodeStage::Absent,
-            watch: None,
-            is_marked: AtomicBool::new(false),
-            observed: observe::AcquireObserver::begin(&spec.path, spec.metrics.as_ref()),
-        }
-    }
-
-    /// Keeps the watch on the own node while the node exists.
-    pub(crate) fn keep_watch(&mut self, watch: Watch) {
-        self.watch = Some(watch);
-    }
-
-    pub(crate) fn is_watched(&self) -> bool {
-        self.watch.is_some()
-    }
-
-    /// Watches the own node. If it is gone, or another one has its name, the contender forgets it.
-    pub(crate) async fn watch_node(&mut self) -> Result<(), LockError> {
-        let NodeStage::Exists(node) = &self.state else { return Ok(()) };
-        match retry(&self.client, || node.watch(&self.client)).await {
-            Ok(Some(watch)) => self.watch = Some(watch),
-            Ok(None) => self.forget_node(),
-            // It exists.
-            Err(error) if is_unwatchable(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    pub(crate) fn take_watch(&mut self) -> Option<Watch> {
-        self.watch.take()
-    }
-
-    /// Returns true if the own node may have changed: its watch has fired, or it has no watch.
-    pub(crate) fn is_node_outdated(&mut self) -> bool {
-        is_fired_or_unset(&mut self.watch)
-    }
-
-    /// Marks the release: the transaction that deletes the node changes its data, too. It tells the
-    /// next contender in line that no other contender is ahead of it; see the module documentation of
-    /// [`waiter`](super::waiter). The contender must be first.
-    ///
-    /// A contender that did not have to wait needs no mark: the ones behind it have seen in their
-    /// lists that it is first.
-    pub(crate) fn mark_release(&self) {
-        self.is_marked.store(self.spec.may_mark_release(), Ordering::Release);
-    }
-
-    /// Deletes the node without a mark, because another node stands beside it for the same holder.
-    pub(crate) fn unmark_release(&self) {
-        self.is_marked.store(false, Ordering::Release);
-    }
-
-    /// Claims the session's lease from now on.
-    pub(crate) fn claim_lease(&mut self) {
-        self.claim.get_or_insert_with(|| self.client.claim_lease());
-    }
-
-    /// Binds the future guard to the lease, once the contender was first in a list. This needs no
-    /// request if the contender has just created its node, or was next for some time.
-    ///
-    /// Returns `None` if the lease had to be renewed first, after a long wait. Nodes may have been
-    /// deleted in the meantime: list again, and bind again. A lease that is valid after the list
-    /// proves that the session, and so the node in the list, did not expire before.
-    pub(crate) async fn bind(&mut self) -> Result<Option<LeaseTerm>, Error> {
-        let claim = self.claim.get_or_insert_with(|| self.client.claim_lease());
-        let term = claim.bind();
-        if term.is_none() {
-            retry_if_unknown(&self.client, || claim.renew()).await?;
-        }
-        Ok(term)
-    }
-
-    pub(crate) fn node(&self) -> Option<&Node> {
-        match &self.state {
-            NodeStage::Exists(node) => Some(node),
-            NodeStage::Absent | NodeStage::Requested => None,
-        }
-    }
-
-    /// Creates the node, and returns the list of children that was requested in the same write.
-    /// Returns `None` if the list is not valid, or if the node exists already.
-    ///
-    /// At most one node exists in any case: after a lost reply the node is looked up by the id in
-    /// its name before another one is created.
-    pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
-        match self.state {
-            NodeStage::Exists(_) => return Ok(None),
-            // The future of an earlier attempt was dropped in progress.
-            NodeStage::Requested => self.restart(),
-            NodeStage::Absent => {}
-        }
-        let (data, path) = (self.data(), self.path_asked_for(""));
-        let (mut attempts, mut parent_attempts) = (attempts(), 0);
-        loop {
-            let (created, listed) = {
-                let _one_write = self.client.batch();
-                let mode = CreateMode::EphemeralSequential;
-                let created = self.client.create_with_acl(&path, &data, mode, self.spec.acl());
-                // A caller that counts many permits requests one list for all of them.
-                let listed = (!self.is_permit()).then(|| self.client.get_children(&self.spec.path));
-                (created, listed)
-            };
-            let error = match Creating::of(&mut self.state, created).answer().await {
-                Ok(created) => {
-                    self.adopt(created)?;
-                    return Ok(match listed {
-                        Some(listed) => listed.await.ok(),
-                        None => None,
-                    });
-                }
-                Err(error) => error,
-            };
-            if error.outcome() == Outcome::Unknown && !is_final(&error) {
-                // On the heap, because it is rare; this keeps the futures of waiters small.
-                if Box::pin(self.find()).await? {
-                    return Ok(None);
-                }
-                let error = error.with_outcome(Outcome::NotApplied);
-                attempts.again(&self.client, error, Repeat::NotApplied).await?;
-                continue;
-            }
-            if error.outcome() == Outcome::Applied {
-                // The node exists under a name that could not be read. The drop deletes it.
-                return Err(error.into());
-            }
-            self.state = NodeStage::Absent;
-            if error.is_no_node() && parent_attempts < PARENT_ATTEMPTS_MAX {
-                parent_attempts += 1;
-                Box::pin(self.ensure_path()).await?;
-            } else {
-                attempts.again(&self.client, error, Repeat::NotApplied).await?;
-            }
-        }
-    }
-
-    /// Creates the missing nodes of the queue's path as containers. The server removes them some time
-    /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
-    /// chroot would exclude no other client.
-    async fn ensure_path(&self) -> Result<(), LockError> {
-        let path = &self.spec.path;
-        if self.spec.exclusive == Some(Recipe::Semaphore) {
-            refuse_before_leases(&self.client, path).await?;
-        }
-        let acl = self.spec.acl();
-        let make = || self.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
-        Ok(retry_if_unknown(&self.client, make).await?)
-    }
-
-    /// Returns the data for the node.
-    pub(crate) fn data(&self) -> Arc<[u8]> {
-        self.spec.data.clone().unwrap_or_else(|| contender_info::own(&self.client).into())
-    }
-
-    /// Returns the path of the node up to the sequence number, followed by `sequence`.
-    pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
-        let name = [&*self.protection, &*self.spec.lock_name, sequence].concat();
-        child(&self.spec.path, &name)
-    }
-
-    /// Records that the node of the requested path may exist, created by other code than
-    /// [`enter`](Self::enter).
-    pub(crate) fn expect_node(&mut self) {
-        self.state = NodeStage::Requested;
-    }
-
-    /// Records that the node does not exist: it was not created, or a transaction has deleted it.
-    pub(crate) fn forget_node(&mut self) {
-        self.state = NodeStage::Absent;
-    }
-
-    /// Looks up the node of a create whose reply was lost.
-    pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
-        let search = || self.client.find_protected(&self.spec.path, &self.protection);
-        match retry(&self.client, search).await? {
-            Some(created) => self.adopt(created).map(|()| true),
-            None => {
-                self.state = NodeStage::Absent;
-                Ok(false)
-            }
-        }
-    }
-
-    /// Adopts the node if this session owns it. A node from another session is about to be deleted
-    /// (CURATOR-604).
-    pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        if stat.ephemeral_owner != self.client.session_id() {
-            self.state = NodeStage::Absent; // this session must not delete it
-            return Err(LockError::NodeDeleted { path });
-        }
-        let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
-        let is_last = number.is_none_or(|number| number >= SEQUENCE_END);
-        let adopted = match is_last {
-            true => Err(LockError::SequenceExhausted { node: path.clone() }),
-            false => Ok(()),
-        };
-        self.state = NodeStage::Exists(Node { path, czxid: stat.czxid });
-        adopted
-    }
-
-    /// Deletes the node, if there is or may be one, and prepares a new attempt under a new name. The
-    /// deletion is repeated if its reply is lost.
-    pub(crate) fn restart(&mut self) {
-        self.unmark_release(); // it is no longer first
-        drop(self.clean_up());
-        self.claim = None; // it is no longer next
-        self.watch = None; // it is on the old node
-        self.protection = new_protection(&self.client);
-    }
-
-    /// Deletes the node and waits until the server has confirmed it. Returns false if another
-    /// client had deleted it before.
-    pub(crate) async fn leave(&mut self) -> Result<bool, Error> {
-        match self.clean_up() {
-            Some(deleted) => deleted.await,
-            None => Ok(true),
-        }
-    }
-
-    /// As [`leave`](Self::leave). If the reply to the creation has not arrived, it looks the node up
-    /// first, so that its deletion is confirmed, too.
-    pub(crate) async fn leave_confirmed(&mut self) -> Result<(), LockError> {
-        if matches!(self.state, NodeStage::Requested) {
-            self.find().await?;
-        }
-        self.leave().await?;
-        Ok(())
-    }
-
-    fn is_permit(&self) -> bool {
-        self.spec.admission == Admission::Counted
-    }
-
-    fn delete(&self, node: &Node) -> Pending<bool> {
-        match self.is_marked.load(Ordering::Acquire) {
-            true => self.client.delete_marked_guaranteed(&node.path),
-            false => self.client.delete_guaranteed(&node.path),
-        }
-    }
-
-    /// Deletes the node, if it may exist. Returns the reply to the deletion of a known node.
-    fn clean_up(&mut self) -> Option<Pending<bool>> {
-        match std::mem::replace(&mut self.state, NodeStage::Absent) {
-            NodeStage::Exists(node) => Some(self.delete(&node)),
-            NodeStage::Requested => {
-                self.client.delete_protected_guaranteed(&self.spec.path, &self.protection);
-                None
-            }
-            NodeStage::Absent => None,
-        }
-    }
-}
-
 /// A create in progress. If it is dropped before the request is sent, the request is cancelled and
 /// needs no clean-up. In an outage, a service may cancel acquisitions very often.
 struct Creating<'a> {
-    state: &'a mut NodeStage,
+    stage: &'a mut NodeStage,
     asked: Pending<Created>,
 }
 
 impl<'a> Creating<'a> {
-    fn of(state: &'a mut NodeStage, asked: Pending<Created>) -> Self {
-        *state = NodeStage::Requested;
-        Self { state, asked }
+    fn of(stage: &'a mut NodeStage, asked: Pending<Created>) -> Self {
+        *stage = NodeStage::Requested;
+        Self { stage, asked }
     }
 
     async fn answer(mut self) -> Result<Created, Error> {
@@ -367,18 +303,18 @@ impl<'a> Creating<'a> {
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
         if self.asked.cancel() {
-            *self.state = NodeStage::Absent;
+            *self.stage = NodeStage::Absent;
         }
-    }
-}
-
-impl Drop for Contender {
-    fn drop(&mut self) {
-        drop(self.clean_up());
     }
 }
 
 /// Returns true if the session has ended: the server removes its nodes.
 pub(crate) fn is_final(error: &Error) -> bool {
     error.origin() == zk_session::ErrorOrigin::Session
+}
+
+/// Returns true if the session is at a limit, or if the ACL of the node does not permit the holder
+/// to read it. Servers since 3.8.4 send no event of such a node (CVE-2024-23944).
+pub(crate) fn is_unwatchable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LimitReached(_)) || error.is_no_auth()
 }

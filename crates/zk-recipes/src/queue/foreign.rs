@@ -27,36 +27,37 @@ use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
 use crate::retry::{if_exists, retry, retry_after};
 
-/// Checks that the queue has no nodes of other recipes than `recipe`. Returns true if it has a node
-/// `leases`, which may belong to a semaphore.
+/// Checks that no other recipe uses the path of a queue with these names.
 ///
 /// # Errors
-/// [`LockError::ForeignNode`].
-pub(crate) fn refuse_in_queue(
+/// [`LockError::ForeignNode`], or the error of a failed request.
+pub(crate) async fn refuse(
+    client: &Client,
     spec: &QueueSpec,
-    recipe: Recipe,
     names: &ChildList,
-) -> Result<bool, LockError> {
+) -> Result<(), LockError> {
+    let Some(recipe) = spec.exclusive else { return Ok(()) };
     // The lock name of a mutex may end like the lock name of another recipe.
     let is_own = |name: &[u8]| matches!(spec.rule().key(name), SequenceKey::Number(_));
-    let mut has_leases = false;
     for name in names.iter() {
-        if name == LEASES.as_bytes() {
-            has_leases = true;
-        } else if let Some(other) =
-            Recipe::of_name(name).filter(|other| *other != recipe && !is_own(name))
-        {
-            return Err(foreign(&spec.path, spec.node(name), other));
+        match Recipe::of_name(name) {
+            Some(other) if other != recipe && !is_own(name) => {
+                return Err(foreign(&spec.path, spec.node(name), other));
+            }
+            _ => {}
         }
     }
-    Ok(has_leases)
+    if names.iter().any(|name| name == LEASES.as_bytes()) {
+        refuse_leases(client, &spec.path).await?;
+    }
+    Ok(())
 }
 
 /// Checks that the node `leases` does not belong to a semaphore at the path.
 ///
 /// # Errors
 /// [`LockError::ForeignNode`], or the error of a failed request.
-pub(crate) async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
+async fn refuse_leases(client: &Client, path: &str) -> Result<(), LockError> {
     let leases = child(path, LEASES);
     let Some(children) = answer(client, &leases, None).await? else { return Ok(()) };
     let lease = children.names.iter().find(|name| Recipe::of_name(name) == Some(Recipe::Semaphore));
@@ -95,8 +96,9 @@ pub(crate) async fn refuse_beside_semaphore(
 ) -> Result<(), LockError> {
     let Some(children) = answer(client, path, listed).await? else { return Ok(()) };
     for name in children.names.iter() {
-        if let Some(other) = Recipe::of_name(name).filter(|other| *other != Recipe::Semaphore) {
-            return Err(foreign(path, child(path, &lossy(name)), other));
+        match Recipe::of_name(name) {
+            None | Some(Recipe::Semaphore) => {}
+            Some(other) => return Err(foreign(path, child(path, &lossy(name)), other)),
         }
     }
     Ok(())

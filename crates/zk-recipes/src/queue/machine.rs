@@ -8,9 +8,10 @@
 //! |---|---|---|---|
 //! | `Absent` | create the node | created | `Created` |
 //! | `Created`, `Outdated` | list | own node gone, or not in the list | `Absent` |
-//! | | | nobody ahead blocks | `First` |
+//! | | | nobody ahead blocks, and the own node is the listed one | `First` |
+//! | | | nobody ahead blocks a node of this name | `Outdated` |
 //! | | | blocked | `Blocked` |
-//! | `Blocked` | watch | own node deleted | `Absent` |
+//! | `Blocked` | watch | own node deleted, or missing in a list of the caller | `Absent` |
 //! | | | nearest released | `Unconfirmed` |
 //! | | | nearest deleted: it was the only one | `Unconfirmed` |
 //! | | | nearest deleted: one of two | `Blocked` by the other one |
@@ -18,10 +19,9 @@
 //! | | | second changed | `Blocked` by the nearest one, likely the only one |
 //! | | | any other event | `Outdated` |
 //! | | | long wait, and the nearest one is gone | `Outdated` |
-//! | | | refresh | `Outdated` |
 //! | `Unconfirmed` | check the own node | it exists, no connection lost since the list | `First` |
 //! | | | otherwise | `Outdated` |
-//! | `First` | none | recheck, refresh | `Unconfirmed` |
+//! | `First` | none | recheck | `Unconfirmed` |
 //!
 //! Two properties of the contender follow from the state: it [claims the lease](Machine::is_next)
 //! while it is next in line, and [marks its release](Machine::marks_release) once it is first.
@@ -30,9 +30,8 @@
 //!
 //! A contender becomes first by a list, or by events alone in two cases:
 //!
-//! * The contender ahead was first and has [marked](super::contender::Contender::mark_release) its
-//!   release: one transaction has changed and deleted its node. Events show that since 3.9.0
-//!   (ZOOKEEPER-4655).
+//! * The contender ahead was first and has [marked](Machine::marks_release) its release: one
+//!   transaction has changed and deleted its node. Events show that since 3.9.0 (ZOOKEEPER-4655).
 //! * The names of all contenders ahead are known, two at most, and all of them have left. No
 //!   contender can be placed ahead of a contender for a mutex.
 //!
@@ -40,6 +39,10 @@
 //! the second-nearest contender, and lists when that one leaves. In a moving queue that happens
 //! while its predecessor holds the lock. docs/marked-release.md of the repository says what a mark
 //! proves.
+//!
+//! A list has names only. Another client may have deleted the own node and created one of its name, so
+//! the first place in a list counts once the own node is known to be the listed one. The list in the
+//! write of the create shows that itself if nothing has changed between the two.
 //!
 //! The watch on the own node detects its deletion by another client without a list. Events arrive
 //! in the order of the transactions. If the last predecessor's node is deleted and the own watch
@@ -52,7 +55,7 @@
 
 use zk_session::{EventType, Zxid};
 
-use super::admission::Admission;
+use super::spec::Admission;
 use crate::limits::RESTARTS_MAX;
 
 /// A contender on its way to the head of the queue. `N` identifies a node: its path.
@@ -67,8 +70,6 @@ pub(super) struct Machine<N> {
     has_marks: bool,
     /// It has waited for [`LONG_WAIT_PART`](crate::limits::LONG_WAIT_PART) of the session timeout.
     waits_long: bool,
-    /// Its position in the queue is reported at every move.
-    reports_moves: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -159,9 +160,12 @@ pub(super) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input<N> {
     Created,
-    /// A list that has the own node. `connections_lost` is their number before the list was requested.
+    /// A list that has a node of the own name. `connections_lost` is their number before the list was
+    /// requested.
     Listed {
         ahead: Option<Ahead<N>>,
+        /// That node is known to be the own one.
+        is_own: bool,
         connections_lost: u64,
     },
     /// A list does not have the own node.
@@ -185,8 +189,6 @@ pub(super) enum Input<N> {
     },
     /// The caller is about to acquire the lock, maybe long after the contender became first.
     Recheck,
-    /// The caller requests a new list.
-    Refresh,
 }
 
 /// Task of the runner after an input, before the next step.
@@ -211,11 +213,10 @@ pub(super) enum Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NodeRole {
     /// The nearest contender ahead: its deletion, and whether that was a
-    /// [marked](super::contender::Contender::mark_release) release if the server can show it.
+    /// [marked](Machine::marks_release) release if the server can show it.
     Nearest { has_marks: bool },
-    /// The second-nearest contender ahead: its deletion, and a change of its data if `tells_changes`. Once
-    /// the data has changed, a new watch on it fires at once, so that the wait must not depend on it.
-    Second { tells_changes: bool },
+    /// The second-nearest contender ahead: its deletion, and a change of its data.
+    Second,
     /// The contender's own node: its deletion. If the node has an access control list of its own, a
     /// read checks whether the client may read it.
     Own { is_readable: bool },
@@ -263,15 +264,14 @@ fn is_mark(deleted: Option<Zxid>, data: Option<Event>) -> bool {
 }
 
 impl<N> Machine<N> {
-    /// Returns a contender without a node. With `reports_moves` it reports its position at every move.
-    pub(super) fn new(reports_moves: bool) -> Self {
+    /// Returns a contender without a node.
+    pub(super) fn new() -> Self {
         Self {
             state: State::Absent,
             connections_lost: 0,
             restarts: 0,
             has_marks: false,
             waits_long: false,
-            reports_moves,
         }
     }
 
@@ -318,24 +318,29 @@ impl<N> Machine<N> {
         };
         let role = NodeRole::Nearest { has_marks: self.has_marks };
         let nearest = ahead.map(|ahead| (ahead.nearest(), role));
-        let looks_ahead = !self.has_marks || self.waits_long || self.reports_moves;
-        // A change does not move a waiter that reports its position.
-        let role = NodeRole::Second { tells_changes: !self.reports_moves };
-        let second = ahead.and_then(Ahead::second).map(|second| (second, role));
+        let looks_ahead = !self.has_marks || self.waits_long;
+        let second = ahead.and_then(Ahead::second).map(|second| (second, NodeRole::Second));
         nearest.into_iter().chain(if looks_ahead { second } else { None })
     }
 
     pub(super) fn handle(&mut self, input: Input<N>) -> Output {
         match (&self.state, input) {
             (State::Absent, Input::Created) => self.enter(State::Created, Output::Continue),
-            (State::Created | State::Outdated, Input::Listed { ahead, connections_lost }) => {
+            (
+                State::Created | State::Outdated,
+                Input::Listed { ahead, is_own, connections_lost },
+            ) => {
                 self.connections_lost = connections_lost;
                 match ahead {
+                    // Its watches show whether the own node is the listed one.
                     Some(ahead) => self.enter(State::Blocked(ahead), Output::Blocked),
-                    None => self.enter(State::First, Output::First),
+                    None if is_own => self.enter(State::First, Output::First),
+                    None => self.enter(State::Outdated, Output::Continue),
                 }
             }
-            (State::Created | State::Outdated, Input::NotListed) => self.start_over(false),
+            (State::Created | State::Outdated | State::Blocked(_), Input::NotListed) => {
+                self.start_over(false)
+            }
             (State::Created | State::Outdated, Input::OwnNodeGone) => self.start_over(true),
             (State::Blocked(_), Input::Waits { has_marks }) => {
                 self.has_marks = has_marks;
@@ -346,7 +351,7 @@ impl<N> Machine<N> {
                 self.waits_long = true;
                 Output::Continue
             }
-            (State::Blocked(_), Input::NearestGone | Input::Refresh) => self.list_again(),
+            (State::Blocked(_), Input::NearestGone) => self.list_again(),
             (State::Unconfirmed, Input::OwnNode { is_watched, connections_lost }) => {
                 let has_disconnected = self.connections_lost != connections_lost;
                 if is_watched && !has_disconnected {
@@ -355,9 +360,7 @@ impl<N> Machine<N> {
                     self.list_again()
                 }
             }
-            (State::First, Input::Recheck | Input::Refresh) => {
-                self.enter(State::Unconfirmed, Output::Continue)
-            }
+            (State::First, Input::Recheck) => self.enter(State::Unconfirmed, Output::Continue),
             _ => Output::Continue,
         }
     }
@@ -377,13 +380,13 @@ impl<N> Machine<N> {
             (NodeRole::Nearest { .. }, NodeChange::Deleted, Ahead::Two { second, .. }) => {
                 self.enter(State::Blocked(Ahead::One(second)), Output::Blocked)
             }
-            (NodeRole::Second { .. }, NodeChange::Deleted, Ahead::Two { nearest, .. }) => {
+            (NodeRole::Second, NodeChange::Deleted, Ahead::Two { nearest, .. }) => {
                 self.enter(State::Blocked(Ahead::One(nearest)), Output::Continue)
             }
             // Most likely it was first and has released the lock, so that this waiter is next. If it
             // was asked to release and stays, this claims the lease too early, which does no harm.
             (
-                NodeRole::Second { .. },
+                NodeRole::Second,
                 NodeChange::Changed,
                 Ahead::Two { nearest, .. } | Ahead::Several { nearest, .. },
             ) => self.enter(State::Blocked(Ahead::LikelyOne(nearest)), Output::Continue),
@@ -397,7 +400,7 @@ impl<N> Machine<N> {
 
     fn start_over(&mut self, is_node_gone: bool) -> Output {
         let restarts = self.restarts + 1;
-        *self = Self { restarts, ..Self::new(self.reports_moves) };
+        *self = Self { restarts, ..Self::new() };
         Output::StartOver { is_node_gone, fails: restarts >= RESTARTS_MAX }
     }
 

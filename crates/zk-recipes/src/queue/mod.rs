@@ -4,26 +4,27 @@
 //! The list of children decides which contender is next; see
 //! [`SequenceOrder::rank`](crate::child_order::SequenceOrder::rank).
 //!
-//! * [`machine`] decides which contender is next, with the rule of its [`admission`].
+//! * [`machine`] decides which contender is next. It has no IO.
+//! * [`waiter`] waits until its contender is first: it carries out the steps of the machine.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
-//! * [`waiter`] waits until the contender is first: it carries out the steps of the machine.
+//! * [`watch_set`] watches the nodes that matter to a waiter.
 //! * [`foreign`] detects the nodes of other recipes.
+//! * [`spec`] has the names and the properties of the nodes.
+
+pub(crate) mod contender;
+pub(crate) mod foreign;
+mod machine;
+pub(crate) mod spec;
+pub(crate) mod waiter;
+pub(crate) mod watch_set;
 
 use std::future::poll_fn;
 use std::pin::pin;
 
-use zk_session::Client;
+use zk_session::{Children, Client, Error};
 
-pub(crate) mod admission;
-pub(crate) mod contender;
-pub(crate) mod foreign;
-mod machine;
-pub(crate) mod name;
-pub(crate) mod position;
-pub(crate) mod spec;
-pub(crate) mod waiter;
-mod watch_set;
+use crate::retry::{if_exists, retry};
 
 /// Sends all requests that one poll of the future makes in one write.
 pub(crate) async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {
@@ -33,4 +34,9 @@ pub(crate) async fn one_write<T>(client: &Client, future: impl Future<Output = T
         future.as_mut().poll(cx)
     })
     .await
+}
+
+/// Lists the children of a node; returns `None` if it does not exist.
+pub(crate) async fn list(client: &Client, path: &str) -> Result<Option<Children>, Error> {
+    if_exists(retry(client, || client.get_children(path)).await)
 }

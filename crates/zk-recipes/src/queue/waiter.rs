@@ -5,95 +5,117 @@
 
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures::future::{Either, select};
 use tokio::time::Instant;
 use zk_session::path::file_name;
-use zk_session::{Children, Client, Error, LeaseTerm, Stat};
+use zk_session::{Children, Client, Error, LeaseTerm, SessionLease, Watch};
 
-use super::contender::Contender;
+use super::contender::{Contender, Node};
 use super::foreign;
 use super::machine::{Ahead, Input, Machine, NodeChange, NodeRole, Output, Step};
-use super::one_write;
-use super::position::QueuePosition;
-use super::watch_set::{Target, WatchSet};
-use crate::deadline::now;
+use super::spec::QueueSpec;
+use super::watch_set::{Target, WatchSet, is_set};
+use super::{list, one_write};
+use crate::clock::now;
 use crate::error::LockError;
 use crate::limits::LONG_WAIT_PART;
-use crate::retry::{if_exists, retry};
+use crate::observe::AcquireObserver;
+use crate::retry::{if_exists, retry, retry_if_unknown};
 
-/// A contender on its way to the head of the queue.
+/// A contender on its way to the head of the queue. Dropping it leaves the queue.
 ///
 /// Thousands of them may wait: each keeps all state that lives across an await.
 pub(crate) struct Waiter {
     pub(crate) contender: Contender,
     machine: Machine<String>,
     watches: WatchSet,
-    /// The list from the same write as the create, if it is still valid.
+    /// The watch on the own node, once the contender is first.
+    own_watch: Option<Watch>,
+    /// The list from the same write as the create, until it is evaluated.
     listed: Option<Box<Listed>>,
-    /// Position in the queue, for callers that request it. It requires a sorted list each time.
-    position: Option<QueuePosition>,
     /// The time at which the wait for the nearest contender counts as long; `None` once that
     /// contender was checked. It is no timer: a timer belongs to a runtime, and the next step may run
     /// on another one.
     long_wait: Option<Instant>,
+    /// Claimed once the contender is next. Until then nothing depends on the lease, and renewing it
+    /// would cost the ensemble writes for each waiter.
+    lease: Option<SessionLease>,
+    pub(crate) observed: Option<Box<AcquireObserver>>,
 }
 
-/// A list of the queue, and the number of connections lost before it was requested.
+/// A list of the queue that has a node of the own name.
 struct Listed {
     children: Children,
+    /// That node is known to be the own one.
+    is_own: bool,
+    /// Number of connections lost before the list was requested.
     connections_lost: u64,
 }
 
+/// What the queue has granted to a contender: all that a hold needs.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) client: Client,
+    pub(crate) spec: Arc<QueueSpec>,
+    pub(crate) node: Node,
+    pub(crate) lease: SessionLease,
+    pub(crate) term: LeaseTerm,
+    /// The contender was first and had to wait, so that its release is to be marked.
+    pub(crate) marks_release: bool,
+    pub(crate) watch: Option<Watch>,
+    pub(crate) observed: Option<Box<AcquireObserver>>,
+}
+
 impl Waiter {
-    pub(crate) fn new(contender: Contender) -> Self {
-        Self::reporting(contender, None)
-    }
-
-    /// As [`new`](Self::new), and tracks the position in the queue.
-    pub(crate) fn with_position(contender: Contender) -> Self {
-        Self::reporting(contender, Some(QueuePosition::default()))
-    }
-
-    fn reporting(contender: Contender, position: Option<QueuePosition>) -> Self {
+    pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
         Self {
-            machine: Machine::new(position.is_some()),
-            watches: WatchSet::new(&contender.client),
-            contender,
+            contender: Contender::new(client, spec),
+            machine: Machine::new(),
+            watches: WatchSet::default(),
+            own_watch: None,
             listed: None,
-            position,
             long_wait: None,
+            lease: None,
+            observed: spec.observe(),
         }
     }
 
     /// Queues, and waits until the contender is first and its session lease is valid.
-    pub(crate) async fn acquire(&mut self) -> Result<LeaseTerm, LockError> {
+    ///
+    /// # Cancel safety
+    /// The next call continues.
+    pub(crate) async fn acquire(&mut self) -> Result<Granted, LockError> {
+        let term = self.wait().await?;
+        self.granted(term)
+    }
+
+    /// As [`acquire`](Self::acquire), and keeps the node.
+    pub(crate) async fn wait(&mut self) -> Result<LeaseTerm, LockError> {
         loop {
             // A lost connection may have hidden the deletion of the own node.
-            self.handle(Input::Recheck)?;
+            self.recheck()?;
             while !self.is_first() {
                 self.step().await?;
             }
-            if let Some(term) = self.contender.bind().await? {
+            if let Some(term) = self.bind().await? {
                 return Ok(term);
             }
         }
     }
 
-    /// Queues and lists; returns `None` if another contender blocks this one. It lists again when
-    /// the lease had to be renewed.
-    pub(crate) async fn try_acquire(&mut self) -> Result<Option<LeaseTerm>, LockError> {
-        self.step().await?;
+    /// Queues and lists; returns `None` if another contender blocks this one.
+    pub(crate) async fn try_acquire(&mut self) -> Result<Option<Granted>, LockError> {
         loop {
-            self.step().await?;
+            self.settle().await?;
             if !self.is_first() {
                 return Ok(None);
             }
-            if let Some(term) = self.contender.bind().await? {
-                return Ok(Some(term));
+            if let Some(term) = self.bind().await? {
+                return self.granted(term).map(Some);
             }
-            self.handle(Input::Recheck)?;
-            self.step().await?;
+            self.recheck()?;
         }
     }
 
@@ -105,10 +127,18 @@ impl Waiter {
         Ok(())
     }
 
-    /// Lists again, unless the contender is first, which it stays.
-    pub(crate) async fn refresh(&mut self) -> Result<(), LockError> {
-        self.handle(Input::Refresh)?;
-        self.settle().await
+    /// Reports that a list of the caller does not have the own node.
+    pub(crate) fn not_listed(&mut self) -> Result<(), LockError> {
+        self.handle(Input::NotListed)
+    }
+
+    /// Checks the own node again, if the contender is first.
+    pub(crate) fn recheck(&mut self) -> Result<(), LockError> {
+        self.handle(Input::Recheck)
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(self.machine.step(), Step::Done)
     }
 
     /// Advances by one request or event.
@@ -128,8 +158,12 @@ impl Waiter {
 
     async fn create(&mut self) -> Result<(), LockError> {
         let connections_lost = self.contender.client.connections_lost();
-        let children = self.contender.enter().await?;
-        self.listed = children.map(|children| Box::new(Listed { children, connections_lost }));
+        if let (Some(children), Some(own)) = (self.contender.enter().await?, self.contender.node())
+        {
+            // Nothing has changed in the queue between the create and the list.
+            let is_own = children.stat.pzxid == own.czxid;
+            self.listed = Some(Box::new(Listed { children, is_own, connections_lost }));
+        }
         self.handle(Input::Created)
     }
 
@@ -138,7 +172,7 @@ impl Waiter {
             Some(listed) => Some(*listed),
             None => Box::pin(self.list_and_check_own_node()).await?,
         };
-        let Some(Listed { children, connections_lost }) = listed else {
+        let Some(Listed { children, is_own, connections_lost }) = listed else {
             return self.handle(Input::OwnNodeGone);
         };
         let spec = &self.contender.spec;
@@ -147,57 +181,48 @@ impl Waiter {
             return self.handle(Input::NotListed);
         };
         if checks_path && rank.has_others {
-            let has_leases = match spec.exclusive {
-                Some(recipe) => foreign::refuse_in_queue(spec, recipe, &children.names)?,
-                None => false,
-            };
-            if has_leases {
-                // On the heap, because it is rare; this keeps the futures of waiters small.
-                Box::pin(foreign::refuse_leases(&self.contender.client, &spec.path)).await?;
-            }
-        }
-        if let Some(position) = &mut self.position {
-            *position = QueuePosition::of(spec, &children.names, &rank);
+            // On the heap, because it is rare; this keeps the futures of waiters small.
+            Box::pin(foreign::refuse(&self.contender.client, spec, &children.names)).await?;
         }
         let nearest = [rank.predecessor, rank.second].map(|name| name.map(|name| spec.node(name)));
         let ahead = Ahead::of(spec.admission, rank.position, nearest);
-        self.handle(Input::Listed { ahead, connections_lost })
+        self.handle(Input::Listed { ahead, is_own, connections_lost })
     }
 
     /// Lists the queue. Returns `None` if the own node is gone.
     ///
-    /// A list has names only. Another client may have deleted the own node and created another one of
-    /// its name, maybe after somebody else had the lock. The watch on the own node shows that, also
-    /// after a reconnect: it is set again ahead of the list. Without a watch, the node is read in the
-    /// same write, after the list.
+    /// The watch on the own node shows that, also after a reconnect: it is set again ahead of the list.
+    /// Without a watch, the node is read in the same write, after the list.
     async fn list_and_check_own_node(&mut self) -> Result<Option<Listed>, LockError> {
-        let is_watched = self.is_own_node_watched();
-        let Contender { client, spec, .. } = &self.contender;
-        let connections_lost = client.connections_lost();
-        let children = match self.contender.node().filter(|_| !is_watched) {
-            None => {
-                let listed = list(client, &spec.path).await?;
-                listed.filter(|_| self.is_own_node_watched())
-            }
-            Some(own) => {
-                let look = || async {
-                    let (listed, stat) =
-                        (client.get_children(&spec.path), client.exists(&own.path));
-                    Ok((listed.await?, stat.await?))
-                };
-                let looked = if_exists(one_write(client, retry(client, look)).await)?;
-                let is_own = |stat: Option<Stat>| stat.is_some_and(|it| it.czxid == own.czxid);
-                looked.and_then(|(listed, stat)| is_own(stat).then_some(listed))
-            }
+        let connections_lost = self.contender.client.connections_lost();
+        let children = if self.is_own_node_watched() {
+            let Contender { client, spec, .. } = &self.contender;
+            let listed = list(client, &spec.path).await?;
+            if self.is_own_node_watched() { listed } else { None }
+        } else {
+            self.list_and_read_own_node().await?
         };
-        Ok(children.map(|children| Listed { children, connections_lost }))
+        Ok(children.map(|children| Listed { children, is_own: true, connections_lost }))
+    }
+
+    async fn list_and_read_own_node(&self) -> Result<Option<Children>, Error> {
+        let Contender { client, spec, .. } = &self.contender;
+        let Some(own) = self.contender.node() else { return Ok(None) };
+        let look = || async {
+            let (listed, stat) = (client.get_children(&spec.path), client.exists(&own.path));
+            Ok((listed.await?, stat.await?))
+        };
+        let looked = if_exists(one_write(client, retry(client, look)).await)?;
+        Ok(looked.and_then(|(children, stat)| {
+            let is_own = stat.is_some_and(|stat| stat.czxid == own.czxid);
+            is_own.then_some(children)
+        }))
     }
 
     /// Returns true if a watch guards the own node, and has not fired.
     fn is_own_node_watched(&mut self) -> bool {
         let own = self.contender.node();
-        own.is_some_and(|own| !self.watches.is_outdated(&own.path))
-            || !self.contender.is_node_outdated()
+        own.is_some_and(|own| self.watches.is_set(&own.path)) || is_set(&mut self.own_watch)
     }
 
     /// Watches the contenders that block this one until one of them leaves.
@@ -205,21 +230,22 @@ impl Waiter {
         let has_marks = self.contender.client.events_have_zxids().await;
         self.handle(Input::Waits { has_marks })?;
         if let Some(missing) = self.set_watches().await? {
-            return self.handle_change(missing, NodeChange::Deleted);
+            return self.handle(Input::Changed(missing, NodeChange::Deleted));
         }
         match self.next_change().await? {
-            Some((role, change)) => self.handle_change(role, change),
+            Some((role, change)) => self.handle(Input::Changed(role, change)),
             None => self.check_nearest().await,
         }
     }
 
     /// Watches the nearest contenders ahead and the own node. Returns one of them that is gone.
     async fn set_watches(&mut self) -> Result<Option<NodeRole>, LockError> {
-        let role = NodeRole::Own { is_readable: self.contender.spec.has_default_acl() };
+        let Contender { client, spec, .. } = &self.contender;
+        let role = NodeRole::Own { is_readable: spec.has_default_acl() };
         let Some(own) = self.contender.node() else { return Ok(Some(role)) };
         let ahead = self.machine.targets().map(|(node, role)| Target { node, role });
         let targets: Vec<_> = ahead.chain([Target { node: &own.path, role }]).collect();
-        self.watches.keep(&targets, own.czxid).await?;
+        self.watches.keep(client, &targets, own.czxid).await?;
         let missing = targets.iter().find(|target| !self.watches.watches(target.node));
         Ok(missing.map(|target| target.role))
     }
@@ -235,8 +261,8 @@ impl Waiter {
                 None => pending().await,
             }
         };
-        match select(pin!(self.watches.next()), pin!(long)).await {
-            Either::Left((news, _)) => news.map(Some),
+        match select(pin!(self.watches.next(client)), pin!(long)).await {
+            Either::Left((change, _)) => change.map(Some),
             Either::Right(_) => Ok(None),
         }
     }
@@ -249,7 +275,7 @@ impl Waiter {
     async fn check_nearest(&mut self) -> Result<(), LockError> {
         self.handle(Input::WaitedLong)?;
         // If the check is cancelled, it is made after another wait.
-        self.long_wait = Some(long_wait_end(&self.contender.client));
+        self.long_wait = Some(self.long_wait_end());
         if let Some(node) = self.machine.nearest() {
             let client = &self.contender.client;
             if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
@@ -260,25 +286,26 @@ impl Waiter {
         Ok(())
     }
 
-    /// Handles the change of a watched node.
-    fn handle_change(&mut self, role: NodeRole, change: NodeChange) -> Result<(), LockError> {
-        self.handle(Input::Changed(role, change))?;
-        if let (Some(position), Some(holder)) = (&mut self.position, self.machine.nearest()) {
-            *position = QueuePosition { ahead: 1, holder: Some(holder.clone()) };
-        }
-        Ok(())
+    /// Returns the time at which a wait that begins now counts as long.
+    fn long_wait_end(&self) -> Instant {
+        now() + LONG_WAIT_PART.of(self.contender.client.session_timeout())
     }
 
     /// Passes an input to the machine, and carries out its output.
     fn handle(&mut self, input: Input<String>) -> Result<(), LockError> {
-        match self.machine.handle(input) {
-            Output::Continue => {}
-            Output::Blocked => {
-                self.contender.observed.blocked();
-                self.long_wait = Some(long_wait_end(&self.contender.client));
+        let output = self.machine.handle(input);
+        if let Some(observed) = &mut self.observed {
+            match output {
+                Output::Continue => {}
+                Output::Blocked => observed.blocked(),
+                Output::ListAgain | Output::First => observed.unblocked(),
+                Output::StartOver { .. } => observed.restarted(),
             }
-            Output::ListAgain => self.contender.observed.unblocked(),
-            Output::First => self.become_first(),
+        }
+        match output {
+            Output::Continue | Output::ListAgain => {}
+            Output::Blocked => self.long_wait = Some(self.long_wait_end()),
+            Output::First => self.keep_own_watch(),
             Output::StartOver { is_node_gone, fails } => {
                 self.start_over(is_node_gone);
                 if fails {
@@ -287,24 +314,17 @@ impl Waiter {
             }
         }
         if self.machine.is_next() {
-            self.contender.claim_lease();
+            self.lease.get_or_insert_with(|| self.contender.client.claim_lease());
         }
         Ok(())
     }
 
-    fn become_first(&mut self) {
-        self.contender.observed.unblocked();
-        // This watch fires when the node is deleted, so it needs no cancellation. A contender that
-        // lists again and is still first already has it.
-        let own = self.contender.node().and_then(|own| self.watches.take(&own.path));
-        if let Some(own) = own {
-            self.contender.keep_watch(own);
-        }
-        if self.machine.marks_release() {
-            self.contender.mark_release();
-        }
-        if let Some(position) = &mut self.position {
-            *position = QueuePosition::default();
+    /// Keeps the watch on the own node for the hold. It fires when the node is deleted, so it needs no
+    /// cancellation. A contender that lists again and is still first has it already.
+    fn keep_own_watch(&mut self) {
+        let own = self.contender.node();
+        if let Some(watch) = own.and_then(|own| self.watches.take(&own.path)) {
+            self.own_watch = Some(watch);
         }
     }
 
@@ -314,26 +334,53 @@ impl Waiter {
         if is_node_gone {
             self.contender.forget_node();
         }
-        self.watches = WatchSet::new(&self.contender.client);
         self.contender.restart();
-        self.contender.observed.restarted();
+        self.watches = WatchSet::default();
+        self.own_watch = None;
+        self.lease = None; // it is no longer next
     }
 
-    pub(crate) fn is_first(&self) -> bool {
-        self.machine.is_first()
+    /// Binds the future hold to the lease, once the contender is first. This needs no request if the
+    /// contender has just created its node, or was next for some time.
+    ///
+    /// Returns `None` if the lease had to be renewed first, after a long wait. Nodes may have been
+    /// deleted in the meantime: check again, and bind again. A lease that is valid after the check
+    /// proves that the session, and so the node, did not expire before.
+    async fn bind(&mut self) -> Result<Option<LeaseTerm>, Error> {
+        let client = &self.contender.client;
+        bind(client, self.lease.get_or_insert_with(|| client.claim_lease())).await
     }
 
-    pub(crate) fn position(&self) -> Option<&QueuePosition> {
-        self.position.as_ref()
+    fn granted(&mut self, term: LeaseTerm) -> Result<Granted, LockError> {
+        let marks_release = self.marks_release();
+        let (client, spec) = (self.contender.client.clone(), self.contender.spec.clone());
+        // A contender that is first has a node, and has bound the lease.
+        let (Some(node), Some(lease)) = (self.contender.take_node(), self.lease.take()) else {
+            return Err(LockError::NodeDeleted { path: spec.path.clone() });
+        };
+        let (watch, observed) = (self.own_watch.take(), self.observed.take());
+        Ok(Granted { client, spec, node, lease, term, marks_release, watch, observed })
+    }
+
+    fn marks_release(&self) -> bool {
+        self.machine.marks_release() && self.contender.spec.may_mark_release()
     }
 }
 
-/// Returns the time at which a wait that begins now counts as long.
-fn long_wait_end(client: &Client) -> Instant {
-    now() + LONG_WAIT_PART.of(client.session_timeout())
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        drop(self.contender.leave(self.marks_release()));
+    }
 }
 
-/// Lists the children of a node; returns `None` if it does not exist.
-pub(crate) async fn list(client: &Client, path: &str) -> Result<Option<Children>, Error> {
-    if_exists(retry(client, || client.get_children(path)).await)
+/// Returns the term of the lease, or renews the lease and returns `None`.
+pub(crate) async fn bind(
+    client: &Client,
+    lease: &SessionLease,
+) -> Result<Option<LeaseTerm>, Error> {
+    let term = lease.bind();
+    if term.is_none() {
+        retry_if_unknown(client, || lease.renew()).await?;
+    }
+    Ok(term)
 }

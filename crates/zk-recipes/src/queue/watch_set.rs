@@ -19,9 +19,8 @@ use crate::retry::{if_exists, retry, retry_if_unknown};
 /// The watches survive reconnects, and a reconnect does not count as a deletion. A lock node has no
 /// children, so only its deletion fires a child watch, and a revocation request does not. `exists`
 /// would leave a useless watch behind on a deleted node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WatchSet {
-    client: Client,
     watched: Vec<Watched>,
 }
 
@@ -44,10 +43,6 @@ struct Watched {
 }
 
 impl WatchSet {
-    pub(crate) fn new(client: &Client) -> Self {
-        Self { client: client.clone(), watched: Vec::new() }
-    }
-
     /// Watches these nodes and no others. Watches that are already set need no request; the missing
     /// ones are requested in one write. A node that no longer exists is not watched.
     ///
@@ -56,85 +51,45 @@ impl WatchSet {
     /// that a writer ahead has created beside its own fires too, and is set again.
     pub(crate) async fn keep(
         &mut self,
+        client: &Client,
         targets: &[Target<'_>],
         since: Zxid,
     ) -> Result<(), LockError> {
-        self.watched.retain(|it| targets.contains(&it.target()));
+        self.watched.retain(|watched| targets.contains(&watched.target()));
         let mut missing = targets.to_vec();
         missing.retain(|target| !self.watches(target.node));
-        let armed = one_write(&self.client, self.arm(&missing, since)).await?;
-        self.watched.extend(armed.into_iter().flatten());
+        if !missing.is_empty() {
+            let armed = one_write(client, arm(client, &missing, since)).await?;
+            self.watched.extend(armed.into_iter().flatten());
+        }
         Ok(())
     }
 
-    /// Sets the watches on the nodes that exist.
-    async fn arm(
-        &self,
-        targets: &[Target<'_>],
-        since: Zxid,
-    ) -> Result<Vec<Option<Watched>>, LockError> {
-        if targets.is_empty() {
-            return Ok(Vec::new());
-        }
-        let kinds = targets
-            .iter()
-            .flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
-        let kinds: Vec<_> = kinds.collect();
-        // The server answers after the events of nodes that are gone. So an event counts only
-        // once all watches are set, that of the own node among them.
-        let set = retry_if_unknown(&self.client, || async {
-            let (watches, set) = self.client.watch_nodes(&kinds, since);
-            set.await.map(|()| watches)
-        });
-        let mut watches = set.await?.into_iter();
-        let armed = targets.iter().map(|target| {
-            let [watch, change] =
-                [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));
-            self.complete(*target, since, watch, change)
-        });
-        try_join_all(armed).await
-    }
-
-    /// Adds the watch that has to be set with a request of its own: that on the own node, which must
-    /// be the one that `since` has created.
-    async fn complete(
-        &self,
-        target: Target<'_>,
-        since: Zxid,
-        mut watch: Option<Watch>,
-        change: Option<Watch>,
-    ) -> Result<Option<Watched>, LockError> {
-        let Target { node, role } = target;
-        if watch.is_none() {
-            let read = self.watch_children(node).await?;
-            watch = read.and_then(|(stat, watch)| (stat.czxid == since).then_some(watch));
-        }
-        Ok(watch.map(|watch| Watched { node: node.to_owned(), role, watch: Some(watch), change }))
-    }
-
     pub(crate) fn watches(&self, node: &str) -> bool {
-        self.watched.iter().any(|it| it.node == node)
+        self.watched.iter().any(|watched| watched.node == node)
     }
 
-    /// Returns true if the watch of the node has fired, or if it is not watched. The information
-    /// about the node is out of date then.
-    pub(crate) fn is_outdated(&mut self, node: &str) -> bool {
-        let Some(it) = self.watched.iter_mut().find(|it| it.node == node) else { return true };
-        is_fired_or_unset(&mut it.watch)
+    /// Returns true if the node is watched, and the watch has not fired.
+    pub(crate) fn is_set(&mut self, node: &str) -> bool {
+        let mut watched = self.watched.iter_mut();
+        watched.any(|watched| watched.node == node && is_set(&mut watched.watch))
     }
 
     /// Removes the watch of a node from the set and returns it.
     pub(crate) fn take(&mut self, node: &str) -> Option<Watch> {
-        let index = self.watched.iter().position(|it| it.node == node)?;
+        let index = self.watched.iter().position(|watched| watched.node == node)?;
         self.watched.swap_remove(index).watch
     }
 
     /// Waits until a node changes, and stops watching it. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Result<(NodeRole, NodeChange), LockError> {
+    pub(crate) async fn next(
+        &mut self,
+        client: &Client,
+    ) -> Result<(NodeRole, NodeChange), LockError> {
         loop {
-            if let Some(index) = self.watched.iter().position(|it| it.watch.is_none()) {
+            if let Some(index) = self.watched.iter().position(|watched| watched.watch.is_none()) {
                 // On the heap: waiters are many, and other clients rarely create children here.
-                let armed = Box::pin(self.watch_children(&self.watched[index].node)).await?;
+                let armed = Box::pin(watch_children(client, &self.watched[index].node)).await?;
                 if armed.is_none() {
                     return Ok((self.watched.swap_remove(index).role, NodeChange::Deleted));
                 }
@@ -142,7 +97,7 @@ impl WatchSet {
             }
             let (index, event) = poll_fn(|cx| {
                 let mut watched = self.watched.iter_mut().enumerate();
-                let fired = watched.find_map(|(index, it)| Some((index, it.poll(cx)?)));
+                let fired = watched.find_map(|(index, watched)| Some((index, watched.poll(cx)?)));
                 fired.map_or(Poll::Pending, Poll::Ready)
             })
             .await;
@@ -152,15 +107,55 @@ impl WatchSet {
             }
         }
     }
+}
 
-    /// Watches the children of a node; returns `None` if it is gone.
-    async fn watch_children(&self, node: &str) -> Result<Option<(Stat, Watch)>, LockError> {
-        let set = || async {
-            let (children, watch) = self.client.get_children_and_watch(node).await?;
-            Ok((children.stat, watch))
-        };
-        Ok(if_exists(retry(&self.client, set).await)?)
+/// Sets the watches on the nodes that exist.
+async fn arm(
+    client: &Client,
+    targets: &[Target<'_>],
+    since: Zxid,
+) -> Result<Vec<Option<Watched>>, LockError> {
+    let kinds =
+        targets.iter().flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
+    let kinds: Vec<_> = kinds.collect();
+    // The server answers after the events of nodes that are gone. So an event counts only
+    // once all watches are set, that of the own node among them.
+    let set = retry_if_unknown(client, || async {
+        let (watches, set) = client.watch_nodes(&kinds, since);
+        set.await.map(|()| watches)
+    });
+    let mut watches = set.await?.into_iter();
+    let armed = targets.iter().map(|target| {
+        let [watch, change] = [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));
+        complete(client, *target, since, watch, change)
+    });
+    try_join_all(armed).await
+}
+
+/// Adds the watch that has to be set with a request of its own: that on the own node, which must
+/// be the one that `since` has created.
+async fn complete(
+    client: &Client,
+    target: Target<'_>,
+    since: Zxid,
+    mut watch: Option<Watch>,
+    change: Option<Watch>,
+) -> Result<Option<Watched>, LockError> {
+    let Target { node, role } = target;
+    if watch.is_none() {
+        let read = watch_children(client, node).await?;
+        watch = read.and_then(|(stat, watch)| (stat.czxid == since).then_some(watch));
     }
+    Ok(watch.map(|watch| Watched { node: node.to_owned(), role, watch: Some(watch), change }))
+}
+
+/// Watches the children of a node; returns `None` if it is gone.
+async fn watch_children(client: &Client, node: &str) -> Result<Option<(Stat, Watch)>, LockError> {
+    let set = || async {
+        let (children, watch) = client.get_children_and_watch(node).await?;
+        Ok((children.stat, watch))
+    };
+    Ok(if_exists(retry(client, set).await)?)
 }
 
 impl Target<'_> {
@@ -169,10 +164,10 @@ impl Target<'_> {
     fn kinds(&self) -> &'static [WatchKind] {
         match self.role {
             NodeRole::Nearest { has_marks: true } => &[WatchKind::Children, WatchKind::Data],
-            NodeRole::Second { tells_changes: true } => &[WatchKind::Data],
-            NodeRole::Nearest { has_marks: false }
-            | NodeRole::Second { tells_changes: false }
-            | NodeRole::Own { is_readable: true } => &[WatchKind::Children],
+            NodeRole::Second => &[WatchKind::Data],
+            NodeRole::Nearest { has_marks: false } | NodeRole::Own { is_readable: true } => {
+                &[WatchKind::Children]
+            }
             NodeRole::Own { is_readable: false } => &[],
         }
     }
@@ -200,12 +195,12 @@ impl Watched {
     }
 }
 
-/// Returns true if the watch has fired, or if there is none. A watch that has fired is dropped.
-pub(super) fn is_fired_or_unset(watch: &mut Option<Watch>) -> bool {
+/// Returns true if there is a watch, and it has not fired. A watch that has fired is dropped.
+pub(crate) fn is_set(watch: &mut Option<Watch>) -> bool {
     // Without `unconstrained`, a task that has used up its coop budget would miss an event.
     let has_fired = |armed: &mut Watch| unconstrained(armed).now_or_never().is_some();
     if watch.as_mut().is_some_and(has_fired) {
         *watch = None;
     }
-    watch.is_none()
+    watch.is_some()
 }

@@ -1,18 +1,21 @@
 //! The fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
 
-mod sides;
+mod downgrade;
+mod read;
+mod write;
 mod write_guard;
 
-use zk_session::{Client, PathError};
+use zk_session::{Acl, Client, PathError};
 
+pub use self::read::ReadLock;
+pub use self::write::WriteLock;
+pub use self::write_guard::WriteGuard;
 use crate::error::LockError;
-use crate::lock_options::{Nodes, lock_options};
+use crate::observe::LockMetrics;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
+use crate::plain_lock::PlainLock;
 use crate::queue::spec::QueueSpec;
-
-pub use sides::{ReadLock, WriteLock};
-pub use write_guard::WriteGuard;
 
 /// A fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
 ///
@@ -106,8 +109,6 @@ pub struct RwLock {
     write: WriteLock,
 }
 
-lock_options!(RwLock);
-
 impl RwLock {
     /// Creates a handle for the lock at `path`. Sends no request.
     ///
@@ -119,19 +120,9 @@ impl RwLock {
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         Ok(Self {
-            read: ReadLock::new(client, QueueSpec::reader(path.to_owned())),
-            write: WriteLock::new(client, QueueSpec::writer(path.to_owned())),
+            read: ReadLock::new(PlainLock::new(client, QueueSpec::reader(path.to_owned()))),
+            write: WriteLock::new(PlainLock::new(client, QueueSpec::writer(path.to_owned()))),
         })
-    }
-
-    /// Makes both sides re-entrant for `owner`.
-    ///
-    /// Acquiring a side that the owner already holds needs no request. A writing owner can also
-    /// read, after one round trip, as with [`WriteGuard::read`]. A reading owner that requests the
-    /// write lock fails with [`LockError::WouldDeadlock`].
-    #[must_use]
-    pub fn with_owner(self, owner: &Owner) -> Self {
-        Self { read: self.read.with_owner(owner), write: self.write.with_owner(owner) }
     }
 
     /// Returns the path of the lock.
@@ -146,7 +137,7 @@ impl RwLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.read.handle.client, &self.read.handle.spec).await
+        participants(&self.read.lock.client, &self.read.lock.spec).await
     }
 
     /// Returns the read side, which many readers share.
@@ -162,8 +153,47 @@ impl RwLock {
     }
 }
 
-impl Nodes for RwLock {
-    fn edit_all(self, change: impl Fn(&mut QueueSpec)) -> Self {
-        Self { read: self.read.edit_all(&change), write: self.write.edit_all(&change) }
+/// # Options
+impl RwLock {
+    /// Makes both sides re-entrant for `owner`.
+    ///
+    /// Acquiring a side that the owner already holds needs no request. A writing owner can also
+    /// read, after one round trip, as with [`WriteGuard::read`]. A reading owner that requests the
+    /// write lock fails with [`LockError::WouldDeadlock`].
+    #[must_use]
+    pub fn with_owner(self, owner: &Owner) -> Self {
+        Self { read: self.read.with_owner(owner), write: self.write.with_owner(owner) }
+    }
+
+    /// Sets the data of the nodes; see [`Mutex::with_data`](crate::Mutex::with_data). A writer that
+    /// becomes a reader keeps its data.
+    #[must_use]
+    pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
+        let data = data.into();
+        self.edit(|spec| spec.set_data(data.clone()))
+    }
+
+    /// Sets the ACL of the nodes; see [`Mutex::with_acl`](crate::Mutex::with_acl).
+    #[must_use]
+    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
+        let acl = acl.into();
+        self.edit(|spec| spec.set_acl(acl.clone()))
+    }
+
+    /// Counts acquisitions, holds and losses of both sides in `metrics`.
+    #[must_use]
+    pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
+        self.edit(|spec| spec.set_metrics(metrics))
+    }
+
+    /// Accepts a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(self) -> Self {
+        self.edit(QueueSpec::allow_foreign_nodes)
+    }
+
+    fn edit(self, change: impl Fn(&mut QueueSpec)) -> Self {
+        Self { read: self.read.edit(&change), write: self.write.edit(&change) }
     }
 }

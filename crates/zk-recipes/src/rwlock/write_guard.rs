@@ -2,10 +2,14 @@
 
 use std::ops::Deref;
 
-use crate::downgrade::{HeldWriter, WriteNode, beside};
+use futures::future::BoxFuture;
+
+use super::downgrade::{WriteNode, beside};
 use crate::error::LockError;
-use crate::guard::Guard;
-use crate::owner::{Entry, SharedHolding};
+use crate::fencing_token::FencingToken;
+use crate::hold::{Guard, LockGuard, held};
+use crate::owner::{Entry, Owner, ReentryPermit};
+use crate::plain_lock::PlainLock;
 
 /// The held write side of an [`RwLock`](super::RwLock). It has all methods of a [`Guard`] and can
 /// be downgraded to a read guard.
@@ -15,11 +19,12 @@ use crate::owner::{Entry, SharedHolding};
 #[must_use = "dropping the guard releases the lock"]
 pub struct WriteGuard {
     guard: Guard,
+    owner: Option<Owner>,
 }
 
 impl WriteGuard {
-    pub(crate) fn new(guard: Guard) -> Self {
-        Self { guard }
+    pub(super) fn new(guard: Guard, owner: Option<Owner>) -> Self {
+        Self { guard, owner }
     }
 
     /// Turns the write lock into a read lock. The waiting readers are granted the lock, and no
@@ -53,30 +58,25 @@ impl WriteGuard {
     /// # }
     /// ```
     pub async fn downgrade(self) -> Result<Guard, LockError> {
-        let (reads, permit) = match self.guard.hold().enter_read().await? {
-            Entry::Held(hold) => (Some(Guard::of(hold)), None),
-            Entry::Beside(_, permit) => (None, Some(permit)),
-            Entry::Queue(permit) => (None, permit),
+        let permit = match self.enter_read().await? {
+            Some(Entry::Held(reads)) => {
+                self.guard.release().await?;
+                return Ok(reads);
+            }
+            Some(Entry::Queue(permit)) => Some(permit),
+            None => None,
         };
+        let (hold, token) = (self.guard.hold().clone(), self.guard.token()?);
         // From here on no task can re-enter the write side.
-        let writer = self.guard.into_hold();
-        if let Some(reads) = reads {
-            // Of several downgrades at the same time, exactly one gets the last writer.
-            if let Some(writer) = writer.into_last() {
-                let held = writer.token();
-                writer.release(held).await?;
-            }
-            return Ok(reads);
-        }
-        let reader = match writer.try_into_last() {
-            Err(writer) => beside(&HeldWriter::of(&writer)?, WriteNode::Kept).await?,
-            Ok(mut writer) => {
-                let reader = beside(&HeldWriter::of(&writer)?, WriteNode::Deleted).await?;
+        let reads = match self.guard.into_last() {
+            Err(_others) => beside(&hold, token, WriteNode::Kept).await?,
+            Ok(writer) => {
+                let reads = beside(&hold, token, WriteNode::Deleted).await?;
                 writer.forget_node();
-                reader
+                reads
             }
         };
-        Ok(Guard::of(SharedHolding::new(reader, permit)))
+        Ok(record(permit, reads))
     }
 
     /// Acquires the read side as well, without waiting for other contenders, as a Curator holder of
@@ -92,15 +92,20 @@ impl WriteGuard {
     /// # Cancel safety
     /// Dropping the future at any point leaves no read node behind.
     pub async fn read(&self) -> Result<Guard, LockError> {
-        let writer = self.guard.hold();
-        let permit = match writer.enter_read().await? {
-            Entry::Held(hold) => return Ok(Guard::of(hold)),
-            // The writer of the owner is this guard.
-            Entry::Beside(_, permit) => Some(permit),
-            Entry::Queue(permit) => permit,
+        let permit = match self.enter_read().await? {
+            Some(Entry::Held(reads)) => return Ok(reads),
+            Some(Entry::Queue(permit)) => Some(permit),
+            None => None,
         };
-        let reader = beside(&HeldWriter::of(writer)?, WriteNode::Kept).await?;
-        Ok(Guard::of(SharedHolding::new(reader, permit)))
+        let reads = beside(self.guard.hold(), self.guard.token()?, WriteNode::Kept).await?;
+        Ok(record(permit, reads))
+    }
+
+    /// Enters the read side for the owner, if there is one.
+    async fn enter_read(&self) -> Result<Option<Entry>, LockError> {
+        let Some(owner) = &self.owner else { return Ok(None) };
+        let hold = self.guard.hold();
+        owner.enter(&PlainLock::new(&hold.client, hold.spec.downgraded())).await.map(Some)
     }
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
@@ -128,5 +133,29 @@ impl Deref for WriteGuard {
 impl From<WriteGuard> for Guard {
     fn from(guard: WriteGuard) -> Self {
         guard.guard
+    }
+}
+
+/// Records a read lock beside a write lock as the owner's.
+fn record(permit: Option<ReentryPermit>, reads: Guard) -> Guard {
+    match permit {
+        Some(permit) => permit.record(reads),
+        None => reads,
+    }
+}
+
+fn node_list(guard: &WriteGuard) -> Vec<&str> {
+    vec![guard.node()]
+}
+
+fn token_list(guard: &WriteGuard) -> Result<Vec<FencingToken>, LockError> {
+    Ok(vec![guard.token()?])
+}
+
+held!(WriteGuard, Guard, node_list, token_list);
+
+impl LockGuard for WriteGuard {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin((*self).release())
     }
 }

@@ -8,23 +8,24 @@
 
 use std::collections::HashSet;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 use futures::future::{Either, OptionFuture, join3, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Error, LeaseTerm, Repeat, Watch, Zxid};
+use zk_session::{ChildList, Client, Error, LeaseTerm, Repeat, SessionLease, Watch, Zxid};
 
 use super::Semaphore;
 use super::limit::Followed;
 use super::path_check::PathCheck;
 use crate::error::LockError;
-use crate::guard::Guard;
-use crate::holding::deleted;
+use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
-use crate::queue::contender::Contender;
+use crate::observe::AcquireObserver;
+use crate::queue::contender::{Contender, Node, is_unwatchable};
 use crate::queue::one_write;
-use crate::queue::waiter::Waiter;
-use crate::retry::{if_exists, retry_after};
+use crate::queue::waiter::{Granted, Waiter, bind};
+use crate::queue::watch_set::is_set;
+use crate::retry::{if_exists, retry, retry_after};
 
 impl Semaphore {
     /// Waits until the permits are acquired, without a time limit.
@@ -36,12 +37,13 @@ impl Semaphore {
             limit.at_least(count).await?;
             // Dropped at the end of the turn. The session then deletes its node, over reconnects if
             // necessary; the permits do not depend on that.
-            let mut own_turn = Waiter::new(Contender::new(&self.client, &self.turns));
-            own_turn.acquire().await?;
+            let mut own_turn = Waiter::new(&self.client, &self.turns);
+            own_turn.observed = self.permits.observe_turn();
+            own_turn.wait().await?;
             // Declared after the turn, so that the permits are dropped first.
             let mut permits = Permits::new(self, count, &mut limit);
             // On the heap: of all waiters only the head of the queue needs this memory.
-            match Box::pin(permits.collect(&own_turn.contender)).await? {
+            match Box::pin(permits.collect(&own_turn)).await? {
                 TurnOutcome::Granted(term) => return permits.into_guards(term),
                 TurnOutcome::LimitTooLow => {}
                 TurnOutcome::Lost => restarts += 1,
@@ -98,24 +100,33 @@ struct Permits<'a> {
     semaphore: &'a Semaphore,
     limit: &'a mut Followed,
     count: u32,
-    /// One for each permit.
-    contenders: Vec<Contender>,
+    permits: Vec<Permit>,
+    lease: Option<SessionLease>,
+}
+
+/// A permit that is held, or waited for.
+struct Permit {
+    contender: Contender,
+    /// The watch on the node, if it had to wait.
+    watch: Option<Watch>,
+    observed: Option<Box<AcquireObserver>>,
 }
 
 impl<'a> Permits<'a> {
     fn new(semaphore: &'a Semaphore, count: u32, limit: &'a mut Followed) -> Self {
-        let Semaphore { client, permits, .. } = semaphore;
-        let contenders = (0..count).map(|_| Contender::new(client, permits)).collect();
-        Self { semaphore, limit, count, contenders }
+        let permits = (0..count).map(|_| Permit::new(semaphore)).collect();
+        Self { semaphore, limit, count, permits, lease: None }
     }
 
     /// Creates the nodes of the permits, and waits until they are within the limit.
-    async fn collect(&mut self, own_turn: &Contender) -> Result<TurnOutcome, LockError> {
-        let Some(turn_node) = own_turn.node().cloned() else { return Ok(TurnOutcome::Lost) };
-        let mut turn_lost = pin!(deleted(self.semaphore.client.clone(), &turn_node, None));
-        for permit in &mut self.contenders {
-            permit.observed.continue_hand_off(&own_turn.observed);
-        }
+    async fn collect(&mut self, own_turn: &Waiter) -> Result<TurnOutcome, LockError> {
+        let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
+        let mut turn_lost = pin!(deleted(self.semaphore.client.clone(), turn_node, None));
+        self.observe(|observed| {
+            if let Some(turn) = &own_turn.observed {
+                observed.continue_hand_off(turn);
+            }
+        });
         let mut rank = self.enter().await?;
         let mut restarts = 0;
         loop {
@@ -130,7 +141,7 @@ impl<'a> Permits<'a> {
                 PermitRank::Missing if restarts == RESTARTS_MAX => return Ok(TurnOutcome::Lost),
                 PermitRank::Missing => {
                     restarts += 1;
-                    self.contenders.iter_mut().for_each(Contender::restart);
+                    self.permits.iter_mut().for_each(Permit::restart);
                     self.enter().await?
                 }
                 PermitRank::Behind => match self.list_and_watch().await? {
@@ -138,22 +149,32 @@ impl<'a> Permits<'a> {
                     Some(_) if self.count > self.limit.now() => {
                         return Ok(TurnOutcome::LimitTooLow);
                     }
-                    Some((rank, watch)) => {
-                        if rank == PermitRank::Behind {
-                            self.contenders.iter_mut().for_each(|it| it.observed.blocked());
-                            let changed = pin!(self.limit.changed());
-                            match select(select(watch, changed), turn_lost.as_mut()).await {
-                                Either::Left((Either::Left((event, _)), _)) => drop(event?),
-                                Either::Left((Either::Right((changed, _)), _)) => changed?,
-                                Either::Right(((), _)) => return Ok(TurnOutcome::Lost),
-                            }
-                            self.contenders.iter_mut().for_each(|it| it.observed.unblocked());
+                    Some((PermitRank::Behind, watch)) => {
+                        if !self.changed(watch, turn_lost.as_mut()).await? {
+                            return Ok(TurnOutcome::Lost);
                         }
-                        rank
+                        PermitRank::Behind
                     }
+                    Some((rank, _)) => rank,
                 },
             };
         }
+    }
+
+    /// Waits until the list of permits or the limit changes. Returns false if the turn is lost.
+    async fn changed(
+        &mut self,
+        watch: Watch,
+        turn_lost: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<bool, LockError> {
+        self.observe(AcquireObserver::blocked);
+        match select(select(watch, pin!(self.limit.changed())), turn_lost).await {
+            Either::Left((Either::Left((event, _)), _)) => drop(event?),
+            Either::Left((Either::Right((changed, _)), _)) => changed?,
+            Either::Right(((), _)) => return Ok(false),
+        }
+        self.observe(AcquireObserver::unblocked);
+        Ok(true)
     }
 
     /// Creates the missing nodes and evaluates the list of permits. The same write requests the list
@@ -162,7 +183,7 @@ impl<'a> Permits<'a> {
         let Semaphore { client, permits, .. } = self.semaphore;
         let path_check = self.semaphore.path_check();
         let (listed, beside) = one_write(client, async {
-            let created = create(&mut self.contenders);
+            let created = create(&mut self.permits);
             let listed = async { client.get_children(&permits.path).await };
             let beside = async {
                 let asked = path_check.and_then(|path| path.list(client));
@@ -175,13 +196,15 @@ impl<'a> Permits<'a> {
         .await?;
         let found = listed.ok().map(|listed| (self.rank(&listed.names), Some(listed.stat.czxid)));
         // A list from before the creation of the last node is not valid.
-        let ((rank, parent), beside) = match found.filter(|(rank, _)| *rank != PermitRank::Missing)
-        {
-            Some(found) => (found, beside),
-            None => (self.list().await?, None),
+        let ((rank, parent), beside) = match found {
+            Some(found) if found.0 != PermitRank::Missing => (found, beside),
+            _ => (self.list().await?, None),
         };
-        if let Some(path) = path_check.filter(|path| !path.is_checked(parent)) {
-            Box::pin(path.check(client, parent, beside)).await?;
+        match path_check {
+            Some(path) if !path.is_checked(parent) => {
+                Box::pin(path.check(client, parent, beside)).await?;
+            }
+            _ => {}
         }
         Ok(rank)
     }
@@ -221,8 +244,8 @@ impl<'a> Permits<'a> {
             return Ok(None);
         }
         let client = &self.semaphore.client;
-        let unwatched = self.contenders.iter_mut().filter(|permit| !permit.is_watched());
-        let watched = try_join_all(unwatched.map(Contender::watch_node));
+        let unwatched = self.permits.iter_mut().filter(|permit| permit.watch.is_none());
+        let watched = try_join_all(unwatched.map(Permit::watch_node));
         let (watched, mut listed, refreshed) =
             one_write(client, async { join3(watched, list(), self.limit.refresh()).await }).await;
         watched?;
@@ -232,56 +255,102 @@ impl<'a> Permits<'a> {
             // A limit from before the list could be too high for it.
             self.limit.refresh().await?;
         }
-        Ok(if_exists(listed)?.filter(|_| !self.forget_deleted()))
+        let listed = if_exists(listed)?;
+        Ok(if self.forget_deleted() { None } else { listed })
     }
 
     /// Forgets the nodes that are known to be deleted. Returns true if the caller lacks one.
     fn forget_deleted(&mut self) -> bool {
-        for permit in &mut self.contenders {
-            if permit.is_watched() && permit.is_node_outdated() {
-                permit.forget_node();
+        for permit in &mut self.permits {
+            if permit.watch.is_some() && !is_set(&mut permit.watch) {
+                permit.contender.forget_node();
             }
         }
-        self.contenders.iter().any(|permit| permit.node().is_none())
+        self.permits.iter().any(|permit| permit.node().is_none())
     }
 
     /// Ranks the caller's last permit in a list.
     fn rank(&self, names: &ChildList) -> PermitRank {
-        let nodes = || self.contenders.iter().filter_map(Contender::node);
+        let nodes = || self.permits.iter().filter_map(Permit::node);
         let own: HashSet<&[u8]> = nodes().map(|node| file_name(&node.path).as_bytes()).collect();
         let last = nodes().max_by_key(|node| node.czxid);
         let Some(last) = last else { return PermitRank::Missing };
         let present = names.iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now();
         match self.semaphore.permits.rank(names, file_name(&last.path)) {
-            Some(rank) if present == self.contenders.len() => {
-                match u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit) {
-                    true => PermitRank::Within,
-                    false => PermitRank::Behind,
-                }
+            Some(rank) if present == self.permits.len() => {
+                let is_within = u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit);
+                if is_within { PermitRank::Within } else { PermitRank::Behind }
             }
             _ => PermitRank::Missing,
         }
     }
 
-    /// Binds the future guards to the session's lease; see [`Contender::bind`].
+    /// Binds the future guards to the session's lease, or renews it and returns `None`.
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, LockError> {
-        let Some(first) = self.contenders.first_mut() else { return Ok(None) };
-        Ok(first.bind().await?)
+        let client = &self.semaphore.client;
+        Ok(bind(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
+    }
+
+    fn observe(&mut self, mut tell: impl FnMut(&mut AcquireObserver)) {
+        self.permits.iter_mut().flat_map(|permit| &mut permit.observed).for_each(|it| tell(it));
     }
 
     /// Returns the guards in the order of their nodes. It may be another one than that of the requests,
     /// if a server has throttled one of them.
     fn into_guards(mut self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
-        self.contenders.sort_by_key(|permit| permit.node().map(|node| node.czxid));
-        self.contenders.into_iter().map(|permit| Guard::granted(permit, term, None)).collect()
+        self.permits.sort_by_key(|permit| permit.node().map(|node| node.czxid));
+        let client = &self.semaphore.client;
+        let guards = self.permits.into_iter().map(|permit| permit.granted(client, term));
+        guards.map(|granted| granted.map(Guard::new)).collect()
     }
 }
 
-async fn create(permits: &mut [Contender]) -> Result<(), LockError> {
+impl Permit {
+    fn new(semaphore: &Semaphore) -> Self {
+        let Semaphore { client, permits, .. } = semaphore;
+        let contender = Contender::new(client, permits);
+        Self { contender, watch: None, observed: permits.observe() }
+    }
+
+    fn node(&self) -> Option<&Node> {
+        self.contender.node()
+    }
+
+    fn restart(&mut self) {
+        self.contender.restart();
+        self.watch = None;
+    }
+
+    /// Watches the node. If it is gone, or another one has its name, the contender forgets it.
+    async fn watch_node(&mut self) -> Result<(), LockError> {
+        let Contender { client, .. } = &self.contender;
+        let Some(node) = self.contender.node() else { return Ok(()) };
+        match retry(client, || node.watch(client)).await {
+            Ok(Some(watch)) => self.watch = Some(watch),
+            Ok(None) => self.contender.forget_node(),
+            // It exists.
+            Err(error) if is_unwatchable(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn granted(mut self, client: &Client, term: LeaseTerm) -> Result<Granted, LockError> {
+        let (client, spec) = (client.clone(), self.contender.spec.clone());
+        let Some(node) = self.contender.take_node() else {
+            return Err(LockError::NodeDeleted { path: spec.path.clone() });
+        };
+        let (lease, marks_release) = (client.claim_lease(), false);
+        let Self { watch, observed, .. } = self;
+        Ok(Granted { client, spec, node, lease, term, marks_release, watch, observed })
+    }
+}
+
+async fn create(permits: &mut [Permit]) -> Result<(), LockError> {
     for chunk in permits.chunks_mut(PERMITS_CHUNK) {
         let out = chunk.iter_mut().filter(|permit| permit.node().is_none());
-        try_join_all(out.map(Contender::enter)).await?;
+        try_join_all(out.map(|permit| permit.contender.enter())).await?;
     }
     Ok(())
 }

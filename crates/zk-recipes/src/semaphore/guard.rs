@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{Either, join_all, select, select_all};
+use futures::future::{BoxFuture, Either, join_all, select, select_all};
 use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::guard::Guard;
+use crate::hold::{Guard, LockGuard, held};
 
 /// One or more permits of a semaphore that are held.
 ///
@@ -172,5 +172,17 @@ impl SemaphoreGuard {
     pub async fn release(self) -> Result<(), LockError> {
         let released = join_all(self.guards.into_iter().map(Guard::release)).await;
         released.into_iter().collect()
+    }
+}
+
+fn node_list(guard: &SemaphoreGuard) -> Vec<&str> {
+    guard.nodes().collect()
+}
+
+held!(SemaphoreGuard, SemaphoreGuard, node_list, SemaphoreGuard::tokens);
+
+impl LockGuard for SemaphoreGuard {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin((*self).release())
     }
 }

@@ -3,27 +3,29 @@
 mod collect;
 mod guard;
 mod limit;
+mod mutex;
 mod path_check;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_session::path::child;
-use zk_session::{Client, PathError};
+use zk_session::{Acl, Client, PathError};
 
 use self::limit::PermitLimit;
 use self::path_check::PathCheck;
 use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
-use crate::guard::Guard;
+use crate::hold::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
-use crate::lock_options::{Nodes, lock_options};
+use crate::observe::LockMetrics;
 use crate::participants::{Participant, participants};
 use crate::queue::spec::QueueSpec;
 use crate::recipe::LEASES;
 use crate::shared_count::SharedCount;
 
 pub use self::guard::SemaphoreGuard;
+pub use self::mutex::SemaphoreMutex;
 
 /// A fair semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 ///
@@ -124,8 +126,6 @@ pub struct Semaphore {
     permits: Arc<QueueSpec>,
     limit: PermitLimit,
 }
-
-lock_options!(Semaphore);
 
 impl Semaphore {
     /// Creates a handle for a semaphore of `max` permits at `path`. Sends no request.
@@ -296,12 +296,10 @@ impl Semaphore {
             PermitLimit::Fixed(max) => max.min(PERMITS_AT_ONCE_MAX),
             PermitLimit::Shared(_) => PERMITS_AT_ONCE_MAX,
         };
-        match (1..=max).contains(&permits) {
-            true => Ok(()),
-            false => {
-                Err(LockError::PermitsOutOfRange { path: self.path().to_owned(), permits, max })
-            }
+        if (1..=max).contains(&permits) {
+            return Ok(());
         }
+        Err(LockError::PermitsOutOfRange { path: self.path().to_owned(), permits, max })
     }
 
     fn guard(&self, guards: Vec<Guard>) -> SemaphoreGuard {
@@ -309,14 +307,38 @@ impl Semaphore {
     }
 }
 
-impl Nodes for Semaphore {
-    fn edit_all(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
-        change(Arc::make_mut(&mut self.turns));
-        self.edit(change)
+/// # Options
+impl Semaphore {
+    /// Sets the data of the leases, which other contenders can read; see
+    /// [`Mutex::with_data`](crate::Mutex::with_data).
+    #[must_use]
+    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        Arc::make_mut(&mut self.permits).set_data(data.into());
+        self
     }
 
-    fn edit(mut self, change: impl Fn(&mut QueueSpec)) -> Self {
-        change(Arc::make_mut(&mut self.permits));
+    /// Sets the ACL of the nodes; see [`Mutex::with_acl`](crate::Mutex::with_acl).
+    #[must_use]
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        let acl = acl.into();
+        Arc::make_mut(&mut self.turns).set_acl(acl.clone());
+        Arc::make_mut(&mut self.permits).set_acl(acl);
+        self
+    }
+
+    /// Counts acquisitions, holds and losses of this handle in `metrics`. Each permit counts, and its
+    /// wait begins with the turn of the caller, not with the call.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
+        Arc::make_mut(&mut self.permits).set_metrics(metrics);
+        self
+    }
+
+    /// Accepts a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        Arc::make_mut(&mut self.permits).allow_foreign_nodes();
         self
     }
 }

@@ -104,7 +104,7 @@ async fn debug_output_names_nodes_and_states() {
     let candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
     candidacy.wait_to_lead().await.unwrap();
     for (output, part) in [
-        (format!("{guard:?}"), "ReentrySlot { path: \"/l\""),
+        (format!("{guard:?}"), "Guard { hold: Hold {"),
         (format!("{ticket:?}"), &*format!("Ticket {{ node: Some(\"{}\")", ticket.node().unwrap())),
         (format!("{ticket:?}"), "ahead: 1"),
         (format!("{local:?}"), "TurnQueue { waiters: 1"),

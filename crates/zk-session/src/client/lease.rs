@@ -217,6 +217,13 @@ impl SessionLease {
     }
 }
 
+/// Another claim.
+impl Clone for SessionLease {
+    fn clone(&self) -> Self {
+        Self::claim(&self.client)
+    }
+}
+
 impl Drop for SessionLease {
     fn drop(&mut self) {
         self.client.shared.lock().unclaim_lease();

@@ -18,7 +18,7 @@ use crate::limits::TIMEOUT_MAX;
 pub trait DelayedStart: Send + Sync + 'static {
     /// Starts the work. One task on the runtime of the session's driver calls this for all objects,
     /// so it must neither block nor panic.
-    fn start(&self);
+    fn start(self: Arc<Self>);
 }
 
 /// The objects of one session whose work has not started.

@@ -93,7 +93,7 @@ async fn spawn_beside_runs_the_future_until_it_is_aborted() {
 struct Work(u32, tokio::sync::mpsc::UnboundedSender<u32>);
 
 impl DelayedStart for Work {
-    fn start(&self) {
+    fn start(self: Arc<Self>) {
         self.1.send(self.0).unwrap();
     }
 }

@@ -42,9 +42,6 @@
 //!   one before.
 //! * A contender whose node an operator has deleted may hold the lock until the event arrives.
 //!   Nodes that an operator has created exclude no holder, and block a waiter until they are deleted.
-//! * An operator does not create a node again before the list has arrived that follows its create in
-//!   one write. The machine accepts that list without a check of the node, so it would be granted the
-//!   lock with the operator's node until a guard watches it.
 //! * Downgrades, permits, local queues, owners, access control lists and nodes of other recipes.
 //! * Every state can reach an end, but the exploration does not count the requests on the way.
 
@@ -61,7 +58,7 @@ use client::{Kind, Setting};
 use faults::Fault;
 use world::{Budget, Case, Move, NONE, World};
 
-use crate::deadline::now;
+use crate::clock::now;
 
 #[derive(Debug, Default)]
 struct Explored {
@@ -311,7 +308,7 @@ fn is_quick((_, case): &(String, Case)) -> bool {
 }
 
 /// A wrong rule, with a world in which the exploration finds it.
-fn planted_faults() -> [(Fault, Case); 19] {
+fn planted_faults() -> [(Fault, Case); 20] {
     let two = |budget| Case { budget, ..TWO };
     let three = |budget| Case { budget, ..THREE };
     let old = |budget| Case { has_zxids: false, ..three(budget) };
@@ -320,6 +317,7 @@ fn planted_faults() -> [(Fault, Case); 19] {
     let (delete, change) = (Budget { deletes: 1, ..NONE }, Budget { changes: 1, ..NONE });
     let recreate = Budget { recreates: 1, ..delete };
     let both = Budget { double_deletes: 1, ..NONE };
+    let restart = two(cancel.plus(Budget { lease_ends: 1, ..delete }));
     let writers = &[Kind::Writer, Kind::Writer, Kind::Writer];
     [
         (Fault::ChangeOfSecondIsExit, old(change.plus(cancel))),
@@ -334,12 +332,13 @@ fn planted_faults() -> [(Fault, Case); 19] {
         (Fault::LastDeletionIgnored, two(NONE)),
         (Fault::RemainingOneNotWatched, two(NONE)),
         (Fault::NextDoesNotClaim, two(NONE)),
-        (Fault::RestartKeepsMark, two(Budget { lease_ends: 1, ..delete })),
+        (Fault::RestartKeepsMark, Case { acquisitions: (2, 1), is_reduced: true, ..restart }),
         (Fault::RestartKeepsName, two(drop.plus(cut))),
         (Fault::CancelMarks, two(cancel)),
         (Fault::CreateRepeatedBlindly, two(cut)),
         (Fault::WatchesFromNowOn, two(recreate)),
         (Fault::AnyNodeOfNameIsOwn, two(recreate.plus(cut))),
+        (Fault::FirstListIsOwn, two(recreate)),
         (Fault::MarkAcrossDisconnect, three(change.plus(cancel).plus(cut))),
     ]
 }

@@ -4,8 +4,10 @@
 
 use super::super::{Input, Machine, NodeChange, NodeRole};
 use super::faults::Fault;
-use super::server::{Body, Connection, Fired, Message, Name, Reply, Request, Tree, WatchKind};
-use crate::queue::admission::Admission;
+use super::server::{
+    Body, Connection, Fired, Listing, Message, Name, Reply, Request, Tree, WatchKind,
+};
+use crate::queue::spec::Admission;
 
 mod runner;
 
@@ -88,7 +90,7 @@ enum Pending {
     Dropped,
     Create {
         created: Option<Reply>,
-        listed: Option<Option<Vec<Name>>>,
+        listed: Option<Option<Listing>>,
         connections_lost: u64,
     },
     /// The list that follows a create with a reply.
@@ -97,7 +99,7 @@ enum Pending {
     List {
         reads_own: bool,
         connections_lost: u64,
-        listed: Option<Option<Vec<Name>>>,
+        listed: Option<Option<Listing>>,
         stat: Option<Option<u8>>,
     },
     Watches {
@@ -126,14 +128,17 @@ pub(super) struct Client {
     id: u8,
     pub(super) attempt: u8,
     node: NodeStage,
-    pub(super) is_marked: bool,
+    /// The mark of the current hold; for a fault, also that of earlier attempts.
+    is_marked: bool,
     has_claim: bool,
     pub(super) has_lease: bool,
     pending: Pending,
     watched: Vec<Watched>,
     /// The watch on the own node that the contender keeps once it is first.
     own_watch: Option<Watch>,
-    listed: Option<(Vec<Name>, u64)>,
+    /// The list from the same write as the create, whether it shows the own node, and the connections
+    /// lost before.
+    listed: Option<(Vec<Name>, bool, u64)>,
     connections_lost: u64,
     /// The last transaction whose events have all arrived.
     seen: u8,
@@ -152,7 +157,7 @@ impl Client {
             kind,
             phase: Phase::Idle,
             left: acquisitions,
-            machine: Machine::new(false),
+            machine: Machine::new(),
             id: 0,
             attempt: 0,
             node: NodeStage::Absent,
@@ -212,17 +217,12 @@ impl Client {
         self.phase == Phase::Acquiring && self.kind != Kind::Curator && !self.is_dropped()
     }
 
-    /// Returns true until the list from the same write as the create has arrived.
-    pub(super) fn awaits_first_list(&self) -> bool {
-        matches!(self.pending, Pending::Create { .. })
-    }
-
     // The caller
 
     pub(super) fn start(&mut self, setting: &Setting) -> Result<(), String> {
         self.left -= 1;
         self.phase = Phase::Acquiring;
-        self.machine = Machine::new(false);
+        self.machine = Machine::new();
         self.renew_name(None);
         self.is_marked = false;
         self.has_claim = false;
@@ -232,27 +232,30 @@ impl Client {
     /// The caller drops the acquisition: the contender leaves.
     pub(super) fn cancel(&mut self, setting: &Setting) {
         self.abandon_step();
-        if setting.fault == Some(Fault::CancelMarks) {
-            self.is_marked = true;
-        }
         if setting.fault == Some(Fault::CancelForgetsCreate) && self.node == NodeStage::Requested {
             self.node = NodeStage::Absent;
         }
-        self.leave();
+        self.leave(setting.fault);
     }
 
-    pub(super) fn release(&mut self) {
-        self.leave();
+    pub(super) fn release(&mut self, setting: &Setting) {
+        self.leave(setting.fault);
     }
 
-    fn leave(&mut self) {
-        self.clean_up();
+    fn leave(&mut self, fault: Option<Fault>) {
+        let is_marked = match fault {
+            Some(Fault::CancelMarks) => true,
+            Some(Fault::RestartKeepsMark) => self.is_marked,
+            _ if self.phase == Phase::Holding => self.is_marked,
+            _ => self.marks_release(),
+        };
+        self.clean_up(is_marked);
         self.phase = Phase::Idle;
         self.pending = Pending::Nothing;
         self.watched.clear();
         self.own_watch = None;
         self.listed = None;
-        self.machine = Machine::new(false);
+        self.machine = Machine::new();
     }
 
     /// The caller drops the future of the current step.
@@ -436,15 +439,17 @@ impl Client {
         self.own_watch = None;
     }
 
+    fn marks_release(&self) -> bool {
+        self.machine.marks_release() && self.kind != Kind::Candidate && self.kind != Kind::Reader
+    }
+
     /// Deletes the node if there is or may be one.
-    fn clean_up(&mut self) {
+    fn clean_up(&mut self, is_marked: bool) {
         let attempt = self.attempt;
         let request = match std::mem::replace(&mut self.node, NodeStage::Absent) {
             NodeStage::Absent => return,
             NodeStage::Requested => Request::DeleteProtected { id: self.id, attempt },
-            NodeStage::Exists { name, .. } => {
-                Request::Delete { name, is_marked: self.is_marked, attempt }
-            }
+            NodeStage::Exists { name, .. } => Request::Delete { name, is_marked, attempt },
         };
         self.clean_ups.push(CleanUp(request.clone()));
         if self.connection.is_up {
@@ -453,10 +458,7 @@ impl Client {
     }
 
     fn restart(&mut self, setting: &Setting) {
-        if setting.fault != Some(Fault::RestartKeepsMark) {
-            self.is_marked = false;
-        }
-        self.clean_up();
+        self.clean_up(false);
         self.has_claim = false;
         self.watched.clear();
         self.renew_name(setting.fault);
@@ -528,7 +530,7 @@ impl Client {
             .into_iter()
             .map(|(name, role)| {
                 let kind = match role {
-                    NodeRole::Second { tells_changes: true } => WatchKind::Data,
+                    NodeRole::Second => WatchKind::Data,
                     _ => WatchKind::Children,
                 };
                 let has_data = role == NodeRole::Nearest { has_marks: true };

@@ -48,6 +48,8 @@ pub(super) enum Fault {
     WatchesFromNowOn,
     /// The list accepts another node of the own name.
     AnyNodeOfNameIsOwn,
+    /// The list that is sent with the create accepts another node of the own name.
+    FirstListIsOwn,
 }
 
 /// As [`Machine::handle`], with a wrong rule.
@@ -61,7 +63,7 @@ pub(super) fn handle(
         (
             Fault::ChangeOfSecondIsExit,
             State::Blocked(Ahead::Two { nearest, .. }),
-            Input::Changed(NodeRole::Second { .. }, NodeChange::Changed),
+            Input::Changed(NodeRole::Second, NodeChange::Changed),
         ) => (State::Blocked(Ahead::One(*nearest)), Output::Continue),
         (
             Fault::NearestOfSeveralIsLast,
@@ -76,7 +78,7 @@ pub(super) fn handle(
         | (
             Fault::ChangeIsRelease,
             State::Blocked(_),
-            Input::Changed(NodeRole::Second { .. }, NodeChange::Changed),
+            Input::Changed(NodeRole::Second, NodeChange::Changed),
         ) => (State::Unconfirmed, Output::Continue),
         (Fault::OwnWatchNotRead, State::Unconfirmed, Input::OwnNode { connections_lost, .. }) => {
             let connections_lost = *connections_lost;

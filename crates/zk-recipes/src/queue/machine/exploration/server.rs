@@ -74,13 +74,20 @@ pub(super) enum Reply {
     Created(Name, u8),
     NoParent,
     ParentMade,
-    Listed(Option<Vec<Name>>),
+    Listed(Option<Listing>),
     /// The czxid of the node, if it exists.
     Stat(Option<u8>),
     WatchesSet,
     Found(Option<Node>),
     Renewed,
     Deleted,
+}
+
+/// A list, and the last transaction that has changed it (the pzxid of the parent).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Listing {
+    pub(super) names: Vec<Name>,
+    pub(super) pzxid: u8,
 }
 
 /// Event of a watch. The zxid is unknown after a disconnect, and before 3.9.0.
@@ -144,6 +151,7 @@ pub(super) struct Tree {
     /// In the order of the queue.
     pub(super) nodes: Vec<Node>,
     pub(super) zxid: u8,
+    pub(super) pzxid: u8,
 }
 
 impl Tree {
@@ -153,6 +161,9 @@ impl Tree {
 
     fn apply(&mut self, zxid: u8, write: &Write) {
         self.zxid = zxid;
+        if matches!(write, Write::Create(_) | Write::Delete(_) | Write::Release(_)) {
+            self.pzxid = zxid;
+        }
         match write {
             Write::MakeParent => (self.has_parent, self.next_number) = (true, 0),
             Write::Create(node) => {
@@ -342,7 +353,8 @@ impl Connection {
         let reply = match request {
             Request::List => {
                 let names = tree.nodes.iter().map(|node| node.name).collect();
-                Reply::Listed(tree.has_parent.then_some(names))
+                let listing = Listing { names, pzxid: tree.pzxid };
+                Reply::Listed(tree.has_parent.then_some(listing))
             }
             Request::Exists(name) | Request::Read(name) => Reply::Stat(stat(name)),
             Request::Find { id } => {

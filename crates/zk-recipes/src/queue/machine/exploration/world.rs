@@ -151,9 +151,7 @@ impl World {
             moves.extend(nodes.iter().map(|node| Move::OperatorChanges(node.name)));
         }
         if budget.recreates > 0 && self.leader.has_parent {
-            let awaits = |name: &Name| self.clients[usize::from(name.client)].awaits_first_list();
-            let names = self.deleted.iter().copied().filter(|name| !awaits(name));
-            moves.extend(names.map(Move::OperatorCreatesAgain));
+            moves.extend(self.deleted.iter().copied().map(Move::OperatorCreatesAgain));
         }
         if budget.reaps > 0 && self.leader.has_parent && nodes.is_empty() {
             moves.push(Move::ServerRemovesParent);
@@ -169,7 +167,7 @@ impl World {
             Move::ServerCatchesUp(index) => self.clients[index].connection.apply(setting.has_zxids),
             Move::Receive(index) => self.clients[index].deliver(),
             Move::Run(index) => self.clients[index].run(setting)?,
-            Move::Release(index) => self.clients[index].release(),
+            Move::Release(index) => self.clients[index].release(setting),
             Move::Reconnect(index) => self.clients[index].reconnect(),
             Move::Resume(index) => self.clients[index].resume(setting)?,
             Move::Cut(index) => {

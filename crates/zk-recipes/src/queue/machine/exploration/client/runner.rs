@@ -3,7 +3,7 @@
 use super::{Client, Kind, NodeStage, Pending, Phase, Setting, Watch, Watched};
 use crate::queue::machine::exploration::faults::{self, Fault};
 use crate::queue::machine::exploration::server::{
-    FiredKind, Name, Node, Reply, Request, WatchKind,
+    FiredKind, Listing, Name, Node, Reply, Request, WatchKind,
 };
 use crate::queue::machine::{Ahead, Input, NodeChange, NodeRole, Output, Step};
 
@@ -42,7 +42,7 @@ impl Client {
     pub(in super::super) fn run(&mut self, setting: &Setting) -> Result<(), String> {
         while self.can_run() {
             if self.phase == Phase::Holding {
-                self.notice_loss();
+                self.notice_loss(setting);
             } else if self.kind == Kind::Curator {
                 self.run_curator(setting)?;
             } else {
@@ -53,13 +53,13 @@ impl Client {
     }
 
     /// The holder has lost the lock.
-    fn notice_loss(&mut self) {
+    fn notice_loss(&mut self, setting: &Setting) {
         if let Some(Watch::Fired(fired)) = self.own_watch {
             if fired.kind == FiredKind::Deleted {
                 self.node = NodeStage::Absent;
             }
         }
-        self.leave();
+        self.leave(setting.fault);
     }
 
     fn run_step(&mut self, setting: &Setting) -> Result<(), String> {
@@ -76,7 +76,10 @@ impl Client {
                     self.pending = Pending::Create { created, listed: None, connections_lost };
                     return Ok(());
                 };
-                self.listed = listed.map(|names| (names, connections_lost));
+                self.listed = listed.map(|Listing { names, pzxid }| {
+                    let is_own = pzxid == czxid || setting.fault == Some(Fault::FirstListIsOwn);
+                    (names, is_own, connections_lost)
+                });
                 self.handle(Input::Created, setting)
             }
             Pending::Create { .. } => {
@@ -109,7 +112,9 @@ impl Client {
                     (false, Some(_)) => self.is_own_node_watched(),
                 };
                 match listed.flatten() {
-                    Some(names) if is_own => self.handle_list(&names, connections_lost, setting),
+                    Some(Listing { names, .. }) if is_own => {
+                        self.handle_list(&names, true, connections_lost, setting)
+                    }
                     _ => self.handle(Input::OwnNodeGone, setting),
                 }
             }
@@ -149,7 +154,7 @@ impl Client {
             }
             Some(_) => {
                 self.node = NodeStage::Absent;
-                self.leave();
+                self.leave(setting.fault);
             }
         }
     }
@@ -163,15 +168,12 @@ impl Client {
                         self.restart(setting);
                     }
                     self.begin_create(setting);
-                    if self.is_marked {
-                        return Err("a contender that queues again keeps its mark".to_owned());
-                    }
                     Ok(())
                 }
             },
             Step::List { .. } => match self.listed.take() {
-                Some((names, connections_lost)) => {
-                    self.handle_list(&names, connections_lost, setting)
+                Some((names, is_own, connections_lost)) => {
+                    self.handle_list(&names, is_own, connections_lost, setting)
                 }
                 None => {
                     self.begin_list();
@@ -198,6 +200,7 @@ impl Client {
 
     fn grant(&mut self) -> Result<(), String> {
         self.has_claim = true;
+        self.is_marked = self.marks_release();
         self.phase = Phase::Holding;
         if self.gone.is_some_and(|gone| gone <= self.seen) {
             return Err("the lock is granted although the own node is known to be gone".to_owned());
@@ -208,6 +211,7 @@ impl Client {
     fn handle_list(
         &mut self,
         names: &[Name],
+        is_own: bool,
         connections_lost: u64,
         setting: &Setting,
     ) -> Result<(), String> {
@@ -222,7 +226,7 @@ impl Client {
         let nearest = [ahead.next(), ahead.next()];
         let position = nearest.iter().flatten().count() + ahead.count();
         let ahead = Ahead::of(self.kind.admission(), position, nearest);
-        self.handle(Input::Listed { ahead, connections_lost }, setting)
+        self.handle(Input::Listed { ahead, is_own, connections_lost }, setting)
     }
 
     fn take_event(&mut self, setting: &Setting) -> Result<(), String> {
@@ -292,10 +296,7 @@ impl Client {
         if let Some(index) = self.watched.iter().position(|entry| Some(entry.name) == own) {
             self.own_watch = self.watched.swap_remove(index).watch.or(self.own_watch);
         }
-        if self.machine.marks_release() && self.kind != Kind::Candidate && self.kind != Kind::Reader
-        {
-            self.is_marked = true;
-        }
+        self.is_marked |= self.marks_release();
     }
 
     /// Curator's recipe: creates a protected node, and lists after every event.
@@ -316,7 +317,7 @@ impl Client {
             Pending::MakeParent(_) => self.begin_create(setting),
             Pending::Find(Some(Reply::Found(found))) => self.adopt(found, setting),
             Pending::List { listed, .. } => {
-                let (names, own) = (listed.flatten().unwrap_or_default(), self.own());
+                let (names, own) = (listed.flatten().unwrap_or_default().names, self.own());
                 match own.filter(|(own, _)| names.contains(own)) {
                     None => self.restart(setting),
                     Some((own, _)) => match names.into_iter().rfind(|name| *name < own) {

@@ -1,4 +1,4 @@
-//! With tracing.
+//! Spans and events for `tracing`, with the feature of that name.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tracing::{Span, debug, field, info_span, warn};
 use zk_session::SessionId;
 
-use crate::deadline::now;
+use crate::clock::now;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 
@@ -66,15 +66,15 @@ impl HoldSpan {
         node: &str,
         token: FencingToken,
         waited: Option<Duration>,
-        session_id: impl FnOnce() -> SessionId,
+        session_id: SessionId,
     ) -> Self {
         let waited_ms = waited.map(ms);
-        Self(info_span!("zk.hold", path, node, %token, session = %session_id(), waited_ms))
+        Self(info_span!("zk.hold", path, node, %token, session = %session_id, waited_ms))
     }
 
     /// Reports how long the lock was held, why it was lost before, if it was, and how long the lease
     /// would have lasted.
-    pub(crate) fn end(self, held: Duration, loss: Option<LossReason>, left: Duration) {
+    pub(crate) fn end(&self, held: Duration, loss: Option<LossReason>, left: Duration) {
         let (span, held_ms) = (&self.0, ms(held));
         match loss {
             None => debug!(parent: span, held_ms, left_ms = ms(left), "lock released"),

@@ -7,14 +7,13 @@ use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use futures::future::{Either, select};
-use zk_session::{LeaseTerm, Multi, Repeat};
+use futures::future::{BoxFuture, Either, select};
+use zk_session::{Multi, Repeat};
 
+use super::{Hold, Last, LockGuard, held};
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::holding::Holding;
-use crate::owner::{ReentryPermit, SharedHolding};
-use crate::queue::contender::Contender;
+use crate::queue::waiter::Granted;
 use crate::retry::attempts;
 use crate::revocation::next_revocation;
 
@@ -33,24 +32,51 @@ use crate::revocation::next_revocation;
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    /// Shared with the other guards of the same owner.
-    hold: SharedHolding,
+    hold: Arc<Hold>,
+    /// The token of the holder. A node that passes to the next holder of the process has another one.
+    token: FencingToken,
     /// Number (mzxid) of the last revocation request that this guard has reported.
     reported: Arc<AtomicI64>,
+    has_ended: bool,
 }
 
 impl Guard {
     /// Returns the guard of a contender that was granted the lock.
-    pub(crate) fn granted(
-        contender: Contender,
-        term: LeaseTerm,
-        permit: Option<ReentryPermit>,
-    ) -> Result<Self, LockError> {
-        Ok(Self::of(SharedHolding::new(Holding::new(contender, term)?, permit)))
+    pub(crate) fn new(granted: Granted) -> Self {
+        let token = FencingToken::new(granted.node.czxid);
+        Self::with_token(granted, token)
     }
 
-    pub(crate) fn of(hold: SharedHolding) -> Self {
-        Self { hold, reported: Arc::default() }
+    /// As [`new`](Self::new), with the token of the hold that this one replaces.
+    pub(crate) fn with_token(granted: Granted, token: FencingToken) -> Self {
+        Self::of(Hold::begin(granted, token), token)
+    }
+
+    pub(super) fn of(hold: Arc<Hold>, token: FencingToken) -> Self {
+        Self { hold, token, reported: Arc::default(), has_ended: false }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Returns the token, whether the lock is held or not.
+    pub(crate) fn own_token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Returns the hold if no other guard shares it. From then on no guard can.
+    ///
+    /// # Errors
+    /// Returns this guard if others share the hold.
+    pub(crate) fn into_last(mut self) -> Result<Last, Self> {
+        match self.hold.end_last_guard() {
+            Some(last) => {
+                self.has_ended = true;
+                Ok(last)
+            }
+            None => Err(self),
+        }
     }
 
     /// Returns the path of the holder's node.
@@ -65,13 +91,16 @@ impl Guard {
     /// # Errors
     /// Returns [`LockError::Lost`] once the lock may be lost.
     pub fn token(&self) -> Result<FencingToken, LockError> {
-        self.hold.token()
+        match self.hold.loss() {
+            None => Ok(self.token),
+            Some(reason) => Err(LockError::Lost(reason)),
+        }
     }
 
     /// Returns true if the lock is provably held now. Sends no request.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.hold.is_held()
+        self.hold.loss().is_none()
     }
 
     /// Returns how long the lock is certain to stay held, and zero if it is lost. Sends no request.
@@ -84,10 +113,7 @@ impl Guard {
     /// reconnect may reach a server that grants half of the timeout, and that ends the guard sooner.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.is_held() {
-            true => self.hold.claim.remaining(self.hold.term),
-            false => Duration::ZERO,
-        }
+        self.hold.lease(|lease| lease.remaining(self.hold.term)).unwrap_or_default()
     }
 
     /// Returns the latest time at which the ensemble is proven to have counted the session as
@@ -95,7 +121,7 @@ impl Guard {
     /// later. Returns `None` if the lock is lost. Sends no request.
     #[must_use]
     pub fn last_proven(&self) -> Option<Instant> {
-        self.hold.claim.proven_at(self.hold.term).filter(|_| self.is_held())
+        self.hold.lease(|lease| lease.proven_at(self.hold.term)).flatten()
     }
 
     /// Confirms with a quorum of the ensemble that the lock's node exists, for steps that must not
@@ -134,7 +160,7 @@ impl Guard {
             };
             // A transaction without a change may be repeated in any case.
             if let Err(error) = attempts.again(client, error, Repeat::Unanswered).await {
-                return Err(if self.is_held() { error.into() } else { self.hold.lost_error() });
+                return Err(self.loss_or(error.into()));
             }
         }
     }
@@ -160,14 +186,14 @@ impl Guard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
-        let lease = self.hold.claim.lost(self.hold.term);
-        let told = self.hold.ended();
+        let lease = self.hold.lease_lost();
+        let told = self.hold.clone().ended(self.token);
         async move {
             match select(pin!(told), pin!(lease)).await {
-                Either::Right((loss, _)) => loss.into(),
+                Either::Right((loss, _)) => loss,
                 // The server removes the node when it expires the session.
                 Either::Left((LossReason::NodeDeleted, lease)) => {
-                    lease.now_or_never().map_or(LossReason::NodeDeleted, LossReason::from)
+                    lease.now_or_never().unwrap_or(LossReason::NodeDeleted)
                 }
                 Either::Left((reason, _)) => reason,
             }
@@ -218,9 +244,7 @@ impl Guard {
             }
         };
         match select(pin!(revoked), pin!(self.run_while_held(work))).await {
-            Either::Left((error, _)) => {
-                Err(if self.is_held() { error } else { self.hold.lost_error() })
-            }
+            Either::Left((error, _)) => Err(self.loss_or(error)),
             Either::Right((done, _)) => done,
         }
     }
@@ -242,12 +266,12 @@ impl Guard {
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
         let asked = next_revocation(&self.hold.client, &self.hold.node.path, &self.reported);
-        let (passed, end) = (self.hold.passed(), self.hold.end.clone());
+        let (hold, passed) = (self.hold.clone(), self.hold.clone().passed(self.token));
         async move {
             match select(pin!(asked), pin!(passed)).await {
                 Either::Left((asked, _)) => {
                     // The contender that waits for the lock may be in another process.
-                    asked.map(|()| end.stop_passing())
+                    asked.map(|()| hold.stop_passing())
                 }
                 Either::Right(((), _)) => Err(LockError::Lost(LossReason::Released)),
             }
@@ -293,19 +317,44 @@ impl Guard {
     /// The call itself releases the lock. Dropping the future only ends the wait for the
     /// confirmation.
     #[doc(alias = "unlock")]
-    pub async fn release(self) -> Result<(), LockError> {
+    pub async fn release(mut self) -> Result<(), LockError> {
         let held = self.token();
-        match self.hold.into_last() {
-            Some(hold) => hold.release(held).await,
+        self.has_ended = true;
+        match self.hold.end_guard() {
+            Some(last) => {
+                let released = last.release().await;
+                held.and(released)
+            }
             None => held.map(drop), // the other guards still hold it
         }
     }
 
-    pub(crate) fn hold(&self) -> &SharedHolding {
-        &self.hold
+    fn node_list(&self) -> Vec<&str> {
+        vec![self.node()]
     }
 
-    pub(crate) fn into_hold(self) -> SharedHolding {
-        self.hold
+    fn token_list(&self) -> Result<Vec<FencingToken>, LockError> {
+        Ok(vec![self.token()?])
+    }
+
+    /// Returns the loss of the lock, or `error` while it is held.
+    fn loss_or(&self, error: LockError) -> LockError {
+        self.hold.loss().map_or(error, LockError::Lost)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            drop(self.hold.end_guard());
+        }
+    }
+}
+
+held!(Guard, Guard, Guard::node_list, Guard::token_list);
+
+impl LockGuard for Guard {
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin((*self).release())
     }
 }

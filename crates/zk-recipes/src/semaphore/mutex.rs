@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use zk_session::{Client, PathError};
+use zk_session::{Acl, Client, PathError};
 
+use super::{Semaphore, SemaphoreGuard};
 use crate::error::LockError;
-use crate::guard::Guard;
-use crate::lock_options::{Nodes, lock_options};
+use crate::hold::Guard;
+use crate::observe::LockMetrics;
 use crate::participants::Participant;
-use crate::queue::spec::QueueSpec;
-use crate::semaphore::{Semaphore, SemaphoreGuard};
 
 /// A mutex that is a [`Semaphore`] of one permit: Curator's `InterProcessSemaphoreMutex`, on the
 /// same nodes.
@@ -63,8 +62,6 @@ use crate::semaphore::{Semaphore, SemaphoreGuard};
 pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }
-
-lock_options!(SemaphoreMutex);
 
 impl SemaphoreMutex {
     /// Creates a handle for the lock at `path`. Sends no request; see [`Semaphore::new`].
@@ -141,12 +138,31 @@ impl SemaphoreMutex {
     }
 }
 
-impl Nodes for SemaphoreMutex {
-    fn edit_all(self, change: impl Fn(&mut QueueSpec)) -> Self {
-        Self { semaphore: self.semaphore.edit_all(change) }
+/// # Options
+impl SemaphoreMutex {
+    /// Sets the data of the lease; see [`Mutex::with_data`](crate::Mutex::with_data).
+    #[must_use]
+    pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
+        Self { semaphore: self.semaphore.with_data(data) }
     }
 
-    fn edit(self, change: impl Fn(&mut QueueSpec)) -> Self {
-        Self { semaphore: self.semaphore.edit(change) }
+    /// Sets the ACL of the nodes; see [`Mutex::with_acl`](crate::Mutex::with_acl).
+    #[must_use]
+    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
+        Self { semaphore: self.semaphore.with_acl(acl) }
+    }
+
+    /// Counts acquisitions, holds and losses of this handle in `metrics`; see
+    /// [`Semaphore::with_metrics`].
+    #[must_use]
+    pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
+        Self { semaphore: self.semaphore.with_metrics(metrics) }
+    }
+
+    /// Accepts a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(self) -> Self {
+        Self { semaphore: self.semaphore.allow_foreign_nodes() }
     }
 }

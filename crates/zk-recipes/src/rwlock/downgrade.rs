@@ -9,32 +9,28 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 use zk_session::path::child;
-use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
+use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
 
 use crate::child_order::DIGITS;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::holding::{HeldNode, Holding};
+use crate::hold::{Guard, Hold};
 use crate::limits::DOWNGRADE_FITS;
-use crate::queue::admission::Admission;
+use crate::plain_lock::PlainLock;
 use crate::queue::contender::{Contender, is_final};
-use crate::queue::name::READ_WRITE_LEN;
-use crate::queue::spec::QueueSpec;
+use crate::queue::spec::READ_WRITE_LEN;
+use crate::queue::waiter::Granted;
 use crate::retry::attempts;
 
-/// Checks that a contender with these nodes can be downgraded, if it is a writer. The transaction has
-/// three paths, the request that creates the write node has one, and the server's frame limit is the
-/// same for both.
+/// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the request
+/// that creates the write node has one, and the server's frame limit is the same for both.
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
-pub(crate) fn check_len(client: &Client, spec: &QueueSpec) -> Result<(), LockError> {
+pub(super) fn check_len(PlainLock { client, spec }: &PlainLock) -> Result<(), LockError> {
     let data = spec.data.as_deref().unwrap_or_default();
-    let fits = || {
-        spec.has_default_acl()
-            && data.len() + 4 * client.full_path(&spec.path).len() <= DOWNGRADE_FITS
-    };
-    if spec.admission != Admission::First || fits() {
+    let len = data.len() + 4 * client.full_path(&spec.path).len();
+    if spec.has_default_acl() && len <= DOWNGRADE_FITS {
         return Ok(());
     }
     let path = child(&spec.path, &"x".repeat(READ_WRITE_LEN));
@@ -45,70 +41,59 @@ pub(crate) fn check_len(client: &Client, spec: &QueueSpec) -> Result<(), LockErr
 
 /// Selects whether a downgrade keeps the write node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteNode {
+pub(super) enum WriteNode {
     /// The write node stays: the writer keeps its lock.
     Kept,
     /// The transaction that creates the read node deletes the write node.
     Deleted,
 }
 
-/// A held write lock, beside which a read node is made. It is no reference to the hold, so the last guard
-/// can release the lock meanwhile.
-pub(crate) struct HeldWriter {
-    held: Arc<HeldNode>,
-    token: FencingToken,
-}
-
-impl HeldWriter {
-    /// # Errors
-    /// Returns [`LockError::Lost`] if the lock may be lost.
-    pub(crate) fn of(hold: &Holding) -> Result<Self, LockError> {
-        let token = hold.token()?;
-        hold.unmark_release();
-        Ok(Self { held: hold.held_node(), token })
-    }
-
-    /// Returns true if the last guard has released the lock.
-    pub(crate) fn is_released(&self) -> bool {
-        self.held.end.known() == Some(LossReason::Released)
-    }
-}
-
 /// Creates a read node with the number of the write node. Fails if the write lock is lost or released in
-/// the meantime.
-pub(crate) async fn beside(
-    writer: &HeldWriter,
+/// the meantime. The guard of the read lock keeps `token`, that of the writer.
+///
+/// The caller may have no guard of the write lock: the last one can end meanwhile.
+pub(super) async fn beside(
+    writer: &Hold,
+    token: FencingToken,
     write_node: WriteNode,
-) -> Result<Holding, LockError> {
-    let HeldWriter { held, token } = writer;
+) -> Result<Guard, LockError> {
+    writer.unmark_release();
     if write_node == WriteNode::Deleted {
         // This must precede the deletion event of the write node, which arrives before the reply.
-        held.end.set(LossReason::Released);
+        writer.set_end(LossReason::Released);
     }
-    let spec = Arc::new(held.spec.downgraded());
-    let mut reader = Contender::new(&held.client, &spec);
-    let lost_meanwhile = pin!(held.claim.lost(held.term));
-    match select(pin!(make(&mut reader, held, write_node)), lost_meanwhile).await {
-        Either::Left((Err(LockError::Client(_)), _)) if !holds(held) => return Err(lost(held)),
+    let spec = Arc::new(writer.spec.downgraded());
+    let observed = spec.observe();
+    let mut reader = Contender::new(&writer.client, &spec);
+    match select(pin!(make(&mut reader, writer, write_node)), pin!(writer.lease_lost())).await {
+        Either::Left((Err(error @ LockError::Client(_)), _)) => {
+            return Err(writer.lease_loss().map_or(error, LockError::Lost));
+        }
         Either::Left((made, _)) => made?,
-        Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
+        Either::Right((loss, _)) => return Err(LockError::Lost(loss)),
     }
-    match holds(held) {
-        // The reader and the writer share a session, so the reader is bound to the writer's lease.
-        true => Ok(Holding::new(reader, held.term)?.with_token(*token)),
-        false => Err(lost(held)),
+    if let Some(loss) = writer.lease_loss() {
+        return Err(LockError::Lost(loss));
     }
+    // The reader and the writer share a session, so the reader is bound to the writer's lease.
+    let (Some(node), Some(lease)) = (reader.take_node(), writer.claim_lease()) else {
+        return Err(LockError::Lost(LossReason::Released));
+    };
+    let (client, term) = (writer.client.clone(), writer.term);
+    let (marks_release, watch) = (false, None);
+    let reading = Granted { client, spec, node, lease, term, marks_release, watch, observed };
+    Ok(Guard::with_token(reading, token))
 }
 
 async fn make(
     reader: &mut Contender,
-    writer: &HeldNode,
+    writer: &Hold,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
     let client = reader.client.clone();
     let spec = reader.spec.clone();
     let acl = spec.acl();
-    let (number, data) = (number(&writer.node.path), reader.data());
+    let (number, data) = (number(&writer.node.path), spec.data(&client));
     let path = reader.path_asked_for(number);
     let mut attempts = attempts();
     loop {
@@ -150,14 +135,6 @@ async fn make(
 /// Returns the digits at the end of a write node's path. The server wrote them, so they are ASCII.
 fn number(path: &str) -> &str {
     path.len().checked_sub(DIGITS).and_then(|at| path.get(at..)).unwrap_or_default()
-}
-
-fn holds(writer: &HeldNode) -> bool {
-    writer.claim.holds(writer.term)
-}
-
-fn lost(writer: &HeldNode) -> LockError {
-    LockError::Lost(writer.claim.loss().into())
 }
 
 /// Returns true if the first operation, the check, found no write node.

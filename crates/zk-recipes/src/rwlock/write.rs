@@ -1,0 +1,195 @@
+//! The write side of a read-write lock.
+
+use std::time::Duration;
+
+use zk_session::{Acl, Client};
+
+use super::downgrade::check_len;
+use super::write_guard::WriteGuard;
+use crate::deadline::{acquire_in_time, while_connected};
+use crate::error::LockError;
+use crate::hold::Guard;
+use crate::observe::LockMetrics;
+use crate::owner::{Entry, Owner};
+use crate::participants::{Participant, participants_of_side};
+use crate::plain_lock::PlainLock;
+use crate::queue::spec::QueueSpec;
+use crate::ticket::Ticket;
+
+/// The write side of an [`RwLock`](super::RwLock). One writer holds it alone. All later contenders wait
+/// for a queued writer, readers too.
+///
+/// An acquisition also fails with [`LockError::WouldDeadlock`] for an owner that holds the read lock, and
+/// with [`ErrorKind::TooLarge`](zk_session::ErrorKind::TooLarge) for data with which the guard could not be
+/// [downgraded](WriteGuard::downgrade).
+///
+/// The handle is cheap to clone and may be shared by many tasks. Each acquisition queues
+/// separately.
+#[derive(Clone, Debug)]
+pub struct WriteLock {
+    lock: PlainLock,
+    owner: Option<Owner>,
+}
+
+impl WriteLock {
+    pub(super) fn new(lock: PlainLock) -> Self {
+        Self { lock, owner: None }
+    }
+
+    /// Returns the path of the lock.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.lock.spec.path
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.lock.client
+    }
+
+    /// Waits until the lock is acquired, without a time limit.
+    ///
+    /// # Errors
+    /// As [`Mutex::acquire`](crate::Mutex::acquire), and those of the [write lock](Self).
+    ///
+    /// # Ordering
+    /// First come, first served, in the order in which the server created the nodes.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point removes the contender from the queue and leaves no node
+    /// behind, even while the connection is down.
+    #[doc(alias = "lock")]
+    pub async fn acquire(&self) -> Result<WriteGuard, LockError> {
+        check_len(&self.lock)?;
+        let guard = match &self.owner {
+            None => self.lock.acquire().await?,
+            // On the heap: waiters without an owner do not need this memory.
+            Some(owner) => Box::pin(self.acquire_for(owner)).await?,
+        };
+        Ok(self.guard(guard))
+    }
+
+    /// Acquires the lock if it is free and no contender is queued ahead. Returns `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire) and [`Mutex::try_acquire`](crate::Mutex::try_acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<WriteGuard>, LockError> {
+        let attempt = async {
+            check_len(&self.lock)?;
+            match &self.owner {
+                None => self.lock.try_acquire().await,
+                Some(owner) => Box::pin(self.try_acquire_for(owner)).await,
+            }
+        };
+        let acquired = while_connected(self.client(), self.path(), attempt).await?;
+        Ok(acquired.map(|guard| self.guard(guard)))
+    }
+
+    /// Waits until the lock is acquired, for at most `timeout`; see
+    /// [`Mutex::acquire_timeout`](crate::Mutex::acquire_timeout).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<WriteGuard>, LockError> {
+        acquire_in_time(self.client(), timeout, || self.acquire(), || self.try_acquire()).await
+    }
+
+    /// Queues for the lock and returns the position in the queue; see
+    /// [`Mutex::enqueue`](crate::Mutex::enqueue).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the same
+    /// way.
+    pub async fn enqueue(&self) -> Result<Ticket<WriteGuard>, LockError> {
+        check_len(&self.lock)?;
+        let entry = match &self.owner {
+            Some(owner) => Some(owner.enter(&self.lock).await?),
+            None => None,
+        };
+        Ticket::enqueue(&self.lock, entry, self.owner.clone(), WriteGuard::new).await
+    }
+
+    /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
+    /// does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if a request fails.
+    pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
+        participants_of_side(&self.lock.client, &self.lock.spec).await
+    }
+
+    async fn acquire_for(&self, owner: &Owner) -> Result<Guard, LockError> {
+        match owner.enter(&self.lock).await? {
+            Entry::Held(guard) => Ok(guard),
+            Entry::Queue(permit) => Ok(permit.record(self.lock.acquire().await?)),
+        }
+    }
+
+    async fn try_acquire_for(&self, owner: &Owner) -> Result<Option<Guard>, LockError> {
+        match owner.try_enter(&self.lock)? {
+            None => Ok(None),
+            Some(Entry::Held(guard)) => Ok(Some(guard)),
+            Some(Entry::Queue(permit)) => {
+                Ok(self.lock.try_acquire().await?.map(|guard| permit.record(guard)))
+            }
+        }
+    }
+
+    fn guard(&self, guard: Guard) -> WriteGuard {
+        WriteGuard::new(guard, self.owner.clone())
+    }
+}
+
+/// # Options
+impl WriteLock {
+    /// Makes this side re-entrant for `owner`; see [`RwLock::with_owner`](super::RwLock::with_owner).
+    #[must_use]
+    pub fn with_owner(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.clone());
+        self
+    }
+
+    /// Sets the data of this side's nodes; see [`Mutex::with_data`](crate::Mutex::with_data). A writer that
+    /// becomes a reader keeps its data.
+    #[must_use]
+    pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
+        let data = data.into();
+        self.edit(|spec| spec.set_data(data))
+    }
+
+    /// Sets the ACL of the nodes; see [`Mutex::with_acl`](crate::Mutex::with_acl).
+    #[must_use]
+    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
+        let acl = acl.into();
+        self.edit(|spec| spec.set_acl(acl))
+    }
+
+    /// Counts acquisitions, holds and losses of this side in `metrics`.
+    #[must_use]
+    pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
+        self.edit(|spec| spec.set_metrics(metrics))
+    }
+
+    /// Accepts a path on which other recipes have nodes; see
+    /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
+    #[must_use]
+    pub fn allow_foreign_nodes(self) -> Self {
+        self.edit(QueueSpec::allow_foreign_nodes)
+    }
+
+    pub(super) fn edit(mut self, change: impl FnOnce(&mut QueueSpec)) -> Self {
+        change(self.lock.spec_mut());
+        self
+    }
+}
