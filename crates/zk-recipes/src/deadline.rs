@@ -1,4 +1,4 @@
-//! Bounds of a wait: a time limit, a connection, a session.
+//! Bounds of a wait: a time limit, a connection, a session. And the clock.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use tokio::task::{coop::Unconstrained, unconstrained};
+use tokio::time::Instant;
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
@@ -138,6 +139,11 @@ pub(crate) async fn or_session_end<F: Future>(
         Either::Left((output, _)) => Ok(output),
         Either::Right((end, _)) => Err(end.into()),
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the only place of this crate that reads a clock")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]

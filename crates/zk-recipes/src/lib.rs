@@ -87,23 +87,35 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+// Layers, from the bottom; a module may use those above it in this list.
+//   child_order limits retry
+//   contender_info recipe fencing_token
+//   error
+//   deadline revocation shared_value shared_count
+//   observe
+//   queue
+//   hold participants
+//   plain_lock semaphore
+//   owner local_queue
+//   ticket
+//   mutex rwlock
+//   lock
+//   multi_lock terms
+//   election blocking other_names
+
 pub mod blocking;
 pub mod child_order;
 pub mod limits;
 
-mod clock;
 mod contender_info;
 mod deadline;
 mod election;
 mod error;
 mod fencing_token;
-mod held_lock;
 mod hold;
-mod interruption;
 mod local_queue;
 mod lock;
 mod multi_lock;
-mod multi_lock_error;
 mod mutex;
 mod observe;
 mod other_names;
@@ -114,36 +126,32 @@ mod queue;
 mod recipe;
 mod retry;
 mod revocation;
-mod run_terms;
-mod run_whenever_held;
 mod rwlock;
 mod semaphore;
 mod shared_count;
 mod shared_value;
+mod terms;
 mod ticket;
 
 pub use contender_info::ContenderInfo;
 pub use election::{Candidacy, Candidate, Election, Leadership};
-pub use error::{LockError, LossReason};
+pub use error::{LockError, LockFailure, LossReason, MultiLockError};
 pub use fencing_token::FencingToken;
-pub use held_lock::HeldLock;
 pub use hold::{Guard, Held, LockGuard};
-pub use interruption::Interruption;
 pub use local_queue::LocalQueueLimits;
 pub use lock::{Lock, LockKind};
 pub use multi_lock::{MultiGuard, MultiLock};
-pub use multi_lock_error::{LockFailure, MultiLockError};
 pub use mutex::Mutex;
 pub use observe::{HistogramSnapshot, LockMetrics, LockMetricsSnapshot};
 pub use owner::Owner;
 pub use participants::Participant;
 pub use recipe::Recipe;
 pub use revocation::{revocation_requested, revoke};
-pub use run_whenever_held::run_whenever_held;
 pub use rwlock::{ReadLock, RwLock, WriteGuard, WriteLock};
 pub use semaphore::{Semaphore, SemaphoreGuard, SemaphoreMutex};
 pub use shared_count::{SharedCount, VersionedCount};
 pub use shared_value::{SharedValue, VersionedValue};
+pub use terms::{HeldLock, Interruption, run_whenever_held};
 pub use ticket::{QueuePosition, Ticket};
 
 /// Keeps traits from being implemented outside of this crate, so that they can grow.

@@ -10,11 +10,10 @@ use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
 use tokio::task::unconstrained;
 
 use crate::deadline::Deadline;
-use crate::error::{LockError, LossReason};
+use crate::error::{LockError, LockFailure, LossReason, MultiLockError};
 use crate::fencing_token::FencingToken;
 use crate::hold::{LockGuard, held};
 use crate::lock::Lock;
-use crate::multi_lock_error::{LockFailure, MultiLockError};
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
 ///

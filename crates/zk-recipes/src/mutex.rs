@@ -9,7 +9,7 @@ use crate::error::LockError;
 use crate::hold::Guard;
 use crate::local_queue::{LocalQueue, LocalQueueLimits};
 use crate::observe::LockMetrics;
-use crate::owner::{Entry, Owner};
+use crate::owner::Owner;
 use crate::participants::{Participant, participants};
 use crate::plain_lock::PlainLock;
 use crate::queue::spec::QueueSpec;
@@ -230,10 +230,9 @@ impl Mutex {
                 None => self.lock.acquire().await,
             }
         };
-        let Some(owner) = &self.owner else { return queue.await };
-        match owner.enter(&self.lock).await? {
-            Entry::Held(guard) => Ok(guard),
-            Entry::Queue(permit) => Ok(permit.record(queue.await?)),
+        match &self.owner {
+            Some(owner) => owner.enter(&self.lock).await?.or_queue(queue).await,
+            None => queue.await,
         }
     }
 
@@ -246,9 +245,8 @@ impl Mutex {
         };
         let Some(owner) = &self.owner else { return attempt.await };
         match owner.try_enter(&self.lock)? {
+            Some(entry) => entry.or_try(attempt).await,
             None => Ok(None),
-            Some(Entry::Held(guard)) => Ok(Some(guard)),
-            Some(Entry::Queue(permit)) => Ok(attempt.await?.map(|guard| permit.record(guard))),
         }
     }
 }

@@ -206,6 +206,30 @@ impl ReentrySlot {
     }
 }
 
+impl Entry {
+    /// Returns the guard of an owner that holds the lock, or acquires it with `queue`.
+    pub(crate) async fn or_queue(
+        self,
+        queue: impl Future<Output = Result<Guard, LockError>>,
+    ) -> Result<Guard, LockError> {
+        match self {
+            Self::Held(guard) => Ok(guard),
+            Self::Queue(permit) => Ok(permit.record(queue.await?)),
+        }
+    }
+
+    /// As [`or_queue`](Self::or_queue), with an attempt.
+    pub(crate) async fn or_try(
+        self,
+        attempt: impl Future<Output = Result<Option<Guard>, LockError>>,
+    ) -> Result<Option<Guard>, LockError> {
+        match self {
+            Self::Held(guard) => Ok(Some(guard)),
+            Self::Queue(permit) => Ok(attempt.await?.map(|guard| permit.record(guard))),
+        }
+    }
+}
+
 impl ReentryPermit {
     /// Records a new hold as the owner's.
     pub(crate) fn record(self, guard: Guard) -> Guard {

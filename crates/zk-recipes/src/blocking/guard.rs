@@ -9,10 +9,9 @@ use tokio::runtime::Handle;
 use zk_session::limits::CLOSE_ON_DROP_WAIT;
 
 use super::client::Client;
-use crate::error::{LockError, LossReason};
+use crate::error::{LockError, LossReason, MultiLockError};
 use crate::fencing_token::FencingToken;
 use crate::multi_lock::MultiGuard;
-use crate::multi_lock_error::MultiLockError;
 use crate::rwlock::WriteGuard;
 use crate::sealed::Sealed;
 use crate::semaphore::SemaphoreGuard;

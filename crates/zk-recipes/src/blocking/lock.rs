@@ -8,9 +8,8 @@ use zk_session::PathError;
 
 use super::client::Client;
 use super::guard::{Guard, Release};
-use crate::error::LockError;
+use crate::error::{LockError, MultiLockError};
 use crate::multi_lock::MultiGuard;
-use crate::multi_lock_error::MultiLockError;
 use crate::participants::Participant;
 use crate::rwlock::WriteGuard;
 use crate::semaphore::SemaphoreGuard;

@@ -22,22 +22,19 @@
 //! assert_eq!(last, b"_c_a-lock-0000000010");
 //! ```
 
-mod digits;
+mod key;
 mod rank;
 mod sort;
 mod suffix;
 
-use std::cmp::Ordering;
-
-pub use rank::Rank;
-pub use sort::SortedChildren;
-
 use zk_session::path::PROTECTION;
 
-pub(crate) use digits::DIGITS;
-
-use digits::{parse, write};
-use suffix::Suffixes;
+pub(crate) use self::key::DIGITS;
+pub use self::key::SequenceKey;
+use self::key::parse;
+pub use self::rank::Rank;
+pub use self::sort::SortedChildren;
+use self::suffix::Suffixes;
 
 /// Returns whether a [`SequenceOrder`] accepts this lock name: it must contain a character that is
 /// not a digit.
@@ -190,42 +187,5 @@ fn last(name: &[u8], wanted: &[u8]) -> Option<usize> {
             return Some(at);
         }
         ends = at;
-    }
-}
-
-/// Sort key of a child. Keys are ordered as text, as in Curator.
-// Closed: a text either is a number of a server or is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SequenceKey<'a> {
-    /// Ten digits, as a server appends them. Their order as text is that of their numbers.
-    Number(u32),
-    /// Any other text: a name of a foreign node, or the number of a server whose counter exceeds 31
-    /// bits, such as `-000000005`.
-    Text(&'a [u8]),
-}
-
-impl<'a> SequenceKey<'a> {
-    fn of_text(text: &'a [u8]) -> Self {
-        match text.first_chunk::<DIGITS>().filter(|_| text.len() == DIGITS).and_then(parse) {
-            Some(number) => Self::Number(number),
-            None => Self::Text(text),
-        }
-    }
-}
-
-impl Ord for SequenceKey<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (*self, *other) {
-            (SequenceKey::Number(a), SequenceKey::Number(b)) => a.cmp(&b),
-            (SequenceKey::Text(a), SequenceKey::Text(b)) => a.cmp(b),
-            (SequenceKey::Number(a), SequenceKey::Text(b)) => write(a)[..].cmp(b),
-            (SequenceKey::Text(a), SequenceKey::Number(b)) => a.cmp(&write(b)[..]),
-        }
-    }
-}
-
-impl PartialOrd for SequenceKey<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }

@@ -13,14 +13,12 @@ use zk_session::{Client, RetryOn, SessionManager};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::held_lock::{HeldLock, ReleaseOnDrop};
 use crate::hold::Guard;
-use crate::interruption::Interruption;
 use crate::limits::{REQUEUE_PAUSE, STANDING_PAUSE_PART};
 use crate::observe::not_elected;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
-use crate::run_terms::pause;
+use crate::terms::{HeldLock, Interruption, ReleaseOnDrop, pause};
 
 /// A candidacy that runs in the background, from [`Election::stand`](crate::Election::stand).
 ///

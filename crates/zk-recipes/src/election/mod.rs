@@ -1,7 +1,6 @@
 //! Elections: Curator's `LeaderLatch` and `LeaderSelector`, on the same nodes.
 
 mod candidacy;
-mod candidate;
 
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -10,16 +9,13 @@ use std::sync::Arc;
 use zk_session::{Acl, Client, PathError, SessionManager};
 
 pub use self::candidacy::{Candidacy, Leadership};
-pub use self::candidate::Candidate;
 use crate::error::LockError;
-use crate::held_lock::HeldLock;
-use crate::interruption::Interruption;
 use crate::mutex::Mutex;
 use crate::observe::LockMetrics;
-use crate::participants::{first_participant, participants_of_side};
+use crate::participants::{Participant, first_participant, participants_of_side};
 use crate::plain_lock::PlainLock;
 use crate::queue::spec::QueueSpec;
-use crate::run_terms::run_terms;
+use crate::terms::{HeldLock, Interruption, run_terms};
 
 /// An election: at any moment at most one of its candidates leads. It has the nodes of Curator's
 /// `LeaderLatch` or `LeaderSelector`.
@@ -306,5 +302,25 @@ impl Election {
     pub fn allow_foreign_nodes(mut self) -> Self {
         Arc::make_mut(&mut self.spec).allow_foreign_nodes();
         self
+    }
+}
+
+/// A candidate of an [`Election`](crate::Election).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The id that it stands with. Bytes that are not UTF-8 are replaced.
+    pub id: String,
+    /// True for the candidate at the head of the queue. It leads, or begins to lead when it notices
+    /// that the one before it has gone. A leader that was paused may not lead any more.
+    pub is_leader: bool,
+    /// Its node: path, session, and the time since when it stands.
+    pub participant: Participant,
+}
+
+impl Candidate {
+    fn new(participant: Participant, is_leader: bool) -> Self {
+        let id = String::from_utf8_lossy(&participant.data).into_owned();
+        Self { id, is_leader, participant }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::now;
+use crate::deadline::now;
 use crate::limits::{LOCAL_PASSES_MAX, LOCAL_TIME_MAX};
 
 /// Bounds of the local queue of [`Mutex::with_local_queue`](crate::Mutex::with_local_queue): how

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 pub use self::limits::LocalQueueLimits;
 use self::turn_queue::{Turn, TurnQueue};
-use crate::clock::now;
+use crate::deadline::now;
 use crate::deadline::or_session_end;
 use crate::error::LockError;
 use crate::fencing_token::FencingToken;

@@ -15,7 +15,7 @@ use zk_session::SessionId;
 
 pub use self::metrics::{HistogramSnapshot, LockMetrics, LockMetricsSnapshot};
 pub(crate) use self::trace::{IS_ON as IS_TRACED, node_deleted, not_elected};
-use crate::clock::now;
+use crate::deadline::now;
 use crate::error::LossReason;
 use crate::fencing_token::FencingToken;
 

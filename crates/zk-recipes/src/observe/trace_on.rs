@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tracing::{Span, debug, field, info_span, warn};
 use zk_session::SessionId;
 
-use crate::clock::now;
+use crate::deadline::now;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 

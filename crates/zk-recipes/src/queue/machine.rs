@@ -51,7 +51,7 @@
 //! reads the state of the watch. Events that were missed during a disconnect have no order: after a
 //! reconnect the contender lists once more.
 //!
-//! The tests in `machine/exploration.rs` try every order of events with this machine.
+//! The tests in `tests/exploration` try every order of events with this machine.
 
 use zk_session::{EventType, Zxid};
 
@@ -411,6 +411,7 @@ impl<N> Machine<N> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/exploration/mod.rs"]
 mod exploration;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::machine::{Ahead, Input, Machine, NodeChange, NodeRole, Output, Step};
 use super::spec::QueueSpec;
 use super::watch_set::{Target, WatchSet, is_set};
 use super::{list, one_write};
-use crate::clock::now;
+use crate::deadline::now;
 use crate::error::LockError;
 use crate::limits::LONG_WAIT_PART;
 use crate::observe::AcquireObserver;

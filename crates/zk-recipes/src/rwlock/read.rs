@@ -118,20 +118,13 @@ impl ReadLock {
     }
 
     async fn acquire_for(&self, owner: &Owner) -> Result<Guard, LockError> {
-        match read_beside(owner.enter(&self.lock).await?).await? {
-            Entry::Held(guard) => Ok(guard),
-            Entry::Queue(permit) => Ok(permit.record(self.lock.acquire().await?)),
-        }
+        let entry = read_beside(owner.enter(&self.lock).await?).await?;
+        entry.or_queue(self.lock.acquire()).await
     }
 
     async fn try_acquire_for(&self, owner: &Owner) -> Result<Option<Guard>, LockError> {
         let Some(entry) = owner.try_enter(&self.lock)? else { return Ok(None) };
-        match read_beside(entry).await? {
-            Entry::Held(guard) => Ok(Some(guard)),
-            Entry::Queue(permit) => {
-                Ok(self.lock.try_acquire().await?.map(|guard| permit.record(guard)))
-            }
-        }
+        read_beside(entry).await?.or_try(self.lock.try_acquire()).await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::deadline::{acquire_in_time, while_connected};
 use crate::error::LockError;
 use crate::hold::Guard;
 use crate::observe::LockMetrics;
-use crate::owner::{Entry, Owner};
+use crate::owner::Owner;
 use crate::participants::{Participant, participants_of_side};
 use crate::plain_lock::PlainLock;
 use crate::queue::spec::QueueSpec;
@@ -130,19 +130,13 @@ impl WriteLock {
     }
 
     async fn acquire_for(&self, owner: &Owner) -> Result<Guard, LockError> {
-        match owner.enter(&self.lock).await? {
-            Entry::Held(guard) => Ok(guard),
-            Entry::Queue(permit) => Ok(permit.record(self.lock.acquire().await?)),
-        }
+        owner.enter(&self.lock).await?.or_queue(self.lock.acquire()).await
     }
 
     async fn try_acquire_for(&self, owner: &Owner) -> Result<Option<Guard>, LockError> {
         match owner.try_enter(&self.lock)? {
+            Some(entry) => entry.or_try(self.lock.try_acquire()).await,
             None => Ok(None),
-            Some(Entry::Held(guard)) => Ok(Some(guard)),
-            Some(Entry::Queue(permit)) => {
-                Ok(self.lock.try_acquire().await?.map(|guard| permit.record(guard)))
-            }
         }
     }
 

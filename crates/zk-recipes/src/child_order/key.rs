@@ -1,4 +1,41 @@
-//! Conversion between ten ASCII digits and a number, eight digits at a time.
+//! The sort key of a name, and the conversion between ten digits and a number.
+
+use std::cmp::Ordering;
+
+/// Sort key of a child. Keys are ordered as text, as in Curator.
+// Closed: a text either is a number of a server or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SequenceKey<'a> {
+    /// Ten digits, as a server appends them. Their order as text is that of their numbers.
+    Number(u32),
+    /// Any other text: a name of a foreign node, or the number of a server whose counter exceeds 31
+    /// bits, such as `-000000005`.
+    Text(&'a [u8]),
+}
+
+impl<'a> SequenceKey<'a> {
+    pub(super) fn of_text(text: &'a [u8]) -> Self {
+        let number = <&[u8; DIGITS]>::try_from(text).ok().and_then(parse);
+        number.map_or(Self::Text(text), Self::Number)
+    }
+}
+
+impl Ord for SequenceKey<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (*self, *other) {
+            (SequenceKey::Number(a), SequenceKey::Number(b)) => a.cmp(&b),
+            (SequenceKey::Text(a), SequenceKey::Text(b)) => a.cmp(b),
+            (SequenceKey::Number(a), SequenceKey::Text(b)) => write(a)[..].cmp(b),
+            (SequenceKey::Text(a), SequenceKey::Number(b)) => a.cmp(&write(b)[..]),
+        }
+    }
+}
+
+impl PartialOrd for SequenceKey<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// Number of digits of a sequence number.
 pub(crate) const DIGITS: usize = 10;

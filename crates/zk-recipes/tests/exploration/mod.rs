@@ -58,7 +58,7 @@ use client::{Kind, Setting};
 use faults::Fault;
 use world::{Budget, Case, Move, NONE, World};
 
-use crate::clock::now;
+use crate::deadline::now;
 
 #[derive(Debug, Default)]
 struct Explored {
