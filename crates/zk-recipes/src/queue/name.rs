@@ -1,6 +1,6 @@
 //! The names of lock nodes: `_c_<id>-<lock name><sequence>`. In Curator's names the id is a UUID.
 
-use zk_session::path::protection_prefix;
+use zk_session::path::{protection_prefix, random_short_id};
 use zk_session::{Client, validate_path};
 
 use crate::child_order::{DIGITS, SequenceKey, SequenceOrder, is_lock_name};
@@ -13,7 +13,7 @@ use crate::recipe::WRITE;
 /// consist of names. No contender depends on the id of another one. Curator orders by the text after
 /// the lock name, and searches for its own ids only.
 pub(crate) fn new_protection(client: &Client) -> Box<str> {
-    protection_prefix(&client.random_short_id()).into()
+    protection_prefix(&random_short_id(client)).into()
 }
 
 /// Length of the name of a reader's or a writer's node.

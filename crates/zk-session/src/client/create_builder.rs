@@ -12,9 +12,9 @@ use proto::{
 };
 use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
 
-use super::lost_create::{Failures, LostCreate, is_lost};
 use super::operations::{NodeName, finish_create};
 use super::pending::Finish;
+use super::protection::{Failures, LostCreate, is_lost, random_uuid};
 use super::{Client, Created, Pending};
 use crate::limits::TTL_MAX;
 
@@ -321,7 +321,7 @@ impl CreateBuilder {
             return Err(Error::new(kind, outcome).on(OpCode::Create, self.path.as_str()));
         }
         let above = parent(&self.path);
-        let prefix = protection_prefix(&self.client.random_uuid());
+        let prefix = protection_prefix(&random_uuid(&self.client));
         let path = child(above, &[&prefix, file_name(&self.path)].concat());
         let sent = self.request(&path);
         Ok((path, LostCreate::new(&self.client, above.to_owned(), prefix, sent)))

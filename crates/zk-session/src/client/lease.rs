@@ -148,7 +148,7 @@ impl SessionLease {
                 Some(due) => due.max(now() + RENEWAL_PAUSE_MIN),
                 None => proof.map_or(soonest, |due| due.max(soonest)),
             };
-            shared.sleep_until(timer(due)).await;
+            shared.runtime.sleep_until(timer(due)).await;
         }
     }
 
@@ -263,7 +263,7 @@ async fn lost(shared: Arc<Shared>, term: LeaseTerm) -> LeaseLoss {
         // Check now and then: a reconnect to a server that grants a shorter timeout ends the term
         // earlier.
         let check = now() + TERM_CHECK_PART.of(shared.lock().session_timeout());
-        let deadline = shared.sleep_until(timer(until.min(check)));
+        let deadline = shared.runtime.sleep_until(timer(until.min(check)));
         match select(pin!(lease_state.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),

@@ -21,11 +21,11 @@ mod chroot;
 
 mod events;
 
+mod protection;
 mod recipe_support;
 
 // Modules without methods of `Client`.
 mod lease;
-mod lost_create;
 mod operation_list;
 mod other_names;
 mod pending;
@@ -51,6 +51,7 @@ pub use self::multi::{Multi, MultiOutcome};
 pub use self::multi_read::{MultiRead, ReadOutcome};
 pub use self::operations::{Children, Created, EnsembleConfig, EnsembleMember, NodeAcl, NodeData};
 pub use self::pending::{Pending, PendingWatch, Watch};
+pub use self::protection::{random_short_id, random_uuid};
 pub use self::repeat::Repeat;
 pub use self::reservation::Reservation;
 pub use self::retry::Retry;

@@ -262,7 +262,7 @@ async fn wait(client: &Client, pause: Duration) {
     let paused = async {
         let mut lease_state = client.shared.lease_state();
         let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
-        select(pin!(over), pin!(client.sleep(pause))).await;
+        select(pin!(over), pin!(client.runtime().sleep(pause))).await;
     };
     // On the heap, because it is rare; this keeps the futures of callers small.
     Box::pin(paused).await;

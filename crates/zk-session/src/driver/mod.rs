@@ -5,9 +5,9 @@
 //! goes into a oneshot channel, and an event into a bounded broadcast or a bounded queue.
 
 mod connection;
-mod delayed;
 mod lookup;
 mod probe;
+mod runtime;
 mod sasl;
 mod shared;
 mod stream_queue;
@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use zk_session_core::{Host, Output, ProbeAnswer, TlsProbeAnswer};
 
-pub use self::delayed::DelayedStart;
+pub use self::runtime::{DelayedStart, Runtime};
 pub use self::sasl::{DigestMd5, Sasl, SaslPreparation};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
 pub(crate) use self::stream_queue::{StreamReceiver, stream_queue};
@@ -250,7 +250,7 @@ impl<C: Connector> Future for Driver<C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.register(cx.waker());
-        self.shared.runtime.get_or_init(Handle::current);
+        self.shared.runtime.init(Handle::current);
         self.is_polled = true;
         let polled = self.rounds(cx);
         self.is_polled = false;
