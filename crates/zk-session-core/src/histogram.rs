@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(snapshot.sum(), Duration::from_millis(1_000_012));
         let upto = |ms| {
             let bound = Duration::from_millis(ms);
-            snapshot.buckets().find(|(it, _)| *it == bound).unwrap().1
+            snapshot.buckets().find(|(other, _)| *other == bound).unwrap().1
         };
         assert_eq!([upto(1), upto(2), upto(5), upto(10)], [2, 4, 4, 5]);
         assert_eq!(snapshot.buckets().last().unwrap().1, 5, "one is longer than all bounds");

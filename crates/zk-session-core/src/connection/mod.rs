@@ -120,7 +120,7 @@ impl Connection {
     /// unless that of another server tells more.
     pub(crate) fn connect_failure(&self) -> Option<DisconnectReason> {
         let last = self.last_disconnect.as_ref()?;
-        let telling = self.hosts.most_telling().filter(|it| it.weight() > last.weight());
+        let telling = self.hosts.most_telling().filter(|cause| cause.weight() > last.weight());
         self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
     }
 
@@ -232,15 +232,14 @@ impl Connection {
         rng: &mut Rng,
     ) -> Loss {
         let was_up = self.is_up();
-        let reached = match was_up {
-            false if matches!(self.state, State::Connecting { is_open: false, .. }) => {
-                Reached::NoServer
-            }
-            false => Reached::Server,
+        let reached = if was_up {
             // Some servers accept the session and then close the connection, again and again. They
             // count like a server that closes it at once.
-            true if was_up_for < BACKOFF_MAX => Reached::Up,
-            true => Reached::Served,
+            if was_up_for < BACKOFF_MAX { Reached::Up } else { Reached::Served }
+        } else if matches!(self.state, State::Connecting { is_open: false, .. }) {
+            Reached::NoServer
+        } else {
+            Reached::Server
         };
         let is_answer_late = self.is_handshaking() || self.is_authenticating();
         self.hosts.lost(now, reached, cause);
@@ -317,9 +316,10 @@ impl Connection {
     /// nothing, and the server to probe for TLS. It may not serve yet, or its port may be for TLS:
     /// Netty closes a plaintext connection like that. So the server is probed for TLS, once.
     pub(crate) fn closed_in_first_handshake(&mut self) -> (DisconnectReason, Option<Host>) {
-        match self.hosts.speaks_tls() {
-            true => (DisconnectReason::NotZooKeeper(PeerProtocol::Tls), None),
-            false => (DisconnectReason::ClosedByServer, self.hosts.is_to_be_asked_for_tls()),
+        if self.hosts.speaks_tls() {
+            (DisconnectReason::NotZooKeeper(PeerProtocol::Tls), None)
+        } else {
+            (DisconnectReason::ClosedByServer, self.hosts.is_to_be_asked_for_tls())
         }
     }
 

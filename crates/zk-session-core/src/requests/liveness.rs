@@ -185,7 +185,7 @@ impl Liveness {
         let due = self.received_at + SILENCE_PART.of(limit);
         let since_asked =
             self.unanswered_since.map(|asked| asked + ANSWER_AFTER_SILENCE_PART.of(limit));
-        let due = since_asked.map_or(due, |it| it.max(due));
+        let due = since_asked.map_or(due, |asked| asked.max(due));
         let is_fast =
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
         let is_hasty = is_fast && self.is_server_silent(oldest);

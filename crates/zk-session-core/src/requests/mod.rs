@@ -135,7 +135,7 @@ impl<H: Handles> Requests<H> {
     ) {
         let mut frame = BytesMut::new();
         proto::encode_request(0, request, &mut frame);
-        let opened_by = opened_by.filter(|_| due.is_none()).map(|at| (at, id));
+        let opened_by = if due.is_none() { opened_by.map(|at| (at, id)) } else { None };
         self.deadlines.put(due.or(opened_by), DeadlineOwner::Queued);
         self.queue.push(Queued { id, op: R::OP, frame, to, watch, due, opened_by });
     }
@@ -278,9 +278,10 @@ impl<H: Handles> Requests<H> {
 
     /// Notes that `rest` is the beginning of a frame, or empty.
     pub(crate) fn received_rest(&mut self, now: Instant, rest: &[u8]) {
-        match xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
-            true => self.liveness.received_part_of_reply(now),
-            false => self.liveness.received_whole_replies(),
+        if xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
+            self.liveness.received_part_of_reply(now);
+        } else {
+            self.liveness.received_whole_replies();
         }
     }
 

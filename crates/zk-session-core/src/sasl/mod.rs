@@ -113,9 +113,10 @@ impl SaslExchange {
             SaslStep::Done => return Ok(None),
         };
         self.has_proven |= !token.is_empty();
-        match token.len() > SASL_TOKEN_LEN_MAX {
-            true => Err(SaslFailure::TokenTooLong),
-            false => Ok(Some(token)),
+        if token.len() > SASL_TOKEN_LEN_MAX {
+            Err(SaslFailure::TokenTooLong)
+        } else {
+            Ok(Some(token))
         }
     }
 
@@ -131,10 +132,7 @@ impl SaslExchange {
 
     /// Returns the failure for a connection that ends during the exchange.
     pub(crate) fn closed(&self) -> SaslFailure {
-        match self.has_proven {
-            true => SaslFailure::ClosedByServer,
-            false => SaslFailure::ClosedBeforeProof,
-        }
+        if self.has_proven { SaslFailure::ClosedByServer } else { SaslFailure::ClosedBeforeProof }
     }
 
     /// Returns true once a token with a proof was sent.

@@ -110,9 +110,10 @@ impl<H: Handles> Session<H> {
     /// or if it is over. The credentials are a secret.
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
-        let is_over = self.end_begun().is_some_and(|end| end != SessionEnd::Detached);
-        let credentials = self.identity.credentials().filter(|_| !is_over)?;
-        Some(credentials.with_granted(self.lease.granted()))
+        if self.end_begun().is_some_and(|end| end != SessionEnd::Detached) {
+            return None;
+        }
+        Some(self.identity.credentials()?.with_granted(self.lease.granted()))
     }
 
     /// Returns true once a server has accepted a handshake.

@@ -24,7 +24,9 @@ impl<H: Handles> Session<H> {
             one_shot_watches,
             recursive_watches,
             persistent_watches,
-            lease_left: self.lease_promised_until(now).map(|it| it.saturating_duration_since(now)),
+            lease_left: self
+                .lease_promised_until(now)
+                .map(|until| until.saturating_duration_since(now)),
             lease: self.lease_stats(now),
             ..self.counters.clone()
         };

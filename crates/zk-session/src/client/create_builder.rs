@@ -270,9 +270,10 @@ impl CreateBuilder {
     /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
     /// protection may remain, and parents may remain too.
     pub fn create(self) -> impl Future<Output = Result<Created, Error>> + Send + use<> {
-        let sent = match self.is_protected {
-            true => Either::Left(self.send_protected()),
-            false => Either::Right(self.request(&self.path)),
+        let sent = if self.is_protected {
+            Either::Left(self.send_protected())
+        } else {
+            Either::Right(self.request(&self.path))
         };
         async move {
             match sent {
@@ -403,13 +404,14 @@ pub(super) struct NewNode<'a> {
 impl NewNode<'_> {
     pub(super) fn create(self, client: &Client) -> Pending<Created> {
         let Self { path, data, acl, kind, is_sequential: sequential } = self;
-        let finish = match sequential {
-            true => |result, path: &str, chroot_len| {
+        let finish = if sequential {
+            |result, path: &str, chroot_len| {
                 finish_create(result, path, chroot_len, NodeName::Sequential)
-            },
-            false => |result, path: &str, chroot_len| {
+            }
+        } else {
+            |result, path: &str, chroot_len| {
                 finish_create(result, path, chroot_len, NodeName::Exact)
-            },
+            }
         };
         let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
         let (data, acl) = (data.map(Into::into), acl.into());
@@ -449,9 +451,10 @@ pub fn validate_ttl(ttl: Duration) -> Result<(), Error> {
 
 /// Converts a time to live to milliseconds.
 pub(super) fn ttl_ms(ttl: Duration) -> Result<i64, Failure> {
-    match (Duration::from_millis(1)..=TTL_MAX).contains(&ttl) {
-        true => Ok(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)),
-        false => Err((ErrorKind::InvalidTtl(ttl), Outcome::NotApplied)),
+    if (Duration::from_millis(1)..=TTL_MAX).contains(&ttl) {
+        Ok(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+    } else {
+        Err((ErrorKind::InvalidTtl(ttl), Outcome::NotApplied))
     }
 }
 

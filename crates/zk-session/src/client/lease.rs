@@ -133,8 +133,12 @@ impl SessionLease {
                 return Ok(term);
             }
             let (impossible, second, proof) = {
-                let it = shared.lock();
-                (it.lease_impossible(), it.lease_second_proof_due(), it.lease_proof_due())
+                let session = shared.lock();
+                (
+                    session.lease_impossible(),
+                    session.lease_second_proof_due(),
+                    session.lease_proof_due(),
+                )
             };
             if let Some(why) = impossible {
                 let kind = ErrorKind::LeaseImpossible(why);

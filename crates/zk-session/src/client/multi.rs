@@ -177,12 +177,11 @@ impl<'a> Multi<'a> {
     pub fn check_len(&self) -> Result<(), Error> {
         let len = proto::request_frame_len(&proto::Multi::new(&self.0.ops));
         let max = self.0.client.shared.lock().max_request_len();
-        match len <= max {
-            true => Ok(()),
-            false => {
-                let kind = ErrorKind::TooLarge { len, max };
-                Err(Error::not_applied(kind).on(OpCode::Multi, self.0.count("operation")))
-            }
+        if len <= max {
+            Ok(())
+        } else {
+            let kind = ErrorKind::TooLarge { len, max };
+            Err(Error::not_applied(kind).on(OpCode::Multi, self.0.count("operation")))
         }
     }
 }

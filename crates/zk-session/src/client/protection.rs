@@ -133,10 +133,7 @@ impl Failures {
     /// Counts a failure. Returns an error unless the connection was lost, so that the next attempt
     /// waits for another one, and unless this was the last attempt.
     pub(super) fn repeat_if_lost(&mut self, error: Error) -> Result<(), Error> {
-        match self.may_repeat() && is_lost(&error) {
-            true => Ok(()),
-            false => Err(error),
-        }
+        if self.may_repeat() && is_lost(&error) { Ok(()) } else { Err(error) }
     }
 
     /// Counts a failure. Returns false if this was the last attempt.

@@ -137,7 +137,9 @@ impl Client {
         match cell.get() {
             Some(known) => *known,
             // On the heap: it happens once in a session.
-            None => Box::pin(cell.get_or_try_init(|| self.probe_zxids())).await.is_ok_and(|it| *it),
+            None => Box::pin(cell.get_or_try_init(|| self.probe_zxids()))
+                .await
+                .is_ok_and(|known| *known),
         }
     }
 

@@ -184,8 +184,9 @@ impl Attempts<'_> {
         error: Error,
         repeat: Repeat,
     ) -> Result<(), Error> {
-        let pause = self.next_pause(client, Some(&error)).filter(|_| repeat.covers(&error));
-        wait(client, pause.ok_or(error)?).await;
+        let pause = self.next_pause(client, Some(&error));
+        let (Some(pause), true) = (pause, repeat.covers(&error)) else { return Err(error) };
+        wait(client, pause).await;
         Ok(())
     }
 
@@ -261,7 +262,7 @@ async fn wait(client: &Client, pause: Duration) {
     }
     let paused = async {
         let mut lease_state = client.shared.lease_state();
-        let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
+        let over = lease_state.wait_for(|state| state.closing.or(state.ended).is_some());
         select(pin!(over), pin!(client.runtime().sleep(pause))).await;
     };
     // On the heap, because it is rare; this keeps the futures of callers small.

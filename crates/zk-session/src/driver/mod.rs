@@ -151,9 +151,10 @@ impl<C: Connector> Driver<C> {
         let Some(deadline) = deadline else { return Poll::Ready(Round::Ended) };
         let timer_fired = self.poll_timer(cx, deadline);
         let takes_more = has_more && self.connection.outgoing().is_empty();
-        match went_on || link_changed || write_failed || timer_fired || takes_more {
-            true => Poll::Ready(Round::Again),
-            false => Poll::Pending,
+        if went_on || link_changed || write_failed || timer_fired || takes_more {
+            Poll::Ready(Round::Again)
+        } else {
+            Poll::Pending
         }
     }
 
@@ -272,9 +273,10 @@ impl<C: Connector> Drop for Driver<C> {
             let mut session = self.shared.lock();
             // The bytes that were written decide which requests may have been applied.
             self.connection.report(&mut session, now(), Progress::None);
-            match has_panicked {
-                true => session.abort_after_panic(),
-                false => session.abort(),
+            if has_panicked {
+                session.abort_after_panic();
+            } else {
+                session.abort();
             }
             session.poll_outputs(&mut self.outputs);
         }

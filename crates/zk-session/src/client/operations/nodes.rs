@@ -253,9 +253,10 @@ pub(in crate::client) fn finish_create(
 ) -> Result<Created, Failure> {
     let CreateReply { path, stat } = decode(result)?;
     let path = strip(path, chroot_len);
-    match is_name_of(&path, asked, name) {
-        true => Ok(Created { path, stat }),
-        false => Err((ErrorKind::UnfitReply, Outcome::Applied)),
+    if is_name_of(&path, asked, name) {
+        Ok(Created { path, stat })
+    } else {
+        Err((ErrorKind::UnfitReply, Outcome::Applied))
     }
 }
 
