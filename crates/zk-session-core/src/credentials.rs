@@ -157,7 +157,6 @@ impl<H: Handles> Credentials<H> {
         self.credentials.is_empty()
     }
 
-    /// Checks the limits.
     pub(crate) fn check(&self) {
         assert!(self.credentials.len() <= CREDENTIALS_MAX);
     }

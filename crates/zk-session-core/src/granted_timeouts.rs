@@ -13,7 +13,6 @@ pub(crate) struct GrantedTimeouts {
 }
 
 impl GrantedTimeouts {
-    /// Returns the timeouts of a session that was granted one.
     pub(crate) fn of(timeout: Duration) -> Self {
         Self { shortest: timeout, longest: timeout }
     }
@@ -23,7 +22,6 @@ impl GrantedTimeouts {
         Self { shortest: shortest.min(longest), longest: longest.max(shortest) }
     }
 
-    /// Adds a timeout.
     pub(crate) fn add(&mut self, timeout: Duration) {
         *self = Self::between(self.shortest.min(timeout), self.longest.max(timeout));
     }

@@ -244,7 +244,6 @@ impl<H: Handles> Outputs<H> {
         self.push(Output::Reply { to, result });
     }
 
-    /// Reports to a caller that its request has failed.
     pub(crate) fn fail(&mut self, to: H::Reply, kind: ErrorKind, outcome: Outcome) {
         self.push(Output::Reply { to, result: Err((kind, outcome)) });
     }

@@ -142,7 +142,6 @@ impl<H: Handles> CleanUp<H> {
         self.tasks.len()
     }
 
-    /// Returns the number of tasks in the backlog.
     pub(super) fn backlog(&self) -> usize {
         self.backlog.len()
     }

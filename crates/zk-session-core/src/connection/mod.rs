@@ -79,7 +79,6 @@ impl Connection {
         }
     }
 
-    /// Returns true while the connection is established.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.state, State::Up)
     }
@@ -89,12 +88,10 @@ impl Connection {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// Returns true while the reply to the connect request is awaited.
     pub(crate) fn is_handshaking(&self) -> bool {
         matches!(self.state, State::Handshaking { .. })
     }
 
-    /// Returns true while the SASL exchange goes on.
     pub(crate) fn is_authenticating(&self) -> bool {
         matches!(self.state, State::Authenticating { .. })
     }
@@ -124,12 +121,10 @@ impl Connection {
         self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
     }
 
-    /// Returns true if all servers that can be reached have rejected the client's SASL proof.
     pub(crate) fn is_sasl_rejected(&self, now: Instant) -> bool {
         self.hosts.have_all_rejected_sasl(now)
     }
 
-    /// Returns the number of established connections that were lost.
     pub(crate) fn lost_count(&self) -> u64 {
         self.lost_count
     }
@@ -290,12 +285,10 @@ impl Connection {
         }
     }
 
-    /// Returns when the connection is dropped to move to another server.
     pub(crate) fn move_due(&self) -> Option<Instant> {
         self.hosts.move_due()
     }
 
-    /// Returns when the next server is probed for writes.
     pub(crate) fn probe_due(&self) -> Option<Instant> {
         self.search.as_ref().map(Search::due)
     }
@@ -333,7 +326,6 @@ impl Connection {
         is_listed
     }
 
-    /// Returns true if another attempt at each server would fail as well.
     pub(crate) fn are_refusals_lasting(&self) -> bool {
         self.hosts.are_refusals_lasting()
     }

@@ -95,17 +95,14 @@ impl Lease {
         }
     }
 
-    /// Returns the timeouts granted so far, if they are known.
     pub(crate) fn granted(&self) -> Option<GrantedTimeouts> {
         self.evidence.granted()
     }
 
-    /// Returns why the timeout in force makes a lease impossible, if it does.
     pub(crate) fn impossible(&self) -> Option<LeaseImpossible> {
         self.times.err()
     }
 
-    /// Notes that a connect request is sent.
     pub(crate) fn handshake_sent(&mut self, now: Instant) {
         self.evidence.handshake_sent(now);
     }
@@ -260,7 +257,6 @@ impl Lease {
         self.claims = self.claims.saturating_sub(1);
     }
 
-    /// Returns true while the lease is claimed, so that it must be kept renewed.
     pub(crate) fn is_claimed(&self) -> bool {
         self.claims > 0
     }
@@ -345,12 +341,10 @@ impl Lease {
         }
     }
 
-    /// Returns the earliest time at which a request to the leader can prove another touch.
     pub(crate) fn next_proof(&self) -> Option<Instant> {
         self.evidence.next_proof()
     }
 
-    /// Returns the earliest time at which a request can end the doubt after a gap.
     pub(crate) fn second_proof(&self) -> Option<Instant> {
         self.evidence.second_proof()
     }

@@ -59,7 +59,6 @@ impl<T> Inflight<T> {
         xid == self.front_xid
     }
 
-    /// Returns the request with this xid.
     pub(super) fn get(&self, xid: i32) -> Option<&T> {
         self.ring.get(self.slot(xid)?)?.as_ref()
     }
@@ -70,7 +69,6 @@ impl<T> Inflight<T> {
         self.ring.get_mut(slot)?.as_mut()
     }
 
-    /// Returns the oldest unanswered request.
     pub(super) fn oldest(&self) -> Option<&T> {
         self.ring.front()?.as_ref()
     }

@@ -97,7 +97,6 @@ impl Liveness {
         self.took(round_trip);
     }
 
-    /// Notes that the oldest request was answered.
     pub(super) fn answered_oldest(&mut self, now: Instant) {
         self.moved_on = now;
     }
@@ -118,7 +117,6 @@ impl Liveness {
 
 /// Deadlines. `timeout` is the session timeout, and `oldest` the oldest unanswered request.
 impl Liveness {
-    /// Returns true once a server has accepted a handshake.
     pub(crate) fn is_acked(&self) -> bool {
         self.acked.is_some()
     }
@@ -156,7 +154,6 @@ impl Liveness {
         (!is_enough).then(|| self.sent + interval)
     }
 
-    /// Returns true if the server has something to answer.
     pub(crate) fn has_unanswered(&self) -> bool {
         self.unanswered_since.is_some() || !self.pings.is_empty()
     }

@@ -197,7 +197,6 @@ impl<H: Handles> Requests<H> {
         self.sent(now, Sent { op, at: now, offset, recipient: Recipient::Caller(to), watch, due });
     }
 
-    /// Returns the xid of the next request.
     pub(crate) fn next_xid(&self) -> i32 {
         self.inflight.next_xid()
     }
@@ -306,7 +305,6 @@ impl<H: Handles> Requests<H> {
             && self.inflight.before(header.xid).any(is_in_order)
     }
 
-    /// Returns true if the request with this xid was sent and is not answered.
     pub(crate) fn is_in_flight(&self, xid: i32) -> bool {
         self.inflight.get(xid).is_some()
     }
@@ -365,7 +363,6 @@ impl<H: Handles> Requests<H> {
         self.deadlines = Deadlines::default();
     }
 
-    /// Returns when the next deadline of a caller passes.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.next()
     }
@@ -393,7 +390,6 @@ impl<H: Handles> Requests<H> {
         &self.liveness
     }
 
-    /// Returns the oldest unanswered request.
     pub(crate) fn oldest(&self) -> Option<&Sent<H>> {
         self.inflight.oldest()
     }

@@ -70,12 +70,10 @@ impl fmt::Debug for SaslExchange {
 }
 
 impl SaslExchange {
-    /// Prepares the exchange of a new connection.
     pub(crate) fn prepare(&mut self, mechanism: Option<Box<dyn SaslMechanism>>) {
         *self = Self { mechanism, ..Self::default() };
     }
 
-    /// Returns true if the connection has to be authenticated.
     pub(crate) fn is_prepared(&self) -> bool {
         self.mechanism.is_some()
     }
@@ -120,7 +118,6 @@ impl SaslExchange {
         }
     }
 
-    /// Notes that a token was sent under this xid.
     pub(crate) fn sent(&mut self, xid: i32) {
         self.awaited = Some(xid);
     }

@@ -244,7 +244,6 @@ impl Attempts<'_> {
         }
     }
 
-    /// Returns how long the next attempt may take.
     pub(super) fn time_left(&self) -> Option<Duration> {
         self.policy.timeout.map(|bound| bound.saturating_sub(self.elapsed()))
     }

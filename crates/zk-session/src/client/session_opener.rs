@@ -31,7 +31,6 @@ impl<C: Connector + Clone> Opener<C> {
         Self { config, thread, opened: 1, opened_at: Some(now()), short: 0 }
     }
 
-    /// Creates an opener for all sessions.
     pub(super) fn of_first(config: Config<C>, thread: Option<Arc<DriverThread>>) -> Self {
         Self { config, thread, opened: 0, opened_at: None, short: 0 }
     }

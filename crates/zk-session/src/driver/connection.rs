@@ -236,7 +236,6 @@ impl<C: Connector> Connection<C> {
         &self.connector
     }
 
-    /// Returns the buffer into which the core puts the bytes to write.
     pub(super) fn outgoing(&mut self) -> &mut BytesMut {
         &mut self.buffers.outgoing
     }

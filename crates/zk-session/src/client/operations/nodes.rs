@@ -230,7 +230,6 @@ impl Client {
 /// Version of a request that applies to any version.
 pub(in crate::client) const ANY_VERSION: i32 = -1;
 
-/// Returns the version to send.
 pub(in crate::client) fn any(version: Option<i32>) -> i32 {
     version.unwrap_or(ANY_VERSION)
 }
