@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proto::{SessionId, Zxid};
 
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 
 /// Credentials to resume a session, from this process or another one. `Client::detach` returns
 /// them, and `Config::resume` accepts them.

@@ -1,7 +1,8 @@
 //! Connection to a server: the attempts, and the order in which servers are tried.
 //!
 //! * [`hosts`]: the servers, and the back-off between attempts.
-//! * [`identity`]: id, password and zxid of the session, which it presents in each handshake.
+//! * [`identity`]: id, password and zxid of the session, which it presents in each handshake, and the
+//!   timeouts granted.
 //! * [`pace`]: the pauses between attempts, and the time of each.
 //! * [`search`]: the search for a read-write server.
 
@@ -13,7 +14,7 @@ mod search;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-pub(crate) use self::identity::{Granted, Identity};
+pub(crate) use self::identity::{Granted, GrantedTimeouts, Identity};
 pub(crate) use self::pace::Pace;
 
 use self::hosts::{Hosts, Reached};

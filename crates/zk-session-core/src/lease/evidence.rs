@@ -65,7 +65,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 use crate::limits::{ABANDONED_TIMEOUTS, TOUCHES_PER_TIMEOUT};
 
 /// Evidence for the lease. See the [module documentation](self).

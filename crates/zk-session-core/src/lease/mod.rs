@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use proto::{ErrorCode, OpCode, ReplyHeader, Zxid};
 
 use self::evidence::{Evidence, OwnerCheck};
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials, Settings};
 
 /// State of the lease. See the [module documentation](self).

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proto::OpCode;
 
-use super::sent::Sent;
+use super::Sent;
 use crate::Handles;
 use crate::limits::{
     ACK_PART, ANSWER_AFTER_SILENCE_PART, ANSWER_MIN_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART,

@@ -2,8 +2,7 @@
 //!
 //! * [`queue`]: requests that wait for a connection.
 //! * [`outbound`]: bytes on their way to the server.
-//! * [`inflight`]: requests in flight, by xid.
-//! * [`sent`]: a request in flight, and the recipient of its reply.
+//! * [`inflight`]: requests in flight, by xid, and the recipients of their replies.
 //! * [`deadlines`]: deadlines of callers.
 //! * [`liveness`]: send and receive times, and the deadlines that follow from them.
 
@@ -12,7 +11,6 @@ mod inflight;
 mod liveness;
 mod outbound;
 mod queue;
-mod sent;
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +18,9 @@ use bytes::BytesMut;
 use proto::{Ping, ReplyHeader, Request, xid};
 
 pub(crate) use self::deadlines::{DeadlineOwner, Due};
+pub(crate) use self::inflight::{Recipient, Sent, WatchOf};
 pub(crate) use self::liveness::Liveness;
 pub(crate) use self::queue::Queued;
-pub(crate) use self::sent::{Recipient, Sent, WatchOf};
 
 use self::deadlines::Deadlines;
 use self::inflight::Inflight;

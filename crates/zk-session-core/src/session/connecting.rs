@@ -7,8 +7,8 @@ use bytes::Bytes;
 use proto::{ConnectReply, ErrorCode, OpCode, Zxid};
 
 use super::Session;
+use crate::connection::GrantedTimeouts;
 use crate::connection::{Granted, Pace};
-use crate::granted_timeouts::GrantedTimeouts;
 use crate::requests::Recipient;
 use crate::{
     DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,

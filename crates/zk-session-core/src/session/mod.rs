@@ -21,7 +21,6 @@ mod invariants;
 mod lease;
 mod receiving;
 mod sending;
-mod statistics;
 mod timers;
 mod watching;
 
@@ -42,7 +41,8 @@ use crate::rng::Rng;
 use crate::sasl::SaslExchange;
 use crate::watches::Watches;
 use crate::{
-    DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings, Stats,
+    DisconnectReason, Handles, Host, LeaseStats, Output, SessionCredentials, SessionEnd, Settings,
+    Stats,
 };
 
 /// ZooKeeper session. See the [crate documentation](crate) for the contract with its driver.
@@ -204,5 +204,46 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn request_timeout(&self) -> Option<Duration> {
         self.requests.timeout()
+    }
+}
+
+/// Statistics.
+impl<H: Handles> Session<H> {
+    /// Returns the number of established connections that were lost.
+    #[must_use]
+    pub fn connections_lost(&self) -> u64 {
+        self.connection.lost_count()
+    }
+
+    /// Returns a snapshot of the session's statistics at `now`.
+    #[must_use]
+    pub fn stats(&self, now: Instant) -> Stats {
+        let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();
+        let mut stats = Stats {
+            session_id: self.identity.session_id(),
+            connected_to: self.connection.host().cloned(),
+            clean_up_pending: self.clean_up.pending(),
+            connections_lost: self.connection.lost_count(),
+            one_shot_watches,
+            recursive_watches,
+            persistent_watches,
+            lease_left: self
+                .lease_promised_until(now)
+                .map(|until| until.saturating_duration_since(now)),
+            lease: self.lease_stats(now),
+            ..self.counters.clone()
+        };
+        self.requests.describe(&mut stats);
+        stats
+    }
+
+    fn lease_stats(&self, now: Instant) -> LeaseStats {
+        let age = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
+        LeaseStats {
+            proven: age(self.lease.proven_at()),
+            leader_answered: age(self.lease.answered_leader()),
+            quorum_answered: age(self.lease.answered_quorum()),
+            oldest_unanswered: age(self.requests.oldest().map(|sent| sent.at)),
+        }
     }
 }

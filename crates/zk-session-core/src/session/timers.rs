@@ -34,7 +34,7 @@ use std::time::Instant;
 use proto::Ping;
 
 use super::Session;
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 use crate::limits::{PING_INTERVAL_MAX, PING_PART};
 use crate::{DisconnectReason, Handles, IoFailure, Output, SaslFailure, SessionEnd};
 

@@ -10,9 +10,8 @@ use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
 
 use super::Client;
 use super::chroot::strip;
-use super::create_builder::ttl_ms;
 use super::operation_list::OperationList;
-use super::operations::{NodeName, any, is_name_of};
+use super::operations::{NodeName, any, is_name_of, ttl_ms};
 use super::pending::{Finish, Pending, decode_multi};
 
 /// Builder for a transaction; see [`Client::multi`].

@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use futures::future::{Either, FutureExt, select};
@@ -14,7 +13,7 @@ use super::budget::Budget;
 use super::operations::finish_delete_guaranteed;
 use super::pending::{Finish, Pending, Watch, decode};
 use crate::clock::now;
-use crate::driver::{OneShot, Runtime};
+use crate::driver::OneShot;
 
 /// # Building blocks of recipes
 ///
@@ -141,32 +140,6 @@ impl Client {
                 .await
                 .is_ok_and(|known| *known),
         }
-    }
-
-    /// Returns the runtime of the session's driver, for tasks and timers beside the session.
-    #[must_use]
-    pub fn runtime(&self) -> &Runtime {
-        &self.shared.runtime
-    }
-
-    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
-    /// `path`.
-    #[must_use]
-    pub fn full_path(&self, path: &str) -> String {
-        self.full(path).into_owned()
-    }
-
-    /// Returns true if both handles belong to the same session. Their chroots may differ.
-    #[must_use]
-    pub fn is_same_session(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
-    /// Returns how many established connections were lost. The number is also in
-    /// [`Stats`](crate::Stats); this method is cheaper.
-    #[must_use]
-    pub fn connections_lost(&self) -> u64 {
-        self.shared.lock().connections_lost()
     }
 }
 
