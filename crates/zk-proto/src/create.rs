@@ -41,7 +41,7 @@ use crate::{
 
 /// Kind of a node: the int `flags` of the create operations.
 ///
-/// Nodes with a time to live have a separate request, [`CreateTtl`](crate::CreateTtl). Their flags (5 and 6)
+/// Nodes with a time to live have a separate request, [`CreateTtl`]. Their flags (5 and 6)
 /// can therefore not be sent with another opcode, and the flags here not with createTTL.
 ///
 /// ```
@@ -64,7 +64,7 @@ pub enum CreateMode {
     EphemeralSequential,
     /// The server deletes the node some time after its last child was deleted.
     ///
-    /// Outside of a multi, only [`CreateContainer`](crate::CreateContainer) creates a container. With the
+    /// Outside of a multi, only [`CreateContainer`] creates a container. With the
     /// other create operations, these flags create a persistent node that is never deleted automatically.
     Container,
 }
@@ -228,7 +228,7 @@ impl<'a> Decode<'a> for CreatePathReply {
     }
 }
 
-/// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`](crate::CreateTtl): path and Stat of the
+/// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`]: path and Stat of the
 /// created node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateReply {

@@ -7,7 +7,7 @@
 //! * [`timers`]: the table of deadlines.
 //! * [`watching`], [`clean_up`], [`lease`]: calls that concern these parts.
 //! * [`ending`]: closing, detaching, and the end.
-//! * [`statistics`], [`invariants`]: a snapshot, and a check of the state for tests.
+//! * [`invariants`]: a check of the state, for tests.
 //!
 //! A part never calls the session. It sends through [`Requests`], which is passed in. It returns
 //! what it has to report, or puts it into [`Outputs`].
@@ -16,7 +16,6 @@ mod authenticating;
 mod clean_up;
 mod connecting;
 mod ending;
-
 mod invariants;
 mod lease;
 mod receiving;
