@@ -103,7 +103,7 @@ pub(crate) async fn within<T>(
     timeout: Duration,
     future: impl Future<Output = T>,
 ) -> Option<T> {
-    match select(pin!(future), pin!(client.sleep(timeout))).await {
+    match select(pin!(future), pin!(client.runtime().sleep(timeout))).await {
         Either::Left((done, _)) => Some(done),
         Either::Right(((), _)) => None,
     }

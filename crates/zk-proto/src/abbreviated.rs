@@ -38,9 +38,10 @@ impl fmt::Display for Abbreviated<'_> {
 
 fn escaped(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for c in text.chars() {
-        match c.is_control() {
-            true => write!(f, "{}", c.escape_default())?,
-            false => f.write_char(c)?,
+        if c.is_control() {
+            write!(f, "{}", c.escape_default())?;
+        } else {
+            f.write_char(c)?;
         }
     }
     Ok(())

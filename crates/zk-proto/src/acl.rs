@@ -118,12 +118,11 @@ impl Acl {
 /// ```
 impl fmt::Display for Acl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.scheme == "digest" {
-            true => {
-                let user = self.id.split(':').next().unwrap_or_default();
-                write!(f, "digest:{user}:…:{}", self.perms)
-            }
-            false => write!(f, "{}:{}:{}", self.scheme, self.id, self.perms),
+        if self.scheme == "digest" {
+            let user = self.id.split(':').next().unwrap_or_default();
+            write!(f, "digest:{user}:…:{}", self.perms)
+        } else {
+            write!(f, "{}:{}:{}", self.scheme, self.id, self.perms)
         }
     }
 }

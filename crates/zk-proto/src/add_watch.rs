@@ -26,8 +26,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     code::ErrorCode,
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     watch::{AddWatchMode, WatcherType},
     wire::{
         Decode, DecodeError, DecodeErrorKind, Encode, Reader,

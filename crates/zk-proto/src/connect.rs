@@ -34,7 +34,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     code::ErrorCode,
-    header::ReplyHeader,
+    frame::ReplyHeader,
     ids::{SessionId, Zxid},
     wire::{
         Decode, DecodeError, Encode, Reader,

@@ -6,8 +6,8 @@
 //! Create2Response  path: ustring, stat: Stat       to create2, createContainer, createTTL
 //! ```
 //!
-//! The four operations have different opcodes and the same request. Only createTTL appends a field
-//! ([`CreateTtl`](crate::CreateTtl)).
+//! The four operations have different opcodes and the same request. Only createTTL appends a field,
+//! `ttl: long`.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -31,15 +31,83 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     acl::Acl,
-    mode::CreateMode,
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     stat::Stat,
     wire::{
         Decode, DecodeError, DecodeErrorKind, Encode, Reader,
         writer::{self, INT_LEN},
     },
 };
+
+/// Kind of a node: the int `flags` of the create operations.
+///
+/// Nodes with a time to live have a separate request, [`CreateTtl`]. Their flags (5 and 6)
+/// can therefore not be sent with another opcode, and the flags here not with createTTL.
+///
+/// ```
+/// use zk_proto::CreateMode;
+///
+/// assert_eq!(CreateMode::EphemeralSequential.flags(), 3);
+/// assert_eq!(CreateMode::from_flags(3), Some(CreateMode::EphemeralSequential));
+/// assert_eq!(CreateMode::from_flags(99), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CreateMode {
+    /// The node exists until it is deleted.
+    Persistent,
+    /// The server deletes the node when its session ends; the node cannot have children.
+    Ephemeral,
+    /// The node exists until it is deleted; the server appends a sequence number to its name.
+    PersistentSequential,
+    /// The server deletes the node when its session ends, and appends a sequence number to its name.
+    EphemeralSequential,
+    /// The server deletes the node some time after its last child was deleted.
+    ///
+    /// Outside of a multi, only [`CreateContainer`] creates a container. With the
+    /// other create operations, these flags create a persistent node that is never deleted automatically.
+    Container,
+}
+
+impl CreateMode {
+    /// Returns the number on the wire. It is not a bit mask.
+    #[must_use]
+    pub const fn flags(self) -> i32 {
+        match self {
+            Self::Persistent => 0,
+            Self::Ephemeral => 1,
+            Self::PersistentSequential => 2,
+            Self::EphemeralSequential => 3,
+            Self::Container => 4,
+        }
+    }
+
+    /// Returns the mode for a number on the wire. Returns `None` for the time-to-live modes (5, 6) and for
+    /// numbers that no server knows.
+    #[must_use]
+    pub const fn from_flags(flags: i32) -> Option<Self> {
+        match flags {
+            0 => Some(Self::Persistent),
+            1 => Some(Self::Ephemeral),
+            2 => Some(Self::PersistentSequential),
+            3 => Some(Self::EphemeralSequential),
+            4 => Some(Self::Container),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the server appends a sequence number to the name.
+    #[must_use]
+    pub const fn is_sequential(self) -> bool {
+        matches!(self, Self::PersistentSequential | Self::EphemeralSequential)
+    }
+
+    /// Returns whether the node is deleted when its session ends.
+    #[must_use]
+    pub const fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Ephemeral | Self::EphemeralSequential)
+    }
+}
 
 /// Request to create a node and return its path. All server versions support it.
 pub type Create<'a> = CreateRequest<'a, { OpCode::Create.code() }>;
@@ -160,7 +228,7 @@ impl<'a> Decode<'a> for CreatePathReply {
     }
 }
 
-/// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`](crate::CreateTtl): path and Stat of the
+/// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`]: path and Stat of the
 /// created node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateReply {
@@ -186,5 +254,97 @@ impl<'a> Decode<'a> for CreateReply {
 
     fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self { path: r.text("path")?.into_owned(), stat: Stat::decode(r)? })
+    }
+}
+
+/// Flags of a node with a time to live, without and with a sequence number.
+const WITH_TTL: i32 = 5;
+const SEQUENTIAL_WITH_TTL: i32 = 6;
+
+/// Request to create a node with a time to live and return its path and Stat.
+///
+/// It needs a server of 3.5.3 or newer that runs with `zookeeper.extendedTypesEnabled=true`.
+///
+/// It is a separate type, so that the operation is never sent with the flags of another kind of node. Such a
+/// request passes the checks of a 3.8.0 or 3.9.5 server and then terminates its process. The server cannot
+/// restart from its log afterwards.
+///
+/// The errors are those of the other create operations. In addition, a server without extended types returns
+/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED). A time to live out of range is rejected with
+/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS).
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zk_proto::{CreateTtl, Decode, Encode, OPEN_ACL_UNSAFE};
+///
+/// let request = CreateTtl {
+///     path: "/cache/entry".into(),
+///     data: None,
+///     acl: OPEN_ACL_UNSAFE.into(),
+///     sequential: false,
+///     ttl_ms: 60_000,
+/// };
+/// let mut out = BytesMut::new();
+/// request.encode(&mut out);
+/// assert_eq!(CreateTtl::from_frame(&out.freeze())?, request);
+/// # Ok::<(), zk_proto::DecodeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateTtl<'a> {
+    /// The path; the server appends ten digits if `sequential` is set.
+    pub path: Cow<'a, str>,
+    /// The data. `None` is null, which a server distinguishes from empty.
+    pub data: Option<Cow<'a, [u8]>>,
+    /// The access control list; a server rejects an empty one.
+    pub acl: Cow<'a, [Acl]>,
+    /// Whether the server appends a sequence number to the name.
+    pub sequential: bool,
+    /// The time to live in milliseconds, 1 to 2^40 - 1. The server rejects any other value.
+    pub ttl_ms: i64,
+}
+
+impl Encode for CreateTtl<'_> {
+    fn encoded_len(&self) -> usize {
+        writer::text_len(&self.path)
+            + writer::buffer_len(self.data.as_deref())
+            + writer::vector_len(&self.acl)
+            + INT_LEN
+            + size_of::<i64>()
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        writer::put_text(out, &self.path);
+        writer::put_buffer(out, self.data.as_deref());
+        writer::put_vector(out, &self.acl);
+        out.put_i32(if self.sequential { SEQUENTIAL_WITH_TTL } else { WITH_TTL });
+        out.put_i64(self.ttl_ms);
+    }
+}
+
+impl<'a> Decode<'a> for CreateTtl<'a> {
+    const RECORD: &'static str = "CreateTTLRequest";
+
+    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let path = r.text("path")?;
+        let data = r.slice("data")?.map(Cow::Borrowed);
+        let acl = r.vector("acl", Acl::LEN_MIN, Acl::decode)?.into();
+        let start = r.offset();
+        let sequential = match r.i32("flags")? {
+            WITH_TTL => false,
+            SEQUENTIAL_WITH_TTL => true,
+            flags => {
+                return Err(r.error("flags", start, DecodeErrorKind::UnknownCreateFlags(flags)));
+            }
+        };
+        Ok(Self { path, data, acl, sequential, ttl_ms: r.i64("ttl")? })
+    }
+}
+
+impl Request for CreateTtl<'_> {
+    const OP: OpCode = OpCode::CreateTtl;
+    type Reply = CreateReply;
+
+    fn path(&self) -> Option<&str> {
+        Some(&self.path)
     }
 }

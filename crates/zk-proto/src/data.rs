@@ -27,8 +27,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
-    op::OpCode,
-    request::{Request, path_watch_len, put_path_watch, read_path_watch},
+    request::{OpCode, Request, path_watch_len, put_path_watch, read_path_watch},
     stat::Stat,
     wire::{
         Decode, DecodeError, Encode, Reader,

@@ -11,8 +11,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, BytesMut};
 
 use crate::{
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{self, INT_LEN},

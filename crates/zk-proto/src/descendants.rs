@@ -10,8 +10,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, BytesMut};
 
 use crate::{
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{self, INT_LEN},

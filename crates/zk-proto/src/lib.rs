@@ -77,12 +77,10 @@ mod acl;
 mod add_watch;
 mod auth;
 mod base64;
-mod child_list;
 mod children;
 mod code;
 mod connect;
 mod create;
-mod create_ttl;
 mod data;
 mod delete;
 mod descendants;
@@ -90,15 +88,11 @@ pub mod digest_md5;
 mod ephemerals;
 mod exists;
 mod frame;
-mod header;
 mod ids;
-mod mode;
 mod multi;
 mod named_numbers;
 mod node_acl;
-mod op;
-pub mod path;
-mod path_rules;
+mod node_path;
 mod reconfig;
 mod request;
 mod sasl;
@@ -116,33 +110,31 @@ pub use abbreviated::{ABBREVIATED_LEN_MAX, Abbreviated};
 pub use acl::{Acl, OPEN_ACL_UNSAFE, Perms, credential_id, digest_id};
 pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, WatchesRequest};
 pub use auth::AuthPacket;
-pub use child_list::{ChildIter, ChildList, ChildNames};
-pub use children::{ChildrenReply, GetChildren, GetChildren2};
+pub use children::{ChildIter, ChildList, ChildNames, ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
 pub use connect::{ConnectReply, ConnectRequest, ConnectResponse, PASSWORD_LEN};
-pub use create::{Create, Create2, CreateContainer, CreatePathReply, CreateReply, CreateRequest};
-pub use create_ttl::CreateTtl;
+pub use create::{
+    Create, Create2, CreateContainer, CreateMode, CreatePathReply, CreateReply, CreateRequest,
+    CreateTtl,
+};
 pub use data::{DataReply, GetData, SetData};
 pub use delete::Delete;
 pub use descendants::{AllChildrenNumberReply, GetAllChildrenNumber};
 pub use ephemerals::{EphemeralsReply, GetEphemerals};
 pub use exists::Exists;
 pub use frame::{
-    FRAME_LEN_MAX_CLIENT, FRAME_LEN_MAX_SERVER, FrameError, encode_record, encode_reply,
-    encode_request, patch_xid, request_frame_len, split_frame,
+    FRAME_LEN_MAX_CLIENT, FRAME_LEN_MAX_SERVER, FrameError, ReplyHeader, RequestHeader,
+    encode_record, encode_reply, encode_request, patch_xid, request_frame_len, split_frame,
 };
-pub use header::{ReplyHeader, RequestHeader};
 pub use ids::{SessionId, Zxid};
-pub use mode::CreateMode;
 pub use multi::{
     Check, Multi, MultiOp, MultiRead, MultiReadOp, MultiReadReply, MultiReadResult, MultiReply,
     MultiResult, OpList,
 };
 pub use node_acl::{AclReply, GetAcl, SetAcl};
-pub use op::OpCode;
-pub use path_rules::{PathError, PathErrorKind, validate_path, validate_sequential_path};
+pub use node_path::{PathError, PathErrorKind, validate_path, validate_sequential_path};
 pub use reconfig::Reconfig;
-pub use request::Request;
+pub use request::{OpCode, Request};
 pub use sasl::{Sasl, SaslReply};
 pub use session::{CloseSession, Ping};
 pub use set_watches::{SetWatches, SetWatches2};
@@ -151,6 +143,22 @@ pub use sync::{Sync, SyncReply};
 pub use watch::{AddWatchMode, EventType, KeeperState, WatcherEvent, WatcherType};
 pub use who_am_i::{ClientInfo, WhoAmI, WhoAmIReply};
 pub use wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, decode_text, writer};
+
+/// Parts of node paths: parent, name, child, and Curator's protection of names.
+///
+/// ```
+/// use zk_proto::path::{child, file_name, parent};
+///
+/// assert_eq!(parent("/locks/a"), Some("/locks"));
+/// assert_eq!(parent("/locks"), Some("/"));
+/// assert_eq!(parent("/"), None);
+/// assert_eq!(file_name("/locks/a"), "a");
+/// assert_eq!(child("/locks", "a"), "/locks/a");
+/// assert_eq!(child("/", "locks"), "/locks");
+/// ```
+pub mod path {
+    pub use crate::node_path::{PROTECTION, child, file_name, parent, protection_prefix};
+}
 
 /// Compiles the example of the crate's README.
 #[cfg(doctest)]

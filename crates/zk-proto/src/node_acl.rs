@@ -22,8 +22,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     acl::Acl,
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     stat::Stat,
     wire::{
         Decode, DecodeError, Encode, Reader,

@@ -20,8 +20,7 @@ use bytes::{BufMut, BytesMut};
 use crate::{
     data::DataReply,
     ids::Zxid,
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{self, LONG_LEN},

@@ -16,8 +16,7 @@ use std::{borrow::Cow, fmt};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, writer},
 };
 

@@ -35,8 +35,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     ids::Zxid,
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{self, INT_LEN, LONG_LEN},

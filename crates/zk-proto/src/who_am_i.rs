@@ -20,8 +20,7 @@
 use bytes::BytesMut;
 
 use crate::{
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{
         Decode, DecodeError, Encode, Reader,
         writer::{self, INT_LEN},

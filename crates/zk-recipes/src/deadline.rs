@@ -86,7 +86,8 @@ where
     A: Future<Output = Result<Option<T>, LockError>>,
 {
     let attempt_max = client.session_timeout();
-    let mut deadline = Deadline::new(timeout, attempt_max, |time| client.sleep(time).boxed());
+    let mut deadline =
+        Deadline::new(timeout, attempt_max, |time| client.runtime().sleep(time).boxed());
     match (deadline.acquire(wait, attempt).await?, client.end_reason()) {
         // The clock also ends when the runtime of the session shuts down.
         (None, Some(end)) if !timeout.is_zero() => Err(Error::from(end).into()),

@@ -144,7 +144,7 @@ impl MultiLock {
     ) -> Result<Option<MultiGuard>, MultiLockError> {
         let Some(first) = self.locks.first() else { return self.acquire().await.map(Some) };
         let attempt_max = self.locks.iter().map(|lock| lock.client().session_timeout()).sum();
-        let sleep = |time| first.client().sleep(time).boxed();
+        let sleep = |time| first.client().runtime().sleep(time).boxed();
         let mut deadline = Deadline::new(timeout, attempt_max, sleep);
         // Dropping a guard or a future releases its locks in the background.
         match deadline.acquire(|| self.take(), || self.try_take()).await {

@@ -111,9 +111,10 @@ impl FromStr for Host {
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.transport.scheme())?;
-        match self.name.contains(':') {
-            true => write!(f, "[{}]:{}", self.name, self.port),
-            false => write!(f, "{}:{}", self.name, self.port),
+        if self.name.contains(':') {
+            write!(f, "[{}]:{}", self.name, self.port)
+        } else {
+            write!(f, "{}:{}", self.name, self.port)
         }
     }
 }
@@ -162,10 +163,13 @@ impl FromStr for ConnectString {
             .into_iter()
             .map(|(transport, piece)| Ok(parse_host(piece)?.with_transport(transport)))
             .collect::<Result<Vec<_>, Error>>()
-            .map_err(|error| match text.contains('@') {
-                // A password with a comma or a slash is in several pieces.
-                true => has_user(text),
-                false => error,
+            .map_err(|error| {
+                if text.contains('@') {
+                    // A password with a comma or a slash is in several pieces.
+                    has_user(text)
+                } else {
+                    error
+                }
             })?;
         if hosts.is_empty() {
             return Err(invalid(format!("{} names no server", shown(text))));
@@ -191,7 +195,7 @@ fn split(text: &str) -> (Vec<(Transport, &str)>, &str) {
         rest = rest.trim_start();
         let scheme = [Transport::Tcp, Transport::Tls]
             .into_iter()
-            .find_map(|it| Some((it, rest.strip_prefix(it.scheme())?)));
+            .find_map(|transport| Some((transport, rest.strip_prefix(transport.scheme())?)));
         let (transport, server) = scheme.unwrap_or((Transport::Any, rest));
         let end = server.find([',', '/']).unwrap_or(server.len());
         let (piece, behind) = server.split_at(end);

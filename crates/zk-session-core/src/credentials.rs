@@ -80,7 +80,7 @@ impl<H: Handles> Credentials<H> {
                 return limited(Limit::Requests);
             }
         }
-        let is_same = |it: &Credential<H::Reply>| it.scheme == scheme && it.auth.0 == auth;
+        let is_same = |other: &Credential<H::Reply>| other.scheme == scheme && other.auth.0 == auth;
         if let Some(index) = self.credentials.iter().position(is_same) {
             return Ok(index);
         }
@@ -93,14 +93,16 @@ impl<H: Handles> Credentials<H> {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.credentials.iter().map(|it| it.waiters.len()).sum()
+        self.credentials.iter().map(|credential| credential.waiters.len()).sum()
     }
 
     fn forget_abandoned(&mut self, requests: &mut Requests<H>) {
         for credential in &mut self.credentials {
-            credential.waiters.retain(|it| {
-                let is_gone = it.to.is_abandoned();
-                requests.met(it.due.filter(|_| is_gone));
+            credential.waiters.retain(|waiter| {
+                let is_gone = waiter.to.is_abandoned();
+                if is_gone {
+                    requests.met(waiter.due);
+                }
                 !is_gone
             });
         }
@@ -141,21 +143,20 @@ impl<H: Handles> Credentials<H> {
     /// Removes the caller that waits for a credential under that id.
     pub(crate) fn stop_waiting(&mut self, index: usize, id: RequestId) -> Option<H::Reply> {
         let waiters = &mut self.credentials.get_mut(index)?.waiters;
-        let place = waiters.iter().position(|it| it.id == id)?;
-        waiters.remove(place).map(|it| it.to) // callers stop waiting oldest first
+        let place = waiters.iter().position(|waiter| waiter.id == id)?;
+        waiters.remove(place).map(|waiter| waiter.to) // callers stop waiting oldest first
     }
 
     /// Removes all credentials at the end of the session, and returns the waiting callers.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = H::Reply> + use<H> {
         let credentials = std::mem::take(&mut self.credentials).into_iter();
-        credentials.flat_map(|it| it.waiters).map(|waiter| waiter.to)
+        credentials.flat_map(|credential| credential.waiters).map(|waiter| waiter.to)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.credentials.is_empty()
     }
 
-    /// Checks the limits.
     pub(crate) fn check(&self) {
         assert!(self.credentials.len() <= CREDENTIALS_MAX);
     }

@@ -134,9 +134,10 @@ impl LeaseAssumptions {
         };
         let renewals = times.touch_every + times.leader_every;
         let needed = flush_bound.saturating_add(ends_early).saturating_add(renewals);
-        match needed.saturating_add(VALIDITY_MIN_PART.of(timeout)) <= timeout {
-            true => Ok(times),
-            false => Err(LeaseImpossible::NeverValid { timeout, flush_bound, margin, drift }),
+        if needed.saturating_add(VALIDITY_MIN_PART.of(timeout)) <= timeout {
+            Ok(times)
+        } else {
+            Err(LeaseImpossible::NeverValid { timeout, flush_bound, margin, drift })
         }
     }
 }
@@ -294,7 +295,8 @@ mod tests {
 
     #[test]
     fn lease_error_names_the_wrong_setting() {
-        let text = |it: LeaseAssumptions| it.times(4_000 * MS).unwrap_err().to_string();
+        let text =
+            |assumptions: LeaseAssumptions| assumptions.times(4_000 * MS).unwrap_err().to_string();
         let drift = text(LeaseAssumptions::new().clock_drift_ppm(500_000));
         assert!(drift.contains("a clock drift of 2s"), "{drift}");
         let margin = text(LeaseAssumptions::new().margin(Duration::ZERO));

@@ -10,7 +10,10 @@ use proto::{ErrorCode, EventType, Zxid};
 use crate::{DisconnectReason, ErrorKind, Failure, Host, Outcome, SessionEnd, SessionEvent};
 
 /// Handles that the driver passes in and the session returns, one for each reply and one for each
-/// watch. The driver uses oneshot senders, a test uses numbers.
+/// watch.
+///
+/// A handle travels with its request, so the session needs neither a table of callers nor the
+/// channels of a runtime. The driver on tokio uses oneshot senders, a test uses numbers.
 pub trait Handles {
     /// Recipient of the reply to a request.
     type Reply: Handle;
@@ -233,14 +236,14 @@ impl<H: Handles> Outputs<H> {
 
     /// Passes the server's reply to a caller.
     pub(crate) fn answer(&mut self, to: H::Reply, code: ErrorCode, reply: Reply) {
-        let result = match code.is_ok() {
-            true => Ok(reply),
-            false => Err((ErrorKind::Server(code), Outcome::NotApplied)),
+        let result = if code.is_ok() {
+            Ok(reply)
+        } else {
+            Err((ErrorKind::Server(code), Outcome::NotApplied))
         };
         self.push(Output::Reply { to, result });
     }
 
-    /// Reports to a caller that its request has failed.
     pub(crate) fn fail(&mut self, to: H::Reply, kind: ErrorKind, outcome: Outcome) {
         self.push(Output::Reply { to, result: Err((kind, outcome)) });
     }

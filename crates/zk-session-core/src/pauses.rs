@@ -47,7 +47,6 @@ impl Pauses {
         self.expected = due.map(|due| due.max(self.last_turn));
     }
 
-    /// Notes that a server has acknowledged something.
     pub(super) fn acknowledged(&mut self) {
         self.since_acknowledged = Duration::ZERO;
     }

@@ -96,7 +96,7 @@ impl<'a> PrometheusPage<'a> {
                     }
                 }
                 let is_wanted = is_new || !line.starts_with('#');
-                if let Some((_, lines)) = metrics.get_mut(at).filter(|_| is_wanted) {
+                if let (Some((_, lines)), true) = (metrics.get_mut(at), is_wanted) {
                     lines.push_str(line);
                     lines.push('\n');
                 }
@@ -124,10 +124,11 @@ impl<'a> PrometheusPage<'a> {
 
     fn line(&mut self, name: &str, label: &str, value: impl Display) {
         let both = [self.labels, label];
-        let labels: Vec<&str> = both.into_iter().filter(|it| !it.is_empty()).collect();
-        let _ = match labels.is_empty() {
-            true => writeln!(self.text, "{name} {value}"),
-            false => writeln!(self.text, "{name}{{{}}} {value}", labels.join(",")),
+        let labels: Vec<&str> = both.into_iter().filter(|label| !label.is_empty()).collect();
+        let _ = if labels.is_empty() {
+            writeln!(self.text, "{name} {value}")
+        } else {
+            writeln!(self.text, "{name}{{{}}} {value}", labels.join(","))
         };
     }
 }
@@ -226,7 +227,7 @@ mod tests {
         heads.dedup();
         assert_eq!(heads.len(), all, "{page}");
         for line in one.lines().chain(two.lines()) {
-            assert!(page.lines().any(|it| it == line), "{line} in {page}");
+            assert!(page.lines().any(|printed| printed == line), "{line} in {page}");
         }
         let (a, b) = ("zk_requests_queued{of=\"a\"} 0\n", "zk_requests_queued{of=\"b\"} 0\n");
         assert!(page.contains(&[a, b].concat()), "{page}");
@@ -262,7 +263,7 @@ mod tests {
             "zk_watches{of=\"a\",kind=\"recursive\"} 2",
             "zk_clean_up_pending{of=\"a\"} 0",
         ] {
-            assert!(page.lines().any(|it| it == line), "{line} in {page}");
+            assert!(page.lines().any(|printed| printed == line), "{line} in {page}");
         }
         assert!(!page.contains("zk_lease_round_trip_seconds"), "not measured yet: {page}");
         assert!(stats.prometheus("").contains("\nzk_watches{kind=\"recursive\"} 2\n"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proto::{SessionId, Zxid};
 
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 
 /// Credentials to resume a session, from this process or another one. `Client::detach` returns
 /// them, and `Config::resume` accepts them.
@@ -145,7 +145,7 @@ fn parse(text: &str) -> Option<SessionCredentials> {
     let session_id = SessionId(hexadecimal(words.next()?)?);
     let password = words.next()?.as_bytes().chunks(2);
     let byte = |digits: &[u8]| {
-        let digits = std::str::from_utf8(digits).ok().filter(|it| it.len() == 2)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 2)?;
         u8::from_str_radix(digits, 16).ok()
     };
     let password = Password(password.map(byte).collect::<Option<Vec<u8>>>()?.into());
@@ -168,7 +168,7 @@ fn parse(text: &str) -> Option<SessionCredentials> {
 
 /// Parses the digits of a number that may be negative, as `{:x}` prints it.
 fn hexadecimal(digits: &str) -> Option<i64> {
-    u64::from_str_radix(digits, 16).ok().map(|it| i64::from_ne_bytes(it.to_ne_bytes()))
+    u64::from_str_radix(digits, 16).ok().map(|bits| i64::from_ne_bytes(bits.to_ne_bytes()))
 }
 
 #[cfg(test)]

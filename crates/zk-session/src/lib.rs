@@ -51,7 +51,9 @@ pub use client::{
     RetryPolicy, SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager,
     SessionTotals, Watch, WatchStream, validate_ttl,
 };
-pub use driver::{Connector, DedicatedThread, DelayedStart, DigestMd5, Sasl, SaslPreparation, Tcp};
+pub use driver::{
+    Connector, DedicatedThread, DelayedStart, DigestMd5, Runtime, Sasl, SaslPreparation, Tcp,
+};
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,
@@ -63,6 +65,7 @@ pub use zk_session_core::{
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.
 pub mod path {
+    pub use crate::client::{random_short_id, random_uuid};
     pub use proto::path::{PROTECTION, child, file_name, parent, protection_prefix};
 }
 

@@ -91,7 +91,7 @@ pub(crate) async fn run(
         signal = signals.next() => return Err(Failure::interrupted(number(signal))),
     };
     let retry = Sessions::retry(&client);
-    let root = path::child(&args.path, &client.random_uuid());
+    let root = path::child(&args.path, &path::random_uuid(&client));
     let measured = tokio::select! {
         measured = measure_all(&client, &root, args, output) => measured,
         signal = signals.next() => Err(Failure::interrupted(number(signal))),

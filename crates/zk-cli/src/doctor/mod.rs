@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 use zk_recipes::session::{
     Client, Config, ConnectString, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
-    LeaseAssumptions, SaslFailure, SessionEnd, TlsFailure, Transport,
+    LeaseAssumptions, SaslFailure, SessionEnd, TlsFailure, Transport, path,
 };
 use zk_tls::TlsBuilder;
 
@@ -253,7 +253,7 @@ async fn write(host: &Host, client: &Client, report: &mut Report) -> Result<(), 
     if client.is_read_only() {
         return Ok(());
     }
-    let path = format!("/zk-doctor-{}", client.random_uuid());
+    let path = format!("/zk-doctor-{}", path::random_uuid(client));
     let (begun, wall) = (now(), wall_clock());
     let created = client.create(&path, b"", CreateMode::Ephemeral).await;
     let took = now() - begun;

@@ -208,7 +208,7 @@ impl<'a> Entering<'a> {
     async fn create(&mut self) -> Result<(), Error> {
         let DoubleBarrier { client, path, acl, .. } = self.barrier;
         let acl = acl.entries();
-        let own = path::child(path, &client.random_uuid());
+        let own = path::child(path, &path::random_uuid(client));
         // Before the request, so that a node is deleted if the reply is lost.
         self.member = Some(MemberNode::new(client, own.clone()));
         loop {

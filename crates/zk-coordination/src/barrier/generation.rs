@@ -154,7 +154,8 @@ async fn remaining(client: Client, barrier: &str, ready: Zxid) -> Result<Option<
 /// Members do not count these nodes. Those of Curator do, so they may wait for one, but not for long.
 async fn close(barrier: &DoubleBarrier, ready: Zxid) -> Result<(), Error> {
     let DoubleBarrier { client, path: barrier, acl, .. } = barrier;
-    let (own, ready_path) = ([CLOSER, &client.random_uuid()].concat(), path::child(barrier, READY));
+    let (own, ready_path) =
+        ([CLOSER, &path::random_uuid(client)].concat(), path::child(barrier, READY));
     let own = path::child(barrier, &own);
     // Before the request, so that a node is deleted if the reply is lost.
     let mut closer = MemberNode::new(client, own.clone());

@@ -130,7 +130,7 @@ impl CacheBuilder {
             checks: Checks::default(),
             is_walking: false,
         };
-        let task = client.spawn_beside(follower.run());
+        let task = client.runtime().spawn(follower.run());
         Ok(Cache::of_task(shared, task))
     }
 }

@@ -54,7 +54,7 @@ impl Checks {
         } else if self.unreadable_pause.is_none() {
             self.unreadable_pause = growing(TASK_POLICY.begin());
         }
-        let steady = || Box::pin(client.sleep(CHECK_PAUSE)) as Pause<()>;
+        let steady = || Box::pin(client.runtime().sleep(CHECK_PAUSE)) as Pause<()>;
         let readable = self.readable_pause.get_or_insert_with(steady);
         let first = {
             let unreadable = pin!(over(&mut self.unreadable_pause));

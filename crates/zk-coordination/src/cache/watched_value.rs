@@ -91,6 +91,6 @@ where
             seen = node;
         }
     };
-    drop(sessions.client().spawn_beside(follow));
+    drop(sessions.client().runtime().spawn(follow));
     Ok(receiver)
 }

@@ -90,7 +90,7 @@ impl Group {
         validate_path(path).map_err(Error::from)?;
         let (publisher, members) = watch::channel(Members::default());
         let watcher = Watcher::new(path, publisher);
-        let task = sessions.client().spawn_beside(watcher.run(sessions.clone()));
+        let task = sessions.client().runtime().spawn(watcher.run(sessions.clone()));
         let mut group = Self { path: path.to_owned(), members, task };
         let is_first = |members: &Members| members.is_read() || members.error().is_some();
         let first = group.members.wait_for(is_first).await;

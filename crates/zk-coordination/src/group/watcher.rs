@@ -114,7 +114,7 @@ impl<'a> View<'a> {
             child_watches: FuturesUnordered::new(),
             unread: BTreeSet::new(),
             unreadable: BTreeSet::new(),
-            check: Box::pin(client.sleep(CHECK_PAUSE)),
+            check: Box::pin(client.runtime().sleep(CHECK_PAUSE)),
             last_checked: String::new(),
         }
     }
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
             }
         };
         if is_check_due {
-            self.check = Box::pin(self.client.sleep(CHECK_PAUSE));
+            self.check = Box::pin(self.client.runtime().sleep(CHECK_PAUSE));
             self.check().await;
         }
         // Changes that have arrived together are read together.

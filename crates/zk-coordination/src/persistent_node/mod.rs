@@ -143,7 +143,7 @@ impl PersistentNode {
         let (requested, requests) = watch::channel(NodeRequest::new(data));
         let (task, state, progress) =
             NodeTask::new(path, options.clone(), client.clone(), requests);
-        drop(client.spawn_beside(task.run(sessions.clone())));
+        drop(client.runtime().spawn(task.run(sessions.clone())));
         Self { path: path.to_owned(), options, client: client.weak(), requested, state, progress }
     }
 
@@ -179,7 +179,7 @@ impl PersistentNode {
         timeout: Duration,
     ) -> impl Future<Output = Result<Stat, PersistentNodeError>> + Send + use<> {
         let (mut state, path) = (self.state.clone(), self.path.clone());
-        let elapsed = self.client.sleep(timeout);
+        let elapsed = self.client.runtime().sleep(timeout);
         async move {
             let settled = async {
                 drop(state.wait_for(|state| state.is_present() || state.is_closed()).await);

@@ -47,7 +47,7 @@ impl NodeWatch {
             Self::Over => pending().await,
             Self::Set(watch) => watch.await,
             Self::Refused => {
-                client.sleep(UNWATCHED_PAUSE).await;
+                client.runtime().sleep(UNWATCHED_PAUSE).await;
                 return Ok(Event::Changed);
             }
         };

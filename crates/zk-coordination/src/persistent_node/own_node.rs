@@ -1,7 +1,7 @@
 //! The node of one handle: how it is recognised, created, replaced, written and deleted.
 
 use bytes::Bytes;
-use zk_recipes::session::path::{child, file_name, parent, protection_prefix};
+use zk_recipes::session::path::{child, file_name, parent, protection_prefix, random_uuid};
 use zk_recipes::session::{
     Client, CreateMode, Error, ErrorKind, MultiOutcome, OpCode, Outcome, ParentMode, SessionId,
     Stat, Zxid,
@@ -65,7 +65,7 @@ impl OwnNode {
     pub(super) fn new(client: &Client, path: &str, options: Options) -> Self {
         let unconfirmed = options.previous_session.into_iter().collect();
         let given_path = match options.mode {
-            NodeMode::EphemeralSequential => protected(path, &client.random_uuid()),
+            NodeMode::EphemeralSequential => protected(path, &random_uuid(client)),
             _ => path.to_owned(),
         };
         Self {

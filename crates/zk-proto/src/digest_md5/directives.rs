@@ -16,7 +16,7 @@ pub(super) fn parse(token: &[u8]) -> Result<Vec<(String, Vec<u8>)>, DigestError>
         }
         let key = take(&mut rest, |byte| byte != b'=' && byte != b',' && !is_space(byte));
         rest = skip(rest, is_space);
-        let Some(value) = rest.strip_prefix(b"=").filter(|_| !key.is_empty()) else {
+        let (Some(value), false) = (rest.strip_prefix(b"="), key.is_empty()) else {
             return Err(DigestError("a directive has no value"));
         };
         rest = skip(value, is_space);

@@ -177,11 +177,10 @@ impl fmt::Debug for Exchange<'_> {
 /// otherwise in UTF-8.
 fn latin1_if_possible(text: &str) -> Secret {
     let mut bytes = Secret::new(Vec::with_capacity(text.len()));
-    match text.chars().all(|char| u8::try_from(char).is_ok()) {
-        true => {
-            text.chars().filter_map(|char| u8::try_from(char).ok()).for_each(|it| bytes.push(it))
-        }
-        false => bytes.extend(text.as_bytes()),
+    if text.chars().all(|char| u8::try_from(char).is_ok()) {
+        text.chars().filter_map(|char| u8::try_from(char).ok()).for_each(|byte| bytes.push(byte));
+    } else {
+        bytes.extend(text.as_bytes());
     }
     bytes
 }

@@ -30,12 +30,10 @@ impl MultiHeader {
 
     const END: Self = Self { entry_type: NO_TYPE, done: true, err: -1 };
 
-    /// Returns the header of an operation.
     pub(super) const fn op(code: i32) -> Self {
         Self { entry_type: code, done: false, err: -1 }
     }
 
-    /// Returns the header of a result.
     pub(super) const fn result(result_type: i32, err: ErrorCode) -> Self {
         Self { entry_type: result_type, done: false, err: err.0 }
     }

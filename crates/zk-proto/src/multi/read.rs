@@ -7,12 +7,11 @@ use super::{
     header::{MultiHeader, NO_TYPE, list_len, put_list, read_list},
 };
 use crate::{
-    child_list::ChildList,
+    children::ChildList,
     children::GetChildren,
     code::ErrorCode,
     data::{DataReply, GetData},
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, writer::INT_LEN},
 };
 

@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 use super::header::{MultiHeader, NO_TYPE, list_len, put_list, read_list};
 use crate::{
     code::ErrorCode,
-    op::OpCode,
+    request::OpCode,
     stat::Stat,
     wire::{
         Decode, DecodeError, DecodeErrorKind, Encode, Reader,

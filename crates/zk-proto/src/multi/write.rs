@@ -9,12 +9,10 @@ use super::{
     header::{MultiHeader, list_len, put_list, read_list},
 };
 use crate::{
-    create::{Create, Create2, CreateContainer},
-    create_ttl::CreateTtl,
+    create::{Create, Create2, CreateContainer, CreateTtl},
     data::SetData,
     delete::Delete,
-    op::OpCode,
-    request::Request,
+    request::{OpCode, Request},
     wire::{
         Decode, DecodeError, DecodeErrorKind, Encode, Reader,
         writer::{self, INT_LEN},

@@ -22,14 +22,12 @@
 
 mod error;
 pub(crate) mod reader;
-mod text;
 pub mod writer;
 
 use bytes::{Bytes, BytesMut};
 
 pub use error::{DecodeError, DecodeErrorKind};
-pub use reader::Reader;
-pub use text::decode_text;
+pub use reader::{Reader, decode_text};
 
 /// Record that can be encoded.
 pub trait Encode {

@@ -105,7 +105,7 @@ impl Candidacy {
         let (state, leadership) = watch::channel(Leadership::Waiting { after: None });
         let task = CandidacyTask { sessions: sessions.clone(), spec, state };
         // Without a runtime the task is dropped, and the candidacy has ended.
-        drop(sessions.client().spawn_beside(task.run(resigned)));
+        drop(sessions.client().runtime().spawn(task.run(resigned)));
         Self { resign, leadership }
     }
 

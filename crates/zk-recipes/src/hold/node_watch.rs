@@ -20,13 +20,13 @@ impl Hold {
         }
         let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(self.client.session_timeout()));
         let weak = Arc::downgrade(self);
-        self.client.start_after(delay, weak);
+        self.client.runtime().start_after(delay, weak);
     }
 
     /// Spawns the task that ends the hold when the node is deleted.
     fn spawn_watch(self: &Arc<Self>, armed: Option<Watch>) {
         let (client, node, hold) = (self.client.clone(), self.node.clone(), Arc::downgrade(self));
-        let task = self.client.spawn_beside(async move {
+        let task = self.client.runtime().spawn(async move {
             deleted(client, &node, armed).await;
             if let Some(hold) = hold.upgrade() {
                 hold.found_deleted();
@@ -72,8 +72,8 @@ pub(crate) async fn deleted(client: Client, node: &Node, mut armed: Option<Watch
             Ok(_) => {}
             Err(error) if is_final(&error) => pending().await,
             // Without a watch the guard would miss the deletion, so it polls the node.
-            Err(error) if is_unwatchable(&error) => client.sleep(UNWATCHED_PAUSE).await,
-            Err(_) => client.sleep(THROTTLED_PAUSE).await,
+            Err(error) if is_unwatchable(&error) => client.runtime().sleep(UNWATCHED_PAUSE).await,
+            Err(_) => client.runtime().sleep(THROTTLED_PAUSE).await,
         }
     }
 }

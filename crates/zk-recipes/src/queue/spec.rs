@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zk_session::path::{child, protection_prefix};
+use zk_session::path::{child, protection_prefix, random_short_id};
 use zk_session::{Acl, ChildList, Client, OPEN_ACL_UNSAFE, SessionId, validate_path};
 
 use crate::child_order::{DIGITS, Rank, SequenceKey, SequenceOrder, is_lock_name};
@@ -200,7 +200,7 @@ pub(crate) enum Admission {
 /// consist of names. No contender depends on the id of another one. Curator orders by the text after
 /// the lock name, and searches for its own ids only.
 pub(crate) fn new_protection(client: &Client) -> Box<str> {
-    protection_prefix(&client.random_short_id()).into()
+    protection_prefix(&random_short_id(client)).into()
 }
 
 /// Length of the name of a reader's or a writer's node.

@@ -257,7 +257,7 @@ impl Waiter {
         let rest = self.long_wait.map(|end| end.saturating_duration_since(now()));
         let long = async {
             match rest {
-                Some(rest) => Box::pin(client.sleep(rest)).await,
+                Some(rest) => Box::pin(client.runtime().sleep(rest)).await,
                 None => pending().await,
             }
         };

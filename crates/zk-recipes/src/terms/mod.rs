@@ -194,5 +194,5 @@ pub(crate) async fn pause_after(
 pub(crate) async fn pause(client: &Client, time: Duration) {
     // A session that is closing rejects every request at once. The timer is the client's, because the
     // caller's thread may have no runtime.
-    select(pin!(client.sleep(time)), pin!(client.wait_for_end())).await;
+    select(pin!(client.runtime().sleep(time)), pin!(client.wait_for_end())).await;
 }

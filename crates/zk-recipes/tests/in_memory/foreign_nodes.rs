@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::session::{Acl, Client, CreateMode, ParentMode, Perms, RetryOn};
+use zk_recipes::session::{Acl, Client, CreateMode, ParentMode, Perms, RetryOn, path};
 use zk_recipes::{
     Lock, LockError, LockGuard, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
 };
@@ -330,7 +330,7 @@ async fn semaphore_in_use_refuses_a_contender_of_a_mutex() {
     let server = TestServer::in_memory();
     let (one, other) = (client(&server, 1).await, client(&server, 2).await);
     let _held = Semaphore::new(&one, "/s", 2).unwrap().acquire().await.unwrap();
-    let contender = format!("/s/_c_{}-lock-", other.random_uuid());
+    let contender = format!("/s/_c_{}-lock-", path::random_uuid(&other));
     other.create(&contender, b"", CreateMode::EphemeralSequential).await.unwrap();
     let refused = Semaphore::new(&other, "/s", 2).unwrap().acquire().await.map(drop).unwrap_err();
     assert!(matches!(refused, LockError::ForeignNode { .. }), "{refused}");

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, path};
 use zk_recipes::{Guard, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
@@ -450,7 +450,7 @@ async fn waiter_waits_while_the_node_ahead_gets_children() {
         let server = TestServer::in_memory_with(Settings::new().version(version));
         let (one, two) = (client(&server, 1).await, client(&server, 2).await);
         one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
-        let ahead = format!("{PATH}/_c_{}-lock-", one.random_uuid());
+        let ahead = format!("{PATH}/_c_{}-lock-", path::random_uuid(&one));
         let mode = CreateMode::PersistentSequential;
         let ahead = one.create(&ahead, b"", mode).await.unwrap().path;
         let waiting = queue(&two).await;
@@ -476,7 +476,7 @@ async fn contender_of_another_client_is_handed_over_by_a_list() {
     let held = mutex(&other).acquire().await.unwrap();
     let mut java = Vec::new();
     for _ in 0..2 {
-        let path = format!("{PATH}/_c_{}-lock-", other.random_uuid());
+        let path = format!("{PATH}/_c_{}-lock-", path::random_uuid(&other));
         let mode = CreateMode::EphemeralSequential;
         java.push(other.create(&path, b"", mode).await.unwrap().path);
     }

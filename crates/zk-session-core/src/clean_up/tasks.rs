@@ -32,9 +32,10 @@ impl CleanUpTask {
     /// Returns the task that deletes a node, with a mark if the frame of the transaction fits.
     pub(crate) fn marked_delete(path: &str) -> Self {
         let task = Self::MarkedDelete { path: path.to_owned() };
-        match task.frame_len() > proto::FRAME_LEN_MAX_SERVER {
-            true => Self::Delete { path: path.to_owned() },
-            false => task,
+        if task.frame_len() > proto::FRAME_LEN_MAX_SERVER {
+            Self::Delete { path: path.to_owned() }
+        } else {
+            task
         }
     }
 
@@ -141,7 +142,6 @@ impl<H: Handles> CleanUp<H> {
         self.tasks.len()
     }
 
-    /// Returns the number of tasks in the backlog.
     pub(super) fn backlog(&self) -> usize {
         self.backlog.len()
     }

@@ -158,9 +158,10 @@ impl Hosts {
         // A connector that has reached a server does not say which one it was.
         let is_silence =
             matches!(cause, DisconnectReason::Unreachable(_) | DisconnectReason::IdleTimeout);
-        let tried = match reached == Reached::NoServer && is_silence {
-            true => self.raced(),
-            false => vec![self.current],
+        let tried = if reached == Reached::NoServer && is_silence {
+            self.raced()
+        } else {
+            vec![self.current]
         };
         for at in tried {
             self.servers[at].lost(now, reached, cause);
@@ -262,8 +263,9 @@ impl Hosts {
     /// Returns the cause of all servers together if some close connections and the others do not
     /// answer.
     pub(super) fn not_serving(&self) -> Option<DisconnectReason> {
-        let count =
-            |is: fn(&DisconnectReason) -> bool| self.causes().flatten().filter(|it| is(it)).count();
+        let count = |is: fn(&DisconnectReason) -> bool| {
+            self.causes().flatten().filter(|cause| is(cause)).count()
+        };
         let closing = count(|cause| *cause == DisconnectReason::ClosedByServer);
         let dead = count(|cause| cause.weight() == 0);
         let servers = self.judged().count();
@@ -361,18 +363,20 @@ impl Hosts {
             (_, false) => true,
         };
         // Share of the moving clients that move to servers of the old list.
-        let (to_old, of_all) = match n_all > before {
-            true => (0, 1),
-            false => (n_old * (before - n_all), n_all * before.saturating_sub(n_old)),
+        let (to_old, of_all) = if n_all > before {
+            (0, 1)
+        } else {
+            (n_old * (before - n_all), n_all * before.saturating_sub(n_old))
         };
         (self.moving, self.probed) = (moves, 0);
         if moves {
             let mut order = Vec::with_capacity(n_all);
             let (mut old, mut new) = (old.into_iter(), new.into_iter());
             while order.len() < n_all {
-                let next = match chance(to_old, of_all, rng) {
-                    true => old.next().or_else(|| new.next()),
-                    false => new.next().or_else(|| old.next()),
+                let next = if chance(to_old, of_all, rng) {
+                    old.next().or_else(|| new.next())
+                } else {
+                    new.next().or_else(|| old.next())
                 };
                 order.extend(next);
             }

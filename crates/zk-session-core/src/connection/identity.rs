@@ -1,10 +1,12 @@
-//! Identity of the session at the servers, presented and granted in the handshake.
+//! Identity of the session at the servers, presented and granted in the handshake; and the timeouts
+//! granted so far.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use proto::{ConnectRequest, ConnectResponse, SessionId, Zxid};
 
+use crate::limits::LEAST_GRANTED_PART;
 use crate::session_credentials::Password;
 use crate::{DisconnectReason, SessionCredentials, Settings};
 
@@ -167,5 +169,42 @@ impl Identity {
         let credentials =
             SessionCredentials::of(self.session_id, self.password.clone(), self.session_zxid);
         self.exists().then_some(credentials)
+    }
+}
+
+/// Shortest and longest timeout that a session was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct GrantedTimeouts {
+    shortest: Duration,
+    longest: Duration,
+}
+
+impl GrantedTimeouts {
+    pub(crate) fn of(timeout: Duration) -> Self {
+        Self { shortest: timeout, longest: timeout }
+    }
+
+    /// Returns the timeouts of a session that was granted others, too.
+    pub(crate) fn between(shortest: Duration, longest: Duration) -> Self {
+        Self { shortest: shortest.min(longest), longest: longest.max(shortest) }
+    }
+
+    pub(crate) fn add(&mut self, timeout: Duration) {
+        *self = Self::between(self.shortest.min(timeout), self.longest.max(timeout));
+    }
+
+    pub(crate) fn shortest(self) -> Duration {
+        self.shortest
+    }
+
+    pub(crate) fn longest(self) -> Duration {
+        self.longest
+    }
+
+    /// Returns the shortest timeout that any server may grant: assumption 4 of
+    /// [`LeaseAssumptions`](crate::LeaseAssumptions).
+    pub(crate) fn least(self) -> Duration {
+        LEAST_GRANTED_PART.of(self.longest).min(self.shortest)
     }
 }

@@ -1,7 +1,8 @@
 //! Connection to a server: the attempts, and the order in which servers are tried.
 //!
 //! * [`hosts`]: the servers, and the back-off between attempts.
-//! * [`identity`]: id, password and zxid of the session, which it presents in each handshake.
+//! * [`identity`]: id, password and zxid of the session, which it presents in each handshake, and the
+//!   timeouts granted.
 //! * [`pace`]: the pauses between attempts, and the time of each.
 //! * [`search`]: the search for a read-write server.
 
@@ -13,7 +14,7 @@ mod search;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-pub(crate) use self::identity::{Granted, Identity};
+pub(crate) use self::identity::{Granted, GrantedTimeouts, Identity};
 pub(crate) use self::pace::Pace;
 
 use self::hosts::{Hosts, Reached};
@@ -79,7 +80,6 @@ impl Connection {
         }
     }
 
-    /// Returns true while the connection is established.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.state, State::Up)
     }
@@ -89,12 +89,10 @@ impl Connection {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// Returns true while the reply to the connect request is awaited.
     pub(crate) fn is_handshaking(&self) -> bool {
         matches!(self.state, State::Handshaking { .. })
     }
 
-    /// Returns true while the SASL exchange goes on.
     pub(crate) fn is_authenticating(&self) -> bool {
         matches!(self.state, State::Authenticating { .. })
     }
@@ -120,16 +118,14 @@ impl Connection {
     /// unless that of another server tells more.
     pub(crate) fn connect_failure(&self) -> Option<DisconnectReason> {
         let last = self.last_disconnect.as_ref()?;
-        let telling = self.hosts.most_telling().filter(|it| it.weight() > last.weight());
+        let telling = self.hosts.most_telling().filter(|cause| cause.weight() > last.weight());
         self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
     }
 
-    /// Returns true if all servers that can be reached have rejected the client's SASL proof.
     pub(crate) fn is_sasl_rejected(&self, now: Instant) -> bool {
         self.hosts.have_all_rejected_sasl(now)
     }
 
-    /// Returns the number of established connections that were lost.
     pub(crate) fn lost_count(&self) -> u64 {
         self.lost_count
     }
@@ -232,15 +228,14 @@ impl Connection {
         rng: &mut Rng,
     ) -> Loss {
         let was_up = self.is_up();
-        let reached = match was_up {
-            false if matches!(self.state, State::Connecting { is_open: false, .. }) => {
-                Reached::NoServer
-            }
-            false => Reached::Server,
+        let reached = if was_up {
             // Some servers accept the session and then close the connection, again and again. They
             // count like a server that closes it at once.
-            true if was_up_for < BACKOFF_MAX => Reached::Up,
-            true => Reached::Served,
+            if was_up_for < BACKOFF_MAX { Reached::Up } else { Reached::Served }
+        } else if matches!(self.state, State::Connecting { is_open: false, .. }) {
+            Reached::NoServer
+        } else {
+            Reached::Server
         };
         let is_answer_late = self.is_handshaking() || self.is_authenticating();
         self.hosts.lost(now, reached, cause);
@@ -291,12 +286,10 @@ impl Connection {
         }
     }
 
-    /// Returns when the connection is dropped to move to another server.
     pub(crate) fn move_due(&self) -> Option<Instant> {
         self.hosts.move_due()
     }
 
-    /// Returns when the next server is probed for writes.
     pub(crate) fn probe_due(&self) -> Option<Instant> {
         self.search.as_ref().map(Search::due)
     }
@@ -317,9 +310,10 @@ impl Connection {
     /// nothing, and the server to probe for TLS. It may not serve yet, or its port may be for TLS:
     /// Netty closes a plaintext connection like that. So the server is probed for TLS, once.
     pub(crate) fn closed_in_first_handshake(&mut self) -> (DisconnectReason, Option<Host>) {
-        match self.hosts.speaks_tls() {
-            true => (DisconnectReason::NotZooKeeper(PeerProtocol::Tls), None),
-            false => (DisconnectReason::ClosedByServer, self.hosts.is_to_be_asked_for_tls()),
+        if self.hosts.speaks_tls() {
+            (DisconnectReason::NotZooKeeper(PeerProtocol::Tls), None)
+        } else {
+            (DisconnectReason::ClosedByServer, self.hosts.is_to_be_asked_for_tls())
         }
     }
 
@@ -333,7 +327,6 @@ impl Connection {
         is_listed
     }
 
-    /// Returns true if another attempt at each server would fail as well.
     pub(crate) fn are_refusals_lasting(&self) -> bool {
         self.hosts.are_refusals_lasting()
     }

@@ -29,7 +29,6 @@ impl Search {
         Self { due: now + PROBE_PAUSE_MIN, pause: PROBE_PAUSE_MIN, asked: None }
     }
 
-    /// Returns when the next server is probed.
     pub(super) fn due(&self) -> Instant {
         self.due
     }

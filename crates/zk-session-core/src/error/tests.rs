@@ -38,7 +38,7 @@ fn error_tells_the_codes_that_callers_expect() {
     for (code, is_code) in codes {
         let error = Error::not_applied(ErrorKind::Server(code));
         let true_for: Vec<_> =
-            codes.iter().filter(|(_, is)| is(&error)).map(|(it, _)| *it).collect();
+            codes.iter().filter(|(_, is)| is(&error)).map(|(name, _)| *name).collect();
         assert_eq!(true_for, [code]);
         assert!(is_code(&error) && !is_code(&Error::not_applied(ErrorKind::TimedOut)));
     }

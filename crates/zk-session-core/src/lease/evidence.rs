@@ -65,7 +65,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 use crate::limits::{ABANDONED_TIMEOUTS, TOUCHES_PER_TIMEOUT};
 
 /// Evidence for the lease. See the [module documentation](self).
@@ -182,9 +182,10 @@ impl Evidence {
             None if is_created => self.granted = Some(GrantedTimeouts::of(timeout)),
             None => return,
         }
-        match is_created {
-            true => self.no_gap_until = Some(sent + timeout),
-            false => self.shorten(sent + timeout),
+        if is_created {
+            self.no_gap_until = Some(sent + timeout);
+        } else {
+            self.shorten(sent + timeout);
         }
         // The server of an earlier connection may never flush the touches of that connection.
         self.touches.clear();
@@ -203,7 +204,7 @@ impl Evidence {
         if self.touches.back().is_some_and(is_close) {
             return;
         }
-        while self.touches.front().is_some_and(|it| it.sent + timeout <= now) {
+        while self.touches.front().is_some_and(|touch| touch.sent + timeout <= now) {
             self.touches.pop_front();
         }
         self.touches.push_back(Touch { sent, answered: now });
@@ -238,7 +239,7 @@ impl Evidence {
     /// Takes the touches that a request to the leader proves, and returns the latest of them.
     fn take_proven(&mut self, sent: Instant) -> Option<Instant> {
         let flushed = sent.checked_sub(self.flush_bound);
-        let count = self.touches.iter().take_while(|it| Some(it.answered) <= flushed).count();
+        let count = self.touches.iter().take_while(|touch| Some(touch.answered) <= flushed).count();
         self.touches.drain(..count).next_back().map(|touch| touch.sent)
     }
 
@@ -248,7 +249,10 @@ impl Evidence {
         self.abandoned = self
             .abandoned
             .filter(|sent| chain.checked < *sent + granted.longest() * ABANDONED_TIMEOUTS);
-        let Some(agreed) = chain.agreed.filter(|_| chain.unproven_since.is_none()) else { return };
+        if chain.unproven_since.is_some() {
+            return;
+        }
+        let Some(agreed) = chain.agreed else { return };
         let mut proven = chain.touched.min(agreed) + granted.shortest();
         if self.abandoned.is_some() {
             proven = proven.min(chain.checked.min(agreed) + granted.least());
@@ -278,8 +282,9 @@ impl Evidence {
 
     /// Returns a time before which no leader expires the session.
     pub(super) fn expires_after(&self) -> Option<Instant> {
-        let shortened = self.pending.zip(self.granted).map(|(sent, it)| sent + it.least());
-        self.bound.map(|bound| shortened.map_or(bound, |it| it.min(bound)))
+        let shortened =
+            self.pending.zip(self.granted).map(|(sent, granted)| sent + granted.least());
+        self.bound.map(|bound| shortened.map_or(bound, |shortened| shortened.min(bound)))
     }
 
     /// Returns what the next moment cannot take back: the part of [`expires_after`] that holds even

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use proto::{ErrorCode, OpCode, ReplyHeader, Zxid};
 
 use self::evidence::{Evidence, OwnerCheck};
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 use crate::{LeaseAssumptions, LeaseImpossible, LeaseTimes, SessionCredentials, Settings};
 
 /// State of the lease. See the [module documentation](self).
@@ -95,17 +95,14 @@ impl Lease {
         }
     }
 
-    /// Returns the timeouts granted so far, if they are known.
     pub(crate) fn granted(&self) -> Option<GrantedTimeouts> {
         self.evidence.granted()
     }
 
-    /// Returns why the timeout in force makes a lease impossible, if it does.
     pub(crate) fn impossible(&self) -> Option<LeaseImpossible> {
         self.times.err()
     }
 
-    /// Notes that a connect request is sent.
     pub(crate) fn handshake_sent(&mut self, now: Instant) {
         self.evidence.handshake_sent(now);
     }
@@ -205,9 +202,10 @@ impl Lease {
         let proof = self.evidence.next_proof().map(|proof| proof + takes);
         // A request of which the leader checks the owner renews the lease at any time, up to the end
         // that the last touch sets.
-        let end = match self.evidence.needs_owner_checks() {
-            true => self.evidence.gap_after().and_then(|gap| gap.checked_sub(times.ends_early)),
-            false => self.valid_until(),
+        let end = if self.evidence.needs_owner_checks() {
+            self.evidence.gap_after().and_then(|gap| gap.checked_sub(times.ends_early))
+        } else {
+            self.valid_until()
         };
         proof.is_some() && proof < end
     }
@@ -230,7 +228,9 @@ impl Lease {
         let ended = !self.lapsed;
         self.lapsed = true;
         self.term += u64::from(ended);
-        self.lapsed_in = self.lapsed_in.filter(|_| !ended);
+        if ended {
+            self.lapsed_in = None;
+        }
         ended
     }
 
@@ -246,7 +246,7 @@ impl Lease {
 
     /// Returns when [`lapse_if_due`](Self::lapse_if_due) next has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.valid_until().filter(|_| !self.lapsed)
+        if self.lapsed { None } else { self.valid_until() }
     }
 
     pub(crate) fn claim(&mut self) {
@@ -257,7 +257,6 @@ impl Lease {
         self.claims = self.claims.saturating_sub(1);
     }
 
-    /// Returns true while the lease is claimed, so that it must be kept renewed.
     pub(crate) fn is_claimed(&self) -> bool {
         self.claims > 0
     }
@@ -272,17 +271,19 @@ impl Lease {
     /// connection was established.
     pub(crate) fn request_due(&self, up: Instant) -> Option<(Instant, LeaseRequest)> {
         let times = self.times.ok()?;
-        match self.is_claimed() {
-            true => Some(self.claimed_request_due(&times, up)),
-            false => self.idle_request_due(&times).map(|due| (due, LeaseRequest::Leader)),
+        if self.is_claimed() {
+            Some(self.claimed_request_due(&times, up))
+        } else {
+            self.idle_request_due(&times).map(|due| (due, LeaseRequest::Leader))
         }
     }
 
     fn claimed_request_due(&self, times: &LeaseTimes, up: Instant) -> (Instant, LeaseRequest) {
         let after = |last: Option<Instant>, every| last.map_or(up, |at| at + every);
-        let quorum_every = match self.evidence.needs_owner_checks() {
-            true => times.leader_every,
-            false => times.quorum_every,
+        let quorum_every = if self.evidence.needs_owner_checks() {
+            times.leader_every
+        } else {
+            times.quorum_every
         };
         let quorum = after(self.asked_quorum.max(self.answered_quorum), quorum_every);
         let asked = self.asked_leader.max(self.asked_quorum);
@@ -291,13 +292,16 @@ impl Lease {
         // proven.
         let soon = times.leader_every * 2;
         let ends_soon = self.lapsed || self.valid_until() < Some(leader + soon);
-        if let Some(proof) = self.evidence.next_proof().filter(|_| ends_soon) {
-            leader = leader.min(proof.max(after(asked, times.touch_every)));
+        if ends_soon {
+            if let Some(proof) = self.evidence.next_proof() {
+                leader = leader.min(proof.max(after(asked, times.touch_every)));
+            }
         }
         leader = self.second_proof_due().map_or(leader, |proof| proof.min(leader));
-        match quorum <= leader {
-            true => (quorum, self.quorum_request()),
-            false => (leader, LeaseRequest::Leader),
+        if quorum <= leader {
+            (quorum, self.quorum_request())
+        } else {
+            (leader, LeaseRequest::Leader)
         }
     }
 
@@ -309,10 +313,8 @@ impl Lease {
         let due = [proof, self.second_proof_due()].into_iter().flatten().min()?;
         // A request that was not answered is not repeated at once.
         let asked = self.asked_leader.max(self.asked_quorum);
-        let pause = match asked > self.answered_leader {
-            true => times.idle_every,
-            false => times.leader_every,
-        };
+        let pause =
+            if asked > self.answered_leader { times.idle_every } else { times.leader_every };
         Some(asked.map_or(due, |asked| due.max(asked + pause)))
     }
 
@@ -324,9 +326,10 @@ impl Lease {
 
     /// Returns the request that makes a quorum agree.
     pub(crate) fn quorum_request(&self) -> LeaseRequest {
-        match self.evidence.needs_owner_checks() {
-            true => LeaseRequest::CheckedQuorum,
-            false => LeaseRequest::Quorum,
+        if self.evidence.needs_owner_checks() {
+            LeaseRequest::CheckedQuorum
+        } else {
+            LeaseRequest::Quorum
         }
     }
 
@@ -338,12 +341,10 @@ impl Lease {
         }
     }
 
-    /// Returns the earliest time at which a request to the leader can prove another touch.
     pub(crate) fn next_proof(&self) -> Option<Instant> {
         self.evidence.next_proof()
     }
 
-    /// Returns the earliest time at which a request can end the doubt after a gap.
     pub(crate) fn second_proof(&self) -> Option<Instant> {
         self.evidence.second_proof()
     }
@@ -363,7 +364,7 @@ impl Lease {
     /// renewed the lease.
     pub(crate) fn end_to_prevent(&self, up: Instant) -> Option<Instant> {
         let is_renewed_here = self.answered_leader >= Some(up);
-        self.deadline().filter(|_| self.is_claimed() && is_renewed_here)
+        if self.is_claimed() && is_renewed_here { self.deadline() } else { None }
     }
 }
 

@@ -30,7 +30,7 @@ const SERVERS: usize = 3;
 
 #[test]
 fn session_never_expires_before_the_proven_time() {
-    let count = std::env::var("ZK_LEASE_SCHEDULES").ok().and_then(|it| it.parse().ok());
+    let count = std::env::var("ZK_LEASE_SCHEDULES").ok().and_then(|count| count.parse().ok());
     let summary = run(count.unwrap_or(SCHEDULES));
     assert_eq!(summary.unsafe_seed, None, "the seed of a schedule that breaks the rule");
     // The rule is tight, and the schedules reach its edge.

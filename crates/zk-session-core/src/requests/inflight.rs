@@ -1,8 +1,15 @@
-//! Requests that were sent and are not answered yet, found by xid.
+//! Requests in flight, found by xid, and the recipients of their replies.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
 
-use proto::xid;
+use proto::{OpCode, WatcherType, xid};
+
+use super::RequestId;
+use super::deadlines::Due;
+use crate::Handles;
+use crate::watches::PendingWatch;
 
 /// Number of xids in use. They run from 1 to `i32::MAX - 1` (ZOOKEEPER-3253).
 const CYCLE: i64 = i32::MAX as i64 - 1;
@@ -59,7 +66,6 @@ impl<T> Inflight<T> {
         xid == self.front_xid
     }
 
-    /// Returns the request with this xid.
     pub(super) fn get(&self, xid: i32) -> Option<&T> {
         self.ring.get(self.slot(xid)?)?.as_ref()
     }
@@ -70,7 +76,6 @@ impl<T> Inflight<T> {
         self.ring.get_mut(slot)?.as_mut()
     }
 
-    /// Returns the oldest unanswered request.
     pub(super) fn oldest(&self) -> Option<&T> {
         self.ring.front()?.as_ref()
     }
@@ -102,6 +107,54 @@ impl<T> Inflight<T> {
         }
         let distance = (i64::from(xid) - i64::from(self.front_xid)).rem_euclid(CYCLE);
         usize::try_from(distance).ok()
+    }
+}
+
+/// Watch that a request sets.
+pub(crate) type WatchOf<H> = PendingWatch<<H as Handles>::Watch, <H as Handles>::Stream>;
+
+/// Request that was sent.
+#[derive(Debug)]
+pub(crate) struct Sent<H: Handles> {
+    pub(crate) op: OpCode,
+    pub(crate) at: Instant,
+    /// Position of its frame in the connection's byte stream.
+    pub(super) offset: u64,
+    pub(crate) recipient: Recipient<H>,
+    pub(crate) watch: Option<WatchOf<H>>,
+    /// Deadline of the reply, if the caller has one.
+    pub(super) due: Option<Due>,
+}
+
+/// Recipient of the reply to a request.
+#[derive(Debug)]
+pub(crate) enum Recipient<H: Handles> {
+    Caller(H::Reply),
+    /// The credential with this index.
+    Credential(usize),
+    /// A setWatches or addWatch request for watches that are registered.
+    Rearm,
+    /// A removeWatches request on this path.
+    Removal(Arc<str>, WatcherType),
+    /// A request that renews the lease.
+    Heartbeat,
+    /// The sync before the listing of a clean-up task, by the id of the task.
+    CatchUp(RequestId),
+    /// A clean-up task, by its id.
+    CleanUpTask(RequestId),
+    /// No recipient, because the caller has stopped waiting.
+    Nobody,
+    /// The closeSession request.
+    Close,
+}
+
+impl<H: Handles> Recipient<H> {
+    /// Returns true if the server answers the request behind all earlier ones.
+    ///
+    /// Replies to credentials bypass the server's pipeline. Heartbeats overtake other requests on
+    /// the way out.
+    pub(super) fn is_answered_in_order(&self) -> bool {
+        !matches!(self, Self::Heartbeat | Self::Credential(_))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proto::OpCode;
 
-use super::sent::Sent;
+use super::Sent;
 use crate::Handles;
 use crate::limits::{
     ACK_PART, ANSWER_AFTER_SILENCE_PART, ANSWER_MIN_PART, EXPIRY_PART, FAST_ROUND_TRIP_PART,
@@ -97,7 +97,6 @@ impl Liveness {
         self.took(round_trip);
     }
 
-    /// Notes that the oldest request was answered.
     pub(super) fn answered_oldest(&mut self, now: Instant) {
         self.moved_on = now;
     }
@@ -118,7 +117,6 @@ impl Liveness {
 
 /// Deadlines. `timeout` is the session timeout, and `oldest` the oldest unanswered request.
 impl Liveness {
-    /// Returns true once a server has accepted a handshake.
     pub(crate) fn is_acked(&self) -> bool {
         self.acked.is_some()
     }
@@ -156,7 +154,6 @@ impl Liveness {
         (!is_enough).then(|| self.sent + interval)
     }
 
-    /// Returns true if the server has something to answer.
     pub(crate) fn has_unanswered(&self) -> bool {
         self.unanswered_since.is_some() || !self.pings.is_empty()
     }
@@ -185,7 +182,7 @@ impl Liveness {
         let due = self.received_at + SILENCE_PART.of(limit);
         let since_asked =
             self.unanswered_since.map(|asked| asked + ANSWER_AFTER_SILENCE_PART.of(limit));
-        let due = since_asked.map_or(due, |it| it.max(due));
+        let due = since_asked.map_or(due, |asked| asked.max(due));
         let is_fast =
             self.round_trip.is_some_and(|usual| usual <= FAST_ROUND_TRIP_PART.of(timeout));
         let is_hasty = is_fast && self.is_server_silent(oldest);

@@ -2,8 +2,7 @@
 //!
 //! * [`queue`]: requests that wait for a connection.
 //! * [`outbound`]: bytes on their way to the server.
-//! * [`inflight`]: requests in flight, by xid.
-//! * [`sent`]: a request in flight, and the recipient of its reply.
+//! * [`inflight`]: requests in flight, by xid, and the recipients of their replies.
 //! * [`deadlines`]: deadlines of callers.
 //! * [`liveness`]: send and receive times, and the deadlines that follow from them.
 
@@ -12,7 +11,6 @@ mod inflight;
 mod liveness;
 mod outbound;
 mod queue;
-mod sent;
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +18,9 @@ use bytes::BytesMut;
 use proto::{Ping, ReplyHeader, Request, xid};
 
 pub(crate) use self::deadlines::{DeadlineOwner, Due};
+pub(crate) use self::inflight::{Recipient, Sent, WatchOf};
 pub(crate) use self::liveness::Liveness;
 pub(crate) use self::queue::Queued;
-pub(crate) use self::sent::{Recipient, Sent, WatchOf};
 
 use self::deadlines::Deadlines;
 use self::inflight::Inflight;
@@ -135,7 +133,7 @@ impl<H: Handles> Requests<H> {
     ) {
         let mut frame = BytesMut::new();
         proto::encode_request(0, request, &mut frame);
-        let opened_by = opened_by.filter(|_| due.is_none()).map(|at| (at, id));
+        let opened_by = if due.is_none() { opened_by.map(|at| (at, id)) } else { None };
         self.deadlines.put(due.or(opened_by), DeadlineOwner::Queued);
         self.queue.push(Queued { id, op: R::OP, frame, to, watch, due, opened_by });
     }
@@ -197,7 +195,6 @@ impl<H: Handles> Requests<H> {
         self.sent(now, Sent { op, at: now, offset, recipient: Recipient::Caller(to), watch, due });
     }
 
-    /// Returns the xid of the next request.
     pub(crate) fn next_xid(&self) -> i32 {
         self.inflight.next_xid()
     }
@@ -278,9 +275,10 @@ impl<H: Handles> Requests<H> {
 
     /// Notes that `rest` is the beginning of a frame, or empty.
     pub(crate) fn received_rest(&mut self, now: Instant, rest: &[u8]) {
-        match xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
-            true => self.liveness.received_part_of_reply(now),
-            false => self.liveness.received_whole_replies(),
+        if xid_at_front(rest).is_some_and(|xid| self.inflight.get(xid).is_some()) {
+            self.liveness.received_part_of_reply(now);
+        } else {
+            self.liveness.received_whole_replies();
         }
     }
 
@@ -305,7 +303,6 @@ impl<H: Handles> Requests<H> {
             && self.inflight.before(header.xid).any(is_in_order)
     }
 
-    /// Returns true if the request with this xid was sent and is not answered.
     pub(crate) fn is_in_flight(&self, xid: i32) -> bool {
         self.inflight.get(xid).is_some()
     }
@@ -364,7 +361,6 @@ impl<H: Handles> Requests<H> {
         self.deadlines = Deadlines::default();
     }
 
-    /// Returns when the next deadline of a caller passes.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.next()
     }
@@ -392,7 +388,6 @@ impl<H: Handles> Requests<H> {
         &self.liveness
     }
 
-    /// Returns the oldest unanswered request.
     pub(crate) fn oldest(&self) -> Option<&Sent<H>> {
         self.inflight.oldest()
     }

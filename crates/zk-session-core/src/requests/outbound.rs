@@ -114,7 +114,7 @@ impl Outbound {
         let mut len = 0;
         let up_to = up_to.min(self.buffer.len()).min(room);
         while len < up_to && into.len() + len < WRITE_CHUNK_BYTES {
-            let prefix = self.buffer[len..].first_chunk().map_or(0, |it| u32::from_be_bytes(*it));
+            let prefix = self.buffer[len..].first_chunk().map_or(0, |len| u32::from_be_bytes(*len));
             len = len.saturating_add(4).saturating_add(usize::try_from(prefix).unwrap_or(0));
         }
         let len = len.min(self.buffer.len());

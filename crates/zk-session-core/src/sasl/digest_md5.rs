@@ -58,11 +58,13 @@ impl SaslMechanism for DigestMd5Mechanism {
                 self.state = State::Proven(expected);
                 Ok(SaslStep::Send(response))
             }
-            State::Proven(expected) => match Proof::parse(token).map_err(unfit)?.is_same(&expected)
-            {
-                true => Ok(SaslStep::Done),
-                false => Err(SaslFailure::ServerNotProven),
-            },
+            State::Proven(expected) => {
+                if Proof::parse(token).map_err(unfit)?.is_same(&expected) {
+                    Ok(SaslStep::Done)
+                } else {
+                    Err(SaslFailure::ServerNotProven)
+                }
+            }
             State::Over => Err(SaslFailure::UnfitToken("the exchange is complete")),
         }
     }

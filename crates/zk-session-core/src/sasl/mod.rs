@@ -70,12 +70,10 @@ impl fmt::Debug for SaslExchange {
 }
 
 impl SaslExchange {
-    /// Prepares the exchange of a new connection.
     pub(crate) fn prepare(&mut self, mechanism: Option<Box<dyn SaslMechanism>>) {
         *self = Self { mechanism, ..Self::default() };
     }
 
-    /// Returns true if the connection has to be authenticated.
     pub(crate) fn is_prepared(&self) -> bool {
         self.mechanism.is_some()
     }
@@ -113,13 +111,13 @@ impl SaslExchange {
             SaslStep::Done => return Ok(None),
         };
         self.has_proven |= !token.is_empty();
-        match token.len() > SASL_TOKEN_LEN_MAX {
-            true => Err(SaslFailure::TokenTooLong),
-            false => Ok(Some(token)),
+        if token.len() > SASL_TOKEN_LEN_MAX {
+            Err(SaslFailure::TokenTooLong)
+        } else {
+            Ok(Some(token))
         }
     }
 
-    /// Notes that a token was sent under this xid.
     pub(crate) fn sent(&mut self, xid: i32) {
         self.awaited = Some(xid);
     }
@@ -131,10 +129,7 @@ impl SaslExchange {
 
     /// Returns the failure for a connection that ends during the exchange.
     pub(crate) fn closed(&self) -> SaslFailure {
-        match self.has_proven {
-            true => SaslFailure::ClosedByServer,
-            false => SaslFailure::ClosedBeforeProof,
-        }
+        if self.has_proven { SaslFailure::ClosedByServer } else { SaslFailure::ClosedBeforeProof }
     }
 
     /// Returns true once a token with a proof was sent.

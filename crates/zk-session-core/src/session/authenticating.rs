@@ -55,9 +55,10 @@ impl<H: Handles> Session<H> {
             // Where SASL is required, the code of a failed exchange is the second one. The first
             // token of DIGEST-MD5 is empty: the server cannot have rejected the credentials.
             ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
-                return Err(DisconnectReason::Sasl(match self.sasl.has_proven() {
-                    true => SaslFailure::Rejected,
-                    false => SaslFailure::MechanismRefused,
+                return Err(DisconnectReason::Sasl(if self.sasl.has_proven() {
+                    SaslFailure::Rejected
+                } else {
+                    SaslFailure::MechanismRefused
                 }));
             }
             code => return Err(DisconnectReason::Sasl(SaslFailure::Refused(code))),

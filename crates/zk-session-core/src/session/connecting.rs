@@ -7,8 +7,8 @@ use bytes::Bytes;
 use proto::{ConnectReply, ErrorCode, OpCode, Zxid};
 
 use super::Session;
+use crate::connection::GrantedTimeouts;
 use crate::connection::{Granted, Pace};
-use crate::granted_timeouts::GrantedTimeouts;
 use crate::requests::Recipient;
 use crate::{
     DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
@@ -102,12 +102,15 @@ impl<H: Handles> Session<H> {
             }
             _ => SessionEvent::Connected { session_id, timeout, host },
         });
-        let before = match was_established {
-            true => Some(before),
+        let before = if was_established {
+            Some(before)
+        } else {
             // A session that is resumed: another client knows the timeouts before.
-            false => known.map(GrantedTimeouts::shortest),
+            known.map(GrantedTimeouts::shortest)
         };
-        if let Some(before) = before.filter(|it| granted == Granted::Resumed && timeout != *it) {
+        if let Some(before) =
+            before.filter(|before| granted == Granted::Resumed && timeout != *before)
+        {
             self.outputs.event(SessionEvent::TimeoutChanged { session_id, before, timeout });
         }
         self.clean_up.connection_changed();
@@ -185,7 +188,7 @@ impl<H: Handles> Session<H> {
             self.clean_up.connection_changed();
             self.outputs.event(SessionEvent::Suspended { session_id, cause });
         }
-        if let Some(end) = self.closing_as().filter(|_| !self.identity.exists()) {
+        if let (Some(end), false) = (self.closing_as(), self.identity.exists()) {
             self.end(end); // no server has the session
         } else if self.connection.is_sasl_rejected(now) {
             self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
@@ -198,15 +201,12 @@ impl<H: Handles> Session<H> {
     /// transactions that the majority never commits, so what was read there counts for nothing: the watches
     /// fire when they are set again.
     fn known_zxid(&self) -> Zxid {
-        match self.is_read_only() {
-            true => Zxid::ZERO,
-            false => self.identity.events_zxid(),
-        }
+        if self.is_read_only() { Zxid::ZERO } else { self.identity.events_zxid() }
     }
 
     /// Returns the pace of the attempts to reconnect.
     pub(super) fn pace(&self, now: Instant) -> Pace {
-        let lease_end = self.lease.deadline().filter(|_| self.lease.is_claimed());
+        let lease_end = if self.lease.is_claimed() { self.lease.deadline() } else { None };
         let timeout = self.identity.timeout();
         let heard = self.requests.liveness().acknowledged_at();
         let life_left = self.identity.exists().then(|| match heard {

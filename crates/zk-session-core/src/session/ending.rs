@@ -147,7 +147,8 @@ impl<H: Handles> Session<H> {
 
     /// Returns when closeSession is due, even if clean-up is left.
     pub(super) fn close_due(&self) -> Option<Instant> {
-        let waiting = self.closing.as_ref().filter(|it| !it.is_sent && self.is_connected());
+        let waiting =
+            self.closing.as_ref().filter(|closing| !closing.is_sent && self.is_connected());
         waiting.map(|closing| closing.clean_up_until)
     }
 

@@ -79,7 +79,8 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn term_to_bind(&self, now: Instant) -> Option<u64> {
         let round_trip = self.requests.liveness().round_trip();
-        self.lease(now).filter(|_| self.lease.is_renewable(round_trip)).map(|(term, _)| term)
+        let (term, _) = self.lease(now)?;
+        if self.lease.is_renewable(round_trip) { Some(term) } else { None }
     }
 
     /// Returns the earliest time from which the session timeout counts, whichever server leads, by
@@ -130,9 +131,10 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn lease_state_at(&self, now: Instant) -> LeaseState {
         let is_over = self.lease.deadline().is_some_and(|until| until <= now);
-        match is_over {
-            true => LeaseState { paused: self.paused_since_proof(now), ..self.lease_state() },
-            false => self.lease_state(),
+        if is_over {
+            LeaseState { paused: self.paused_since_proof(now), ..self.lease_state() }
+        } else {
+            self.lease_state()
         }
     }
 

@@ -7,7 +7,7 @@
 //! * [`timers`]: the table of deadlines.
 //! * [`watching`], [`clean_up`], [`lease`]: calls that concern these parts.
 //! * [`ending`]: closing, detaching, and the end.
-//! * [`statistics`], [`invariants`]: a snapshot, and a check of the state for tests.
+//! * [`invariants`]: a check of the state, for tests.
 //!
 //! A part never calls the session. It sends through [`Requests`], which is passed in. It returns
 //! what it has to report, or puts it into [`Outputs`].
@@ -16,12 +16,10 @@ mod authenticating;
 mod clean_up;
 mod connecting;
 mod ending;
-
 mod invariants;
 mod lease;
 mod receiving;
 mod sending;
-mod statistics;
 mod timers;
 mod watching;
 
@@ -42,7 +40,8 @@ use crate::rng::Rng;
 use crate::sasl::SaslExchange;
 use crate::watches::Watches;
 use crate::{
-    DisconnectReason, Handles, Host, Output, SessionCredentials, SessionEnd, Settings, Stats,
+    DisconnectReason, Handles, Host, LeaseStats, Output, SessionCredentials, SessionEnd, Settings,
+    Stats,
 };
 
 /// ZooKeeper session. See the [crate documentation](crate) for the contract with its driver.
@@ -110,9 +109,10 @@ impl<H: Handles> Session<H> {
     /// or if it is over. The credentials are a secret.
     #[must_use]
     pub fn credentials(&self) -> Option<SessionCredentials> {
-        let is_over = self.end_begun().is_some_and(|end| end != SessionEnd::Detached);
-        let credentials = self.identity.credentials().filter(|_| !is_over)?;
-        Some(credentials.with_granted(self.lease.granted()))
+        if self.end_begun().is_some_and(|end| end != SessionEnd::Detached) {
+            return None;
+        }
+        Some(self.identity.credentials()?.with_granted(self.lease.granted()))
     }
 
     /// Returns true once a server has accepted a handshake.
@@ -203,5 +203,46 @@ impl<H: Handles> Session<H> {
     #[must_use]
     pub fn request_timeout(&self) -> Option<Duration> {
         self.requests.timeout()
+    }
+}
+
+/// Statistics.
+impl<H: Handles> Session<H> {
+    /// Returns the number of established connections that were lost.
+    #[must_use]
+    pub fn connections_lost(&self) -> u64 {
+        self.connection.lost_count()
+    }
+
+    /// Returns a snapshot of the session's statistics at `now`.
+    #[must_use]
+    pub fn stats(&self, now: Instant) -> Stats {
+        let [one_shot_watches, recursive_watches, persistent_watches] = self.watches.counts();
+        let mut stats = Stats {
+            session_id: self.identity.session_id(),
+            connected_to: self.connection.host().cloned(),
+            clean_up_pending: self.clean_up.pending(),
+            connections_lost: self.connection.lost_count(),
+            one_shot_watches,
+            recursive_watches,
+            persistent_watches,
+            lease_left: self
+                .lease_promised_until(now)
+                .map(|until| until.saturating_duration_since(now)),
+            lease: self.lease_stats(now),
+            ..self.counters.clone()
+        };
+        self.requests.describe(&mut stats);
+        stats
+    }
+
+    fn lease_stats(&self, now: Instant) -> LeaseStats {
+        let age = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
+        LeaseStats {
+            proven: age(self.lease.proven_at()),
+            leader_answered: age(self.lease.answered_leader()),
+            quorum_answered: age(self.lease.answered_quorum()),
+            oldest_unanswered: age(self.requests.oldest().map(|sent| sent.at)),
+        }
     }
 }

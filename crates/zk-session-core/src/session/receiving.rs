@@ -64,7 +64,7 @@ impl<H: Handles> Session<H> {
     /// Returns the cause for an invalid frame length: the peer may not be a ZooKeeper server.
     fn unfit_frame(&self, buffer: &[u8]) -> DisconnectReason {
         let is_first = self.connection.is_handshaking();
-        let protocol = PeerProtocol::of(buffer).filter(|_| is_first);
+        let protocol = if is_first { PeerProtocol::of(buffer) } else { None };
         protocol.map_or(DisconnectReason::FrameTooLarge, DisconnectReason::NotZooKeeper)
     }
 
@@ -77,10 +77,8 @@ impl<H: Handles> Session<H> {
         let Some(sent) = self.requests.take_unacceptable(buffer) else { return };
         match sent.recipient {
             Recipient::Caller(to) => {
-                let outcome = match sent.op.is_write() {
-                    true => Outcome::Unknown,
-                    false => Outcome::NotApplied,
-                };
+                let outcome =
+                    if sent.op.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
                 self.outputs.fail(to, ErrorKind::ReplyTooLarge { len, max }, outcome);
             }
             Recipient::CleanUpTask(id) => {

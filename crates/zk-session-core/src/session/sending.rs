@@ -67,14 +67,16 @@ impl<H: Handles> Session<H> {
 
     /// Returns until when requests without a time limit wait for the first connection.
     fn opened_by(&self, now: Instant) -> Option<Instant> {
-        let timeout = self.settings.unopened_timeout.filter(|_| !self.is_established());
-        timeout.map(|timeout| now + timeout)
+        if self.is_established() {
+            return None;
+        }
+        Some(now + self.settings.unopened_timeout?)
     }
 
     /// Limits the wait of a caller whose request goes on without it.
     pub(super) fn limited<R>(&self, now: Instant, to: ReplyTo<R>) -> ReplyTo<R> {
         let has_limit = to.deadline.is_some() || self.request_timeout().is_some();
-        let opened_by = self.opened_by(now).filter(|_| !has_limit);
+        let opened_by = if has_limit { None } else { self.opened_by(now) };
         ReplyTo { deadline: to.deadline.or(opened_by), ..to }
     }
 
@@ -101,9 +103,10 @@ impl<H: Handles> Session<H> {
     /// As [`admit`](Self::admit), for a request that sets a watch.
     pub(super) fn admit_watch(&self, frame_len: usize) -> Result<(), Failure> {
         self.admit(frame_len)?;
-        match self.watches.len() >= self.settings.max_watches {
-            true => Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied)),
-            false => Ok(()),
+        if self.watches.len() >= self.settings.max_watches {
+            Err((ErrorKind::LimitReached(Limit::Watches), Outcome::NotApplied))
+        } else {
+            Ok(())
         }
     }
 
@@ -123,7 +126,7 @@ impl<H: Handles> Session<H> {
         self.admit(scheme.len() + auth.len() + 32)?;
         let to = self.limited(now, to.into());
         let added = self.credentials.add(now, scheme, auth, to, &mut self.requests)?;
-        if let Some(index) = added.filter(|_| self.is_connected()) {
+        if let (Some(index), true) = (added, self.is_connected()) {
             self.credentials.send(now, index, &mut self.requests);
         }
         Ok(())
@@ -167,10 +170,11 @@ impl<H: Handles> Session<H> {
     /// Moves bytes for the connection behind those in `into`: only the next part, if there are
     /// many. Returns true if there are more once these are written. Replies may also release more.
     pub fn poll_transmit(&mut self, into: &mut BytesMut) -> bool {
-        match self.is_close_sent() {
+        if self.is_close_sent() {
             // No ping or heartbeat follows closeSession, so there is none to delay.
-            true => self.requests.take_last_bytes(into),
-            false => self.requests.take_bytes(into),
+            self.requests.take_last_bytes(into)
+        } else {
+            self.requests.take_bytes(into)
         }
     }
 

@@ -34,7 +34,7 @@ use std::time::Instant;
 use proto::Ping;
 
 use super::Session;
-use crate::granted_timeouts::GrantedTimeouts;
+use crate::connection::GrantedTimeouts;
 use crate::limits::{PING_INTERVAL_MAX, PING_PART};
 use crate::{DisconnectReason, Handles, IoFailure, Output, SaslFailure, SessionEnd};
 
@@ -207,13 +207,16 @@ impl<H: Handles> Session<H> {
             return None;
         }
         // The lease uses the shortest timeout so far, even if a server grants a longer one.
-        let granted = self.lease.granted().filter(|_| !self.is_read_only());
+        let (granted, touch_every) = if self.is_read_only() {
+            (None, None)
+        } else {
+            (self.lease.granted(), self.lease.touch_every())
+        };
         let shortest = granted.map(GrantedTimeouts::shortest);
         let timeout = self.identity.timeout();
-        let timeout = shortest.map_or(timeout, |it| it.min(timeout));
-        let lease = self.lease.touch_every().filter(|_| !self.is_read_only());
+        let timeout = shortest.map_or(timeout, |shortest| shortest.min(timeout));
         let interval = PING_PART.of(timeout).min(PING_INTERVAL_MAX);
-        self.requests.liveness().ping_due(lease.map_or(interval, |it| it.min(interval)))
+        self.requests.liveness().ping_due(touch_every.map_or(interval, |every| every.min(interval)))
     }
 }
 

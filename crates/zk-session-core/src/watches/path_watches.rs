@@ -58,9 +58,10 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
 
     pub(super) fn add_stream(&mut self, mode: AddWatchMode, stream: S) {
         let more = self.more();
-        match is_recursive(mode) {
-            true => more.recursive.push(stream),
-            false => more.persistent.push(stream),
+        if is_recursive(mode) {
+            more.recursive.push(stream);
+        } else {
+            more.persistent.push(stream);
         }
     }
 
@@ -108,9 +109,10 @@ impl<W: Handle, S: Handle> PathWatches<W, S> {
         into.extend(first.map(|(_, handle)| handle));
         if let Some(more) = &mut self.more {
             for (kind, handle) in mem::take(&mut more.one_shots) {
-                match kinds.contains(&kind) {
-                    true => into.push(handle),
-                    false => more.one_shots.push((kind, handle)),
+                if kinds.contains(&kind) {
+                    into.push(handle);
+                } else {
+                    more.one_shots.push((kind, handle));
                 }
             }
         }

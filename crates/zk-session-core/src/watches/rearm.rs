@@ -190,9 +190,10 @@ fn put<'a>(chunk: &mut SetWatches2<'a>, place: usize, path: &'a str) {
 }
 
 fn lowest(chunk: SetWatches2<'_>) -> Rearm<'_> {
-    match chunk.persistent.is_empty() && chunk.persistent_recursive.is_empty() {
-        true => Rearm::OneShots(one_shots(chunk)),
-        false => Rearm::All(chunk),
+    if chunk.persistent.is_empty() && chunk.persistent_recursive.is_empty() {
+        Rearm::OneShots(one_shots(chunk))
+    } else {
+        Rearm::All(chunk)
     }
 }
 

@@ -40,8 +40,9 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
     pub(crate) fn prune(&mut self, path: &str) {
         // Each search visits all watches on the path. When very many are dropped one after the
         // other, one later search finds all of them.
-        let is_long = |it: &PathWatches<W, S>| it.counts().iter().sum::<usize>() > PRUNED_AT_ONCE;
-        let long = self.paths.get_key_value(path).filter(|(_, it)| is_long(it));
+        let is_long =
+            |watches: &PathWatches<W, S>| watches.counts().iter().sum::<usize>() > PRUNED_AT_ONCE;
+        let long = self.paths.get_key_value(path).filter(|(_, watches)| is_long(watches));
         if let Some((path, _)) = long {
             self.stale.insert(Arc::clone(path));
             return;

@@ -15,9 +15,10 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Other code of the task may use up the budget in every poll.
-        match std::mem::replace(&mut self.was_asked, true) {
-            true => Poll::Ready(()),
-            false => pin!(consume_budget()).poll(cx),
+        if std::mem::replace(&mut self.was_asked, true) {
+            Poll::Ready(())
+        } else {
+            pin!(consume_budget()).poll(cx)
         }
     }
 }

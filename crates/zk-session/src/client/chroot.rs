@@ -45,6 +45,13 @@ impl Client {
         };
         Ok(Self { chroot, ..self.clone() })
     }
+
+    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
+    /// `path`.
+    #[must_use]
+    pub fn full_path(&self, path: &str) -> String {
+        self.full(path).into_owned()
+    }
 }
 
 impl Client {

@@ -7,16 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::Either;
 use proto::path::{child, file_name, protection_prefix};
-use proto::{
-    Acl, Create2, CreateContainer, CreateMode, CreateTtl, ErrorCode, OPEN_ACL_UNSAFE, OpCode, Stat,
-};
-use zk_session_core::{Error, ErrorKind, Failure, Operation, Outcome};
+use proto::{Acl, CreateMode, ErrorCode, OPEN_ACL_UNSAFE, OpCode, Stat};
+use zk_session_core::{Error, ErrorKind, Operation, Outcome};
 
-use super::lost_create::{Failures, LostCreate, is_lost};
-use super::operations::{NodeName, finish_create};
-use super::pending::Finish;
+use super::operations::{Kind, NewNode};
+use super::protection::{Failures, LostCreate, is_lost, random_uuid};
 use super::{Client, Created, Pending};
-use crate::limits::TTL_MAX;
 
 /// Builder for a node; see [`Client::create_builder`].
 ///
@@ -35,24 +31,6 @@ pub struct CreateBuilder {
     parents_acl: Cow<'static, [Acl]>,
     is_protected: bool,
     sets_data: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    Persistent,
-    Ephemeral,
-    Container,
-    Ttl(Duration),
-}
-
-impl Kind {
-    pub(super) fn of(mode: CreateMode) -> Self {
-        match mode {
-            CreateMode::Container => Self::Container,
-            mode if mode.is_ephemeral() => Self::Ephemeral,
-            _ => Self::Persistent,
-        }
-    }
 }
 
 /// Kind of node that is created for missing parents.
@@ -270,9 +248,10 @@ impl CreateBuilder {
     /// as by [`delete_protected_guaranteed`](Client::delete_protected_guaranteed). A node without
     /// protection may remain, and parents may remain too.
     pub fn create(self) -> impl Future<Output = Result<Created, Error>> + Send + use<> {
-        let sent = match self.is_protected {
-            true => Either::Left(self.send_protected()),
-            false => Either::Right(self.request(&self.path)),
+        let sent = if self.is_protected {
+            Either::Left(self.send_protected())
+        } else {
+            Either::Right(self.request(&self.path))
         };
         async move {
             match sent {
@@ -321,7 +300,7 @@ impl CreateBuilder {
             return Err(Error::new(kind, outcome).on(OpCode::Create, self.path.as_str()));
         }
         let above = parent(&self.path);
-        let prefix = protection_prefix(&self.client.random_uuid());
+        let prefix = protection_prefix(&random_uuid(&self.client));
         let path = child(above, &[&prefix, file_name(&self.path)].concat());
         let sent = self.request(&path);
         Ok((path, LostCreate::new(&self.client, above.to_owned(), prefix, sent)))
@@ -388,70 +367,6 @@ impl CreateBuilder {
         let (kind, is_sequential) = (self.kind, self.is_sequential);
         let data = self.data.as_deref();
         NewNode { path, data, acl: &self.acl, kind, is_sequential }.create(&self.client)
-    }
-}
-
-/// A node to create with one request.
-pub(super) struct NewNode<'a> {
-    pub(super) path: &'a str,
-    pub(super) data: Option<&'a [u8]>,
-    pub(super) acl: &'a [Acl],
-    pub(super) kind: Kind,
-    pub(super) is_sequential: bool,
-}
-
-impl NewNode<'_> {
-    pub(super) fn create(self, client: &Client) -> Pending<Created> {
-        let Self { path, data, acl, kind, is_sequential: sequential } = self;
-        let finish = match sequential {
-            true => |result, path: &str, chroot_len| {
-                finish_create(result, path, chroot_len, NodeName::Sequential)
-            },
-            false => |result, path: &str, chroot_len| {
-                finish_create(result, path, chroot_len, NodeName::Exact)
-            },
-        };
-        let ask = client.ask(OpCode::Create, path, Finish::OfPath(finish));
-        let (data, acl) = (data.map(Into::into), acl.into());
-        let mode = match (kind, sequential) {
-            (Kind::Ephemeral, false) => CreateMode::Ephemeral,
-            (Kind::Ephemeral, true) => CreateMode::EphemeralSequential,
-            (_, true) => CreateMode::PersistentSequential,
-            (Kind::Container, false) => CreateMode::Container,
-            (_, false) => CreateMode::Persistent,
-        };
-        let path = client.checked_new(path, sequential);
-        match kind {
-            Kind::Ttl(ttl) => {
-                let checked = path.and_then(|path| Ok((path, ttl_ms(ttl)?)));
-                client.request(
-                    ask,
-                    checked.map(|(path, ttl_ms)| CreateTtl { path, data, acl, sequential, ttl_ms }),
-                )
-            }
-            // The operation makes the node a container. The mode only says whether it is
-            // sequential.
-            Kind::Container => {
-                client.request(ask, path.map(|path| CreateContainer { path, data, acl, mode }))
-            }
-            _ => client.request(ask, path.map(|path| Create2 { path, data, acl, mode })),
-        }
-    }
-}
-
-/// Checks that servers take this time to live of a node.
-///
-/// # Errors
-/// [`ErrorKind::InvalidTtl`].
-pub fn validate_ttl(ttl: Duration) -> Result<(), Error> {
-    ttl_ms(ttl).map(drop).map_err(|(kind, _)| Error::not_applied(kind))
-}
-
-/// Converts a time to live to milliseconds.
-pub(super) fn ttl_ms(ttl: Duration) -> Result<i64, Failure> {
-    match (Duration::from_millis(1)..=TTL_MAX).contains(&ttl) {
-        true => Ok(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)),
-        false => Err((ErrorKind::InvalidTtl(ttl), Outcome::NotApplied)),
     }
 }
 

@@ -133,8 +133,12 @@ impl SessionLease {
                 return Ok(term);
             }
             let (impossible, second, proof) = {
-                let it = shared.lock();
-                (it.lease_impossible(), it.lease_second_proof_due(), it.lease_proof_due())
+                let session = shared.lock();
+                (
+                    session.lease_impossible(),
+                    session.lease_second_proof_due(),
+                    session.lease_proof_due(),
+                )
             };
             if let Some(why) = impossible {
                 let kind = ErrorKind::LeaseImpossible(why);
@@ -148,7 +152,7 @@ impl SessionLease {
                 Some(due) => due.max(now() + RENEWAL_PAUSE_MIN),
                 None => proof.map_or(soonest, |due| due.max(soonest)),
             };
-            shared.sleep_until(timer(due)).await;
+            shared.runtime.sleep_until(timer(due)).await;
         }
     }
 
@@ -270,7 +274,7 @@ async fn lost(shared: Arc<Shared>, term: LeaseTerm) -> LeaseLoss {
         // Check now and then: a reconnect to a server that grants a shorter timeout ends the term
         // earlier.
         let check = now() + TERM_CHECK_PART.of(shared.lock().session_timeout());
-        let deadline = shared.sleep_until(timer(until.min(check)));
+        let deadline = shared.runtime.sleep_until(timer(until.min(check)));
         match select(pin!(lease_state.changed()), pin!(deadline)).await {
             Either::Left((Ok(()), _)) | Either::Right(_) => {}
             Either::Left((Err(_), _)) => return LeaseLoss::SessionEnded(SessionEnd::Closed),

@@ -21,11 +21,11 @@ mod chroot;
 
 mod events;
 
+mod protection;
 mod recipe_support;
 
 // Modules without methods of `Client`.
 mod lease;
-mod lost_create;
 mod operation_list;
 mod other_names;
 mod pending;
@@ -39,22 +39,25 @@ mod session_totals;
 mod subscription;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::config::Config;
-pub use self::create_builder::{CreateBuilder, ParentMode, validate_ttl};
+pub use self::create_builder::{CreateBuilder, ParentMode};
 pub use self::events::SessionEvents;
 pub use self::lease::{LeaseLoss, LeaseTerm, SessionLease};
 pub use self::multi::{Multi, MultiOutcome};
 pub use self::multi_read::{MultiRead, ReadOutcome};
-pub use self::operations::{Children, Created, EnsembleConfig, EnsembleMember, NodeAcl, NodeData};
+pub use self::operations::{
+    Children, Created, EnsembleConfig, EnsembleMember, NodeAcl, NodeData, validate_ttl,
+};
 pub use self::pending::{Pending, PendingWatch, Watch};
+pub use self::protection::{random_short_id, random_uuid};
 pub use self::repeat::Repeat;
 pub use self::reservation::Reservation;
 pub use self::retry::Retry;
 pub use self::retry_policy::{Attempts, RetryPolicy};
+pub use self::session::Batch;
 pub use self::session_changes::{SessionChange, SessionChanges};
 pub use self::session_manager::SessionManager;
 pub use self::session_totals::SessionTotals;
@@ -160,25 +163,6 @@ impl Client {
         let chroot = shared.chroot.clone();
         let open = Arc::new(OpenSession { shared: shared.clone(), thread });
         Self { shared, open: Some(open), timeout: None, chroot }
-    }
-}
-
-/// Delays requests until it is dropped; see [`Client::batch`]. Do not hold it across an await.
-#[must_use = "a batch ends when it is dropped"]
-pub struct Batch<'a> {
-    shared: &'a Shared,
-    not_send: PhantomData<*const ()>,
-}
-
-impl fmt::Debug for Batch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Batch")
-    }
-}
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        self.shared.end_batch();
     }
 }
 

@@ -10,9 +10,8 @@ use zk_session_core::{Error, ErrorKind, Failure, Outcome, Reply};
 
 use super::Client;
 use super::chroot::strip;
-use super::create_builder::ttl_ms;
 use super::operation_list::OperationList;
-use super::operations::{NodeName, any, is_name_of};
+use super::operations::{NodeName, any, is_name_of, ttl_ms};
 use super::pending::{Finish, Pending, decode_multi};
 
 /// Builder for a transaction; see [`Client::multi`].
@@ -177,12 +176,11 @@ impl<'a> Multi<'a> {
     pub fn check_len(&self) -> Result<(), Error> {
         let len = proto::request_frame_len(&proto::Multi::new(&self.0.ops));
         let max = self.0.client.shared.lock().max_request_len();
-        match len <= max {
-            true => Ok(()),
-            false => {
-                let kind = ErrorKind::TooLarge { len, max };
-                Err(Error::not_applied(kind).on(OpCode::Multi, self.0.count("operation")))
-            }
+        if len <= max {
+            Ok(())
+        } else {
+            let kind = ErrorKind::TooLarge { len, max };
+            Err(Error::not_applied(kind).on(OpCode::Multi, self.0.count("operation")))
         }
     }
 }

@@ -2,23 +2,18 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::Duration;
 
 use futures::future::{Either, FutureExt, select};
-use proto::path::child;
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
-use tokio::task::AbortHandle;
 use zk_session_core::{Error, Failure, WatchKind};
 
 use super::Client;
 use super::budget::Budget;
-use super::operations::{Created, finish_delete_guaranteed};
+use super::operations::finish_delete_guaranteed;
 use super::pending::{Finish, Pending, Watch, decode};
-use crate::clock::{now, timer};
-use crate::driver::{DelayedStart, OneShot};
-use crate::limits::TIMEOUT_MAX;
+use crate::clock::now;
+use crate::driver::OneShot;
 
 /// # Building blocks of recipes
 ///
@@ -91,52 +86,6 @@ impl Client {
         })
     }
 
-    /// Searches for the node of a protected create whose reply was lost: the child of `parent` whose
-    /// name starts with `prefix`; see [`protection_prefix`](crate::path::protection_prefix). Returns
-    /// `None` if it does not exist. The caller decides whether its session owns the node.
-    ///
-    /// This server may lag behind the server that applied the create. So the search begins with a
-    /// `sync`. It also orders the list after all requests of the old connection that were still in
-    /// flight: the leader rejects requests from a connection that the session has left.
-    ///
-    /// # Errors
-    /// Returns the errors of [`sync`](Self::sync) and of reads. The search changes nothing, so it
-    /// can be repeated.
-    pub async fn find_protected(
-        &self,
-        parent: &str,
-        prefix: &str,
-    ) -> Result<Option<Created>, Error> {
-        let (synced, listed) = {
-            let _one_write = self.batch();
-            (self.sync(parent), self.get_children(parent))
-        };
-        let children = match (synced.await, listed.await) {
-            (Ok(()), Ok(children)) => children,
-            (Ok(()), Err(error)) if error.is_no_node() => return Ok(None),
-            (Err(error), _) | (_, Err(error)) => return Err(error),
-        };
-        let name = children.names.names().find(|name| name.starts_with(prefix));
-        let Some(name) = name else { return Ok(None) };
-        let path = child(parent, &name);
-        Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
-    }
-
-    /// Deletes every child of `parent` whose name starts with `prefix`, guaranteed and without a
-    /// reply.
-    ///
-    /// It deletes the node that a protected create may have left, when no caller will get the reply
-    /// to that create. The session reports a rejected delete as
-    /// [`SessionEvent::CleanUpFailed`](crate::SessionEvent::CleanUpFailed). See
-    /// [`delete_guaranteed`](Self::delete_guaranteed).
-    pub fn delete_protected_guaranteed(&self, parent: &str, prefix: &str) {
-        let full = self.full(parent);
-        // An error means that the session is over, and its ephemeral nodes with it, or that the
-        // path is longer than that of any create.
-        drop(self.shared.lock().delete_protected_guaranteed(now(), &full, prefix));
-        self.shared.wake();
-    }
-
     /// Sets watches on several nodes that should exist, in one request, and returns them in the same
     /// order. They are set when the reply has arrived.
     ///
@@ -187,86 +136,10 @@ impl Client {
         match cell.get() {
             Some(known) => *known,
             // On the heap: it happens once in a session.
-            None => Box::pin(cell.get_or_try_init(|| self.probe_zxids())).await.is_ok_and(|it| *it),
+            None => Box::pin(cell.get_or_try_init(|| self.probe_zxids()))
+                .await
+                .is_ok_and(|known| *known),
         }
-    }
-
-    /// Returns the path from the root of the ensemble: the chroot of this handle, followed by
-    /// `path`.
-    #[must_use]
-    pub fn full_path(&self, path: &str) -> String {
-        self.full(path).into_owned()
-    }
-
-    /// Returns true if both handles belong to the same session. Their chroots may differ.
-    #[must_use]
-    pub fn is_same_session(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
-    /// Returns how many established connections were lost. The number is also in
-    /// [`Stats`](crate::Stats); this method is cheaper.
-    #[must_use]
-    pub fn connections_lost(&self) -> u64 {
-        self.shared.lock().connections_lost()
-    }
-
-    /// Spawns a future on the runtime of the session's driver, wherever the caller runs.
-    ///
-    /// Returns `None` if the caller runs the driver and has not begun
-    /// ([`Config::into_parts`](super::Config::into_parts)). Recipes use it to watch a node on behalf of a
-    /// handle that no task polls.
-    ///
-    /// Pass a [weak](Self::weak) handle to the future, so that the future does not keep the session
-    /// open.
-    #[must_use]
-    pub fn spawn_beside<F>(&self, future: F) -> Option<AbortHandle>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Some(self.shared.runtime.get()?.spawn(future).abort_handle())
-    }
-
-    /// [Starts](DelayedStart::start) the work of an object after a delay, unless the object is
-    /// dropped before.
-    ///
-    /// This costs much less than a task that sleeps, so recipes use it for work that is seldom
-    /// needed. Does nothing if the caller runs the driver and has not begun.
-    pub fn start_after(&self, delay: Duration, object: Weak<dyn DelayedStart>) {
-        if let Some(runtime) = self.shared.runtime.get() {
-            self.shared.delayed.push(runtime, delay, object);
-        }
-    }
-
-    /// Waits for `duration` on the runtime of the caller.
-    ///
-    /// A caller without a runtime waits on the runtime of the session's driver. If that runtime shuts
-    /// down, the wait ends with the session. Recipes use this method because their futures may be
-    /// polled on any thread.
-    ///
-    /// # Panics
-    /// If the caller's runtime has no timers. If the caller has no runtime and the driver of the
-    /// session has never run.
-    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.shared.sleep_until(timer(now() + duration.min(TIMEOUT_MAX)))
-    }
-
-    /// Returns a random UUID (version 4).
-    ///
-    /// Recipes put it into the name of a node, to find the node again when the reply to its
-    /// creation is lost.
-    #[must_use]
-    pub fn random_uuid(&self) -> String {
-        self.shared.lock().random_uuid()
-    }
-
-    /// Returns a random id of 64 bits, as 16 hexadecimal digits.
-    ///
-    /// A list of names with such ids is shorter than one with [UUIDs](Self::random_uuid), which have
-    /// 122 random bits. 64 bits are enough for an id that is unique among the children of one node.
-    #[must_use]
-    pub fn random_short_id(&self) -> String {
-        self.shared.lock().random_short_id()
     }
 }
 

@@ -154,10 +154,7 @@ impl Retry {
     ) -> Result<Created, Error> {
         let data = data.as_ref();
         let before = self.client.shared.lock().last_zxid();
-        let repeats = match mode.is_sequential() {
-            true => Repeat::NotApplied,
-            false => Repeat::Unanswered,
-        };
+        let repeats = if mode.is_sequential() { Repeat::NotApplied } else { Repeat::Unanswered };
         let create = |client: &Client| client.create_with_acl(path, data, mode, acl);
         let find = |client: Client, code| async move {
             if code != ErrorCode::NODE_EXISTS || !mode.is_ephemeral() {
@@ -169,9 +166,10 @@ impl Retry {
             };
             let is_mine = stat.ephemeral_owner == self.client.session_id();
             let is_as_made = stat.version == 0 && there == data;
-            Ok(match is_mine && is_as_made && stat.czxid > before {
-                true => Found::Done(Created { path: path.to_owned(), stat }),
-                false => Found::Nothing,
+            Ok(if is_mine && is_as_made && stat.czxid > before {
+                Found::Done(Created { path: path.to_owned(), stat })
+            } else {
+                Found::Nothing
             })
         };
         self.repeat(repeats, create, find).await
@@ -214,10 +212,7 @@ impl Retry {
             let NodeData { data: there, stat, .. } = client.get_data(path).await?;
             let next = version.map(|version| version.wrapping_add(1));
             let is_next = Some(stat.version) == next && stat.mzxid > before;
-            Ok(match is_next && there == data {
-                true => Found::Done(stat),
-                false => Found::Nothing,
-            })
+            Ok(if is_next && there == data { Found::Done(stat) } else { Found::Nothing })
         };
         self.repeat(repeats, set, find).await
     }
@@ -260,7 +255,7 @@ impl Retry {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            if let Some(code) = error.code().filter(|_| is_unknown) {
+            if let (Some(code), true) = (error.code(), is_unknown) {
                 match find(self.bounded(&attempts), code).await {
                     Ok(Found::Done(done)) => return Ok(done),
                     Ok(Found::Nothing) => {}

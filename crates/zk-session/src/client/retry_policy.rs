@@ -184,8 +184,9 @@ impl Attempts<'_> {
         error: Error,
         repeat: Repeat,
     ) -> Result<(), Error> {
-        let pause = self.next_pause(client, Some(&error)).filter(|_| repeat.covers(&error));
-        wait(client, pause.ok_or(error)?).await;
+        let pause = self.next_pause(client, Some(&error));
+        let (Some(pause), true) = (pause, repeat.covers(&error)) else { return Err(error) };
+        wait(client, pause).await;
         Ok(())
     }
 
@@ -243,7 +244,6 @@ impl Attempts<'_> {
         }
     }
 
-    /// Returns how long the next attempt may take.
     pub(super) fn time_left(&self) -> Option<Duration> {
         self.policy.timeout.map(|bound| bound.saturating_sub(self.elapsed()))
     }
@@ -261,8 +261,8 @@ async fn wait(client: &Client, pause: Duration) {
     }
     let paused = async {
         let mut lease_state = client.shared.lease_state();
-        let over = lease_state.wait_for(|it| it.closing.or(it.ended).is_some());
-        select(pin!(over), pin!(client.sleep(pause))).await;
+        let over = lease_state.wait_for(|state| state.closing.or(state.ended).is_some());
+        select(pin!(over), pin!(client.runtime().sleep(pause))).await;
     };
     // On the heap, because it is rare; this keeps the futures of callers small.
     Box::pin(paused).await;

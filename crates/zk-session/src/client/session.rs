@@ -1,8 +1,10 @@
 //! The session behind a client: its state, its end and its servers; and further handles to it.
 
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proto::SessionId;
@@ -10,9 +12,9 @@ use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, Host, SessionCredentials, SessionEnd, Stats,
 };
 
-use super::{Batch, Client, EnsembleConfig};
+use super::{Client, EnsembleConfig};
 use crate::clock::now;
-use crate::driver::DedicatedThread;
+use crate::driver::{DedicatedThread, Runtime, Shared};
 use crate::limits::TIMEOUT_MAX;
 
 /// # State of the session
@@ -57,6 +59,13 @@ impl Client {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.lock().stats(now())
+    }
+
+    /// Returns how many established connections were lost. The number is also in
+    /// [`Stats`](crate::Stats); this method is cheaper.
+    #[must_use]
+    pub fn connections_lost(&self) -> u64 {
+        self.shared.lock().connections_lost()
     }
 
     /// Returns the local address of the last connection, if it had one.
@@ -203,6 +212,18 @@ impl Client {
         Batch { shared: &self.shared, not_send: PhantomData }
     }
 
+    /// Returns true if both handles belong to the same session. Their chroots may differ.
+    #[must_use]
+    pub fn is_same_session(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Returns the runtime of the session's driver, for tasks and timers beside the session.
+    #[must_use]
+    pub fn runtime(&self) -> &Runtime {
+        &self.shared.runtime
+    }
+
     /// Returns the [thread](crate::Config::dedicated_thread) that drives the session.
     ///
     /// Returns `None` if the caller's runtime drives the session, and for a [weak](Self::weak)
@@ -211,6 +232,25 @@ impl Client {
     pub fn dedicated_thread(&self) -> Option<DedicatedThread> {
         let thread = self.open.as_ref()?.thread.as_ref()?;
         Some(DedicatedThread::new(thread.thread()))
+    }
+}
+
+/// Delays requests until it is dropped; see [`Client::batch`]. Do not hold it across an await.
+#[must_use = "a batch ends when it is dropped"]
+pub struct Batch<'a> {
+    shared: &'a Shared,
+    not_send: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Batch")
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.shared.end_batch();
     }
 }
 

@@ -227,7 +227,8 @@ impl SessionManager {
         async move {
             // A closing session rejects every request.
             let is_open = |client: &Client| client.shared.lock().end_begun().is_none();
-            let is_final = |it: &Current| is_open(&it.client) || it.stopped.is_some();
+            let is_final =
+                |current: &Current| is_open(&current.client) || current.stopped.is_some();
             match current.wait_for(is_final).await.as_deref() {
                 Ok(Current { stopped: Some(error), .. }) => Err(stopped(error.clone())),
                 Ok(Current { client, .. }) => Ok(client.clone()),

@@ -31,7 +31,6 @@ impl<C: Connector + Clone> Opener<C> {
         Self { config, thread, opened: 1, opened_at: Some(now()), short: 0 }
     }
 
-    /// Creates an opener for all sessions.
     pub(super) fn of_first(config: Config<C>, thread: Option<Arc<DriverThread>>) -> Self {
         Self { config, thread, opened: 0, opened_at: None, short: 0 }
     }
@@ -67,8 +66,8 @@ impl<C: Connector + Clone> Opener<C> {
             }
             let is_refused = leaves_it_unauthenticated(error.kind())
                 && !matches!(error.kind(), ErrorKind::SessionEnded(end) if end.is_loss());
-            let pause = attempts.next_pause(last, None).filter(|_| !is_refused);
-            let Some(pause) = pause else { return Err(error) };
+            let pause = attempts.next_pause(last, None);
+            let (Some(pause), false) = (pause, is_refused) else { return Err(error) };
             let attempts = attempts.failed;
             let change = SessionChange::AttemptFailed { error: error.clone(), attempts, pause };
             if !report(change) {

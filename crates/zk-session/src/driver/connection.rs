@@ -177,9 +177,10 @@ impl<C: Connector> Connection<C> {
                     let preparation = self.sasl.as_ref().map(prepare);
                     let is_ready = preparation.is_none();
                     self.stream = Stream::Open(stream, preparation);
-                    match is_ready {
-                        true => Poll::Ready(Progress::Connected(None)),
-                        false => self.poll_stream(cx),
+                    if is_ready {
+                        Poll::Ready(Progress::Connected(None))
+                    } else {
+                        self.poll_stream(cx)
                     }
                 }
                 Err(error) => Poll::Ready(unreachable(&error)),
@@ -235,7 +236,6 @@ impl<C: Connector> Connection<C> {
         &self.connector
     }
 
-    /// Returns the buffer into which the core puts the bytes to write.
     pub(super) fn outgoing(&mut self) -> &mut BytesMut {
         &mut self.buffers.outgoing
     }

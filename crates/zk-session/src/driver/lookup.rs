@@ -225,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn address_is_not_looked_up() -> io::Result<()> {
         assert_eq!(lookup("::1", 7).await?, ["[::1]:7".parse().map_err(io::Error::other)?]);
-        assert!(lookup("localhost", 7).await?.iter().all(|it| it.port() == 7));
+        assert!(lookup("localhost", 7).await?.iter().all(|address| address.port() == 7));
         Ok(())
     }
 }

@@ -5,9 +5,9 @@
 //! goes into a oneshot channel, and an event into a bounded broadcast or a bounded queue.
 
 mod connection;
-mod delayed;
 mod lookup;
 mod probe;
+mod runtime;
 mod sasl;
 mod shared;
 mod stream_queue;
@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 use zk_session_core::{Host, Output, ProbeAnswer, TlsProbeAnswer};
 
-pub use self::delayed::DelayedStart;
+pub use self::runtime::{DelayedStart, Runtime};
 pub use self::sasl::{DigestMd5, Sasl, SaslPreparation};
 pub(crate) use self::shared::{Channels, OneShot, ReplyReceiver, Shared, WatchReceiver};
 pub(crate) use self::stream_queue::{StreamReceiver, stream_queue};
@@ -151,9 +151,10 @@ impl<C: Connector> Driver<C> {
         let Some(deadline) = deadline else { return Poll::Ready(Round::Ended) };
         let timer_fired = self.poll_timer(cx, deadline);
         let takes_more = has_more && self.connection.outgoing().is_empty();
-        match went_on || link_changed || write_failed || timer_fired || takes_more {
-            true => Poll::Ready(Round::Again),
-            false => Poll::Pending,
+        if went_on || link_changed || write_failed || timer_fired || takes_more {
+            Poll::Ready(Round::Again)
+        } else {
+            Poll::Pending
         }
     }
 
@@ -250,7 +251,7 @@ impl<C: Connector> Future for Driver<C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.register(cx.waker());
-        self.shared.runtime.get_or_init(Handle::current);
+        self.shared.runtime.init(Handle::current);
         self.is_polled = true;
         let polled = self.rounds(cx);
         self.is_polled = false;
@@ -272,9 +273,10 @@ impl<C: Connector> Drop for Driver<C> {
             let mut session = self.shared.lock();
             // The bytes that were written decide which requests may have been applied.
             self.connection.report(&mut session, now(), Progress::None);
-            match has_panicked {
-                true => session.abort_after_panic(),
-                false => session.abort(),
+            if has_panicked {
+                session.abort_after_panic();
+            } else {
+                session.abort();
             }
             session.poll_outputs(&mut self.outputs);
         }

@@ -19,9 +19,10 @@ pub(super) async fn probe_writes<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> ProbeAnswer {
     // Other answers start with `ro`, with `null`, or with the name of the word, if it is not
     // allowed.
-    match answer(connect, b"isro", 2).await.is_some_and(|answer| answer.starts_with(b"rw")) {
-        true => ProbeAnswer::ReadWrite,
-        false => ProbeAnswer::Other,
+    if answer(connect, b"isro", 2).await.is_some_and(|answer| answer.starts_with(b"rw")) {
+        ProbeAnswer::ReadWrite
+    } else {
+        ProbeAnswer::Other
     }
 }
 

@@ -1,36 +1,23 @@
 //! State that the driver and the clients of one session share.
 
-use std::future::Future;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use futures::future::Either;
 use futures::task::AtomicWaker;
-use tokio::runtime;
 use tokio::sync::{OnceCell, broadcast, oneshot, watch};
-use tokio::task::JoinHandle;
 use zk_session_core::{
     DisconnectReason, Failure, Handle, Handles, LeaseState, Reply, Session, SessionEnd,
     SessionEvent, Settings, WatchEvent,
 };
 
-use super::delayed::DelayedStarts;
+use super::runtime::Runtime;
 use super::stream_queue::StreamSender;
 use super::transport::TlsUse;
 use crate::clock::now;
 use crate::limits::EVENTS_KEPT;
 use crate::trace;
-
-/// A task that ends when its handle is dropped.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
 
 /// Channels of the driver: replies and the events of one-shot watches use oneshot channels.
 pub(crate) struct Channels;
@@ -83,11 +70,9 @@ pub(crate) struct Shared {
     /// Why no server opens a session.
     refused: watch::Sender<Option<DisconnectReason>>,
     local_address: Mutex<Option<IpAddr>>,
-    /// The first runtime of the driver. It is unknown until the driver runs if the caller runs it.
-    pub(crate) runtime: OnceLock<runtime::Handle>,
+    pub(crate) runtime: Runtime,
     /// Whether events of watches have a zxid, once a caller has asked.
     pub(crate) event_zxids: OnceCell<bool>,
-    pub(crate) delayed: Arc<DelayedStarts>,
 }
 
 impl Shared {
@@ -99,21 +84,21 @@ impl Shared {
     ) -> Arc<Self> {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let session = Session::new(settings, now());
+        let lease_state = watch::Sender::new(session.lease_state());
         Arc::new(Self {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             chroot: chroot.into(),
             name,
             tls,
-            lease_state: watch::Sender::new(session.lease_state()),
+            runtime: Runtime::new(lease_state.subscribe()),
+            lease_state,
             refused: watch::Sender::new(None),
             session: Mutex::new(session),
             waker: AtomicWaker::new(),
             batches: AtomicUsize::new(0),
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
-            runtime: OnceLock::new(),
             event_zxids: OnceCell::new(),
-            delayed: Arc::default(),
         })
     }
 
@@ -184,30 +169,6 @@ impl Shared {
         let mut refused = self.refused.subscribe();
         let told = refused.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
         told.unwrap_or(DisconnectReason::IdleTimeout) // the sender is in `self`
-    }
-
-    /// Waits until `deadline` on the caller's runtime, or on the driver's runtime if the caller has
-    /// none. If the driver's runtime shuts down, it waits for the end of the session instead.
-    ///
-    /// # Panics
-    /// If there is no runtime, or the caller's runtime has no timers.
-    pub(crate) fn sleep_until(
-        self: &Arc<Self>,
-        deadline: tokio::time::Instant,
-    ) -> impl Future<Output = ()> + Send + use<> {
-        let is_outside = runtime::Handle::try_current().is_err();
-        let Some(driver) = self.runtime.get().filter(|_| is_outside) else {
-            return Either::Left(tokio::time::sleep_until(deadline));
-        };
-        // A timer that is polled while its runtime shuts down panics. A task is dropped instead.
-        let timer = driver.spawn(async move { tokio::time::sleep_until(deadline).await });
-        let (mut timer, mut lease_state) = (AbortOnDrop(timer), self.lease_state());
-        Either::Right(async move {
-            if (&mut timer.0).await.is_err() {
-                // The driver is dropped with the runtime, which ends the session.
-                drop(lease_state.wait_for(|state| state.ended.is_some()).await);
-            }
-        })
     }
 
     pub(crate) fn local_address(&self) -> Option<IpAddr> {

@@ -59,7 +59,6 @@ impl DriverThread {
         SessionThread { thread: Arc::clone(self), ended: ended.into() }
     }
 
-    /// Runs a future on the calling thread, with the timers of this thread.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -68,7 +67,6 @@ impl DriverThread {
         &self.runtime
     }
 
-    /// Runs a task on this thread.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.runtime.spawn(task).abort_handle()
     }

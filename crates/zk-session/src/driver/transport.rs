@@ -210,10 +210,10 @@ where
         }
         let others = left.len() > 0;
         let head_start = async {
-            match others {
-                true => tokio::time::sleep(HAPPY_EYEBALLS_DELAY).await,
-                false => pending().await,
+            if !others {
+                return pending().await;
             }
+            tokio::time::sleep(HAPPY_EYEBALLS_DELAY).await;
         };
         match select(dialled.next(), pin!(head_start)).await {
             Either::Left((Some(Ok(stream)), _)) => return Ok(stream),

@@ -32,7 +32,7 @@ fn dropped_sleep_of_a_caller_without_runtime_ends_its_task() {
     });
     let tasks = || runtime.metrics().num_alive_tasks();
     let before = tasks();
-    let sleep = client.sleep(Duration::from_secs(3600));
+    let sleep = client.runtime().sleep(Duration::from_secs(3600));
     assert_eq!(tasks(), before + 1);
     drop(sleep);
     while tasks() > before {

@@ -73,15 +73,15 @@ async fn update_servers_rejects_another_chroot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spawn_beside_runs_the_future_until_it_is_aborted() {
+async fn spawn_runs_the_future_until_it_is_aborted() {
     let ensemble = Ensemble::new();
     let client = ensemble.client().await;
     let (tell, told) = tokio::sync::oneshot::channel();
-    let spawned = client.spawn_beside(async move { tell.send("done").unwrap() });
+    let spawned = client.runtime().spawn(async move { tell.send("done").unwrap() });
     assert!(spawned.is_some());
     assert_eq!(told.await, Ok("done"));
     let (tell, told) = tokio::sync::oneshot::channel::<()>();
-    let spawned = client.spawn_beside(async move {
+    let spawned = client.runtime().spawn(async move {
         std::future::pending::<()>().await;
         drop(tell);
     });
@@ -114,7 +114,7 @@ async fn start_after_skips_objects_that_are_dropped_before() {
         let mut works = [1, 2, 3, 4].map(|number| Some(Arc::new(Work(number, tell.clone()))));
         let start_after = |delay, work: &Option<Arc<Work>>| {
             let weak = Arc::downgrade(work.as_ref().unwrap());
-            client.start_after(delay, weak);
+            client.runtime().start_after(delay, weak);
         };
         let late = Some(Arc::new(Work(5, tell.clone())));
         start_after(delay * 3, &late);

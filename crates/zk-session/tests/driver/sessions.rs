@@ -35,7 +35,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
     assert!(sessions.clone().client().is_same_session(&second));
     assert!(!first.is_same_session(&second));
     second.exists("/n").await.unwrap();
-    assert_ne!(first.random_uuid(), second.random_uuid());
+    assert_ne!(zk_session::path::random_uuid(&first), zk_session::path::random_uuid(&second));
 }
 
 #[tokio::test(start_paused = true)]

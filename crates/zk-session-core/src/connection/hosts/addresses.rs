@@ -56,7 +56,7 @@ impl Hosts {
     /// refused it.
     pub(in crate::connection) fn opened(&mut self, address: IpAddr) {
         let raced = self.raced();
-        let is_it = |at: &usize| self.servers[*at].address.is_some_and(|it| it.ip() == address);
+        let is_it = |at: &usize| self.servers[*at].address.is_some_and(|own| own.ip() == address);
         let Some(won) = raced.iter().position(is_it) else { return };
         for passed_over in &raced[..won] {
             let server = &mut self.servers[*passed_over];

@@ -102,7 +102,7 @@ fn tls_is_noted_for_the_server_that_speaks_it() {
     let mut hosts = hosts(3, 1);
     let other = hosts.servers[1].host.clone();
     assert!(hosts.set_speaks_tls(&other));
-    let spoken: Vec<bool> = hosts.servers.iter().map(|it| it.tls == Tls::Spoken).collect();
+    let spoken: Vec<bool> = hosts.servers.iter().map(|server| server.tls == Tls::Spoken).collect();
     assert_eq!(spoken, [false, true, false]);
     assert!(!hosts.set_speaks_tls(&Host::new("unknown", 1)));
 }
@@ -114,7 +114,7 @@ fn pauses_before_a_move_are_random() {
     let mut pauses: Vec<Duration> = (0..20).map(|_| Hosts::pause_to_move(&mut rng)).collect();
     pauses.sort_unstable();
     pauses.dedup();
-    assert!(pauses.len() > 15 && pauses.iter().all(|it| *it < BACKOFF_STEP), "{pauses:?}");
+    assert!(pauses.len() > 15 && pauses.iter().all(|pause| *pause < BACKOFF_STEP), "{pauses:?}");
 }
 
 #[test]

@@ -60,10 +60,8 @@ const LARGER_CASES: [Case; 6] = [
 #[test]
 fn no_order_of_events_defeats_the_rule() {
     let is_larger = std::env::var_os("ZK_LEASE_EXPLORE").is_some();
-    let (cases, creators, until): (&[Case], &[usize], u64) = match is_larger {
-        true => (&LARGER_CASES, &[LEADER, 1, 2], 12),
-        false => (&CASES, &[1], 9),
-    };
+    let (cases, creators, until): (&[Case], &[usize], u64) =
+        if is_larger { (&LARGER_CASES, &[LEADER, 1, 2], 12) } else { (&CASES, &[1], 9) };
     for case in cases {
         for creator in creators {
             let (packets, kinds, reconnects, has_election) = *case;
@@ -343,9 +341,8 @@ impl World {
     /// Lets time pass, unless something must happen before.
     fn tick(&mut self) -> bool {
         let must_close = |leader: &Leader| {
-            let last =
-                leader.taken.filter(|_| !leader.is_closed).map(|at| at + self.left.expiry_pass);
-            last.is_some_and(|last| last <= self.now + 1)
+            let is_last_moment = |taken| taken + self.left.expiry_pass <= self.now + 1;
+            !leader.is_closed && leader.taken.is_some_and(is_last_moment)
         };
         if must_close(&self.leader) || self.must_flush() || self.now >= self.left.until {
             return false;
@@ -370,7 +367,8 @@ impl World {
         let number = self.connection.number + 1;
         let last = std::mem::replace(&mut self.connection, Connection::new(number, server));
         self.connection.is_of_replaced = of_replaced;
-        let sent_connect = last.to_server.first().is_some_and(|it| it.0 == Packet::Connect);
+        let sent_connect =
+            last.to_server.first().is_some_and(|(packet, ..)| *packet == Packet::Connect);
         if sent_connect && !last.is_dead {
             self.abandoned = Some((last.number, last.server));
         }
@@ -383,10 +381,7 @@ impl World {
     }
 
     fn leader_of_connection(&mut self) -> Option<&mut Leader> {
-        match self.connection.is_of_replaced {
-            true => self.replaced.as_mut(),
-            false => Some(&mut self.leader),
-        }
+        if self.connection.is_of_replaced { self.replaced.as_mut() } else { Some(&mut self.leader) }
     }
 
     fn touch_at_leader(&mut self, timeout: u64) -> bool {
@@ -400,7 +395,7 @@ impl World {
     fn flush(&mut self) -> bool {
         let now = self.now;
         let Some((timeout, _)) = self.connection.table.take() else { return false };
-        if let Some(leader) = self.leader_of_connection().filter(|it| !it.is_closed) {
+        if let Some(leader) = self.leader_of_connection().filter(|leader| !leader.is_closed) {
             leader.touch(now, timeout);
         }
         true
@@ -434,7 +429,7 @@ impl World {
             }
             Packet::Ping | Packet::Sync => true,
             Packet::Empty => !is_of_replaced,
-            Packet::Create => !is_of_replaced && leader.owner.is_none_or(|it| it == number),
+            Packet::Create => !is_of_replaced && leader.owner.is_none_or(|owner| owner == number),
         };
         if is_answered {
             self.connection.to_client.push((packet, sent));
@@ -471,12 +466,11 @@ impl World {
         let leader = Leader { expires, taken: None, is_closed: false, owner: None };
         self.replaced = Some(std::mem::replace(&mut self.leader, leader));
         self.lingering = None;
-        match unnoticed {
-            true => self.connection.is_of_replaced = true,
-            false => {
-                (self.connection.is_dead, self.connection.table) = (true, None);
-                self.connection.to_server.clear();
-            }
+        if unnoticed {
+            self.connection.is_of_replaced = true;
+        } else {
+            (self.connection.is_dead, self.connection.table) = (true, None);
+            self.connection.to_server.clear();
         }
         true
     }

@@ -162,7 +162,7 @@ impl<C: Connector> Config<C> {
     /// those beside the first session will.
     pub(crate) fn unopened(self, thread: Option<&Arc<DriverThread>>) -> Client {
         let (driver, shared, _) = self.prepare();
-        shared.runtime.get_or_init(|| runtime_of(thread));
+        shared.runtime.init(|| runtime_of(thread));
         shared.lock().never_open();
         drop(driver);
         Client::new(shared, None)
@@ -173,7 +173,7 @@ impl<C: Connector> Config<C> {
     fn start(self, thread: Option<&Arc<DriverThread>>) -> (Client, Vec<Pending<()>>) {
         let (driver, shared, credentials) = self.prepare();
         let driver = driver.closing_on_drop();
-        shared.runtime.get_or_init(|| runtime_of(thread));
+        shared.runtime.init(|| runtime_of(thread));
         let thread = match thread {
             Some(thread) => Some(thread.drive(driver)),
             None => {

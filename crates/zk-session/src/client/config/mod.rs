@@ -327,7 +327,6 @@ impl<C> Config<C> {
 }
 
 impl<C: Clone> Config<C> {
-    /// Makes the next session a new one.
     pub(super) fn resume_nothing(&mut self) {
         self.settings.resume = None;
     }

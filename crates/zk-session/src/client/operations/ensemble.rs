@@ -91,8 +91,8 @@ impl EnsembleMember {
             id: id.parse().ok()?,
             peer_address: peer_address.to_owned(),
             is_observer,
-            client_address: client.and_then(|it| client_address(it, peer_address)),
-            secure_client_address: secure.and_then(|it| client_address(it, peer_address)),
+            client_address: client.and_then(|address| client_address(address, peer_address)),
+            secure_client_address: secure.and_then(|address| client_address(address, peer_address)),
         })
     }
 }
@@ -105,10 +105,8 @@ impl EnsembleMember {
 fn client_address(client: &str, peer_address: &str) -> Option<String> {
     let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
     let is_anywhere = ["", "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"].contains(&host);
-    let host = match is_anywhere {
-        true => peer_address.split('|').next()?.rsplitn(3, ':').nth(2)?,
-        false => host,
-    };
+    let host =
+        if is_anywhere { peer_address.split('|').next()?.rsplitn(3, ':').nth(2)? } else { host };
     let port: u16 = port.parse().ok()?;
     let address: Host = format!("{host}:{port}").parse().ok()?;
     Some(address.to_string())
@@ -271,7 +269,7 @@ mod tests {
         assert_eq!(config.zxid, Zxid(0x1_0000_0002));
         let ids: Vec<u64> = config.members.iter().map(|member| member.id).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5]);
-        let observers: Vec<bool> = config.members.iter().map(|it| it.is_observer).collect();
+        let observers: Vec<bool> = config.members.iter().map(|member| member.is_observer).collect();
         assert_eq!(observers, [false, true, false, false, false]);
         assert_eq!(config.members[1].peer_address, "zk2:2888:3888|zk2b:2889:3889");
         let servers = "10.0.0.1:2181,zk2:2182,[fe80::3]:2183,zk4-public:2184";

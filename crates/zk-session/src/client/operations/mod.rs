@@ -2,19 +2,19 @@
 //!
 //! This module submits requests to the session. The operations are in the submodules:
 //!
-//! * [`nodes`]: basic operations on one node.
+//! * [`nodes`]: basic operations on one node, and guaranteed deletes.
+//! * [`create`]: the request that creates a node.
 //! * [`acl`]: access control lists and identities.
 //! * [`quorum`]: requests that involve more than one server.
 //! * [`delete_recursive`]: a node and everything below it.
-//! * [`guaranteed_delete`]: guaranteed deletes.
 //! * [`subtree`]: requests about many nodes.
 //! * [`ensemble`]: the configuration of the ensemble.
 
 // The page of `Client` shows its methods in this order.
+mod create;
 mod nodes;
 
 mod delete_recursive;
-mod guaranteed_delete;
 mod quorum;
 mod subtree;
 
@@ -27,9 +27,10 @@ use proto::Request;
 use zk_session_core::{Failure, Operation, Reply, ReplyTo, RequestId, Session, WatchKind};
 
 pub use self::acl::NodeAcl;
+pub use self::create::validate_ttl;
+pub(super) use self::create::{Kind, NewNode, NodeName, is_name_of, ttl_ms};
 pub use self::ensemble::{EnsembleConfig, EnsembleMember};
-pub(super) use self::guaranteed_delete::finish_delete_guaranteed;
-pub(super) use self::nodes::{ANY_VERSION, NodeName, any, finish_create, is_name_of};
+pub(super) use self::nodes::{ANY_VERSION, any, finish_delete_guaranteed};
 pub use self::nodes::{Children, Created, NodeData};
 
 use super::Client;

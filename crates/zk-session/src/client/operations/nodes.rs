@@ -1,16 +1,16 @@
-//! Basic operations on one node.
+//! Basic operations on one node, and guaranteed deletes.
 
 use bytes::Bytes;
 use proto::{
-    Acl, ChildList, ChildrenReply, CreateMode, CreateReply, DataReply, Delete, ErrorCode, Exists,
-    GetChildren2, GetData, OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
+    Acl, ChildList, ChildrenReply, CreateMode, DataReply, Delete, ErrorCode, Exists, GetChildren2,
+    GetData, OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
-use zk_session_core::{ErrorKind, Failure, Outcome, Reply, WatchKind};
+use zk_session_core::{ErrorKind, Failure, Reply, WatchKind};
 
+use super::create::{Kind, NewNode};
 use crate::client::Client;
-use crate::client::chroot::strip;
-use crate::client::create_builder::{Kind, NewNode};
 use crate::client::pending::{Finish, Pending, PendingWatch, decode, decode_read};
+use crate::clock::now;
 use crate::limits::DATA_COPIED_MAX;
 
 /// Result of a create.
@@ -227,49 +227,47 @@ impl Client {
     }
 }
 
+/// # Guaranteed deletes
+impl Client {
+    /// Deletes a node, guaranteed, as in Curator.
+    ///
+    /// From the call on, the session repeats the delete over reconnects until a server has answered
+    /// it or the session has ended, even if the future is dropped. Use it for nodes with names that
+    /// are never used again, because it deletes any node with the name.
+    ///
+    /// If no server answers, only the end of the session bounds the delete. Bound the wait with
+    /// [`with_timeout`](Self::with_timeout) or [`Config::request_timeout`](crate::Config::request_timeout):
+    /// it ends with [`ErrorKind::TimedOut`] and [`Outcome::Unknown`](crate::Outcome::Unknown), and the
+    /// delete continues.
+    ///
+    /// Returns false if the node did not exist: another client has deleted it. If only a repeated
+    /// delete finds no node, it counts as deleted by this one.
+    ///
+    /// If [too many](crate::SessionEvent::CleanUpBacklog) deletes are pending, this one waits in the
+    /// backlog. The caller gets [`ErrorKind::LimitReached`] with
+    /// [`Outcome::Unknown`](crate::Outcome::Unknown) at once, and the node is deleted later. The
+    /// limit is [`Limit::CleanUps`](crate::Limit::CleanUps) or
+    /// [`Limit::CleanUpBytes`](crate::Limit::CleanUpBytes).
+    ///
+    /// # Errors
+    /// * The server can reject the request with `NotEmpty` or `NoAuth`.
+    /// * [`ErrorKind::SessionEnded`] if the session ends first. An ephemeral node of this session
+    ///   is then deleted with the session.
+    #[doc(alias = "guaranteed")]
+    pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
+        let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
+        let full = self.checked_doomed(path);
+        self.submit(ask, |session, to| {
+            session.delete_guaranteed(now(), &full?, Some(to)).map(|()| None)
+        })
+    }
+}
+
 /// Version of a request that applies to any version.
 pub(in crate::client) const ANY_VERSION: i32 = -1;
 
-/// Returns the version to send.
 pub(in crate::client) fn any(version: Option<i32>) -> i32 {
     version.unwrap_or(ANY_VERSION)
-}
-
-/// How the server names a new node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) enum NodeName {
-    /// As requested.
-    Exact,
-    /// With a number after the requested name.
-    Sequential,
-}
-
-/// Decodes the reply to a create, and checks that the node has the name `asked`.
-pub(in crate::client) fn finish_create(
-    result: Result<Reply, Failure>,
-    asked: &str,
-    chroot_len: usize,
-    name: NodeName,
-) -> Result<Created, Failure> {
-    let CreateReply { path, stat } = decode(result)?;
-    let path = strip(path, chroot_len);
-    match is_name_of(&path, asked, name) {
-        true => Ok(Created { path, stat }),
-        false => Err((ErrorKind::UnfitReply, Outcome::Applied)),
-    }
-}
-
-/// Returns true if a node that was created as `asked` may have the name `path`. A sequential node
-/// has a number after `asked`, which is negative once the counter has overflowed; any other node
-/// has exactly the name `asked`.
-pub(in crate::client) fn is_name_of(path: &str, asked: &str, name: NodeName) -> bool {
-    let Some(number) = path.strip_prefix(asked) else { return false };
-    let digits = number.strip_prefix('-').unwrap_or(number);
-    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    match name {
-        NodeName::Exact => number.is_empty(),
-        NodeName::Sequential => is_number,
-    }
 }
 
 fn finish_exists(result: Result<Reply, Failure>) -> Result<Option<Stat>, Failure> {
@@ -289,24 +287,12 @@ fn finish_children(result: Result<Reply, Failure>) -> Result<Children, Failure> 
     Ok(Children { names: children, stat })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{NodeName, is_name_of};
-
-    #[test]
-    fn is_name_of_accepts_only_the_requested_name() {
-        assert!(is_name_of("/a", "/a", NodeName::Exact));
-        assert!(
-            !is_name_of("/b", "/a", NodeName::Exact)
-                && !is_name_of("/a0000000001", "/a", NodeName::Exact)
-        );
-        for (path, asked) in
-            [("/a-0000000001", "/a-"), ("/a--000000001", "/a-"), ("/0000000001", "/")]
-        {
-            assert!(is_name_of(path, asked, NodeName::Sequential), "{path}");
-        }
-        for path in ["/a-", "/a--", "/a-00x", "/b-0000000001", "/a-1/b"] {
-            assert!(!is_name_of(path, "/a-", NodeName::Sequential), "{path}");
-        }
+pub(in crate::client) fn finish_delete_guaranteed(
+    result: Result<Reply, Failure>,
+) -> Result<bool, Failure> {
+    match result {
+        Ok(_) => Ok(true),
+        Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(false),
+        Err(failure) => Err(failure),
     }
 }
