@@ -235,7 +235,12 @@ impl Client {
         if setting.fault == Some(Fault::CancelMarks) {
             self.is_marked = true;
         }
-        if setting.fault == Some(Fault::CancelForgetsCreate) && self.node == NodeStage::Requested {
+        let is_forgotten = match setting.fault {
+            Some(Fault::CancelForgetsCreate) => self.node == NodeStage::Requested,
+            Some(Fault::CancelLeavesNode) => self.own().is_some(),
+            _ => false,
+        };
+        if is_forgotten {
             self.node = NodeStage::Absent;
         }
         self.leave();

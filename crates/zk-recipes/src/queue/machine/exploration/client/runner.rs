@@ -215,13 +215,9 @@ impl Client {
         if !names.contains(&own) {
             return self.handle(Input::NotListed, setting);
         }
-        let blocks = |name: &&Name| {
-            **name < own && self.kind.waits_for(setting.kinds[usize::from(name.client)])
-        };
-        let mut ahead = names.iter().filter(blocks).rev().copied();
-        let nearest = [ahead.next(), ahead.next()];
-        let position = nearest.iter().flatten().count() + ahead.count();
-        let ahead = Ahead::of(self.kind.admission(), position, nearest);
+        let ahead = ahead(names, own, self.kind, setting);
+        let nearest = [ahead.first().copied(), ahead.get(1).copied()];
+        let ahead = Ahead::of(self.kind.admission(), ahead.len(), nearest);
         self.handle(Input::Listed { ahead, connections_lost }, setting)
     }
 
@@ -270,7 +266,7 @@ impl Client {
     pub(super) fn handle(&mut self, input: Input<Name>, setting: &Setting) -> Result<(), String> {
         match faults::handle(&mut self.machine, input, setting.fault) {
             Output::Continue | Output::Blocked | Output::ListAgain => {}
-            Output::First => self.become_first(),
+            Output::First => self.become_first(setting),
             Output::StartOver { is_node_gone, fails } => {
                 if fails || self.gone.is_none() {
                     return Err("a contender queues again although its node exists".to_owned());
@@ -287,13 +283,17 @@ impl Client {
         Ok(())
     }
 
-    fn become_first(&mut self) {
+    fn become_first(&mut self, setting: &Setting) {
         let own = self.own().map(|(own, _)| own);
         if let Some(index) = self.watched.iter().position(|entry| Some(entry.name) == own) {
             self.own_watch = self.watched.swap_remove(index).watch.or(self.own_watch);
         }
-        if self.machine.marks_release() && self.kind != Kind::Candidate && self.kind != Kind::Reader
-        {
+        let may_mark = match self.kind {
+            Kind::Mutex | Kind::Writer => true,
+            Kind::Reader => setting.fault == Some(Fault::ReaderMarks),
+            Kind::Candidate | Kind::Curator => false,
+        };
+        if self.machine.marks_release() && may_mark {
             self.is_marked = true;
         }
     }
@@ -337,4 +337,25 @@ impl Client {
         self.connection.send(Request::Watch(name, kind));
         self.pending = Pending::Rearm(0, None);
     }
+}
+
+/// Returns the contenders ahead of `own` that one of this kind waits for, the nearest first.
+fn ahead(names: &[Name], own: Name, kind: Kind, setting: &Setting) -> Vec<Name> {
+    let mut names = names.to_vec();
+    if setting.fault == Some(Fault::SortedById) {
+        names.sort_by_key(|name| name.id);
+    }
+    let waits_for = |other: Kind| match (setting.fault, kind, other) {
+        (Some(Fault::ReaderIgnoresWriters), Kind::Reader, Kind::Writer)
+        | (Some(Fault::WriterIgnoresReaders), Kind::Writer, Kind::Reader) => false,
+        _ => kind.waits_for(other),
+    };
+    let ahead = names.into_iter().take_while(|name| *name != own);
+    let mut ahead: Vec<Name> =
+        ahead.filter(|name| waits_for(setting.kinds[usize::from(name.client)])).collect();
+    ahead.reverse();
+    if setting.fault == Some(Fault::TwoNearestAreAll) {
+        ahead.truncate(2);
+    }
+    ahead
 }
