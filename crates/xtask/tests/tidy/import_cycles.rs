@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{check, code_of};
 
 /// Path of a module in its crate.
-type Module = Vec<String>;
+pub(super) type Module = Vec<String>;
 
 #[test]
 fn files_have_no_import_cycle() {
@@ -42,7 +42,7 @@ fn files_have_no_import_cycle() {
 }
 
 /// Returns the module of a file below `src`.
-fn module(path: &str) -> Module {
+pub(super) fn module(path: &str) -> Module {
     let mut parts: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     parts.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
     parts
@@ -74,7 +74,7 @@ fn imports<'a>(
 }
 
 /// Returns the items that the root of a crate re-exports with `pub use`, each with its module.
-fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module> {
+pub(super) fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module> {
     let root = files.get(&Module::new()).map_or("", String::as_str);
     let exports = used_paths(root).filter_map(|path| {
         let (module, name) = path.trim_start_matches("self::").rsplit_once("::")?;
@@ -84,7 +84,7 @@ fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module>
 }
 
 /// Returns the paths of all `use` declarations in a file's code.
-fn used_paths(code: &str) -> impl Iterator<Item = String> {
+pub(super) fn used_paths(code: &str) -> impl Iterator<Item = String> {
     let uses = code.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
     uses.flat_map(|tree| paths(&tree.split_whitespace().collect::<String>()))
 }

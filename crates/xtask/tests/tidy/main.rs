@@ -5,8 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
 mod import_cycles;
-mod plain_words;
+mod layers;
 mod readme;
+mod test_names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -203,7 +204,7 @@ fn crate_dependencies_have_no_cycle() {
 fn check(rule: impl Fn(&File, &mut Report)) {
     let root = root();
     let mut paths = Vec::new();
-    collect(&root, &["rs"], &mut paths);
+    collect(&root, &mut paths);
     assert!(!paths.is_empty(), "no Rust files under {}", root.display());
     let mut report = Report::default();
     for path in paths {
@@ -255,8 +256,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Adds the files of these kinds below a folder, in order.
-fn collect(folder: &Path, kinds: &[&str], found: &mut Vec<PathBuf>) {
+/// Adds the Rust files below a folder, in order.
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
@@ -268,10 +269,8 @@ fn collect(folder: &Path, kinds: &[&str], found: &mut Vec<PathBuf>) {
             continue;
         };
         if kind.is_dir() && name != "target" && !name.starts_with('.') {
-            collect(&entry.path(), kinds, found);
-        } else if kind.is_file()
-            && Path::new(&name).extension().is_some_and(|end| kinds.iter().any(|it| end == *it))
-        {
+            collect(&entry.path(), found);
+        } else if kind.is_file() && Path::new(&name).extension().is_some_and(|end| end == "rs") {
             found.push(entry.path());
         }
     }
