@@ -408,7 +408,8 @@ Changes the code of a crate in small ways, one at a time, and checks that a test
 
 Usage: cargo xtask mutants CRATE [ARG...]
 
-CRATE is zk-proto, zk-session-core, zk-session or zk-recipes. The ARGs are those of `cargo mutants`:
+CRATE is zk-proto, zk-session-core, zk-session, zk-recipes, zk-coordination or zk-discovery. The ARGs are
+those of `cargo mutants`:
 `--shard 0/50` takes a fiftieth of the changes, spread over all files, and
 `--file crates/CRATE/src/FILE` those of one file. `--timeout 100` ends tests that hang after 100 s. All
 changes of a crate take hours. The changes that no test noticed are in target/mutants.out/missed.txt.

@@ -34,7 +34,7 @@ fn files_have_no_import_cycle() {
             let used: BTreeSet<&Module> = left.values().flatten().copied().collect();
             left.retain(|file, _| used.contains(file));
             let names: BTreeSet<&Module> = left.keys().copied().collect();
-            left.values_mut().for_each(|imports| imports.retain(|it| names.contains(it)));
+            left.values_mut().for_each(|imports| imports.retain(|module| names.contains(module)));
             left.retain(|_, imports| !imports.is_empty());
         }
         assert!(left.is_empty(), "{folder}: move what these files share to a lower one: {left:#?}");
@@ -70,7 +70,7 @@ fn imports<'a>(
         (0..=target.len()).rev().find_map(|len| files.get_key_value(&target[..len]))
     });
     let modules = modules.map(|(module, _)| module);
-    modules.filter(|it| !it.starts_with(file) && !file.starts_with(it)).collect()
+    modules.filter(|module| !module.starts_with(file) && !file.starts_with(module)).collect()
 }
 
 /// Returns the items that the root of a crate re-exports with `pub use`, each with its module.

@@ -15,7 +15,7 @@ fn shown_dependencies_exist_in_workspace() {
         assert!(!shown.is_empty());
         for line in shown {
             let (name, _) = line.split_once(" = ").unwrap();
-            let stated = workspace.lines().find(|it| it.starts_with(&format!("{name} = ")));
+            let stated = workspace.lines().find(|line| line.starts_with(&format!("{name} = ")));
             let stated = stated.unwrap_or_else(|| panic!("no dependency of the workspace: {line}"));
             let values =
                 ["version = ", "path = "].map(|key| (value(line, key), value(stated, key)));
