@@ -38,7 +38,7 @@ enum Request {
     Fuzz(fuzz::Plan),
     FuzzCheck,
     Sim { arguments: Vec<String> },
-    Planted(planted::Plan),
+    Planted { names: Vec<String> },
     Mutants { name: String, arguments: Vec<String> },
     Conform { arguments: Vec<String> },
     Chaos { arguments: Vec<String> },
@@ -75,7 +75,8 @@ impl Request {
             ["fuzz", ref rest @ ..] => Self::parse_fuzz(rest),
             ["sim", ..] => Ok(Self::Sim { arguments: arguments[1..].to_vec() }),
             ["planted", "-h" | "--help"] => Ok(Self::Help(PLANTED_HELP)),
-            ["planted", ref rest @ ..] => Self::parse_planted(rest),
+            ["planted", option, ..] if option.starts_with('-') => Err(surplus("planted", option)),
+            ["planted", ..] => Ok(Self::Planted { names: arguments[1..].to_vec() }),
             ["mutants"] => Err(Failure::usage("which crate? see `cargo xtask mutants --help`")),
             ["mutants", "-h" | "--help"] => Ok(Self::Help(MUTANTS_HELP)),
             ["mutants", name, ..] => {
@@ -213,26 +214,6 @@ impl Request {
         }
     }
 
-    fn parse_planted(words: &[&str]) -> Result<Self, Failure> {
-        let mut plan = planted::Plan::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut number = || {
-                let number = words.next().and_then(|it| it.parse().ok());
-                number.ok_or_else(|| Failure::usage(format!("{word} needs a number")))
-            };
-            match *word {
-                "--list" => plan.only_list = true,
-                "--seeds" => plan.seeds = Some(number()?),
-                "--sample" => plan.sample = Some(number()?),
-                "--from" => plan.from = number()?,
-                option if option.starts_with('-') => return Err(surplus("planted", option)),
-                name => plan.names.push(name.to_owned()),
-            }
-        }
-        Ok(Self::Planted(plan))
-    }
-
     fn run(self) -> Result<(), Failure> {
         match self {
             Self::Help(page) => {
@@ -251,7 +232,7 @@ impl Request {
             Self::Fuzz(plan) => fuzz::run(&plan),
             Self::FuzzCheck => fuzz::check(),
             Self::Sim { arguments } => sim::run(&arguments),
-            Self::Planted(plan) => planted::run(&plan),
+            Self::Planted { names } => planted::run(&names),
             Self::Mutants { name, arguments } => mutants::run(&name, &arguments),
             Self::Conform { arguments } => conform::run(&arguments),
             Self::Chaos { arguments } => chaos::run(&arguments),
@@ -303,7 +284,7 @@ Tasks:
   conform [ARG...]                compare the server of zk-testing with a real one
   chaos [--scenario NAME] [...]   break real ensembles while locks are held
   sim [--seeds N | --seed S]      simulate clients and locks under faults, deterministically
-  planted [NAME...] [--list]      check that tests or the simulation find known faults
+  planted [NAME...]               check that tests or the simulation find known faults
   mutants CRATE [ARG...]          check that tests fail when the code changes in small ways
   bench handoff [ARG...]          measure the hand-off of locks, beside other clients
   bench instructions              count instructions and allocations, without noise
@@ -389,16 +370,10 @@ const PLANTED_HELP: &str = "\
 Plants known faults into a copy of the workspace, one after the other, and fails if the tests or the
 simulation do not find one of them.
 
-Usage: cargo xtask planted [NAME...] [--seeds N]
-       cargo xtask planted --sample N [--from S]
-       cargo xtask planted --list
+Usage: cargo xtask planted [NAME...]
 
 Each NAME, by default every fault, is a file tests/planted/NAME.patch; tests/planted/README.md describes
-it. With --seeds, the simulation runs N seeds for each fault instead of the number in its file.
---sample runs part S of all faults, with N faults in each part; S is 0 by default.
---list prints the faults, and runs none.
-
-The copy and its build results are in target/planted.
+it. The copy and its build results are in target/planted.
 ";
 
 const CONFORM_HELP: &str = "\
@@ -433,7 +408,8 @@ Changes the code of a crate in small ways, one at a time, and checks that a test
 
 Usage: cargo xtask mutants CRATE [ARG...]
 
-CRATE is zk-proto, zk-session-core, zk-session or zk-recipes. The ARGs are those of `cargo mutants`:
+CRATE is zk-proto, zk-session-core, zk-session, zk-recipes, zk-coordination or zk-discovery. The ARGs are
+those of `cargo mutants`:
 `--shard 0/50` takes a fiftieth of the changes, spread over all files, and
 `--file crates/CRATE/src/FILE` those of one file. `--timeout 100` ends tests that hang after 100 s. All
 changes of a crate take hours. The changes that no test noticed are in target/mutants.out/missed.txt.
@@ -500,7 +476,7 @@ What takes too long for each change. Each part is a command that can be run by h
   cargo xtask cross, package, deny, msrv, test kerberos
   ten thousand waiters of one session; `ci` has 2,000
   cargo xtask sim --seeds 20000, and --coordination --seeds 10000
-  cargo xtask planted, with 12 faults, other ones each day
+  cargo xtask planted, with a third of the faults, other ones each day
   cargo xtask fuzz --secs 60
   cargo xtask test --server 3.6.3, 3.8.0, 3.9.3 and 3.9.5
 
@@ -550,15 +526,8 @@ mod tests {
         assert_eq!(parse("fuzz --secs=5").unwrap(), fuzz(5, &[]));
         assert_eq!(parse("fuzz --quick").unwrap(), fuzz(fuzz::QUICK_SECS, &[]));
         assert_eq!(parse("fuzz --check").unwrap(), Request::FuzzCheck);
-        let plan = planted::Plan {
-            names: vec!["A".to_owned()],
-            only_list: true,
-            seeds: Some(5),
-            sample: Some(2),
-            from: 9,
-        };
-        let line = "planted --list A --seeds 5 --sample 2 --from 9";
-        assert_eq!(parse(line).unwrap(), Request::Planted(plan));
+        let names = vec!["A".to_owned(), "B".to_owned()];
+        assert_eq!(parse("planted A B").unwrap(), Request::Planted { names });
         let only = Request::TestKerberos { arguments: vec!["canonical".to_owned()] };
         assert_eq!(parse("test kerberos canonical").unwrap(), only);
         assert_eq!(parse("test").unwrap(), Request::Test { arguments: Vec::new() });
@@ -627,8 +596,6 @@ mod tests {
             "fuzz --secs 0",
             "fuzz --secs=x",
             "fuzz --jobs 2",
-            "planted --seeds",
-            "planted --sample few",
             "planted --quick",
             "bench",
             "bench speed",

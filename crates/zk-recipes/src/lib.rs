@@ -88,11 +88,11 @@
 #![deny(missing_docs)]
 
 // Layers, from the bottom; a module may use those above it in this list.
-//   child_order limits retry
+//   child_order limits retry sealed
 //   contender_info recipe fencing_token
 //   error
-//   deadline revocation shared_value shared_count
-//   observe
+//   deadline revocation shared_value
+//   observe shared_count
 //   queue
 //   hold participants
 //   plain_lock semaphore

@@ -64,12 +64,11 @@ impl EarliestExpiries {
     /// Checks that a session which ends at the leader has not expired too early. The caller skips
     /// sessions that a fault has expired.
     pub(crate) fn ends(&self, session: SessionId, now: Instant) -> Result<(), String> {
-        let Some(bound) = self.0.get(&session).filter(|it| !it.is_closing) else { return Ok(()) };
+        let Some(bound) = self.0.get(&session).filter(|bound| !bound.is_closing) else {
+            return Ok(());
+        };
         let due = bound.counted.min(bound.agreed) + bound.timeout;
-        match now < due {
-            true => Err(format!("{session} expires {:?} too early", due - now)),
-            false => Ok(()),
-        }
+        if now < due { Err(format!("{session} expires {:?} too early", due - now)) } else { Ok(()) }
     }
 }
 
@@ -95,8 +94,10 @@ impl Exchange {
             let number = |at: usize| head.get(at..at + 4)?.try_into().ok().map(i32::from_be_bytes);
             let (Some(xid), Some(op)) = (number(4), number(8)) else { continue };
             self.pending.push_back((xid, op, now));
-            let bound = self.session.and_then(|session| bounds.0.get_mut(&session));
-            if let Some(bound) = bound.filter(|_| op == CLOSE_SESSION) {
+            if op != CLOSE_SESSION {
+                continue;
+            }
+            if let Some(bound) = self.session.and_then(|session| bounds.0.get_mut(&session)) {
                 bound.is_closing = true;
             }
         }
@@ -128,7 +129,7 @@ impl Exchange {
         (xid, is_ok): (i32, bool),
         bounds: &mut EarliestExpiries,
     ) {
-        let Some(at) = self.pending.iter().position(|it| it.0 == xid) else { return };
+        let Some(at) = self.pending.iter().position(|request| request.0 == xid) else { return };
         let Some((_, op, sent)) = self.pending.remove(at) else { return };
         self.answered.push_back((sent, now));
         let Some(bound) = self.session.and_then(|session| bounds.0.get_mut(&session)) else {

@@ -235,7 +235,8 @@ pub(crate) fn expire(world: &World, session: SessionId) {
 /// limits.
 pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option<Client> {
     let network = Network::new(world, slot, rng);
-    let hosts: Vec<_> = (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
+    let hosts: Vec<_> =
+        (0..world.plan.servers.len()).map(|number| format!("server-{number}:1")).collect();
     let config = Config::new(&hosts.join(",")).ok()?;
     config.seed(u128::from(rng.draw())).connector(network).open().ok()
 }

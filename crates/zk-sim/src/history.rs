@@ -155,9 +155,10 @@ impl History {
             }
             Outcome::Unknown => times <= 1,
         };
-        match is_true {
-            true => Ok(()),
-            false => Err(format!("#{number}: applied {times} times, said to be {outcome:?}")),
+        if is_true {
+            Ok(())
+        } else {
+            Err(format!("#{number}: applied {times} times, said to be {outcome:?}"))
         }
     }
 
@@ -182,10 +183,13 @@ impl History {
     }
 
     fn check_deletes(&self, session: SessionId, path: &str) -> Result<(), String> {
-        let Some(it) = self.deletes.get(&(session, path.to_owned())) else { return Ok(()) };
-        match it.applied <= it.committed && it.committed <= it.applied + it.unknown + it.open {
-            true => Ok(()),
-            false => Err(format!("deletes of {path} by {session}: {it:?}")),
+        let Some(deletes) = self.deletes.get(&(session, path.to_owned())) else { return Ok(()) };
+        if deletes.applied <= deletes.committed
+            && deletes.committed <= deletes.applied + deletes.unknown + deletes.open
+        {
+            Ok(())
+        } else {
+            Err(format!("deletes of {path} by {session}: {deletes:?}"))
         }
     }
 
@@ -200,7 +204,8 @@ impl History {
     ) -> Result<Zxid, String> {
         let states = self.nodes.get(path).map_or(&[][..], |life| &life.states);
         let Some((zxid, number)) = seen else {
-            let (known, later) = states.split_at(states.partition_point(|it| it.zxid <= view));
+            let (known, later) =
+                states.split_at(states.partition_point(|state| state.zxid <= view));
             let known = known.last();
             if known.is_none_or(|state| state.number.is_none()) {
                 return Ok(view);
@@ -226,7 +231,7 @@ impl History {
     pub(crate) fn listed(&self, path: &str, view: Zxid, pzxid: Zxid) -> Result<Zxid, String> {
         let Some(life) = self.nodes.get(path) else { return Err(format!("{path} never was")) };
         let made = life.states.binary_search_by_key(&pzxid, |state| state.zxid);
-        let known = life.children.binary_search_by_key(&pzxid, |it| it.0).is_ok()
+        let known = life.children.binary_search_by_key(&pzxid, |child| child.0).is_ok()
             || made.is_ok_and(|at| life.states[at].number.is_some());
         if !known {
             return Err(format!("children of {path} never changed at {pzxid}"));
@@ -256,7 +261,7 @@ impl History {
             Seen::Children(since) => {
                 let mut new = latest.take_while(|state| state.zxid > since);
                 let next = news_after(&life.children, since).first();
-                new.any(|state| state.number.is_none()) || next.is_some_and(|it| it.0 <= view)
+                new.any(|state| state.number.is_none()) || next.is_some_and(|next| next.0 <= view)
             }
         }
     }

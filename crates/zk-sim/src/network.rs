@@ -55,7 +55,7 @@ impl Connector for Network {
     type Stream = Wire;
 
     fn connect(&self, host: &Host) -> impl Future<Output = io::Result<Wire>> + Send + 'static {
-        let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
+        let number = host.name().strip_prefix("server-").and_then(|digits| digits.parse().ok());
         let (world, newest) = (Arc::clone(&self.world), Arc::clone(&self.newest));
         let slot = self.slot;
         let mut rng = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork();
@@ -86,7 +86,7 @@ pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Conf
         Some(home) => format!("server-{home}:1"),
         None => {
             let hosts: Vec<_> =
-                (0..world.plan.servers.len()).map(|it| format!("server-{it}:1")).collect();
+                (0..world.plan.servers.len()).map(|number| format!("server-{number}:1")).collect();
             hosts.join(",")
         }
     };
@@ -107,10 +107,7 @@ fn is_killed(process: Option<&Process>) -> bool {
 /// Draws the one-way delay of bytes. A draining run has no slow connections.
 fn latency(world: &World, rng: &mut Rng) -> Duration {
     let Latency { typical, tail, longest, .. } = world.plan.latency;
-    match !world.is_draining() && rng.chance(tail) {
-        true => rng.millis(longest),
-        false => rng.millis(typical),
-    }
+    if !world.is_draining() && rng.chance(tail) { rng.millis(longest) } else { rng.millis(typical) }
 }
 
 /// The client's end of one connection.
@@ -307,11 +304,12 @@ impl Drop for Wire {
     /// sessions.
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        let outgoing = match !is_killed(self.process.as_deref())
+        let outgoing = if !is_killed(self.process.as_deref())
             && self.rng.chance(self.world.plan.latency.linger)
         {
-            true => std::mem::take(&mut self.outgoing),
-            false => VecDeque::new(),
+            std::mem::take(&mut self.outgoing)
+        } else {
+            VecDeque::new()
         };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {

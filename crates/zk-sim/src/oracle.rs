@@ -303,9 +303,8 @@ impl Oracle {
     /// Records new data of the limit, the shared count or the shared value, and revocation
     /// requests.
     fn put_shared(&mut self, tree: &Tree, path: &str, zxid: Zxid) {
-        let Some(data) = tree.node(path).map(|node| node.data().unwrap_or_default()) else {
-            return;
-        };
+        let Some(node) = tree.node(path) else { return };
+        let data = node.data().unwrap_or_default();
         match path {
             LIMIT_PATH => {
                 self.log(format_args!("the limit is {data:?} from {zxid} on"));
@@ -326,7 +325,10 @@ impl Oracle {
 
     /// Records new data of a node that sessions work on.
     fn put(&mut self, tree: &Tree, path: &str, commit: Commit<'_>) {
-        let Some(node) = tree.node(path).filter(|_| is_at_or_below(path, ROOT)) else { return };
+        if !is_at_or_below(path, ROOT) {
+            return;
+        }
+        let Some(node) = tree.node(path) else { return };
         let Commit { zxid, session_id: session, .. } = commit;
         let (data, owner) = (node.data().unwrap_or_default(), node.stat().ephemeral_owner);
         let text = String::from_utf8_lossy(data);
@@ -365,17 +367,17 @@ impl Oracle {
                 self.violated("I7", text);
             }
         }
-        let Some(node) = tree.node(path).filter(|_| path.starts_with(&self.lock_prefix)) else {
-            return;
-        };
+        let Some(node) = tree.node(path) else { return };
         let owner = node.stat().ephemeral_owner;
-        if owner == SessionId::NONE || owner == CONTAINER {
+        let is_ephemeral = owner != SessionId::NONE && owner != CONTAINER;
+        if !is_ephemeral || !path.starts_with(&self.lock_prefix) {
             return;
         }
         let data = String::from_utf8_lossy(node.data().unwrap_or_default());
-        let attempt = data.rsplit_once('#').and_then(|(_, it)| it.parse().ok()).unwrap_or(0);
+        let attempt = data.rsplit_once('#').and_then(|(_, id)| id.parse().ok()).unwrap_or(0);
         self.trace.line(now(), format_args!("created {path} by {owner} for {data}, {zxid}"));
-        let twins = self.nodes.iter().filter(|(_, it)| it.attempt == attempt && it.owner == owner);
+        let twins =
+            self.nodes.iter().filter(|(_, twin)| twin.attempt == attempt && twin.owner == owner);
         let twins: Vec<&String> = twins.map(|(path, _)| path).collect();
         let max = self.nodes_max.get(&attempt).copied().unwrap_or(1);
         // An attempt that loses one of several nodes creates all of them again.
@@ -512,7 +514,7 @@ impl Oracle {
         let claims = held.claims.iter().zip(tokens);
         let alone = claims.filter(|(claim, _)| claim.share == Share::Alone);
         let writes: Vec<(String, Token)> =
-            alone.map(|(it, token)| (it.lock.clone(), *token)).collect();
+            alone.map(|(claim, token)| (claim.lock.clone(), *token)).collect();
         for (lock, token) in writes {
             let written = self.tokens.entry(lock).or_default().written(token);
             if let (Err(register), false) = (written, exempt) {
@@ -564,7 +566,7 @@ impl Oracle {
         }
         held.promised = promised;
         for Claim { node, .. } in &held.claims {
-            let there = self.nodes.get(node).is_some_and(|it| it.owner == held.session);
+            let there = self.nodes.get(node).is_some_and(|node| node.owner == held.session);
             if !there {
                 self.violated("I3", format!("#{attempt} is held, {node} is not there"));
             }

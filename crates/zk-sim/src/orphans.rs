@@ -46,9 +46,10 @@ async fn judge(world: Arc<World>, orphan: Orphan) {
     loop {
         sleep(bound / 20).await;
         let is_held = orphan.guard.upgrade().is_some_and(|guard| guard.is_held());
-        let Some((client, process)) = owner(&world, orphan.session).filter(|_| is_held) else {
+        if !is_held {
             return;
-        };
+        }
+        let Some((client, process)) = owner(&world, orphan.session) else { return };
         let connection = reaches(&world, &client, &orphan);
         let is_undisturbed = connection.is_some() && connection == before;
         before = connection;

@@ -175,8 +175,7 @@ async fn exam(
     let who = format!("exam of {slot}");
     let guard = match timeout(time_limit, workload::exam(world, &client, &who)).await {
         Ok(Ok(guard)) => guard,
-        Ok(Err(error)) if matches!(&error, LockError::Client(it) if it.origin() == ErrorOrigin::Session) =>
-        {
+        Ok(Err(LockError::Client(error))) if error.origin() == ErrorOrigin::Session => {
             return world.oracle().log(format_args!("client {slot}: {error}"));
         }
         Ok(Err(LockError::Lost(reason))) if !world.plan.keeps_leases(slot) => {

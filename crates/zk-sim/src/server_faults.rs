@@ -20,10 +20,12 @@ pub(crate) fn isolate(
     time: Duration,
     rng: &mut Rng,
 ) -> bool {
-    let at = world.server.with(|ensemble| ensemble.sessions().find(|it| it.id == session));
     // A draining run gets no more faults, even if the caller decided earlier.
-    let at = at.map(|it| it.server).filter(|_| !world.is_draining());
-    let Some(at) = at else { return false };
+    if world.is_draining() {
+        return false;
+    }
+    let found = world.server.with(|ensemble| ensemble.sessions().find(|open| open.id == session));
+    let Some(at) = found.map(|session| session.server) else { return false };
     let (server, leader) = (&world.server, world.server.leader());
     let log = |kind, what: std::fmt::Arguments<'_>| world.oracle().fault(kind, what);
     if rng.chance(0.2) {
@@ -88,7 +90,7 @@ pub(crate) fn kill(world: &Arc<World>, at: usize, time: Duration, rng: &mut Rng)
 pub(crate) fn elect_any(world: &World, rng: &mut Rng) {
     let (count, first) = (world.plan.servers.len(), rng.index(world.plan.servers.len()));
     let leader = world.server.leader();
-    let all = (0..count).map(|it| (first + it) % count).filter(|at| *at != leader);
+    let all = (0..count).map(|step| (first + step) % count).filter(|at| *at != leader);
     if let Some(elected) = all.into_iter().find(|at| world.server.elect(*at)) {
         world.oracle().fault("elect", format_args!("{elected}"));
     }

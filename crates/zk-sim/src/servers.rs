@@ -64,7 +64,7 @@ pub(crate) fn longest_granted(servers: &[ServerPlan], asked: Duration) -> Durati
 /// Returns the longest delay of flushes that keeps two of them less than a third of a timeout
 /// apart, as a lease assumes. Half a tick passes between two pings.
 pub(crate) fn longest_flush_lag(servers: &[ServerPlan], asked: &[Duration]) -> Duration {
-    let all = servers.iter().flat_map(|it| asked.iter().map(|asked| it.granted(*asked)));
+    let all = servers.iter().flat_map(|server| asked.iter().map(|asked| server.granted(*asked)));
     let shortest = all.min().unwrap_or_default();
     let tick = servers.iter().map(|server| server.tick).max().unwrap_or_default();
     (shortest / 3).saturating_sub(tick / 2) * 9 / 10
@@ -81,7 +81,7 @@ mod tests {
         let mut any_differ = false;
         for seed in 0..1_000 {
             let servers = ServerPlan::draw(seed, 3, tick, &asked);
-            let slowest = servers.iter().map(|it| it.tick).max().unwrap();
+            let slowest = servers.iter().map(|server| server.tick).max().unwrap();
             for asked in asked {
                 let granted = servers.iter().map(|server| server.granted(asked));
                 let (least, most) = (granted.clone().min().unwrap(), granted.max().unwrap());
@@ -91,7 +91,7 @@ mod tests {
             }
             let lag = longest_flush_lag(&servers, &asked);
             assert!(!lag.is_zero());
-            assert!(servers.iter().all(|it| slowest / 2 + lag < it.granted(asked[0]) / 3));
+            assert!(servers.iter().all(|server| slowest / 2 + lag < server.granted(asked[0]) / 3));
         }
         assert!(any_differ);
     }

@@ -62,11 +62,13 @@ impl WatchProgress {
         if let Some(gap) = self.gap {
             places = gap.widened(&places, news);
         }
-        let is_it = |place: &&usize| news.get(**place).is_some_and(|it| it.1 == event.event_type);
+        let is_it =
+            |place: &&usize| news.get(**place).is_some_and(|change| change.1 == event.event_type);
         let next: BTreeSet<usize> = places.iter().filter(is_it).map(|place| place + 1).collect();
-        let result = match next.is_empty() {
-            true => Err(format!("{event:?} after {places:?} of {news:?}")),
-            false => Ok(()),
+        let result = if next.is_empty() {
+            Err(format!("{event:?} after {places:?} of {news:?}"))
+        } else {
+            Ok(())
         };
         self.told.insert(of.clone(), next);
         self.told_since.push(of);
@@ -121,10 +123,8 @@ impl WatchProgress {
     /// Returns the watch target that a change of the node `path` may affect. The change may or may
     /// not affect the parent's list of children; the history of that list decides.
     fn concerns(&self, path: &str) -> Option<Watched> {
-        let is_own = match self.is_recursive {
-            true => is_at_or_below(path, &self.path),
-            false => path == self.path,
-        };
+        let is_own =
+            if self.is_recursive { is_at_or_below(path, &self.path) } else { path == self.path };
         let is_child = path.rsplit_once('/').is_some_and(|(parent, _)| parent == self.path);
         let is_children = is_child && !self.is_recursive;
         (is_own || is_children).then(|| {

@@ -23,6 +23,7 @@ pub(crate) fn check_gssapi() -> Result<(), Failure> {
 }
 
 fn run(verb: &str, packages: &[&str]) -> Result<(), Failure> {
-    let arguments: Vec<String> = [verb].iter().chain(packages).map(|it| (*it).to_owned()).collect();
+    let arguments: Vec<String> =
+        [verb].iter().chain(packages).map(|word| (*word).to_owned()).collect();
     build_and_run(&["--package", "api-listing"], &arguments)
 }

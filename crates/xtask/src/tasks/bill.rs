@@ -116,7 +116,7 @@ fn notices(components: &[Component]) -> Result<String, Failure> {
 fn source(name: &str, version: &str) -> Result<PathBuf, Failure> {
     let home = cargo_home();
     let registries = fs::read_dir(home.join("registry/src")).into_iter().flatten().flatten();
-    let mut folders = registries.map(|it| it.path().join(format!("{name}-{version}")));
+    let mut folders = registries.map(|registry| registry.path().join(format!("{name}-{version}")));
     folders.find(|folder| folder.is_dir()).ok_or_else(|| {
         Failure::task(format!("{name} {version} is not unpacked below {}", home.display()))
     })
@@ -124,7 +124,7 @@ fn source(name: &str, version: &str) -> Result<PathBuf, Failure> {
 
 fn licence_texts(folder: &Path) -> Vec<String> {
     let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path()).collect();
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     files.sort();
     let is_licence = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();

@@ -10,7 +10,8 @@ pub(super) const MANIFEST: &str = "crates/zk-gssapi/Cargo.toml";
 /// build generates the binding from the header.
 pub(super) fn can_build() -> bool {
     let versions = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    let mut folders = versions.filter(|it| it.file_name().to_string_lossy().starts_with("llvm-"));
+    let mut folders =
+        versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("llvm-"));
     Path::new("/usr/include/gssapi/gssapi.h").exists()
         && folders.any(|folder| folder.path().join("lib/libclang.so").exists())
 }

@@ -32,9 +32,10 @@ pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
         return step(check().args(names.iter().flat_map(|name| ["--package", name])));
     }
     step(check().args(package_options(&LIBRARIES)).args(package_options(&[COMMAND])))?;
-    match gssapi::can_build() {
-        true => step(check().args(["--manifest-path", gssapi::MANIFEST])),
-        false => Ok(()),
+    if gssapi::can_build() {
+        step(check().args(["--manifest-path", gssapi::MANIFEST]))
+    } else {
+        Ok(())
     }
 }
 

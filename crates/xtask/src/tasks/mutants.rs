@@ -8,8 +8,8 @@ use super::{Failure, cargo, step};
 /// client. cargo-mutants writes the mutants that no test caught to `target/mutants.out/missed.txt`.
 /// `tests/MUTANTS.md` lists the known ones, with the reasons.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
-    let Some((_, tests)) = CRATES.into_iter().find(|(it, _)| *it == name) else {
-        let all = CRATES.map(|(it, _)| it).join(", ");
+    let Some((_, tests)) = CRATES.into_iter().find(|(package, _)| *package == name) else {
+        let all = CRATES.map(|(package, _)| package).join(", ");
         return Err(Failure::usage(format!("no crate `{name}` to mutate; there are {all}")));
     };
     let mut command = cargo(&["mutants", "--package", name, "--output", "target"]);
@@ -35,9 +35,11 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Crates to mutate, each with the packages whose tests run.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 6] = [
     ("zk-proto", "zk-proto"),
     ("zk-session-core", "zk-session-core,zk-testing"),
     ("zk-session", "zk-session,zk-testing"),
     ("zk-recipes", "zk-recipes,zk-testing"),
+    ("zk-coordination", "zk-coordination"),
+    ("zk-discovery", "zk-discovery"),
 ];

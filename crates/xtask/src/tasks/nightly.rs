@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-use super::{Failure, LIBRARIES, cargo, servers, step, this_program, timing};
+use super::{Failure, LIBRARIES, cargo, planted, servers, step, this_program, timing};
 use crate::poll;
 
 /// Runs all sweeps, also after a failure, and prints the duration of each.
 pub(crate) fn run() -> Result<(), Failure> {
     let start = poll::now();
     let mut failures = Vec::new();
-    for mut sweep in sweeps() {
+    for mut sweep in sweeps()? {
         if let Err(failure) = step(&mut sweep) {
             println!("==> FAILED: {}", failure.message());
             failures.push(failure.message().to_owned());
@@ -21,13 +21,13 @@ pub(crate) fn run() -> Result<(), Failure> {
 }
 
 /// Returns the commands, the shortest first. Each can be run by hand.
-fn sweeps() -> Vec<Command> {
+fn sweeps() -> Result<Vec<Command>, Failure> {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
     // `xtask api` has run rustdoc over the libraries.
     doc.args(LIBRARIES.iter().flat_map(|library| ["--exclude", library]));
     doc.env("RUSTDOCFLAGS", "-D warnings");
-    // The samples of consecutive days go through all faults.
-    let day = (poll::unix_seconds() / (24 * 60 * 60)).to_string();
+    let mut planted = this_program(&["planted"]);
+    planted.args(planted::third(poll::unix_seconds() / (24 * 60 * 60))?);
     let mut sweeps = vec![
         doc,
         this_program(&["cross"]),
@@ -38,11 +38,11 @@ fn sweeps() -> Vec<Command> {
         cargo(&["test", "--package", "zk-recipes", "--test", "ten_thousand"]),
         this_program(&["sim", "--seeds", "20000"]),
         this_program(&["sim", "--coordination", "--seeds", "10000"]),
-        this_program(&["planted", "--sample", "12", "--from", &day]),
+        planted,
         this_program(&["fuzz", "--secs", "60"]),
     ];
     for version in &servers::VERSIONS {
         sweeps.push(this_program(&["test", "--server", version.number()]));
     }
-    sweeps
+    Ok(sweeps)
 }

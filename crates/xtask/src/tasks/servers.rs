@@ -192,7 +192,7 @@ mod tests {
         fs::remove_file(folder.join("archive")).unwrap();
         let entries = fs::read_dir(&folder).unwrap();
         let mut found: Vec<String> =
-            entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         fs::remove_dir_all(&folder).unwrap();
         found.sort();
         let mut needed = needed;

@@ -65,9 +65,10 @@ pub(crate) fn set_up() -> Result<(), Error> {
 /// because `--all-targets` omits the examples in the documentation.
 fn plan(arguments: &[String]) -> Vec<Vec<String>> {
     let scope = if selects(arguments, &PACKAGE_OPTIONS) { None } else { Some("--workspace") };
-    let targets: &[Option<&str>] = match selects(arguments, &TARGET_OPTIONS) {
-        true => &[None],
-        false => &[Some("--all-targets"), Some("--doc")],
+    let targets: &[Option<&str>] = if selects(arguments, &TARGET_OPTIONS) {
+        &[None]
+    } else {
+        &[Some("--all-targets"), Some("--doc")]
     };
     let line = |target: &Option<&str>| {
         let own = ["test"].into_iter().chain(scope).chain(*target).map(str::to_owned);

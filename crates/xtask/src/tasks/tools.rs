@@ -21,7 +21,7 @@ impl Tool {
         let (Self { name, version, options }, tools) = (self, target_folder().join("tools"));
         let installed = tools.join("bin").join(name);
         let found =
-            find_program(name).or_else(|| Some(installed.clone()).filter(|it| it.is_file()));
+            find_program(name).or_else(|| Some(installed.clone()).filter(|path| path.is_file()));
         if let Some(found) = found {
             return Ok(found);
         }

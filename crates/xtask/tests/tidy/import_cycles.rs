@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{check, code_of};
 
 /// Path of a module in its crate.
-type Module = Vec<String>;
+pub(super) type Module = Vec<String>;
 
 #[test]
 fn files_have_no_import_cycle() {
@@ -34,7 +34,7 @@ fn files_have_no_import_cycle() {
             let used: BTreeSet<&Module> = left.values().flatten().copied().collect();
             left.retain(|file, _| used.contains(file));
             let names: BTreeSet<&Module> = left.keys().copied().collect();
-            left.values_mut().for_each(|imports| imports.retain(|it| names.contains(it)));
+            left.values_mut().for_each(|imports| imports.retain(|module| names.contains(module)));
             left.retain(|_, imports| !imports.is_empty());
         }
         assert!(left.is_empty(), "{folder}: move what these files share to a lower one: {left:#?}");
@@ -42,7 +42,7 @@ fn files_have_no_import_cycle() {
 }
 
 /// Returns the module of a file below `src`.
-fn module(path: &str) -> Module {
+pub(super) fn module(path: &str) -> Module {
     let mut parts: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     parts.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
     parts
@@ -70,11 +70,11 @@ fn imports<'a>(
         (0..=target.len()).rev().find_map(|len| files.get_key_value(&target[..len]))
     });
     let modules = modules.map(|(module, _)| module);
-    modules.filter(|it| !it.starts_with(file) && !file.starts_with(it)).collect()
+    modules.filter(|module| !module.starts_with(file) && !file.starts_with(module)).collect()
 }
 
 /// Returns the items that the root of a crate re-exports with `pub use`, each with its module.
-fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module> {
+pub(super) fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module> {
     let root = files.get(&Module::new()).map_or("", String::as_str);
     let exports = used_paths(root).filter_map(|path| {
         let (module, name) = path.trim_start_matches("self::").rsplit_once("::")?;
@@ -84,7 +84,7 @@ fn exports_of_root(files: &BTreeMap<Module, String>) -> BTreeMap<String, Module>
 }
 
 /// Returns the paths of all `use` declarations in a file's code.
-fn used_paths(code: &str) -> impl Iterator<Item = String> {
+pub(super) fn used_paths(code: &str) -> impl Iterator<Item = String> {
     let uses = code.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
     uses.flat_map(|tree| paths(&tree.split_whitespace().collect::<String>()))
 }

@@ -5,8 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not take for tests")]
 
 mod import_cycles;
-mod plain_words;
+mod layers;
 mod readme;
+mod test_names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -161,7 +162,10 @@ fn tests_named_by_the_invariants_exist() {
         let number = before.lines().count() + index;
         let starts_item = line.starts_with(|first: char| first.is_ascii_digit());
         is_held = (is_held && !starts_item) || line.contains("Held by");
-        for quoted in line.split('`').skip(1).step_by(2).filter(|_| is_held) {
+        if !is_held {
+            continue;
+        }
+        for quoted in line.split('`').skip(1).step_by(2) {
             if quoted.contains('/') {
                 source = fs::read_to_string(root.join(quoted)).unwrap_or_default();
                 if source.is_empty() {
@@ -185,7 +189,7 @@ fn crate_dependencies_have_no_cycle() {
         let path = root().join(format!("crates/{name}/Cargo.toml"));
         let Ok(manifest) = fs::read_to_string(path) else { continue };
         let lines: Vec<&str> = dependency_lines(&manifest).map(|(_, _, line)| line).collect();
-        let is_used = |it: &&String| lines.iter().any(|line| has_word(line, it));
+        let is_used = |member: &&String| lines.iter().any(|line| has_word(line, member));
         left.insert(name, members.iter().filter(is_used).collect());
     }
     // Whatever depends on no remaining crate is removed, until only cycles and crates above them remain.
@@ -203,7 +207,7 @@ fn crate_dependencies_have_no_cycle() {
 fn check(rule: impl Fn(&File, &mut Report)) {
     let root = root();
     let mut paths = Vec::new();
-    collect(&root, &["rs"], &mut paths);
+    collect(&root, &mut paths);
     assert!(!paths.is_empty(), "no Rust files under {}", root.display());
     let mut report = Report::default();
     for path in paths {
@@ -255,8 +259,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Adds the files of these kinds below a folder, in order.
-fn collect(folder: &Path, kinds: &[&str], found: &mut Vec<PathBuf>) {
+/// Adds the Rust files below a folder, in order.
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
@@ -268,10 +272,8 @@ fn collect(folder: &Path, kinds: &[&str], found: &mut Vec<PathBuf>) {
             continue;
         };
         if kind.is_dir() && name != "target" && !name.starts_with('.') {
-            collect(&entry.path(), kinds, found);
-        } else if kind.is_file()
-            && Path::new(&name).extension().is_some_and(|end| kinds.iter().any(|it| end == *it))
-        {
+            collect(&entry.path(), found);
+        } else if kind.is_file() && Path::new(&name).extension().is_some_and(|end| end == "rs") {
             found.push(entry.path());
         }
     }
@@ -362,7 +364,7 @@ const LOCKS: [&str; 6] = [
     "mutex.rs",
     "rwlock/mod.rs",
     "semaphore/mod.rs",
-    "semaphore_mutex.rs",
+    "semaphore/mutex.rs",
     "multi_lock.rs",
     "election/mod.rs",
 ];

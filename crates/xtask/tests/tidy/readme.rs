@@ -15,7 +15,7 @@ fn shown_dependencies_exist_in_workspace() {
         assert!(!shown.is_empty());
         for line in shown {
             let (name, _) = line.split_once(" = ").unwrap();
-            let stated = workspace.lines().find(|it| it.starts_with(&format!("{name} = ")));
+            let stated = workspace.lines().find(|line| line.starts_with(&format!("{name} = ")));
             let stated = stated.unwrap_or_else(|| panic!("no dependency of the workspace: {line}"));
             let values =
                 ["version = ", "path = "].map(|key| (value(line, key), value(stated, key)));
@@ -30,7 +30,7 @@ fn shown_dependencies_exist_in_workspace() {
 #[test]
 fn metrics_in_the_guide_exist() {
     let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
-    let written = read("crates/zk-recipes/src/metrics/prometheus.rs")
+    let written = read("crates/zk-recipes/src/observe/metrics.rs")
         + &read("crates/zk-session-core/src/prometheus.rs")
         + &read("crates/zk-session/src/client/session_totals.rs");
     let guide = read("docs/running-it.md");

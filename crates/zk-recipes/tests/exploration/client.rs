@@ -232,7 +232,12 @@ impl Client {
     /// The caller drops the acquisition: the contender leaves.
     pub(super) fn cancel(&mut self, setting: &Setting) {
         self.abandon_step();
-        if setting.fault == Some(Fault::CancelForgetsCreate) && self.node == NodeStage::Requested {
+        let is_forgotten = match setting.fault {
+            Some(Fault::CancelForgetsCreate) => self.node == NodeStage::Requested,
+            Some(Fault::CancelLeavesNode) => self.own().is_some(),
+            _ => false,
+        };
+        if is_forgotten {
             self.node = NodeStage::Absent;
         }
         self.leave(setting.fault);
@@ -247,7 +252,7 @@ impl Client {
             Some(Fault::CancelMarks) => true,
             Some(Fault::RestartKeepsMark) => self.is_marked,
             _ if self.phase == Phase::Holding => self.is_marked,
-            _ => self.marks_release(),
+            _ => self.marks_release(fault),
         };
         self.clean_up(is_marked);
         self.phase = Phase::Idle;
@@ -439,8 +444,13 @@ impl Client {
         self.own_watch = None;
     }
 
-    fn marks_release(&self) -> bool {
-        self.machine.marks_release() && self.kind != Kind::Candidate && self.kind != Kind::Reader
+    fn marks_release(&self, fault: Option<Fault>) -> bool {
+        let may_mark = match self.kind {
+            Kind::Mutex | Kind::Writer => true,
+            Kind::Reader => fault == Some(Fault::ReaderMarks),
+            Kind::Candidate | Kind::Curator => false,
+        };
+        self.machine.marks_release() && may_mark
     }
 
     /// Deletes the node if there is or may be one.

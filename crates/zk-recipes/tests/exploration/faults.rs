@@ -40,6 +40,8 @@ pub(super) enum Fault {
     RestartKeepsName,
     /// A contender that leaves the queue marks the deletion of its node.
     CancelMarks,
+    /// A contender that leaves the queue does not delete its node.
+    CancelLeavesNode,
     /// A create with a lost reply is repeated without a search.
     CreateRepeatedBlindly,
     /// A contender that leaves before the reply to its create forgets the node.
@@ -50,6 +52,16 @@ pub(super) enum Fault {
     AnyNodeOfNameIsOwn,
     /// The list that is sent with the create accepts another node of the own name.
     FirstListIsOwn,
+    /// The queue is sorted by the id in front of the number.
+    SortedById,
+    /// A reader does not wait for writers.
+    ReaderIgnoresWriters,
+    /// A writer does not wait for readers.
+    WriterIgnoresReaders,
+    /// A reader marks its release, although other readers may hold the lock.
+    ReaderMarks,
+    /// The two nearest of several ahead count as the only ones.
+    TwoNearestAreAll,
 }
 
 /// As [`Machine::handle`], with a wrong rule.

@@ -308,7 +308,7 @@ fn is_quick((_, case): &(String, Case)) -> bool {
 }
 
 /// A wrong rule, with a world in which the exploration finds it.
-fn planted_faults() -> [(Fault, Case); 20] {
+fn planted_faults() -> [(Fault, Case); 27] {
     let two = |budget| Case { budget, ..TWO };
     let three = |budget| Case { budget, ..THREE };
     let old = |budget| Case { has_zxids: false, ..three(budget) };
@@ -319,6 +319,9 @@ fn planted_faults() -> [(Fault, Case); 20] {
     let both = Budget { double_deletes: 1, ..NONE };
     let restart = two(cancel.plus(Budget { lease_ends: 1, ..delete }));
     let writers = &[Kind::Writer, Kind::Writer, Kind::Writer];
+    let writer_and_reader = Case { kinds: &[Kind::Writer, Kind::Reader], ..TWO };
+    let two_readers = &[Kind::Writer, Kind::Reader, Kind::Reader, Kind::Writer];
+    let four = Case { kinds: &[Kind::Mutex; 4], ..three(both) };
     [
         (Fault::ChangeOfSecondIsExit, old(change.plus(cancel))),
         (Fault::NearestOfSeveralIsLast, Case { kinds: writers, ..three(cancel) }),
@@ -335,10 +338,17 @@ fn planted_faults() -> [(Fault, Case); 20] {
         (Fault::RestartKeepsMark, Case { acquisitions: (2, 1), is_reduced: true, ..restart }),
         (Fault::RestartKeepsName, two(drop.plus(cut))),
         (Fault::CancelMarks, two(cancel)),
+        (Fault::CancelLeavesNode, two(cancel)),
+        (Fault::CancelForgetsCreate, two(cancel)),
         (Fault::CreateRepeatedBlindly, two(cut)),
         (Fault::WatchesFromNowOn, two(recreate)),
         (Fault::AnyNodeOfNameIsOwn, two(recreate.plus(cut))),
         (Fault::FirstListIsOwn, two(recreate)),
+        (Fault::SortedById, two(NONE)),
+        (Fault::ReaderIgnoresWriters, writer_and_reader),
+        (Fault::WriterIgnoresReaders, writer_and_reader),
+        (Fault::ReaderMarks, Case { kinds: two_readers, ..three(NONE) }),
+        (Fault::TwoNearestAreAll, four),
         (Fault::MarkAcrossDisconnect, three(change.plus(cancel).plus(cut))),
     ]
 }

@@ -118,8 +118,10 @@ impl Barriers {
         let oldest = by_age.into_iter().take(self.size);
         let oldest: Vec<String> = oldest.map(|(_, path)| path.clone()).collect();
         // A repeated create may bring back the name of a node that an operator has deleted.
-        let had = |it: &String| self.generation_of(it).is_some() && !self.operated.contains(it);
-        let before = oldest.iter().find(|it| had(it));
+        let had = |member: &String| {
+            self.generation_of(member).is_some() && !self.operated.contains(member)
+        };
+        let before = oldest.iter().find(|member| had(member));
         let result = match (count < self.size, before) {
             (true, _) => Err(format!("opened with {count} members of {}", self.size)),
             (_, Some(before)) => Err(format!("opened again with {before}")),
@@ -139,7 +141,7 @@ impl Barriers {
     }
 
     fn generation_of(&self, node: &str) -> Option<usize> {
-        self.generations.iter().position(|members| members.iter().any(|it| it == node))
+        self.generations.iter().position(|members| members.iter().any(|member| member == node))
     }
 
     fn entered(&self, node: &str) -> Result<(), String> {
@@ -152,10 +154,7 @@ impl Barriers {
     fn left(&self, node: &str) -> Result<(), String> {
         let generation = self.generation_of(node);
         let left = generation.map(|number| self.left_of(number)).unwrap_or_default();
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err(format!("{node} left before {left:?}")),
-        }
+        if left.is_empty() { Ok(()) } else { Err(format!("{node} left before {left:?}")) }
     }
 
     fn begin(&mut self) -> Call {

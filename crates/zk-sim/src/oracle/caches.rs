@@ -93,16 +93,18 @@ impl Caches {
     /// Checks that a node has had this state.
     fn existed(&self, node: &CachedNode) -> Result<(), String> {
         let state = state_of(node);
-        match self.states.get(node.path()).is_some_and(|states| states.contains(&state)) {
-            true => Ok(()),
-            false => Err(format!("{} was never {state:?}", node.path())),
+        if self.states.get(node.path()).is_some_and(|states| states.contains(&state)) {
+            Ok(())
+        } else {
+            Err(format!("{} was never {state:?}", node.path()))
         }
     }
 
     fn was_deleted(&self, path: &str, czxid: Zxid) -> Result<(), String> {
-        match self.deleted.contains(&(path.to_owned(), czxid)) {
-            true => Ok(()),
-            false => Err(format!("{path} of {czxid} was not deleted")),
+        if self.deleted.contains(&(path.to_owned(), czxid)) {
+            Ok(())
+        } else {
+            Err(format!("{path} of {czxid} was not deleted"))
         }
     }
 
@@ -112,9 +114,13 @@ impl Caches {
         match change {
             Change::Created { new } => {
                 self.existed(new)?;
-                let parent = parent(new.path()).filter(|_| new.path() != TREE_ROOT);
-                if let Some(parent) = parent.filter(|it| !replay.nodes.contains_key(it)) {
-                    return Err(format!("{} was created without {parent}", new.path()));
+                match parent(new.path()) {
+                    Some(parent)
+                        if new.path() != TREE_ROOT && !replay.nodes.contains_key(&parent) =>
+                    {
+                        return Err(format!("{} was created without {parent}", new.path()));
+                    }
+                    _ => {}
                 }
                 match replay.put(new)? {
                     Some(old) => Err(format!("{} was created upon {old:?}", new.path())),
@@ -137,7 +143,7 @@ impl Caches {
                     return Err(format!("{path} was deleted: {old:?}, upon {before:?}"));
                 }
                 let below = format!("{path}/");
-                if let Some(child) = replay.nodes.keys().find(|it| it.starts_with(&below)) {
+                if let Some(child) = replay.nodes.keys().find(|path| path.starts_with(&below)) {
                     return Err(format!("{path} was deleted before {child}"));
                 }
                 before.map_or(Ok(()), |(czxid, ..)| self.was_deleted(path, czxid))
@@ -182,9 +188,10 @@ impl Replay {
     pub(crate) fn equals(&self, snapshot: &Snapshot) -> Result<(), String> {
         let nodes: BTreeMap<String, State> =
             snapshot.iter().map(|node| (node.path().to_owned(), state_of(node))).collect();
-        match nodes == self.nodes {
-            true => Ok(()),
-            false => Err(format!("the changes lead to {:?}, and not to {nodes:?}", self.nodes)),
+        if nodes == self.nodes {
+            Ok(())
+        } else {
+            Err(format!("the changes lead to {:?}, and not to {nodes:?}", self.nodes))
         }
     }
 

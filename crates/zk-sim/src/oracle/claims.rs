@@ -72,9 +72,10 @@ impl Tokens {
         if share == Share::Alone {
             self.writer = (token, attempt);
         }
-        match is_fine {
-            true => Ok(()),
-            false => Err(format!("#{attempt} got token {token:?} after {floor:?}")),
+        if is_fine {
+            Ok(())
+        } else {
+            Err(format!("#{attempt} got token {token:?} after {floor:?}"))
         }
     }
 
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn writer_does_not_conflict_with_own_reader_or_other_lock() {
-        let [one, two] = [Share::Alone, Share::Read].map(|it| Claim::new("/l", "/l/1", it));
+        let [one, two] = [Share::Alone, Share::Read].map(|share| Claim::new("/l", "/l/1", share));
         let elsewhere = Claim::new("/m", "/m/1", Share::Alone);
         assert_eq!(conflict(&[(1, &one), (1, &two), (2, &elsewhere)]), None);
     }

@@ -32,7 +32,7 @@ impl Oracle {
         self.single_barrier.committed(commit);
         self.kept_nodes.committed(tree, commit);
         if let Effect::Created(path) | Effect::Deleted(path) | Effect::Changed(path) = commit.effect
-            && PATHS.iter().any(|it| path.starts_with(it))
+            && PATHS.iter().any(|own| path.starts_with(own))
         {
             let Commit { zxid, session_id, effect, .. } = commit;
             self.log(format_args!("{effect:?} by {session_id} at {zxid}"));

@@ -156,7 +156,7 @@ impl Counters {
                 match added {
                     Added::Applied(number) => {
                         additions.applied += 1;
-                        let at = additions.numbers.iter().position(|it| *it == number);
+                        let at = additions.numbers.iter().position(|added| *added == number);
                         let at = at.ok_or_else(|| format!("{session} never added to {number}"))?;
                         additions.numbers.remove(at);
                     }
@@ -192,16 +192,18 @@ impl Counters {
     /// Checks that a compare-and-set changed nothing because the counter had another number. The numbers
     /// grow, so the last one still shows that. A lagging server may show no node, which is the number 0.
     fn differed(&self, expected: i64) -> Result<(), String> {
-        match expected != 0 && self.numbers.last() == Some(&expected) {
-            true => Err(format!("{expected} was not replaced, and the counter has it")),
-            false => Ok(()),
+        if expected != 0 && self.numbers.last() == Some(&expected) {
+            Err(format!("{expected} was not replaced, and the counter has it"))
+        } else {
+            Ok(())
         }
     }
 
     fn read(&self, number: i64) -> Result<(), String> {
-        match number == 0 || self.numbers.contains(&number) {
-            true => Ok(()),
-            false => Err(format!("{number} was read, and was never there")),
+        if number == 0 || self.numbers.contains(&number) {
+            Ok(())
+        } else {
+            Err(format!("{number} was read, and was never there"))
         }
     }
 }
@@ -209,9 +211,10 @@ impl Counters {
 impl Additions {
     fn check(&self, session: SessionId, delta: i64) -> Result<(), String> {
         let (low, high) = (self.applied, self.applied + self.unknown + self.in_flight);
-        match (low..=high).contains(&self.counted) {
-            true => Ok(()),
-            false => Err(format!("{session} added {delta} {} times: {self:?}", self.counted)),
+        if (low..=high).contains(&self.counted) {
+            Ok(())
+        } else {
+            Err(format!("{session} added {delta} {} times: {self:?}", self.counted))
         }
     }
 }

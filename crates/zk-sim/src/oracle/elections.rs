@@ -27,7 +27,7 @@ impl Elections {
 impl Oracle {
     /// Requires that a candidate leads within `time` from now, unless one does.
     pub(crate) fn must_lead_within(&mut self, time: Duration) {
-        let is_led = |held: &super::Held| held.guard.upgrade().is_some_and(|it| it.is_held());
+        let is_led = |held: &super::Held| held.guard.upgrade().is_some_and(|guard| guard.is_held());
         if !self.guards.iter().any(is_led) {
             self.elections.due = Some((now(), now() + time));
         }

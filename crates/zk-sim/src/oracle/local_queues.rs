@@ -71,12 +71,11 @@ impl LocalQueues {
         let Some(Node { granted, released: Some(released) }) = self.nodes.get(node) else {
             return Ok(());
         };
-        match *released - *granted < self.time_max {
-            true => Ok(()),
-            false => {
-                let held = *released - *granted;
-                Err(format!("#{attempt} was passed {node} after {held:?} of {:?}", self.time_max))
-            }
+        if *released - *granted < self.time_max {
+            Ok(())
+        } else {
+            let held = *released - *granted;
+            Err(format!("#{attempt} was passed {node} after {held:?} of {:?}", self.time_max))
         }
     }
 }

@@ -40,9 +40,10 @@ impl Limits {
     /// Checks a grant. `leases` counts the leases up to the granted one, itself included.
     pub(super) fn granted(&self, leases: usize, czxid: Zxid) -> Result<(), String> {
         let limit = self.largest_since(czxid);
-        match u32::try_from(leases).is_ok_and(|leases| leases <= limit) {
-            true => Ok(()),
-            false => Err(format!("granted as number {leases} of {limit}")),
+        if u32::try_from(leases).is_ok_and(|leases| leases <= limit) {
+            Ok(())
+        } else {
+            Err(format!("granted as number {leases} of {limit}"))
         }
     }
 
@@ -56,9 +57,10 @@ impl Limits {
         let nodes: Vec<Zxid> = permits.filter_map(|(_, claim)| czxid_of(&claim.node)).collect();
         let Some(newest) = nodes.iter().max() else { return Ok(()) };
         let (held, limit) = (nodes.len(), self.largest_since(*newest));
-        match u32::try_from(held).is_ok_and(|held| held <= limit) {
-            true => Ok(()),
-            false => Err(format!("{held} permits are held of {limit}")),
+        if u32::try_from(held).is_ok_and(|held| held <= limit) {
+            Ok(())
+        } else {
+            Err(format!("{held} permits are held of {limit}"))
         }
     }
 }

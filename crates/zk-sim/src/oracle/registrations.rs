@@ -124,9 +124,10 @@ impl Registrations {
         // A handle that was dropped may delete the node between a look of the next one and its write.
         let may_have_changed = self.operated.contains(path) || handle.has_dropped && !is_new;
         let is_own = self.owners.get(&owner) == Some(&process) || may_have_changed;
-        match handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
-            true => Err(format!("{by} wrote {path} of {owner}: {handle:?}")),
-            false => Ok(()),
+        if handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
+            Err(format!("{by} wrote {path} of {owner}: {handle:?}"))
+        } else {
+            Ok(())
         }
     }
 
@@ -147,9 +148,10 @@ impl Registrations {
         if !is_own && !is_exempt {
             return Err(format!("{by} deleted {path} of {owner}: {handle:?}"));
         }
-        match is_gone && handle.end == End::Open && !handle.has_dropped {
-            true => Err(format!("{by} deleted its node {path}: {handle:?}")),
-            false => Ok(()),
+        if is_gone && handle.end == End::Open && !handle.has_dropped {
+            Err(format!("{by} deleted its node {path}: {handle:?}"))
+        } else {
+            Ok(())
         }
     }
 
@@ -157,17 +159,20 @@ impl Registrations {
         let is_own = self.owners.get(&owner) == Some(&process);
         let path = self.handles.get(&process).map(|handle| &handle.path);
         let mut states = self.states.iter();
-        let existed = states.any(|it| Some(&it.0) == path && it.1 == czxid && it.2 == owner);
-        match is_own && existed {
-            true => Ok(()),
-            false => Err(format!("{path:?} of {owner}, {czxid} is said to be present")),
+        let existed =
+            states.any(|state| Some(&state.0) == path && state.1 == czxid && state.2 == owner);
+        if is_own && existed {
+            Ok(())
+        } else {
+            Err(format!("{path:?} of {owner}, {czxid} is said to be present"))
         }
     }
 
     fn written(&self, process: u64, data: &[u8]) -> Result<(), String> {
-        match self.states.iter().any(|(.., written)| written == data) {
-            true => Ok(()),
-            false => Err(format!("process {process} did not write {data:?}")),
+        if self.states.iter().any(|(.., written)| written == data) {
+            Ok(())
+        } else {
+            Err(format!("process {process} did not write {data:?}"))
         }
     }
 
@@ -176,9 +181,10 @@ impl Registrations {
         handle.end = End::Confirmed;
         let owner = self.nodes.get(&handle.path).map(|(_, _, owner, _)| owner);
         let is_own = owner.is_some_and(|owner| self.owners.get(owner) == Some(&process));
-        match is_own && !handle.has_dropped {
-            true => Err(format!("{} is there after it was closed", handle.path)),
-            false => Ok(()),
+        if is_own && !handle.has_dropped {
+            Err(format!("{} is there after it was closed", handle.path))
+        } else {
+            Ok(())
         }
     }
 
@@ -222,7 +228,8 @@ impl Oracle {
         self.log(format_args!("process {process} keeps {path}, after {previous:?}"));
         let all = &mut self.registrations;
         let before = all.handles.get(&process);
-        let has_dropped = before.is_some_and(|it| it.has_dropped || it.end != End::Confirmed);
+        let has_dropped =
+            before.is_some_and(|before| before.has_dropped || before.end != End::Confirmed);
         let previous = previous.or_else(|| before?.previous);
         let handle = Handle { path: path.to_owned(), previous, end: End::Open, has_dropped };
         all.handles.insert(process, handle);
@@ -270,8 +277,9 @@ impl Oracle {
 
     /// Returns true if the members are those of the leader.
     pub(crate) fn is_group(&self, members: &Members) -> bool {
-        let own =
-            members.iter().map(|(id, it)| (format!("{BELOW}{id}"), it.czxid(), it.data().to_vec()));
+        let own = members
+            .iter()
+            .map(|(id, member)| (format!("{BELOW}{id}"), member.czxid(), member.data().to_vec()));
         let nodes = self.registrations.nodes.values();
         own.eq(nodes.map(|(path, czxid, _, data)| (path.clone(), *czxid, data.clone())))
     }

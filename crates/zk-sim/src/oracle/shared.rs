@@ -36,9 +36,10 @@ impl Shared {
     /// Checks a value that was read.
     pub(super) fn read(&self, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
-        match self.values.iter().any(|(at, value)| *at == zxid && value == data) {
-            true => Ok(()),
-            false => Err(format!("{text} was read as of {zxid}, and was never there")),
+        if self.values.iter().any(|(at, value)| *at == zxid && value == data) {
+            Ok(())
+        } else {
+            Err(format!("{text} was read as of {zxid}, and was never there"))
         }
     }
 
@@ -46,9 +47,10 @@ impl Shared {
     pub(super) fn swapped(&self, before: Zxid, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         self.read(zxid, data)?;
         let last = self.values.iter().rev().find(|(at, _)| *at < zxid).map(|(at, _)| *at);
-        match last == Some(before) {
-            true => Ok(()),
-            false => Err(format!("set at {zxid} upon {last:?}, not upon {before}")),
+        if last == Some(before) {
+            Ok(())
+        } else {
+            Err(format!("set at {zxid} upon {last:?}, not upon {before}"))
         }
     }
 
@@ -59,9 +61,10 @@ impl Shared {
         if self.values.iter().any(|(_, value)| value == data) {
             return Err(format!("{text} was set, and said not to be"));
         }
-        match before.is_some_and(|before| self.values.iter().all(|(at, _)| *at <= before)) {
-            true => Err(format!("{text}: nobody was faster")),
-            false => Ok(()),
+        if before.is_some_and(|before| self.values.iter().all(|(at, _)| *at <= before)) {
+            Err(format!("{text}: nobody was faster"))
+        } else {
+            Ok(())
         }
     }
 }

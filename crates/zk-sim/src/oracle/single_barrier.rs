@@ -46,9 +46,10 @@ impl SingleBarrier {
     fn was(&self, call: &BarrierCall, is_set: bool, earlier: Duration) -> Result<(), String> {
         let has_changed = self.changes > call.barrier.changes
             || self.changed_at.is_some_and(|at| at + earlier > call.begun_at);
-        match call.barrier.is_set == is_set || has_changed {
-            true => Ok(()),
-            false => Err(format!("a call ended at {self:?}, begun at {call:?}")),
+        if call.barrier.is_set == is_set || has_changed {
+            Ok(())
+        } else {
+            Err(format!("a call ended at {self:?}, begun at {call:?}"))
         }
     }
 }

@@ -216,7 +216,8 @@ async fn step<G: Holding>(seat: &mut Seat, guard: &Arc<G>, number: u64, time: Du
 
 /// Checks a loss that a guard has reported.
 fn expect_true<G: Holding>(seat: &Seat, guard: &Arc<G>, number: u64, reason: LossReason) {
-    let is_there = |it: &String| seat.world.server.with(|ensemble| ensemble.tree().contains(it));
+    let is_there =
+        |node: &String| seat.world.server.with(|ensemble| ensemble.tree().contains(node));
     let is_there = reason == LossReason::NodeDeleted && guard.nodes().iter().all(is_there);
     if (is_there || guard.is_held()) && !was_operated(seat, guard) {
         let text =
@@ -270,8 +271,9 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
         }
         _ => match guard.release().await {
             Ok(()) => {
-                let there =
-                    |it: &&String| seat.world.server.with(|ensemble| ensemble.tree().contains(it));
+                let there = |node: &&String| {
+                    seat.world.server.with(|ensemble| ensemble.tree().contains(node))
+                };
                 let there: Vec<&String> = nodes.iter().filter(there).collect();
                 let mut oracle = seat.world.oracle();
                 // A local queue keeps the node for the next holder.

@@ -63,10 +63,11 @@ impl Drop for Running<'_> {
 
 /// Returns what an operation adds.
 fn delta(world: &World, number: u64) -> i64 {
-    match world.plan.coordination.adds_one {
-        true => 1,
+    if world.plan.coordination.adds_one {
+        1
+    } else {
         // No difference of two of these numbers is one of them by chance.
-        false => i64::try_from(number).unwrap_or(1) * 1_000 + 7,
+        i64::try_from(number).unwrap_or(1) * 1_000 + 7
     }
 }
 
@@ -107,15 +108,13 @@ async fn add(
     let earlier = if repeats { world.oracle().unresolved_operation() } else { None };
     let (id, delta) = earlier.unwrap_or_else(|| (format!("{number}"), delta));
     let is_unique = !world.plan.coordination.adds_one;
-    let addition = match is_once {
-        true => world.oracle().once_begins(session, &id, delta),
-        false => world.oracle().addition_begins(session, delta, is_unique),
+    let addition = if is_once {
+        world.oracle().once_begins(session, &id, delta)
+    } else {
+        world.oracle().addition_begins(session, delta, is_unique)
     };
     let mut running = Running { world, addition, added: Added::Unknown };
-    let added = match is_once {
-        true => counter.add_once(&id, delta).await,
-        false => counter.add(delta).await,
-    };
+    let added = if is_once { counter.add_once(&id, delta).await } else { counter.add(delta).await };
     running.added = match &added {
         Ok(number) => Added::Applied(*number),
         Err(error) if error.outcome() == Outcome::NotApplied => Added::NotApplied,

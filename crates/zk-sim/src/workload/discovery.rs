@@ -18,9 +18,10 @@ const SERVICE: &str = "web";
 
 /// Runs members or caches in a slot, one after the other, until the run drains.
 pub(crate) async fn run(world: Arc<World>, slot: usize) {
-    match slot % 3 == 2 {
-        true => managed::run(world, slot, follow).await,
-        false => managed::run(world, slot, serve).await,
+    if slot % 3 == 2 {
+        managed::run(world, slot, follow).await
+    } else {
+        managed::run(world, slot, serve).await
     }
 }
 
@@ -171,7 +172,9 @@ fn check(world: &World, instances: &Instances) {
 }
 
 fn is_current(world: &World, instances: &Instances) -> bool {
-    let listed = instances.iter().map(|it| (it.id().to_owned(), it.to_json().into_bytes()));
+    let listed = instances
+        .iter()
+        .map(|instance| (instance.id().to_owned(), instance.to_json().into_bytes()));
     let registered = registered(world);
     listed.eq(registered.into_iter().map(|(id, (_, json))| (id, json)))
 }

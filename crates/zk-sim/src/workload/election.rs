@@ -48,9 +48,10 @@ impl Candidate {
         let Managed { world, process, slot, generation, sessions, rng, .. } = managed;
         let (path, name) = (world.plan.lock_path, format!("{slot}.c{generation}"));
         // The id names no attempt, because it is that of all terms.
-        let election = match world.plan.is_selector {
-            true => Election::selector(&sessions, path, name.as_str()),
-            false => Election::new(&sessions, path, name.as_str()),
+        let election = if world.plan.is_selector {
+            Election::selector(&sessions, path, name.as_str())
+        } else {
+            Election::new(&sessions, path, name.as_str())
         };
         let rng = Shared::new(rng);
         Some(Self { world, process, slot, name, sessions, election: election.ok()?, rng })
@@ -79,10 +80,7 @@ impl Candidate {
     async fn run(self) {
         while !self.world.is_draining() {
             sleep(self.draw(|rng| rng.around(self.world.plan.think))).await;
-            match self.draw(|rng| rng.chance(0.5)) {
-                true => self.lead().await,
-                false => self.stand().await,
-            }
+            if self.draw(|rng| rng.chance(0.5)) { self.lead().await } else { self.stand().await }
         }
         self.terms(1).await;
     }
@@ -91,12 +89,11 @@ impl Candidate {
     async fn lead(&self) {
         let (terms, is_dropped, polls) =
             self.draw(|rng| (rng.between(1, 4), rng.chance(0.2), rng.below(60)));
-        match is_dropped {
-            false => self.terms(terms).await,
-            true => {
-                let future: Pin<Box<_>> = Box::pin(self.terms(terms));
-                (Impatient { future: Some(future), polls }).await.unwrap_or_default();
-            }
+        if is_dropped {
+            let future: Pin<Box<_>> = Box::pin(self.terms(terms));
+            (Impatient { future: Some(future), polls }).await.unwrap_or_default();
+        } else {
+            self.terms(terms).await
         }
     }
 
@@ -160,8 +157,8 @@ impl Candidate {
             }
             _ => match candidacy.resign().await {
                 Ok(()) => {
-                    let is_there = |it: &String| {
-                        self.world.server.with(|ensemble| ensemble.tree().contains(it))
+                    let is_there = |node: &String| {
+                        self.world.server.with(|ensemble| ensemble.tree().contains(node))
                     };
                     if let Some(node) = nodes.into_iter().find(is_there) {
                         let text = format!("{} has resigned, {node} is there", self.name);

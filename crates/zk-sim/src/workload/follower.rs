@@ -28,9 +28,10 @@ async fn follow(managed: Managed) {
         Some(_) => Cache::children(&sessions, TREE_ROOT),
     };
     let builder = builder.changes_kept(plan.changes_kept).reads_in_flight(plan.reads_in_flight);
-    let builder = match plan.filters {
-        true => builder.filter(|path| !path.ends_with(&format!("/{LEFT_OUT}"))),
-        false => builder,
+    let builder = if plan.filters {
+        builder.filter(|path| !path.ends_with(&format!("/{LEFT_OUT}")))
+    } else {
+        builder
     };
     let Ok(cache) = builder.start() else { return };
     let mut reader = Reader { changes: cache.changes(), replay: Replay::default() };

@@ -17,9 +17,10 @@ use crate::world::World;
 
 /// Runs members or readers in a slot, one after the other, until the run drains.
 pub(crate) async fn run(world: Arc<World>, slot: usize) {
-    match slot % 3 == 2 {
-        true => managed::run(world, slot, read).await,
-        false => managed::run(world, slot, keep).await,
+    if slot % 3 == 2 {
+        managed::run(world, slot, read).await
+    } else {
+        managed::run(world, slot, keep).await
     }
 }
 
@@ -51,7 +52,7 @@ impl Keeper {
         let previous = managed.previous_session;
         let mut this = Self { managed, path, node: None, twin: None, data: Vec::new() };
         let knows = this.managed.rng.chance(plan.knows_previous);
-        this.start(previous.filter(|_| knows));
+        this.start(if knows { previous } else { None });
         this
     }
 

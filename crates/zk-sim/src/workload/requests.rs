@@ -35,7 +35,7 @@ async fn create(world: &World, client: &Client) -> bool {
     world.oracle().request(&path);
     let created = client.create(&path, b"", CreateMode::Persistent).await;
     let mut oracle = world.oracle();
-    oracle.log(format_args!("{path}: {:?}", created.as_ref().map(|it| it.stat.czxid)));
+    oracle.log(format_args!("{path}: {:?}", created.as_ref().map(|created| created.stat.czxid)));
     match created {
         Ok(_) => oracle.answered(&path, Some(true)),
         Err(error) => {

@@ -51,10 +51,8 @@ pub(crate) async fn rule(world: Arc<World>, mut rng: Rng) {
     let mut client: Option<Client> = None;
     loop {
         let is_draining = world.is_draining();
-        let limit = match is_draining {
-            true => most,
-            false => i32::try_from(rng.below(8)).unwrap_or(0) % (most + 2),
-        };
+        let limit =
+            if is_draining { most } else { i32::try_from(rng.below(8)).unwrap_or(0) % (most + 2) };
         if client.is_none() {
             client = outsider(&world, usize::MAX - 1, &mut rng);
         }
@@ -83,12 +81,11 @@ pub(super) async fn exam(
 
 fn semaphore(client: &Client, plan: &Plan) -> Result<Semaphore, PathError> {
     let most = plan.permits.most;
-    match plan.permits.shared {
-        false => Semaphore::new(client, plan.lock_path, most),
-        true => {
-            let seed = i32::try_from(most).unwrap_or(1);
-            let count = SharedCount::new(client, LIMIT_PATH, seed)?;
-            Semaphore::with_shared_limit(client, plan.lock_path, &count)
-        }
+    if plan.permits.shared {
+        let seed = i32::try_from(most).unwrap_or(1);
+        let count = SharedCount::new(client, LIMIT_PATH, seed)?;
+        Semaphore::with_shared_limit(client, plan.lock_path, &count)
+    } else {
+        Semaphore::new(client, plan.lock_path, most)
     }
 }

@@ -152,8 +152,9 @@ pub(crate) fn resolve(
             "auth" => {
                 let before = resolved.len();
                 // The providers of these schemes answer `isAuthenticated` with true.
-                let proved =
-                    identities.iter().filter(|it| ["digest", "sasl", "x509"].contains(&it.scheme));
+                let proved = identities
+                    .iter()
+                    .filter(|identity| ["digest", "sasl", "x509"].contains(&identity.scheme));
                 resolved.extend(proved.map(|identity| Acl {
                     perms: entry.perms,
                     scheme: Cow::Borrowed(identity.scheme),

@@ -105,8 +105,8 @@ impl Ensemble {
         let until = self.now + self.settings.tick(server) * self.settings.sync_limit;
         if server != self.leader {
             let server = self.servers.get_mut(server);
-            if let Some(server) =
-                server.filter(|it| !it.killed && !it.read_only && it.isolated.is_none())
+            if let Some(server) = server
+                .filter(|server| !server.killed && !server.read_only && server.isolated.is_none())
             {
                 server.link = Link::Cut { until };
             }
@@ -166,7 +166,9 @@ impl Ensemble {
     pub fn stall(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
-        if let Some(server) = self.servers.get_mut(server).filter(|it| !it.killed && !it.stalled) {
+        if let Some(server) =
+            self.servers.get_mut(server).filter(|server| !server.killed && !server.stalled)
+        {
             server.stalled = true;
             server.stalled_since = Some(self.now);
         }
@@ -179,7 +181,9 @@ impl Ensemble {
     /// (`LearnerMaster.syncTimeout`), the follower rejoins instead.
     pub fn resume_server(&mut self, now: Instant, server: usize) {
         self.advance(now);
-        let Some(resumed) = self.servers.get_mut(server).filter(|it| it.stalled) else { return };
+        let Some(resumed) = self.servers.get_mut(server).filter(|server| server.stalled) else {
+            return;
+        };
         resumed.stalled = false;
         let since = resumed.stalled_since.take().unwrap_or(self.now);
         if let Link::Cut { until } = &mut resumed.link {
@@ -194,9 +198,9 @@ impl Ensemble {
             self.pings = Pings::overdue(self.now, self.settings.tick(server));
             self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
             for follower in self.others() {
-                let it = &self.servers[follower];
+                let server = &self.servers[follower];
                 // Others rejoin when they are healed, or can be written to again.
-                if it.has_given_up && it.link == Link::Up && !it.read_only {
+                if server.has_given_up && server.link == Link::Up && !server.read_only {
                     self.rejoin(follower);
                 }
             }

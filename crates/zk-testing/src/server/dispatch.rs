@@ -122,7 +122,7 @@ impl Ensemble {
         }
         let at = connection.server;
         if is_write(op) && !self.servers[at].read_only {
-            let only_committed = connection.waiting.iter().all(|it| !it.blocks_writes());
+            let only_committed = connection.waiting.iter().all(|request| !request.blocks_writes());
             if only_committed && self.reaches_leader(at) {
                 if at != self.leader {
                     if let Some(connection) = self.connections.get_mut(&ticket.connection) {
@@ -258,7 +258,10 @@ impl Ensemble {
             Ok(path) => path.map(std::borrow::Cow::into_owned),
             Err(_) => return self.answer(ticket, ErrorCode::MARSHALLING_ERROR, None),
         };
-        let Some(at) = self.connections.get(&ticket.connection).map(|it| it.server) else { return };
+        let Some(at) = self.connections.get(&ticket.connection).map(|connection| connection.server)
+        else {
+            return;
+        };
         let (sent, place) = (self.now, self.log.end());
         let is_here = self.servers[at].applied >= place && self.has_reached(at, sent);
         if self.syncs_alone(at) || is_here {

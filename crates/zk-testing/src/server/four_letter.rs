@@ -27,7 +27,7 @@ impl Ensemble {
         connection.traffic.received += 1;
         self.servers[at].received += 1;
         let allowed = self.settings.four_letter_words.as_ref();
-        let text = if allowed.is_some_and(|allowed| !allowed.iter().any(|it| it == word)) {
+        let text = if allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == word)) {
             format!("{word} is not executed because it is not in the whitelist.\n")
         } else {
             self.word(at, word)

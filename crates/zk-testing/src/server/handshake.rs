@@ -140,10 +140,11 @@ impl Ensemble {
                 own.set_owner(session_id, Owner { server: at, connection: id });
                 own.touch_unexpired(self.now, &self.clock, session_id, timeout_ms)
             });
-        match known {
-            true => self.open(id, session_id, timeout_ms, request.read_only.map(|_| false)),
+        if known {
+            self.open(id, session_id, timeout_ms, request.read_only.map(|_| false))
+        } else {
             // A real server rejects the session, even if the other servers still hold it.
-            false => self.close(id, Cut::Fin),
+            self.close(id, Cut::Fin)
         }
     }
 
@@ -185,9 +186,10 @@ impl Ensemble {
         if let Some(old) = server.connections.get(&session_id).copied() {
             self.close(old, Cut::Fin);
         }
-        match is_alive && request.password == password(session_id) {
-            true => self.open(id, session_id, timeout_ms, Some(true)),
-            false => self.reject(id, Some(true)),
+        if is_alive && request.password == password(session_id) {
+            self.open(id, session_id, timeout_ms, Some(true))
+        } else {
+            self.reject(id, Some(true))
         }
     }
 
@@ -234,7 +236,7 @@ impl Ensemble {
 
     /// Returns the time at which the next session expires.
     pub(super) fn next_expiry(&self) -> Option<std::time::Instant> {
-        self.sessions.next_expiry().filter(|_| self.leader_works())
+        if self.leader_works() { self.sessions.next_expiry() } else { None }
     }
 
     /// Expires the overdue sessions.

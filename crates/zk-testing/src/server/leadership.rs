@@ -73,7 +73,9 @@ impl Ensemble {
     pub fn kill(&mut self, now: Instant, server: usize) {
         self.advance(now);
         self.handle_all_pings();
-        let Some(killed) = self.servers.get_mut(server).filter(|it| !it.killed) else { return };
+        let Some(killed) = self.servers.get_mut(server).filter(|server| !server.killed) else {
+            return;
+        };
         killed.killed = true;
         (killed.stalled, killed.stalled_since) = (false, None);
         killed.link = Link::Up;
@@ -94,11 +96,14 @@ impl Ensemble {
     /// Starts a killed server. It leads again if no other server was elected in the meantime.
     pub fn restart(&mut self, now: Instant, server: usize) {
         self.advance(now);
-        let Some(started) = self.servers.get_mut(server).filter(|it| it.killed) else { return };
+        let Some(started) = self.servers.get_mut(server).filter(|server| server.killed) else {
+            return;
+        };
         started.killed = false;
-        match started.read_only {
-            true => started.link = Link::Down,
-            false => self.join(server),
+        if started.read_only {
+            started.link = Link::Down
+        } else {
+            self.join(server)
         }
         self.settle();
     }
@@ -116,7 +121,7 @@ impl Ensemble {
         self.advance(now);
         self.handle_all_pings();
         let wanted = read_only == Switch::On;
-        let changed = self.servers.get_mut(server).filter(|it| it.read_only != wanted);
+        let changed = self.servers.get_mut(server).filter(|server| server.read_only != wanted);
         let Some(changed) = changed else { return };
         changed.read_only = wanted;
         changed.local_sessions.clear();
@@ -186,8 +191,11 @@ impl Ensemble {
     }
 
     fn can_lead(&self, at: usize) -> bool {
-        let server = self.servers.get(at).filter(|_| self.servers.len() > 1);
-        server.is_some_and(|it| it.link == Link::Up && !it.stalled && !it.killed)
+        self.servers.len() > 1
+            && self
+                .servers
+                .get(at)
+                .is_some_and(|server| server.link == Link::Up && !server.stalled && !server.killed)
     }
 
     /// Cuts the current leader off. It keeps a copy of the session table, which then gets no
@@ -201,10 +209,7 @@ impl Ensemble {
 
     /// Connects a server that has started to the leader, or makes it lead again.
     fn join(&mut self, at: usize) {
-        match at == self.leader {
-            true => self.start_leading(at),
-            false => self.rejoin(at),
-        }
+        if at == self.leader { self.start_leading(at) } else { self.rejoin(at) }
     }
 
     /// Makes the followers of a leader that is gone close their client connections.

@@ -132,9 +132,12 @@ impl Ensemble {
     /// Returns the time at which the next usable answer of the leader reaches a follower. An answer
     /// is usable once the follower has applied the log up to its position.
     pub(super) fn next_answer(&self, at: usize) -> Option<Instant> {
+        if !self.is_following(at) {
+            return None;
+        }
         let server = &self.servers[at];
         let next = server.expected.iter().find(|next| next.place <= server.applied)?;
-        Some(next.sent + server.learner_lag).filter(|_| self.is_following(at))
+        Some(next.sent + server.learner_lag)
     }
 
     /// Resumes the connections for which the leader's answer has reached the follower.
@@ -144,10 +147,14 @@ impl Ensemble {
         }
         let (now, server) = (self.now, &mut self.servers[at]);
         let (lag, applied) = (server.learner_lag, server.applied);
-        let is_here = |it: &Expected| it.place <= applied && it.sent + lag <= now;
-        let here = server.expected.iter().filter(|it| is_here(it)).map(|it| it.connection);
+        let is_here = |expected: &Expected| expected.place <= applied && expected.sent + lag <= now;
+        let here = server
+            .expected
+            .iter()
+            .filter(|expected| is_here(expected))
+            .map(|expected| expected.connection);
         self.resumable.extend(here);
-        server.expected.retain(|it| !is_here(it));
+        server.expected.retain(|expected| !is_here(expected));
     }
 
     /// Returns whether an answer that the leader sent at `sent` has reached a follower.

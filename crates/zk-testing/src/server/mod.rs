@@ -350,7 +350,8 @@ impl Ensemble {
         self.reap_if_due();
         while let Some(&(_, id)) = self.handshakes.first().filter(|(due, _)| *due <= self.now) {
             self.handshakes.pop_first();
-            if self.connections.get(&id).is_some_and(|it| it.state == State::Fresh) {
+            if self.connections.get(&id).is_some_and(|connection| connection.state == State::Fresh)
+            {
                 self.close(id, Cut::Fin);
             }
         }
@@ -370,7 +371,9 @@ impl Ensemble {
 
     /// Adds a connection to the list of those with output.
     fn list(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id).filter(|it| !it.listed) {
+        if let Some(connection) =
+            self.connections.get_mut(&id).filter(|connection| !connection.listed)
+        {
             connection.listed = true;
             self.ready.push_back(id);
         }

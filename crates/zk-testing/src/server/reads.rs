@@ -208,7 +208,9 @@ impl Ensemble {
     /// Returns the node at a path from the connection's server, and the connection's identities.
     fn look(&self, ticket: Ticket, path: &str) -> (Option<&Node>, &[Identity]) {
         match self.connections.get(&ticket.connection) {
-            Some(it) => (self.servers[it.server].tree.node(path), &it.identities),
+            Some(connection) => {
+                (self.servers[connection.server].tree.node(path), &connection.identities)
+            }
             None => (None, &[]),
         }
     }

@@ -231,11 +231,12 @@ impl Ensemble {
     fn applies_at(&self, at: usize) -> Option<Instant> {
         let server = &self.servers[at];
         let is_up = server.link == Link::Up && server.epoch == self.epoch;
-        let entry = self.log.entry(server.applied).filter(|_| is_up)?;
-        let ready = !server.stalled && !server.killed;
+        if !is_up || server.stalled || server.killed {
+            return None;
+        }
+        let entry = self.log.entry(server.applied)?;
         // The follower handles the commit after all earlier packets, and may apply it later still.
-        let lag = server.lag.filter(|_| ready)?.max(server.learner_lag);
-        entry.committed.checked_add(lag)
+        entry.committed.checked_add(server.lag?.max(server.learner_lag))
     }
 
     /// Returns the time of the next event at a follower that its leader causes.
@@ -266,7 +267,10 @@ impl Ensemble {
         let server = &self.servers[at];
         let follows = server.link == Link::Up && !server.stalled && !server.killed;
         let waits = follows && at != self.leader && self.leads() && !server.has_given_up;
-        let since = self.servers[self.leader].stalled_since.filter(|_| waits)?;
+        if !waits {
+            return None;
+        }
+        let since = self.servers[self.leader].stalled_since?;
         Some(since + self.settings.tick(at) * self.settings.sync_limit)
     }
 
@@ -331,8 +335,9 @@ impl Ensemble {
         let server = &mut self.servers[at];
         let mut changes = (!server.watches.is_empty()).then(Vec::new);
         let applied = server.tree.apply(txn, &mut changes);
-        if let Some(observer) = self.observer.as_mut().filter(|_| at == self.leader) {
-            observer.tell(&server.tree, txn);
+        match &mut self.observer {
+            Some(observer) if at == self.leader => observer.tell(&server.tree, txn),
+            _ => {}
         }
         for change in changes.into_iter().flatten() {
             self.notify(at, txn.zxid, &change);

@@ -200,7 +200,9 @@ impl Ensemble {
 
     /// Expires the session of a connection right after a reply.
     fn expire_behind(&mut self, id: ConnectionId) {
-        if let Some(State::Open { session_id, .. }) = self.connections.get(&id).map(|it| it.state) {
+        if let Some(State::Open { session_id, .. }) =
+            self.connections.get(&id).map(|connection| connection.state)
+        {
             self.end_session(session_id, None::<Origin>);
         }
     }

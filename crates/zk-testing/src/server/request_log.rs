@@ -36,14 +36,14 @@ impl Ensemble {
     #[must_use]
     pub fn log_requests(&mut self, session_id: SessionId) -> RequestLog {
         let log = RequestLog(Arc::default());
-        self.logged.retain(|it| it.ops.strong_count() > 0);
+        self.logged.retain(|log| log.ops.strong_count() > 0);
         self.logged.push(Logged { session_id, ops: Arc::downgrade(&log.0) });
         log
     }
 
     pub(super) fn log_request(&self, session_id: SessionId, op: OpCode, body: &[u8]) {
-        let logs = self.logged.iter().filter(|it| it.session_id == session_id);
-        for ops in logs.filter_map(|it| it.ops.upgrade()) {
+        let logs = self.logged.iter().filter(|log| log.session_id == session_id);
+        for ops in logs.filter_map(|log| log.ops.upgrade()) {
             let mut ops = ops.lock().unwrap_or_else(PoisonError::into_inner);
             if !keeps_alive(op, body) && ops.len() < REQUESTS_LOGGED_MAX {
                 ops.push(op);

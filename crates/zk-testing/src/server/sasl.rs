@@ -33,10 +33,12 @@ impl Ensemble {
                 token
             }
             Step::Rejected => {
-                let is_required = self.settings.required_schemes.iter().any(|it| it == "sasl");
-                let code = match is_required {
-                    true => ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
-                    false => ErrorCode::AUTH_FAILED,
+                let is_required =
+                    self.settings.required_schemes.iter().any(|scheme| scheme == "sasl");
+                let code = if is_required {
+                    ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
+                } else {
+                    ErrorCode::AUTH_FAILED
                 };
                 self.answer_with(ticket, Zxid::ZERO, code, Some(&SaslReply { token: None }));
                 return self.close(ticket.connection, Cut::Fin);
@@ -51,7 +53,7 @@ impl Ensemble {
     pub(super) fn refuses_unauthenticated(&mut self, ticket: Ticket) -> bool {
         let required = &self.settings.required_schemes;
         let Some(connection) = self.connections.get(&ticket.connection) else { return true };
-        let counts = |identity: &Identity| required.iter().any(|it| it == identity.scheme);
+        let counts = |identity: &Identity| required.iter().any(|scheme| scheme == identity.scheme);
         if required.is_empty() || connection.identities.iter().any(counts) {
             return false;
         }

@@ -185,14 +185,14 @@ impl Sessions {
 
     /// Returns the time of the next bucket, or of the next close of a session of a taken one.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        let first = [&self.buckets, &self.doomed].map(|it| it.keys().next().copied());
+        let first = [&self.buckets, &self.doomed].map(|buckets| buckets.keys().next().copied());
         first.into_iter().flatten().min()
     }
 
     /// Takes the due buckets, and returns the sessions to close now. A pass over a bucket takes the
     /// time `pass`, and closes the last session at its end.
     pub(crate) fn expired(&mut self, now: Instant, pass: Duration) -> Vec<SessionId> {
-        while let Some(bucket) = self.buckets.first_entry().filter(|it| *it.key() <= now) {
+        while let Some(bucket) = self.buckets.first_entry().filter(|bucket| *bucket.key() <= now) {
             let ids = bucket.remove();
             let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             for (turn, id) in (1..).zip(ids) {

@@ -14,7 +14,8 @@ impl Tree {
         }
         let mut paths = self.subtree(path);
         paths.sort_unstable();
-        for path in paths.iter().filter(|it| path != "/" || !OWN_NODES.contains(&it.as_str())) {
+        for path in paths.iter().filter(|below| path != "/" || !OWN_NODES.contains(&below.as_str()))
+        {
             if let Some(node) = self.node(path) {
                 push_line(&mut text, path, node);
             }

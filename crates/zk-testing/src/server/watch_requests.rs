@@ -65,9 +65,10 @@ impl Ensemble {
         if !version.watch_modes_are_independent() && !path.contains('/') {
             // The server walks the parents of the path. It finds no watch on an empty path, even if
             // one exists, and fails on any other path without a slash.
-            return Err(match path.is_empty() {
-                true => ErrorCode::NO_WATCHER,
-                false => ErrorCode::MARSHALLING_ERROR,
+            return Err(if path.is_empty() {
+                ErrorCode::NO_WATCHER
+            } else {
+                ErrorCode::MARSHALLING_ERROR
             });
         }
         if !self.servers[at].watches.contains(path, id, request.watcher_type, version) {
@@ -138,11 +139,15 @@ impl Ensemble {
                 Some((_, pzxid)) => (pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED),
             });
         }
-        for path in request.persistent.iter().filter(|_| has(3)) {
-            self.watch_persistently(ticket.connection, path);
+        if has(3) {
+            for path in &request.persistent {
+                self.watch_persistently(ticket.connection, path);
+            }
         }
-        for path in request.persistent_recursive.iter().filter(|_| has(4)) {
-            self.watch_recursively(ticket.connection, path);
+        if has(4) {
+            for path in &request.persistent_recursive {
+                self.watch_recursively(ticket.connection, path);
+            }
         }
         if readable.is_some() {
             return Err(ErrorCode::MARSHALLING_ERROR);

@@ -171,9 +171,10 @@ impl Watches {
 
 /// Returns the modes and tables of a watcher type on the wire.
 fn meant(kind: WatcherType, version: Version) -> (Modes, &'static [WatchTable]) {
-    let standard = match version.watch_modes_are_independent() {
-        true => Modes::of(WatchMode::Standard),
-        false => Modes::ALL,
+    let standard = if version.watch_modes_are_independent() {
+        Modes::of(WatchMode::Standard)
+    } else {
+        Modes::ALL
     };
     match kind {
         WatcherType::Children => (standard, &[WatchTable::Child]),

@@ -17,7 +17,7 @@ impl Connector for TestServer {
         &self,
         host: &Host,
     ) -> impl Future<Output = io::Result<MemoryStream>> + Send + 'static {
-        let number = host.name().strip_prefix("server-").and_then(|it| it.parse().ok());
+        let number = host.name().strip_prefix("server-").and_then(|digits| digits.parse().ok());
         ready(self.stream(number.unwrap_or(0)))
     }
 }

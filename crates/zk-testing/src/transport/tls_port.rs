@@ -105,10 +105,8 @@ impl TlsSettings {
                 }
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                let verifier = match self.needs_client {
-                    true => verifier,
-                    false => verifier.allow_unauthenticated(),
-                };
+                let verifier =
+                    if self.needs_client { verifier } else { verifier.allow_unauthenticated() };
                 builder.with_client_cert_verifier(verifier.build().map_err(io::Error::other)?)
             }
         };
@@ -125,7 +123,10 @@ impl fmt::Debug for TlsSettings {
         f.debug_struct("TlsSettings")
             .field("has_client_ca", &self.client_ca.is_some())
             .field("needs_client", &self.needs_client)
-            .field("subjects", &self.subjects.iter().map(|(_, it)| it).collect::<Vec<_>>())
+            .field(
+                "subjects",
+                &self.subjects.iter().map(|(_, subject)| subject).collect::<Vec<_>>(),
+            )
             .finish_non_exhaustive()
     }
 }

@@ -17,56 +17,60 @@ type Ask = fn(Client) -> Asked;
 
 /// Operations of a client, by name.
 const ASKED: [(&str, Ask); 17] = [
-    ("create", |it| {
-        Box::pin(async move { it.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop) })
+    ("create", |client| {
+        Box::pin(async move { client.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop) })
     }),
-    ("delete", |it| Box::pin(async move { it.delete("/n/gone", None).await })),
-    ("exists", |it| Box::pin(async move { it.exists("/n").await.map(drop) })),
-    ("set_data", |it| Box::pin(async move { it.set_data("/n", b"2", None).await.map(drop) })),
-    ("sync and get_data", |it| {
+    ("delete", |client| Box::pin(async move { client.delete("/n/gone", None).await })),
+    ("exists", |client| Box::pin(async move { client.exists("/n").await.map(drop) })),
+    ("set_data", |client| {
+        Box::pin(async move { client.set_data("/n", b"2", None).await.map(drop) })
+    }),
+    ("sync and get_data", |client| {
         Box::pin(async move {
-            let (sync, read) = (it.sync("/n"), it.get_data("/n"));
+            let (sync, read) = (client.sync("/n"), client.get_data("/n"));
             sync.await?;
             read.await.map(drop)
         })
     }),
-    ("data watch", |it| {
-        Box::pin(async move { it.get_data_and_watch("/n").await?.1.await.map(drop) })
+    ("data watch", |client| {
+        Box::pin(async move { client.get_data_and_watch("/n").await?.1.await.map(drop) })
     }),
-    ("exists watch", |it| {
-        Box::pin(async move { it.exists_and_watch("/absent").await?.1.await.map(drop) })
+    ("exists watch", |client| {
+        Box::pin(async move { client.exists_and_watch("/absent").await?.1.await.map(drop) })
     }),
-    ("children watch", |it| {
-        Box::pin(async move { it.get_children_and_watch("/n").await?.1.await.map(drop) })
+    ("children watch", |client| {
+        Box::pin(async move { client.get_children_and_watch("/n").await?.1.await.map(drop) })
     }),
-    ("stream", |it| Box::pin(async move { it.watch("/n").await?.next().await.unwrap().map(drop) })),
-    ("recursive stream", |it| {
-        Box::pin(async move { it.watch_recursive("/n").await?.next().await.unwrap().map(drop) })
+    ("stream", |client| {
+        Box::pin(async move { client.watch("/n").await?.next().await.unwrap().map(drop) })
     }),
-    ("multi", |it| {
+    ("recursive stream", |client| {
+        Box::pin(async move { client.watch_recursive("/n").await?.next().await.unwrap().map(drop) })
+    }),
+    ("multi", |client| {
         Box::pin(async move {
-            it.multi().check("/n", None).set_data("/n", b"3", None).send().await.map(drop)
+            client.multi().check("/n", None).set_data("/n", b"3", None).send().await.map(drop)
         })
     }),
-    ("multi_read", |it| {
-        Box::pin(async move { it.multi_read().get_data("/n").send().await.map(drop) })
+    ("multi_read", |client| {
+        Box::pin(async move { client.multi_read().get_data("/n").send().await.map(drop) })
     }),
-    ("add_auth", |it| Box::pin(async move { it.add_auth("digest", "a:b").await })),
-    ("delete_guaranteed", |it| {
-        Box::pin(async move { it.delete_guaranteed("/n/gone").await.map(drop) })
+    ("add_auth", |client| Box::pin(async move { client.add_auth("digest", "a:b").await })),
+    ("delete_guaranteed", |client| {
+        Box::pin(async move { client.delete_guaranteed("/n/gone").await.map(drop) })
     }),
-    ("retry", |it| {
+    ("retry", |client| {
         Box::pin(async move {
-            let retry = it.retry(RetryPolicy::fixed(Duration::from_millis(10)));
+            let retry = client.retry(RetryPolicy::fixed(Duration::from_millis(10)));
             retry.create("/n/new", b"", CreateMode::Ephemeral).await.map(drop)
         })
     }),
-    ("ensure_path", |it| {
-        Box::pin(async move { it.ensure_path("/n/a/b", ParentMode::Persistent).await })
+    ("ensure_path", |client| {
+        Box::pin(async move { client.ensure_path("/n/a/b", ParentMode::Persistent).await })
     }),
-    ("protected create", |it| {
+    ("protected create", |client| {
         Box::pin(async move {
-            let new = it.create_builder("/n/p/x-").ephemeral().sequential().protected();
+            let new = client.create_builder("/n/p/x-").ephemeral().sequential().protected();
             new.parents(ParentMode::Containers).create().await.map(drop)
         })
     }),
@@ -116,7 +120,8 @@ async fn polls_until_done(name: &str, ask: Ask, cut_after: Option<Duration>) -> 
         changes.await.unwrap();
         expect_as_good_as_new(&server, &client, &format!("{name}, {polls} polls")).await;
         let is_protected = |path: &str| path.contains("_c_");
-        let made = server.with(|it| it.tree().iter().filter(|(at, _)| is_protected(at)).count());
+        let made = server
+            .with(|ensemble| ensemble.tree().iter().filter(|(at, _)| is_protected(at)).count());
         assert_eq!(made, usize::from(is_done && name.starts_with("protected")), "{polls} polls");
         if is_done {
             return polls;
@@ -145,8 +150,9 @@ async fn cancelled_connect_leaves_no_session() {
         let config = || Config::new("server-0:1").unwrap().seed(1).auth("digest", "a:b");
         let mut connecting = Box::pin(config().connector(server.clone()).connect());
         let mut client = None;
-        let is_done =
-            polled(polls, async { connecting.as_mut().await.map(|it| client = Some(it)) });
+        let is_done = polled(polls, async {
+            connecting.as_mut().await.map(|connected| client = Some(connected))
+        });
         let is_done = is_done.await;
         drop(connecting);
         if let Some(client) = client {

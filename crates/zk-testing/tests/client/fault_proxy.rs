@@ -40,7 +40,7 @@ async fn proxy_cuts_after_a_byte_in_either_direction() {
                 let error = to.read_to_end(&mut Vec::new()).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset);
             }
-            assert_eq!(from.read(&mut [0; 1]).await.map_err(|it| it.kind()), end);
+            assert_eq!(from.read(&mut [0; 1]).await.map_err(|error| error.kind()), end);
         }
     }
 }

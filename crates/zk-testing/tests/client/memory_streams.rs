@@ -53,7 +53,7 @@ async fn memory_stream_ends_with_requested_cut() {
         server.next_reply_to(Op::Ping).cut_after(3, how);
         stream.write_all(&ping()).await.unwrap();
         assert_eq!(stream.read(&mut [0; 100]).await.unwrap(), 3, "what was sent before arrives");
-        assert_eq!(stream.read(&mut [0; 100]).await.map_err(|it| it.kind()), read);
+        assert_eq!(stream.read(&mut [0; 100]).await.map_err(|error| error.kind()), read);
         assert!(stream.write_all(&ping()).await.is_err());
     }
 }

@@ -33,7 +33,7 @@ async fn acl_is_read_and_replaced_by_its_own_version() {
 async fn identities_contain_digest_after_add_auth() {
     let server = TestServer::in_memory();
     let client = client_of(&server, 0).await;
-    let schemes = |me: &[ClientInfo]| me.iter().map(|it| it.scheme.clone()).collect::<Vec<_>>();
+    let schemes = |me: &[ClientInfo]| me.iter().map(|info| info.scheme.clone()).collect::<Vec<_>>();
     assert_eq!(schemes(&client.who_am_i().await.unwrap()), ["ip"]);
     client.add_auth("digest", "alice:secret").await.unwrap();
     let me = client.who_am_i().await.unwrap();

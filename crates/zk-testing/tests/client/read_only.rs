@@ -14,7 +14,7 @@ async fn client_of_both(server: &TestServer) -> Client {
 #[tokio::test(start_paused = true)]
 async fn read_only_client_moves_to_a_server_that_accepts_writes() {
     let server = TestServer::ensemble(5);
-    (1..3).for_each(|it| server.make_read_only(it));
+    (1..3).for_each(|number| server.make_read_only(number));
     let client = client_of_both(&server).await;
     assert!(client.is_read_only());
     let error = client.create("/n", b"", CreateMode::Persistent).await.unwrap_err();

@@ -120,7 +120,7 @@ fn acl_with_invalid_entry_is_rejected() {
         let mut world = World::with(settings);
         let client = world.connect();
         let made = world.create_with(&client, "/v6", &[entry("ip", "::1/64")]);
-        assert_eq!(made.ok().map(|it| it.path).as_deref(), path);
+        assert_eq!(made.ok().map(|node| node.path).as_deref(), path);
     }
 }
 

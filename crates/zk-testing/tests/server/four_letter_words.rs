@@ -22,23 +22,23 @@ fn four_letter_words_are_answered_and_connection_closed() {
     let srvr = ask(&mut world, "srvr");
     assert!(srvr.starts_with("Zookeeper version: 3.8.0"), "{srvr}");
     for line in ["Zxid: 0x1", "Mode: standalone", "Node count: 5", "Connections: 2"] {
-        assert!(srvr.lines().any(|it| it == line), "{line}: {srvr}");
+        assert!(srvr.lines().any(|found| found == line), "{line}: {srvr}");
     }
     let stat = ask(&mut world, "stat");
     let line = " /127.0.0.1:4000[1](queued=0,recved=2,sent=2)";
-    assert!(stat.contains("Clients:\n") && stat.lines().any(|it| it == line), "{stat}");
+    assert!(stat.contains("Clients:\n") && stat.lines().any(|found| found == line), "{stat}");
     let cons = ask(&mut world, "cons");
     let sid = format!("sid={},lop=exists", client.session.session_id);
     assert!(cons.contains(&sid), "{cons}");
     let mntr = ask(&mut world, "mntr");
     for line in ["zk_server_state\tstandalone", "zk_znode_count\t5", "zk_global_sessions\t1"] {
-        assert!(mntr.lines().any(|it| it == line), "{line}: {mntr}");
+        assert!(mntr.lines().any(|found| found == line), "{line}: {mntr}");
     }
     let wchs = ask(&mut world, "wchs");
     assert_eq!(wchs, "0 connections watching 0 paths\nTotal watches:0\n");
     let conf = ask(&mut world, "conf");
     for line in ["tickTime=2000", "minSessionTimeout=4000", "maxSessionTimeout=40000"] {
-        assert!(conf.lines().any(|it| it == line), "{line}: {conf}");
+        assert!(conf.lines().any(|found| found == line), "{line}: {conf}");
     }
     let envi = ask(&mut world, "envi");
     assert!(envi.starts_with("Environment:\nzookeeper.version=3.8.0-"), "{envi}");

@@ -114,7 +114,7 @@ fn with_bad_flags(first: &str) -> Vec<u8> {
     let mut body = bytes::BytesMut::new();
     Multi::new(&ops).encode(&mut body);
     let name = b"/bad\0\0\0\x04data";
-    let at = body.windows(name.len()).position(|it| it == name).unwrap();
+    let at = body.windows(name.len()).position(|window| window == name).unwrap();
     // One ACL entry follows: count, perms, `world`, `anyone`.
     let flags = at + name.len() + 4 + 4 + (4 + 5) + (4 + 6);
     body[flags..flags + 4].copy_from_slice(&99_i32.to_be_bytes());

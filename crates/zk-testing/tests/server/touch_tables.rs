@@ -47,218 +47,226 @@ fn settings() -> Settings {
 
 #[test]
 fn request_to_the_leader_touches_at_once() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(0);
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.until_ms(399);
-    it.ping(&client);
-    assert_eq!(it.expires_ms(&client), 4_400);
-    it.until_ms(400);
-    it.world.create(&client, "/a").unwrap();
-    assert_eq!(it.expires_ms(&client), 4_600);
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(0);
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.until_ms(399);
+    ensemble.ping(&client);
+    assert_eq!(ensemble.expires_ms(&client), 4_400);
+    ensemble.until_ms(400);
+    ensemble.world.create(&client, "/a").unwrap();
+    assert_eq!(ensemble.expires_ms(&client), 4_600);
 }
 
 #[test]
 fn ping_to_a_follower_touches_only_with_its_flush() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.ping(&client);
-    it.until_ms(399);
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.until_ms(400);
-    assert_eq!(it.expires_ms(&client), 4_600);
-    it.until_ms(1_000);
-    assert_eq!(it.expires_ms(&client), 4_600, "a flush empties the table");
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.ping(&client);
+    ensemble.until_ms(399);
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.until_ms(400);
+    assert_eq!(ensemble.expires_ms(&client), 4_600);
+    ensemble.until_ms(1_000);
+    assert_eq!(ensemble.expires_ms(&client), 4_600, "a flush empties the table");
 }
 
 /// Every lease depends on this behaviour; it is the reason for this file.
 #[test]
 fn forwarded_write_and_sync_do_not_touch() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    it.world.create(&client, "/a").unwrap();
-    it.world.call(&client, &Sync { path: "/".into() }).unwrap();
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.world.zk.kill(it.world.now, 1);
-    it.until_ms(4_199);
-    assert!(it.world.zk.is_alive(client.session.session_id));
-    it.until_ms(4_200);
-    assert!(!it.world.zk.is_alive(client.session.session_id));
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    ensemble.world.create(&client, "/a").unwrap();
+    ensemble.world.call(&client, &Sync { path: "/".into() }).unwrap();
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.world.zk.kill(ensemble.world.now, 1);
+    ensemble.until_ms(4_199);
+    assert!(ensemble.world.zk.is_alive(client.session.session_id));
+    ensemble.until_ms(4_200);
+    assert!(!ensemble.world.zk.is_alive(client.session.session_id));
 }
 
 #[test]
 fn new_session_is_in_the_touch_table_of_every_follower() {
-    let mut it = Ensemble::new();
-    it.until_ms(390);
-    let client = it.world.connect_to(0);
-    assert_eq!(it.expires_ms(&client), 4_400);
-    it.until_ms(400);
-    assert_eq!(it.expires_ms(&client), 4_600, "the followers have applied its creation");
+    let mut ensemble = Ensemble::new();
+    ensemble.until_ms(390);
+    let client = ensemble.world.connect_to(0);
+    assert_eq!(ensemble.expires_ms(&client), 4_400);
+    ensemble.until_ms(400);
+    assert_eq!(ensemble.expires_ms(&client), 4_600, "the followers have applied its creation");
 }
 
 #[test]
 fn reconnect_through_a_follower_touches_at_once() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(410);
-    let client = it.world.reconnect(2, &client);
-    assert_eq!(it.expires_ms(&client), 4_600);
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(410);
+    let client = ensemble.world.reconnect(2, &client);
+    assert_eq!(ensemble.expires_ms(&client), 4_600);
 }
 
 #[test]
 fn reconnect_moves_expiry_earlier_with_a_shorter_timeout() {
     let short = Duration::from_millis(1_500);
-    let mut it = Ensemble::with(settings().max_session_timeout_of(2, short));
-    let client = it.world.connect_to(1);
-    assert_eq!((client.session.timeout_ms, it.expires_ms(&client)), (4_000, 4_200));
-    it.until_ms(110);
-    let client = it.world.reconnect(2, &client);
-    assert_eq!((client.session.timeout_ms, it.expires_ms(&client)), (1_500, 1_800));
-    it.until_ms(210);
-    it.ping(&client);
-    it.until_ms(300);
-    assert_eq!(it.expires_ms(&client), 2_000, "its touches count with this timeout, too");
+    let mut ensemble = Ensemble::with(settings().max_session_timeout_of(2, short));
+    let client = ensemble.world.connect_to(1);
+    assert_eq!((client.session.timeout_ms, ensemble.expires_ms(&client)), (4_000, 4_200));
+    ensemble.until_ms(110);
+    let client = ensemble.world.reconnect(2, &client);
+    assert_eq!((client.session.timeout_ms, ensemble.expires_ms(&client)), (1_500, 1_800));
+    ensemble.until_ms(210);
+    ensemble.ping(&client);
+    ensemble.until_ms(300);
+    assert_eq!(ensemble.expires_ms(&client), 2_000, "its touches count with this timeout, too");
 }
 
 #[test]
 fn flush_arrives_late_from_a_lagging_follower() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(305);
-    it.world.zk.lag_flushes(it.world.now, 1, Duration::from_millis(230));
-    it.until_ms(310);
-    it.ping(&client);
-    it.until_ms(529);
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.until_ms(630);
-    assert_eq!(it.expires_ms(&client), 4_800, "the ping of 400 ms is answered at 630 ms");
-    it.until_ms(650);
-    it.ping(&client);
-    it.world.zk.heal(it.world.now, 1);
-    assert_eq!(it.expires_ms(&client), 4_800, "the pings of 500 and 600 ms are answered at once");
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(305);
+    ensemble.world.zk.lag_flushes(ensemble.world.now, 1, Duration::from_millis(230));
+    ensemble.until_ms(310);
+    ensemble.ping(&client);
+    ensemble.until_ms(529);
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.until_ms(630);
+    assert_eq!(ensemble.expires_ms(&client), 4_800, "the ping of 400 ms is answered at 630 ms");
+    ensemble.until_ms(650);
+    ensemble.ping(&client);
+    ensemble.world.zk.heal(ensemble.world.now, 1);
+    assert_eq!(
+        ensemble.expires_ms(&client),
+        4_800,
+        "the pings of 500 and 600 ms are answered at once"
+    );
 }
 
 /// Both are packets of one stream, which one thread of the follower handles.
 #[test]
 fn lagging_follower_answers_a_ping_before_a_later_sync() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(360);
-    it.world.zk.lag_flushes(it.world.now, 1, Duration::from_millis(50));
-    it.ping(&client);
-    it.until_ms(410);
-    it.world.send(&client, &Sync { path: "/".into() });
-    it.world.send(&client, &create("/a", CreateMode::Persistent));
-    it.until_ms(459);
-    assert!(it.world.reply(&client).is_none());
-    assert_eq!(it.expires_ms(&client), 4_600);
-    it.until_ms(460);
-    assert!(it.world.reply(&client).is_some() && it.world.reply(&client).is_some());
-    it.world.zk.lag_flushes(it.world.now, 2, Duration::from_millis(50));
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(360);
+    ensemble.world.zk.lag_flushes(ensemble.world.now, 1, Duration::from_millis(50));
+    ensemble.ping(&client);
+    ensemble.until_ms(410);
+    ensemble.world.send(&client, &Sync { path: "/".into() });
+    ensemble.world.send(&client, &create("/a", CreateMode::Persistent));
+    ensemble.until_ms(459);
+    assert!(ensemble.world.reply(&client).is_none());
+    assert_eq!(ensemble.expires_ms(&client), 4_600);
+    ensemble.until_ms(460);
+    assert!(ensemble.world.reply(&client).is_some() && ensemble.world.reply(&client).is_some());
+    ensemble.world.zk.lag_flushes(ensemble.world.now, 2, Duration::from_millis(50));
     let session = &client.session;
     let request = crate::world::request_for(session.session_id, session.password.clone());
-    let (id, reply) = it.world.try_connect(2, &request);
+    let (id, reply) = ensemble.world.try_connect(2, &request);
     assert_eq!(reply, None, "the answer of the leader is on its way");
-    it.until_ms(510);
-    assert!(it.world.frame(id).is_some());
+    ensemble.until_ms(510);
+    assert!(ensemble.world.frame(id).is_some());
 }
 
 #[test]
 fn stopped_follower_flushes_earlier_touches_on_resume() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    it.ping(&client);
-    it.world.zk.stall(it.world.now, 1);
-    it.until_ms(900);
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.world.zk.resume_server(it.world.now, 1);
-    assert_eq!(it.expires_ms(&client), 5_000);
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    ensemble.ping(&client);
+    ensemble.world.zk.stall(ensemble.world.now, 1);
+    ensemble.until_ms(900);
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.world.zk.resume_server(ensemble.world.now, 1);
+    assert_eq!(ensemble.expires_ms(&client), 5_000);
 }
 
 #[test]
 fn follower_dropped_by_its_leader_rejoins() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    it.ping(&client);
-    it.world.zk.stall(it.world.now, 1);
-    it.until_ms(310 + 5 * 200);
-    it.world.zk.resume_server(it.world.now, 1);
-    it.world.drain();
-    assert!(it.world.closed(client.id).is_some());
-    it.until_ms(1_500);
-    assert_eq!(it.expires_ms(&client), 4_200, "its touch table is lost");
-    it.world.reconnect(1, &client);
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    ensemble.ping(&client);
+    ensemble.world.zk.stall(ensemble.world.now, 1);
+    ensemble.until_ms(310 + 5 * 200);
+    ensemble.world.zk.resume_server(ensemble.world.now, 1);
+    ensemble.world.drain();
+    assert!(ensemble.world.closed(client.id).is_some());
+    ensemble.until_ms(1_500);
+    assert_eq!(ensemble.expires_ms(&client), 4_200, "its touch table is lost");
+    ensemble.world.reconnect(1, &client);
 }
 
 #[test]
 fn killed_follower_never_flushes() {
     for stop_first in [false, true] {
-        let mut it = Ensemble::new();
-        let client = it.world.connect_to(1);
-        it.until_ms(310);
-        it.ping(&client);
+        let mut ensemble = Ensemble::new();
+        let client = ensemble.world.connect_to(1);
+        ensemble.until_ms(310);
+        ensemble.ping(&client);
         if stop_first {
-            it.world.zk.stall(it.world.now, 1);
-            it.world.send(&client, &Ping);
+            ensemble.world.zk.stall(ensemble.world.now, 1);
+            ensemble.world.send(&client, &Ping);
         }
-        it.until_ms(390);
-        it.world.zk.kill(it.world.now, 1);
-        it.world.drain();
-        assert!(it.world.closed(client.id).is_some() && it.world.reply(&client).is_none());
-        assert!(it.world.zk.accept(it.world.now, 1, ([127, 0, 0, 1], 1).into()).is_err());
-        it.until_ms(600);
-        it.world.zk.restart(it.world.now, 1);
-        it.until_ms(800);
-        assert_eq!(it.expires_ms(&client), 4_200);
-        let client = it.world.reconnect(1, &client);
-        assert_eq!(it.expires_ms(&client), 5_000);
-        assert!(it.world.create(&client, "/a").is_ok());
+        ensemble.until_ms(390);
+        ensemble.world.zk.kill(ensemble.world.now, 1);
+        ensemble.world.drain();
+        assert!(
+            ensemble.world.closed(client.id).is_some() && ensemble.world.reply(&client).is_none()
+        );
+        assert!(
+            ensemble.world.zk.accept(ensemble.world.now, 1, ([127, 0, 0, 1], 1).into()).is_err()
+        );
+        ensemble.until_ms(600);
+        ensemble.world.zk.restart(ensemble.world.now, 1);
+        ensemble.until_ms(800);
+        assert_eq!(ensemble.expires_ms(&client), 4_200);
+        let client = ensemble.world.reconnect(1, &client);
+        assert_eq!(ensemble.expires_ms(&client), 5_000);
+        assert!(ensemble.world.create(&client, "/a").is_ok());
     }
 }
 
 #[test]
 fn cut_follower_flushes_when_it_is_healed() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    it.world.zk.cut_from_leader(it.world.now, 1);
-    it.ping(&client);
-    it.until_ms(900);
-    assert_eq!(it.expires_ms(&client), 4_200);
-    it.world.zk.heal(it.world.now, 1);
-    assert_eq!(it.expires_ms(&client), 5_000);
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    ensemble.world.zk.cut_from_leader(ensemble.world.now, 1);
+    ensemble.ping(&client);
+    ensemble.until_ms(900);
+    assert_eq!(ensemble.expires_ms(&client), 4_200);
+    ensemble.world.zk.heal(ensemble.world.now, 1);
+    assert_eq!(ensemble.expires_ms(&client), 5_000);
 }
 
 #[test]
 fn resumed_leader_pings_its_followers_at_once() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    it.world.zk.stall(it.world.now, 0);
-    it.ping(&client);
-    it.until_ms(900);
-    it.world.zk.resume_server(it.world.now, 0);
-    assert_eq!(it.expires_ms(&client), 5_000);
-    it.until_ms(950);
-    it.ping(&client);
-    it.until_ms(1_000);
-    assert_eq!(it.expires_ms(&client), 5_200, "and every half tick from then on");
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    ensemble.world.zk.stall(ensemble.world.now, 0);
+    ensemble.ping(&client);
+    ensemble.until_ms(900);
+    ensemble.world.zk.resume_server(ensemble.world.now, 0);
+    assert_eq!(ensemble.expires_ms(&client), 5_000);
+    ensemble.until_ms(950);
+    ensemble.ping(&client);
+    ensemble.until_ms(1_000);
+    assert_eq!(ensemble.expires_ms(&client), 5_200, "and every half tick from then on");
 }
 
 /// Advancing the time in one step does not change the time of the events in between.
 #[test]
 fn flush_counts_from_its_own_time_after_clock_jump() {
-    let mut it = Ensemble::new();
-    let client = it.world.connect_to(1);
-    it.until_ms(310);
-    it.ping(&client);
-    it.until_ms(4_599);
-    assert_eq!(it.expires_ms(&client), 4_600);
-    it.until_ms(100_000);
-    assert!(!it.world.zk.is_alive(client.session.session_id));
+    let mut ensemble = Ensemble::new();
+    let client = ensemble.world.connect_to(1);
+    ensemble.until_ms(310);
+    ensemble.ping(&client);
+    ensemble.until_ms(4_599);
+    assert_eq!(ensemble.expires_ms(&client), 4_600);
+    ensemble.until_ms(100_000);
+    assert!(!ensemble.world.zk.is_alive(client.session.session_id));
 }

@@ -180,7 +180,10 @@ impl World {
 
     /// Returns the notifications received so far.
     pub(crate) fn events(&mut self, client: &Client) -> Vec<Event> {
-        self.event_frames(client).into_iter().map(|(_, it)| (it.event_type, it.path)).collect()
+        self.event_frames(client)
+            .into_iter()
+            .map(|(_, event)| (event.event_type, event.path))
+            .collect()
     }
 
     pub(crate) fn event_frames(&mut self, client: &Client) -> Vec<(ReplyHeader, WatcherEvent)> {

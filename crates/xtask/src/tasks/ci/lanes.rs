@@ -57,7 +57,10 @@ pub(super) fn run<const N: usize>(lanes: [Lane; N]) -> Result<(), Failure> {
     let failures = Mutex::new(Vec::new());
     let has_failed = || !failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
     let run_queue = |queue: &Queue, niceness| {
-        while let Some(job) = queue.next().filter(|_| !has_failed()) {
+        while let Some(job) = queue.next() {
+            if has_failed() {
+                break;
+            }
             if let Err(failure) = run_one(job, niceness) {
                 failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
             }

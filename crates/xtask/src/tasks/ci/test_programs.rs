@@ -57,10 +57,11 @@ impl Program {
         // The target has a field `test`, too, which says whether it could be one.
         let (_, profile) = line.split_once(r#""profile":{"#)?;
         let (profile, _) = profile.split_once('}')?;
-        let is_test = profile.contains(r#""test":true"#);
+        if !profile.contains(r#""test":true"#) {
+            return None;
+        }
         let package = value("manifest_path")?.parent()?.to_owned();
-        let executable = value("executable").filter(|_| is_test)?;
-        Some(Self { executable, package })
+        Some(Self { executable: value("executable")?, package })
     }
 
     /// Returns the name of the target.
@@ -91,7 +92,7 @@ fn built(command: &mut Command) -> Result<Vec<Program>, Failure> {
     let (programs, took) = timing::timed(&name, || {
         let mut cargo = command.stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(cargo.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines();
-        let programs = lines.filter_map(|line| line.map(|it| Program::parse(&it)).transpose());
+        let programs = lines.filter_map(|line| line.map(|text| Program::parse(&text)).transpose());
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         Ok::<_, io::Error>((programs, cargo.wait()?))
     });

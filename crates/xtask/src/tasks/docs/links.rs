@@ -63,7 +63,8 @@ pub(super) fn pages(folder: &Path) -> Vec<PathBuf> {
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| it.is_file()).collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|path| path.path()).filter(|path| path.is_file()).collect();
     files.sort();
     files
 }
@@ -108,7 +109,7 @@ fn sections(page: &Path) -> BTreeSet<String> {
     for (_, _, line) in prose_lines(&text).filter(|(_, _, line)| line.starts_with('#')) {
         let name = section(line.trim_start_matches('#').trim());
         let numbered = (1..).map(|number| format!("{name}-{number}"));
-        let free = [name.clone()].into_iter().chain(numbered).find(|it| !sections.contains(it));
+        let free = [name.clone()].into_iter().chain(numbered).find(|free| !sections.contains(free));
         sections.extend(free);
     }
     sections
@@ -144,9 +145,9 @@ mod tests {
     fn links_outside_of_code_are_found() {
         let page = "# A\n[a](a.md) `[b](b.md)` ![c](c.svg)\n```\n[d](d.md)\n```\n[e](https://e)\n[f](#f)\n";
         let found: Vec<(&str, usize, bool)> =
-            links(page).iter().map(|it| (it.target, it.line, it.is_picture)).collect();
+            links(page).iter().map(|link| (link.target, link.line, link.is_picture)).collect();
         assert_eq!(found, [("a.md", 2, false), ("c.svg", 2, true), ("#f", 7, false)]);
-        assert!(links(page).iter().all(|it| page[it.at..].starts_with(it.target)));
+        assert!(links(page).iter().all(|link| page[link.at..].starts_with(link.target)));
     }
 
     #[test]

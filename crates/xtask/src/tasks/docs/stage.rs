@@ -51,9 +51,10 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let copy = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_folder(&entry.path(), &copy)?,
-            false => fs::copy(entry.path(), copy).map(drop)?,
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &copy)?
+        } else {
+            fs::copy(entry.path(), copy).map(drop)?
         }
     }
     Ok(())
@@ -68,8 +69,10 @@ fn with_links_to_copies(name: &str, text: &str, outside: &BTreeSet<String>) -> S
         let (end, start) = (at + target.len(), text[..at].rfind('[').unwrap_or(at));
         let is_chapter = file.starts_with("docs/") && !file.ends_with(SUMMARY);
         if is_chapter || outside.contains(&file) {
-            let section = target.find('#').filter(|_| file.ends_with(".md"));
-            let section = section.map_or("", |section| &target[section..]);
+            let section = match target.find('#') {
+                Some(section) if file.ends_with(".md") => &target[section..],
+                _ => "",
+            };
             changed += &format!("{}{up}{}{section}", &text[copied..at], copy_of(&file));
             copied = end;
         } else if start >= copied {

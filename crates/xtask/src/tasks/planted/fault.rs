@@ -1,22 +1,20 @@
-//! Fault to plant: its description, its finders and its edits.
+//! Fault to plant: its edits, and the runs that must fail with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use super::edit::Edit;
-use super::finder::Finder;
+use super::workspace_copy::WorkspaceCopy;
 use super::{FOLDER, unreadable};
-use crate::tasks::Failure;
+use crate::tasks::{Failure, display};
 
 /// Content of one file `NAME.patch`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Fault {
     pub(super) name: String,
-    /// The effect that a user would notice.
-    description: String,
-    /// Runs that must fail with the fault.
     pub(super) finders: Vec<Finder>,
     edits: Vec<Edit>,
 }
@@ -27,22 +25,22 @@ impl Fault {
     /// # Errors
     /// If the patch has no description, no finder or no edit, or if one of them is invalid.
     pub(super) fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let file = file(name);
+        let mut fault = Self { name: name.to_owned(), finders: Vec::new(), edits: Vec::new() };
+        let invalid = |problem: &str| format!("{}: {problem}", file(name));
         let (header, hunks) = text.split_once("\n--- ").unwrap_or((text, ""));
-        let is_finder = |line: &&str| line.starts_with(FOUND_BY);
-        let description: Vec<&str> = header.lines().take_while(|line| !is_finder(line)).collect();
-        let description = description.join("\n").trim().to_owned();
-        let finders = header.lines().filter(is_finder).map(|line| &line[FOUND_BY.len()..]);
-        let finders = finders.map(Finder::parse).collect::<Result<Vec<_>, _>>();
-        let finders = finders.map_err(|problem| format!("{file}: {problem}"))?;
-        let mut edits = Vec::new();
+        for line in header.lines().filter_map(|line| line.strip_prefix("Found-by: ")) {
+            let finder =
+                Finder::parse(line).ok_or_else(|| invalid(&format!("`{line}` is no run")))?;
+            fault.finders.push(finder);
+        }
         for section in hunks.split("\n--- ") {
-            edits.extend(edits_of(section).map_err(|problem| format!("{file}: {problem}"))?);
+            fault.edits.extend(edits_of(section).map_err(|problem| invalid(&problem))?);
         }
-        if description.is_empty() || finders.is_empty() || edits.is_empty() {
-            return Err(format!("{file}: it needs a description, `{FOUND_BY}` and an edit"));
+        let has_description = !header.trim_start().starts_with("Found-by: ");
+        if !has_description || fault.finders.is_empty() || fault.edits.is_empty() {
+            return Err(invalid("it needs a description, `Found-by: ` and an edit"));
         }
-        Ok(Self { name: name.to_owned(), description, finders, edits })
+        Ok(fault)
     }
 
     /// Returns the path of the patch.
@@ -78,13 +76,6 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n    {}", self.name, self.description.replace('\n', "\n    "))?;
-        self.finders.iter().try_for_each(|finder| write!(f, "\n    {FOUND_BY}{finder}"))
-    }
-}
-
 fn file(name: &str) -> String {
     format!("{FOLDER}/{name}.patch")
 }
@@ -94,13 +85,124 @@ fn edits_of(section: &str) -> Result<Vec<Edit>, String> {
     let (path, body) = section.split_once('\n').unwrap_or((section, ""));
     let path = path.trim().trim_start_matches("a/");
     // `git diff` writes these lines, too.
-    let is_noise = |line: &&str| ["+++ ", "diff ", "index "].iter().any(|it| line.starts_with(it));
+    let is_noise =
+        |line: &&str| ["+++ ", "diff ", "index "].iter().any(|start| line.starts_with(start));
     let lines: Vec<&str> = body.lines().filter(|line| !is_noise(line)).collect();
     let hunks = lines.split(|line| line.starts_with("@@"));
     hunks.filter(|hunk| !hunk.is_empty()).map(|hunk| Edit::parse(path, hunk)).collect()
 }
 
-const FOUND_BY: &str = "Found-by: ";
+/// Run that must fail with a fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Finder {
+    /// The simulation with these arguments. The last one is the number of seeds.
+    Sim(Vec<String>),
+    /// `cargo test` with these arguments. The last one is the name of a test.
+    Test(Vec<String>),
+}
+
+impl Finder {
+    /// Parses `sim [--coordination] --seeds N` or `test ARG...`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (kind, arguments) = (words.next()?, words.collect::<Vec<_>>());
+        let last = arguments.last()?;
+        match kind.as_str() {
+            "sim" if last.parse::<u32>().is_ok() => Some(Self::Sim(arguments)),
+            "test" => Some(Self::Test(arguments)),
+            _ => None,
+        }
+    }
+
+    /// Returns the run that must pass without a fault. For the simulation, a few seeds suffice, because `ci`
+    /// runs many.
+    pub(super) fn without_fault(&self) -> Self {
+        let mut finder = self.clone();
+        if let Self::Sim(arguments) = &mut finder {
+            arguments.pop();
+            arguments.push(SEEDS_WITHOUT_FAULT.to_owned());
+        }
+        finder
+    }
+
+    /// Returns the name of the test without its modules, if this is a test.
+    #[cfg(test)]
+    pub(super) fn test_name(&self) -> Option<&str> {
+        match self {
+            Self::Sim(_) => None,
+            Self::Test(arguments) => arguments.last()?.rsplit("::").next(),
+        }
+    }
+
+    /// Builds the run in a copy of the workspace, and runs it. Returns what failed, or `None` if it passed.
+    ///
+    /// # Errors
+    /// If the copy does not build, has no such test, or if the simulation ends without a violation.
+    pub(super) fn run(&self, copy: &WorkspaceCopy) -> Result<Option<String>, Failure> {
+        let (build, mut run) = match self {
+            Self::Sim(arguments) => {
+                let mut run = copy.limited(copy.sim_program().as_os_str(), SECONDS_MAX);
+                run.args(arguments);
+                (copy.build_of_sim(), run)
+            }
+            Self::Test(arguments) => {
+                let mut build = copy.cargo(&["test", "--no-run"]);
+                build.args(arguments);
+                let mut run = copy.limited(build.get_program(), SECONDS_MAX);
+                run.arg("test").args(arguments);
+                (build, run)
+            }
+        };
+        let built = output(build)?;
+        if !built.status.success() {
+            let text = String::from_utf8_lossy(&built.stderr);
+            return Err(Failure::task(format!("does not build:\n{text}")));
+        }
+        run.env("RUST_BACKTRACE", "0");
+        let ended = output(run)?;
+        let text = String::from_utf8_lossy(&ended.stdout);
+        let has_line = |end: &str| text.lines().any(|line| line.ends_with(end));
+        match (self, ended.status.code()) {
+            (Self::Sim(_), Some(0)) => Ok(None),
+            (Self::Sim(_), _) => match text.lines().find(|line| line.contains(" is broken: ")) {
+                Some(line) => Ok(Some(line.chars().take(FAILURE_LEN_MAX).collect())),
+                None => Err(Failure::task(format!("no violation, but {}: {self}", ended.status))),
+            },
+            (Self::Test(_), Some(0)) if has_line(" ... ok") => Ok(None),
+            (Self::Test(_), Some(0)) => {
+                Err(Failure::task(format!("there is no such test: {self}")))
+            }
+            (Self::Test(_), Some(TIMED_OUT)) => {
+                Ok(Some(format!("no end within {SECONDS_MAX} s: {self}")))
+            }
+            (Self::Test(_), _) => Ok(Some(self.to_string())),
+        }
+    }
+}
+
+impl fmt::Display for Finder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sim(arguments) => write!(f, "sim {}", arguments.join(" ")),
+            Self::Test(arguments) => write!(f, "test {}", arguments.join(" ")),
+        }
+    }
+}
+
+fn output(mut command: Command) -> Result<Output, Failure> {
+    command
+        .output()
+        .map_err(|error| Failure::task(format!("could not run {}: {error}", display(&command))))
+}
+
+const SEEDS_WITHOUT_FAULT: &str = "200";
+
+/// Seconds that a run may take. Under some faults a test waits for ever.
+const SECONDS_MAX: u32 = 300;
+/// Exit status of `timeout` in that case.
+const TIMED_OUT: i32 = 124;
+
+const FAILURE_LEN_MAX: usize = 90;
 
 #[cfg(test)]
 mod tests {
@@ -108,13 +210,14 @@ mod tests {
 
     #[test]
     fn patch_has_a_description_finders_and_edits() {
-        let text = "Two\nlines.\n\nFound-by: sim --seeds 9\nFound-by: test -p zk-proto --lib x\n\n\
+        let text = "Two\nlines.\n\nFound-by: sim --seeds 9\nFound-by: test -p zk-proto --lib a::x\n\n\
                     --- a/one.rs\n+++ b/one.rs\n@@ -1,2 +1,2 @@\n-a\n+b\n@@\n-c\n--- two.rs\n-d\n";
         let fault = Fault::parse("Name", text).unwrap();
         assert_eq!(fault.paths().collect::<Vec<_>>(), ["one.rs", "one.rs", "two.rs"]);
-        let expected = "Name\n    Two\n    lines.\n    Found-by: sim --seeds 9\n    \
-                        Found-by: test -p zk-proto --lib x";
-        assert_eq!(fault.to_string(), expected);
+        let finders: Vec<String> = fault.finders.iter().map(Finder::to_string).collect();
+        assert_eq!(finders, ["sim --seeds 9", "test -p zk-proto --lib a::x"]);
+        assert_eq!(fault.finders[0].without_fault().to_string(), "sim --seeds 200");
+        assert_eq!(fault.finders[1].test_name(), Some("x"));
     }
 
     #[test]
@@ -122,8 +225,10 @@ mod tests {
         for text in [
             "",
             "No finder.\n\n--- a\n-x\n",
-            "Found-by: sim\n\n--- a\n-x\n",
-            "No edit.\n\nFound-by: sim\n",
+            "Found-by: sim --seeds 9\n\n--- a\n-x\n",
+            "No edit.\n\nFound-by: sim --seeds 9\n",
+            "No number.\n\nFound-by: sim --seeds\n\n--- a\n-x\n",
+            "No name.\n\nFound-by: test\n\n--- a\n-x\n",
             "No such finder.\n\nFound-by: luck\n\n--- a\n-x\n",
         ] {
             let problem = Fault::parse("Name", text).unwrap_err();

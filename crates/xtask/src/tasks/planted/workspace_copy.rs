@@ -108,7 +108,7 @@ fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
 }
 
 fn is_left_out(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"target") || LEFT_OUT.iter().any(|it| name == *it)
+    name.as_encoded_bytes().starts_with(b"target") || LEFT_OUT.iter().any(|folder| name == *folder)
 }
 
 /// Profile for the simulation. With that of the tests, a seed takes ten times as long. With this one, the

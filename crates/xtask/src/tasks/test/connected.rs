@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn targets_are_split_by_use_of_shared_server() {
         let (chosen, left_out) = targets().unwrap();
-        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
+        let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
         for name in ["session_basics", "cli_contract", "semaphores"] {
             assert!(has(&chosen, name) && !has(&left_out, name), "{name}");
         }

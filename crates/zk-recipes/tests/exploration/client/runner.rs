@@ -188,7 +188,7 @@ impl Client {
             }
             Step::Done => {
                 if self.has_lease {
-                    self.grant()
+                    self.grant(setting)
                 } else {
                     self.connection.send(Request::Renew);
                     self.pending = Pending::Renew(None);
@@ -198,9 +198,9 @@ impl Client {
         }
     }
 
-    fn grant(&mut self) -> Result<(), String> {
+    fn grant(&mut self, setting: &Setting) -> Result<(), String> {
         self.has_claim = true;
-        self.is_marked = self.marks_release();
+        self.is_marked = self.marks_release(setting.fault);
         self.phase = Phase::Holding;
         if self.gone.is_some_and(|gone| gone <= self.seen) {
             return Err("the lock is granted although the own node is known to be gone".to_owned());
@@ -219,13 +219,9 @@ impl Client {
         if !names.contains(&own) {
             return self.handle(Input::NotListed, setting);
         }
-        let blocks = |name: &&Name| {
-            **name < own && self.kind.waits_for(setting.kinds[usize::from(name.client)])
-        };
-        let mut ahead = names.iter().filter(blocks).rev().copied();
-        let nearest = [ahead.next(), ahead.next()];
-        let position = nearest.iter().flatten().count() + ahead.count();
-        let ahead = Ahead::of(self.kind.admission(), position, nearest);
+        let ahead = ahead(names, own, self.kind, setting);
+        let nearest = [ahead.first().copied(), ahead.get(1).copied()];
+        let ahead = Ahead::of(self.kind.admission(), ahead.len(), nearest);
         self.handle(Input::Listed { ahead, is_own, connections_lost }, setting)
     }
 
@@ -274,7 +270,7 @@ impl Client {
     pub(super) fn handle(&mut self, input: Input<Name>, setting: &Setting) -> Result<(), String> {
         match faults::handle(&mut self.machine, input, setting.fault) {
             Output::Continue | Output::Blocked | Output::ListAgain => {}
-            Output::First => self.become_first(),
+            Output::First => self.become_first(setting),
             Output::StartOver { is_node_gone, fails } => {
                 if fails || self.gone.is_none() {
                     return Err("a contender queues again although its node exists".to_owned());
@@ -291,12 +287,12 @@ impl Client {
         Ok(())
     }
 
-    fn become_first(&mut self) {
+    fn become_first(&mut self, setting: &Setting) {
         let own = self.own().map(|(own, _)| own);
         if let Some(index) = self.watched.iter().position(|entry| Some(entry.name) == own) {
             self.own_watch = self.watched.swap_remove(index).watch.or(self.own_watch);
         }
-        self.is_marked |= self.marks_release();
+        self.is_marked |= self.marks_release(setting.fault);
     }
 
     /// Curator's recipe: creates a protected node, and lists after every event.
@@ -338,4 +334,25 @@ impl Client {
         self.connection.send(Request::Watch(name, kind));
         self.pending = Pending::Rearm(0, None);
     }
+}
+
+/// Returns the contenders ahead of `own` that one of this kind waits for, the nearest first.
+fn ahead(names: &[Name], own: Name, kind: Kind, setting: &Setting) -> Vec<Name> {
+    let mut names = names.to_vec();
+    if setting.fault == Some(Fault::SortedById) {
+        names.sort_by_key(|name| name.id);
+    }
+    let waits_for = |other: Kind| match (setting.fault, kind, other) {
+        (Some(Fault::ReaderIgnoresWriters), Kind::Reader, Kind::Writer)
+        | (Some(Fault::WriterIgnoresReaders), Kind::Writer, Kind::Reader) => false,
+        _ => kind.waits_for(other),
+    };
+    let ahead = names.into_iter().take_while(|name| *name != own);
+    let mut ahead: Vec<Name> =
+        ahead.filter(|name| waits_for(setting.kinds[usize::from(name.client)])).collect();
+    ahead.reverse();
+    if setting.fault == Some(Fault::TwoNearestAreAll) {
+        ahead.truncate(2);
+    }
+    ahead
 }

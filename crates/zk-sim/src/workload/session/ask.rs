@@ -152,7 +152,7 @@ impl Worker {
         let data = number.to_string();
         let created = client.create(path, data.as_bytes(), mode);
         self.ask(Kind::Create, path, vec![number], async move {
-            created.await.map(|it| Answer::Written(vec![(it.path, it.stat)]))
+            created.await.map(|created| Answer::Written(vec![(created.path, created.stat)]))
         });
     }
 
@@ -304,8 +304,8 @@ impl Worker {
         let servers = self.seat.world.plan.servers.len();
         let kept = self.seat.rng.index(servers);
         let others: Vec<usize> =
-            (0..servers).filter(|it| *it == kept || self.seat.rng.chance(0.6)).collect();
-        let list: Vec<String> = others.iter().map(|it| format!("server-{it}:1")).collect();
+            (0..servers).filter(|server| *server == kept || self.seat.rng.chance(0.6)).collect();
+        let list: Vec<String> = others.iter().map(|server| format!("server-{server}:1")).collect();
         self.seat.world.oracle().log(format_args!("{} has servers {list:?}", self.seat.name));
         if let Err(error) = self.seat.client.update_servers(&list.join(",")) {
             self.violated("I7", &format!("update_servers: {error}"));

@@ -109,10 +109,12 @@ impl Worker {
                 self.window.push_back(asked);
                 continue;
             };
-            let in_turn = !asked.is_auth() && is_in_turn(&result);
-            if let Some(open) = open.filter(|_| in_turn) {
-                let text = format!("{} was answered before request {open}", asked.what());
-                self.violated("I7", &text);
+            match open {
+                Some(open) if !asked.is_auth() && is_in_turn(&result) => {
+                    let text = format!("{} was answered before request {open}", asked.what());
+                    self.violated("I7", &text);
+                }
+                _ => {}
             }
             self.judge(&asked, result, cx);
         }
@@ -144,13 +146,13 @@ impl Worker {
         let time_limit = self.seat.world.plan.time_limit();
         let until = crate::clock::now() + time_limit;
         while !self.is_over() {
-            let it = self.seat.client.stats();
-            let left = it.one_shot_watches + it.persistent_watches + it.recursive_watches;
-            if left == 0 && it.in_flight == 0 && it.queued == 0 {
+            let stats = self.seat.client.stats();
+            let left = stats.one_shot_watches + stats.persistent_watches + stats.recursive_watches;
+            if left == 0 && stats.in_flight == 0 && stats.queued == 0 {
                 return;
             }
             if crate::clock::now() > until {
-                return self.violated("I8", &format!("left behind by what is over: {it:?}"));
+                return self.violated("I8", &format!("left behind by what is over: {stats:?}"));
             }
             sleep(Duration::from_millis(50)).await;
         }

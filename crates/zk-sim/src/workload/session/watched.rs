@@ -140,12 +140,15 @@ impl Worker {
         let exact = self.streams.iter_mut().filter(|one| is_exact && !one.has_ended);
         let missing = || {
             let mut missing = exact.map(|one| one.progress.missing(&oracle.history, view));
-            missing.find_map(|it| it)
+            missing.find_map(|found| found)
         };
         let late = late.next().or_else(missing);
         drop(oracle);
-        if let Some(late) = late.filter(|_| !self.is_over()) {
-            self.violated("I11", &format!("a watch has not told of {late}"));
+        match late {
+            Some(late) if !self.is_over() => {
+                self.violated("I11", &format!("a watch has not told of {late}"));
+            }
+            _ => {}
         }
     }
 }

@@ -46,9 +46,10 @@ impl Preparation<'_> {
         let parent_path = parent_of(asked_path);
         let mut parent = self.record(parent_path)?;
         self.permit(&parent, Perms::CREATE)?;
-        let path: Box<str> = match is_sequential {
-            true => [asked_path, &format!("{:010}", parent.creates)].concat().into(),
-            false => asked_path.into(),
+        let path: Box<str> = if is_sequential {
+            [asked_path, &format!("{:010}", parent.creates)].concat().into()
+        } else {
+            asked_path.into()
         };
         validate(Some(&path))?;
         if self.record(&path).is_ok() {
