@@ -146,12 +146,10 @@ impl LockSpec {
         }
     }
 
-    /// Returns true if the holders have permits.
     pub(crate) fn is_semaphore(&self) -> bool {
         matches!(self, Self::SemaphoreMutex(_) | Self::Permits { .. })
     }
 
-    /// Returns the message that the lock was not acquired in time.
     pub(crate) fn not_in_time(&self) -> String {
         match self {
             Self::Mutex(path)
@@ -194,7 +192,7 @@ async fn all(
         locks.push(Arc::new(at!(Mutex::new(client, path), nodes)));
     }
     let locks = MultiLock::in_canonical_order(locks);
-    let place = |path: &String| locks.paths().position(|it| it == path);
+    let place = |path: &String| locks.paths().position(|locked| locked == path);
     let places = paths.iter().filter_map(place).collect();
     let guard = match how {
         Approach::Look => locks.try_acquire().await?,
@@ -256,8 +254,8 @@ impl AcquiredLock {
                 // of the last ones. That is not a loss, unlike a missing node.
                 let refused = guard.release().await.err()?;
                 let mut failures = refused.failures().iter();
-                let deleted =
-                    failures.find(|it| loss(&it.error) == Some(LossReason::NodeDeleted))?;
+                let deleted = failures
+                    .find(|failure| loss(&failure.error) == Some(LossReason::NodeDeleted))?;
                 Some((deleted.path.clone(), LossReason::NodeDeleted))
             }
         }

@@ -17,10 +17,8 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
         let done = retry.run(&request).await;
         let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
         if !done.as_ref().is_err_and(is_lost) || clock() - begun > idle_limit(client) {
-            let whole = |error: Error| match was_lost {
-                true => error.with_outcome(Outcome::Unknown),
-                false => error,
-            };
+            let whole =
+                |error: Error| if was_lost { error.with_outcome(Outcome::Unknown) } else { error };
             return (done.map_err(whole), was_lost);
         }
         was_lost = true;
@@ -43,9 +41,7 @@ pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
         return (Err(first), false);
     }
     let (done, was_lost) = repeat(client, request).await;
-    let done = match is_lost {
-        true => done.map_err(|error| error.with_outcome(Outcome::Unknown)),
-        false => done,
-    };
+    let done =
+        if is_lost { done.map_err(|error| error.with_outcome(Outcome::Unknown)) } else { done };
     (done, is_lost || was_lost)
 }

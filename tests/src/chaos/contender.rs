@@ -91,7 +91,7 @@ impl Contender {
                 }
                 ["roam", seed, ref locks @ ..] => {
                     let locks: Result<Vec<LockSpec>, _> =
-                        locks.iter().map(|it| it.parse()).collect();
+                        locks.iter().map(|lock| lock.parse()).collect();
                     let seed = seed.parse().map_err(|_| format!("`{seed}` is no number"))?;
                     return self.roam(Random::new(seed), &locks?).await;
                 }

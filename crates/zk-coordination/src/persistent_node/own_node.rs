@@ -172,7 +172,6 @@ impl OwnNode {
         found.await
     }
 
-    /// Returns whose node was found.
     pub(super) fn owner(&self, client: &Client, stat: &Stat) -> Owner {
         let owner = stat.ephemeral_owner;
         match (self.options.mode.is_ephemeral(), owner) {
@@ -234,13 +233,14 @@ impl OwnNode {
         }
     }
 
-    /// Returns what the node lacks.
     pub(super) fn lack(&self, stat: &Stat, data: &NumberedData) -> Lack {
         let is_overwritten = stat.mzxid != self.written_zxid;
-        match self.written == data.number {
-            false => Lack::NewerData,
-            true if is_overwritten && self.options.keeps_data => Lack::OwnData,
-            true => Lack::Nothing,
+        if self.written != data.number {
+            Lack::NewerData
+        } else if is_overwritten && self.options.keeps_data {
+            Lack::OwnData
+        } else {
+            Lack::Nothing
         }
     }
 
