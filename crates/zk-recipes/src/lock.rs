@@ -57,13 +57,18 @@ pub trait LockGuard: fmt::Debug + Send + Sync + Sealed {
     #[must_use]
     fn remaining(&self) -> Duration;
 
+    /// Confirms with a quorum of the ensemble that the holder's nodes exist; see [`Guard::check`].
+    /// Returns the fencing tokens.
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>>;
+
     /// Waits until the lock is lost and returns the reason; see [`Guard::lost`].
     fn lost_boxed(&self) -> BoxFuture<'static, LossReason>;
 
     /// Waits until another client requests the revocation of the lock; see [`Guard::revocation_requested`].
     fn revocation_requested_boxed(&self) -> BoxFuture<'static, Result<(), LockError>>;
 
-    /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
+    /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`]. A
+    /// [`MultiGuard`](crate::MultiGuard) returns the error of its first failure.
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;
 }
 
@@ -88,6 +93,13 @@ macro_rules! lock_guard {
 
             fn remaining(&self) -> Duration {
                 <$inherent>::remaining(self)
+            }
+
+            fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {
+                Box::pin(async {
+                    self.check().await?;
+                    $tokens(self)
+                })
             }
 
             fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {

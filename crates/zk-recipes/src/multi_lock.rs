@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
+use futures::future::{BoxFuture, Either, FutureExt, select, select_all, try_join_all};
 use tokio::task::unconstrained;
 
 use crate::deadline::Deadline;
@@ -14,6 +14,7 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::lock::{Lock, LockGuard};
 use crate::multi_lock_error::{LockFailure, MultiLockError};
+use crate::sealed::Sealed;
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
 ///
@@ -334,6 +335,48 @@ impl MultiGuard {
             failures.extend(error.failures);
         }
         MultiLockError { failures }
+    }
+}
+
+impl Sealed for MultiGuard {}
+
+impl LockGuard for MultiGuard {
+    fn nodes(&self) -> Vec<&str> {
+        Self::nodes(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
+        Self::tokens(self)
+    }
+
+    fn is_held(&self) -> bool {
+        Self::is_held(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Self::remaining(self)
+    }
+
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {
+        Box::pin(async {
+            try_join_all(self.held.iter().map(|(_, held)| held.check_boxed())).await?;
+            self.tokens()
+        })
+    }
+
+    fn lost_boxed(&self) -> BoxFuture<'static, LossReason> {
+        Box::pin(self.lost())
+    }
+
+    fn revocation_requested_boxed(&self) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(self.revocation_requested())
+    }
+
+    fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(async {
+            let Err(MultiLockError { failures }) = self.release().await else { return Ok(()) };
+            failures.into_iter().next().map_or(Ok(()), |first| Err(first.error))
+        })
     }
 }
 

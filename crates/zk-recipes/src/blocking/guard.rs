@@ -168,6 +168,3 @@ release!(crate::Guard, LockError, Self);
 release!(WriteGuard, LockError, crate::Guard);
 release!(SemaphoreGuard, LockError, Self);
 release!(MultiGuard, MultiLockError, Self);
-
-// It is no `LockGuard`, unlike the other guards.
-impl Sealed for MultiGuard {}
