@@ -61,8 +61,6 @@ pub(crate) struct Sessions {
     fruitless_since: Option<Instant>,
     /// Whether a request was answered, in this session or an earlier one.
     answered: bool,
-    /// Whether there was a session.
-    were_there: bool,
     /// The longest time to open a session.
     connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
@@ -75,8 +73,8 @@ pub(crate) struct Sessions {
     has_identity: bool,
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
-    /// The session that was printed last.
-    told: Option<SessionId>,
+    /// The last session, also after it has ended.
+    last_opened: Option<SessionId>,
 }
 
 struct Open {
@@ -95,14 +93,13 @@ impl Sessions {
             current: None,
             fruitless_since: None,
             answered: false,
-            were_there: false,
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
             presented: String::new(),
             has_identity: false,
             log: None,
-            told: None,
+            last_opened: None,
         }
     }
 
@@ -195,14 +192,13 @@ impl Sessions {
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
         let client = client.with_timeout(idle_limit(&client));
-        let is_new = self.told.replace(client.session_id()) != Some(client.session_id());
+        let is_new = self.last_opened.replace(client.session_id()) != Some(client.session_id());
         if is_new {
             if let Some(log) = &self.log {
                 log.print_session(&client);
             }
         }
         self.fruitless_since.get_or_insert_with(clock);
-        self.were_there = true;
         self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)
     }
@@ -290,7 +286,7 @@ impl Sessions {
     }
 
     pub(crate) fn were_there(&self) -> bool {
-        self.were_there
+        self.last_opened.is_some()
     }
 
     /// Returns true if the ensemble has answered a request, or has had no time to do so.

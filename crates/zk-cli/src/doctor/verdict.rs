@@ -65,7 +65,8 @@ pub(super) fn different_timeouts(servers: &[Examined]) -> Option<Finding> {
 
 /// Returns findings if the servers of one ensemble have different ticks or versions.
 pub(super) fn differences(servers: &[Examined]) -> Vec<Finding> {
-    let ticks = alike(servers, |server| server.tick.map(|tick| format!("{} ms", whole_ms(tick)))).map(|ticks| {
+    let tick = |server: &Examined| Some(format!("{} ms", whole_ms(server.tick?)));
+    let ticks = alike(servers, tick).map(|ticks| {
         let advice = "set tickTime alike on all of them: it is the unit of their session timeouts, initLimit \
                       and syncLimit";
         let text = format!("the servers have different ticks ({ticks}): {advice}");

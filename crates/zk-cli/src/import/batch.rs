@@ -19,7 +19,7 @@ use super::input::Wanted;
 use super::lists::{Opening, Own};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::failure::Failure;
-use crate::repeat::repeat;
+use crate::repeat::{after_loss, repeat};
 use crate::sessions::Sessions;
 use crate::transfer::{Kind, is_below};
 
@@ -236,9 +236,7 @@ impl Importer<'_> {
                 last = created;
                 continue;
             }
-            let of_all =
-                |error: Error| if was_lost { error.with_outcome(Outcome::Unknown) } else { error };
-            return Ok((created.map_err(of_all), was_lost));
+            return Ok((after_loss(created, was_lost), was_lost));
         }
     }
 

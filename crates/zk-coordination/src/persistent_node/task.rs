@@ -256,7 +256,7 @@ impl NodeTask {
 
     /// Returns the Stat of the node at the path, and watches the path from now on.
     async fn exists_and_watch(&mut self, client: &Client) -> Result<Option<Stat>, Error> {
-        let (found, watch) = self.node.exists_and_watch(client).await?;
+        let (found, watch) = NodeWatch::exists_and_watch(client, self.node.path()).await?;
         (self.is_missing, self.watch) = (found.is_none(), watch);
         Ok(found)
     }
