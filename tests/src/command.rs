@@ -37,7 +37,10 @@ impl Zk {
     /// Appends a chroot to the connect string.
     #[must_use]
     pub fn chroot(&self, path: &str) -> Self {
-        Self { connect: self.connect.as_ref().map(|it| it.clone() + path), ..self.clone() }
+        Self {
+            connect: self.connect.as_ref().map(|servers| servers.clone() + path),
+            ..self.clone()
+        }
     }
 
     /// Adds an option before the command.

@@ -20,10 +20,7 @@ pub async fn connect(connect_string: &str, timeout: Duration) -> Client {
 
 /// Returns the client's identities at its server, or `None` if the server is too old to say them.
 pub async fn identities(client: &Client, server: &Server) -> Option<Vec<ClientInfo>> {
-    match crate::release(server) >= WHO_AM_I {
-        true => Some(client.who_am_i().await.unwrap()),
-        false => None,
-    }
+    if crate::release(server) >= WHO_AM_I { Some(client.who_am_i().await.unwrap()) } else { None }
 }
 
 /// Returns whether the server lists the session as alive.

@@ -90,7 +90,7 @@ async fn mixed_clients_with_a_lock_lose_no_addition() {
     assert_eq!(AtomicLong::new(&client, path).unwrap().get().await.unwrap(), 160);
     let left = client.get_children(lock).await;
     // The server deletes containers that are empty.
-    assert!(left.map_or_else(|error| error.is_no_node(), |it| it.names.is_empty()));
+    assert!(left.map_or_else(|error| error.is_no_node(), |children| children.names.is_empty()));
 }
 
 /// The killed process may hold the lock, or wait for it.

@@ -186,7 +186,10 @@ async fn semaphore_mutex_lists_holder_and_survives_dead_holders() {
     let lock = SemaphoreMutex::new(&client, PATH).unwrap();
     let listed = async |curator: &mut Curator| -> Vec<String> {
         let ours = lock.participants().await.unwrap();
-        let ours = ours.iter().map(|it| it.path.rsplit('/').next().unwrap().to_owned()).collect();
+        let ours = ours
+            .iter()
+            .map(|participant| participant.path.rsplit('/').next().unwrap().to_owned())
+            .collect();
         let theirs = curator.ok("observer", &format!("participants semaphore {PATH}"));
         assert_eq!(theirs, ours);
         ours

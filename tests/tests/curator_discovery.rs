@@ -72,8 +72,12 @@ fn ours(id: &str) -> ServiceInstance {
 }
 
 fn listed(instances: &Instances) -> Vec<String> {
-    let zone = |it: &ServiceInstance| it.payload()["zone"].as_str().unwrap_or("-").to_owned();
-    instances.iter().map(|it| format!("{}={}={}", it.id(), it.uri(), zone(it))).collect()
+    let zone =
+        |instance: &ServiceInstance| instance.payload()["zone"].as_str().unwrap_or("-").to_owned();
+    instances
+        .iter()
+        .map(|instance| format!("{}={}={}", instance.id(), instance.uri(), zone(instance)))
+        .collect()
 }
 
 /// Waits until our cache has these instances.

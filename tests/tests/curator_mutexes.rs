@@ -42,7 +42,7 @@ async fn theirs(
 /// Returns the nodes in the queue. Both sides must list the same nodes in the same order.
 async fn listed(client: &Client, curator: &mut Curator, path: &str) -> Vec<String> {
     let ours = Mutex::new(client, path).unwrap().participants().await.unwrap();
-    let ours: Vec<String> = ours.into_iter().map(|it| it.path).collect();
+    let ours: Vec<String> = ours.into_iter().map(|participant| participant.path).collect();
     assert_eq!(ours, curator.ok("observer", &format!("participants mutex {path}")));
     ours
 }

@@ -115,7 +115,7 @@ async fn java_member_with_our_id_does_not_change_our_payload() {
     let joined = ours.wait_until_present(LIMIT).await.unwrap();
     peers.curator.ok("java", &format!("join {path} a theirs"));
     let mut state = ours.subscribe();
-    let restored = state.wait_for(|it| it.stat().is_some_and(|stat| stat.version >= 2));
+    let restored = state.wait_for(|state| state.stat().is_some_and(|stat| stat.version >= 2));
     drop(tokio::time::timeout(LIMIT, restored).await.expect("two changes").unwrap());
     peers.expect_theirs("java", &["a=ours"]).await;
     let mut group = Group::open(&peers.sessions, path).await.unwrap();
@@ -191,7 +191,8 @@ async fn shared_ttl_node_outlives_the_java_process() {
     assert_eq!(data, "theirs", "our renewals keep the data of Curator");
     let renewals = ours.state().stat().unwrap().version;
     let mut state = ours.subscribe();
-    let renewed = state.wait_for(|it| it.stat().is_some_and(|stat| stat.version > renewals + 1));
+    let renewed =
+        state.wait_for(|state| state.stat().is_some_and(|stat| stat.version > renewals + 1));
     drop(tokio::time::timeout(LIMIT, renewed).await.expect("renewals").unwrap());
     assert_eq!(client.exists("/ttl/kept").await.unwrap().unwrap().czxid, created);
     ours.close().await.unwrap();

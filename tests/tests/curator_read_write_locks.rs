@@ -50,7 +50,7 @@ async fn theirs(
 /// Returns the nodes of each side. Both clients must list the same nodes in the same order.
 async fn listed(lock: &RwLock, curator: &mut Curator) -> [Vec<String>; 2] {
     let paths = |participants: Vec<Participant>| -> Vec<String> {
-        participants.into_iter().map(|it| it.path).collect()
+        participants.into_iter().map(|participant| participant.path).collect()
     };
     let ours = [
         paths(lock.read().participants().await.unwrap()),
@@ -173,7 +173,7 @@ async fn our_waiters_stay_behind_curators_downgrade() {
     let waiting_reader = reader(&client, &lock, 2).await;
     curator.ok("peer", "read-too");
     let [readers, _] = listed(&lock, &mut curator).await;
-    let keeps_its_place = readers.iter().any(|it| number(it) == number(&writers[0]));
+    let keeps_its_place = readers.iter().any(|reader| number(reader) == number(&writers[0]));
     assert_eq!(readers.len(), 2);
     assert!(!waiting_reader.is_finished(), "the write node is still there");
     let late_writer = writer(&client, &lock, 4).await;

@@ -52,7 +52,7 @@ async fn permits_of_both_clients_are_counted_and_listed_together() {
     assert_eq!(curator.ask("b", "acquire semaphore /interop/s 4 1 200"), ["timeout"]);
     contenders(&client, "/interop/s/leases", 4).await; // the timed-out ones are gone
     let all = listed(&semaphore, &mut curator).await;
-    let ours: Vec<&str> = lease.nodes().map(|it| it.rsplit('/').next().unwrap()).collect();
+    let ours: Vec<&str> = lease.nodes().map(|node| node.rsplit('/').next().unwrap()).collect();
     assert_eq!(all, [theirs.iter().map(String::as_str).collect(), ours].concat());
     let data: Vec<_> = semaphore.participants().await.unwrap();
     assert_eq!(

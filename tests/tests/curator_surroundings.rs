@@ -25,7 +25,7 @@ async fn both() -> Option<(String, Client, Curator)> {
 }
 
 fn paths(participants: Vec<Participant>) -> Vec<String> {
-    participants.into_iter().map(|it| it.path).collect()
+    participants.into_iter().map(|participant| participant.path).collect()
 }
 
 fn acquires(client: &Client, path: &str) -> tokio::task::JoinHandle<zk_recipes::Guard> {
@@ -343,7 +343,10 @@ async fn contender_with_empty_or_null_data_is_waited_for() {
     let server = shared_zookeeper().unwrap();
     zk_tests::raw::create_with_null_data(server, &null);
     let listed = lock.participants().await.unwrap();
-    assert_eq!(listed.iter().map(|it| it.data.as_slice()).collect::<Vec<_>>(), [b""]);
+    assert_eq!(
+        listed.iter().map(|participant| participant.data.as_slice()).collect::<Vec<_>>(),
+        [b""]
+    );
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
     let waiting = acquires(&client, PATH);

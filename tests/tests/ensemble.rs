@@ -161,7 +161,7 @@ async fn connect_first_to(ensemble: &Ensemble, server: usize, timeout: Duration)
 
 async fn connect_to_all_but(ensemble: &Ensemble, server: usize) -> Client {
     let others = (0..3).filter(|other| *other != server);
-    let others: Vec<String> = others.map(|it| ensemble.server(it).connect_string()).collect();
+    let others: Vec<String> = others.map(|index| ensemble.server(index).connect_string()).collect();
     connect(&others.join(","), TIMEOUT).await
 }
 

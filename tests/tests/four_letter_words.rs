@@ -38,10 +38,10 @@ fn shape(line: &str) -> String {
     let mut last_was_digit = false;
     for c in line.chars() {
         let is_digit = c.is_ascii_hexdigit() && (c.is_ascii_digit() || last_was_digit);
-        match is_digit {
-            true if last_was_digit => {}
-            true => shape.push('0'),
-            false => shape.push(c),
+        if !is_digit {
+            shape.push(c);
+        } else if !last_was_digit {
+            shape.push('0');
         }
         last_was_digit = is_digit;
     }

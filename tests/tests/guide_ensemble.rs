@@ -44,7 +44,10 @@ async fn secured_ensemble_of_the_guide_serves_its_clients() {
     for (client, scheme, user) in [(&app, "x509", "CN=app,O=example"), (&alice, "sasl", "alice")] {
         if release(shared) >= WHO_AM_I {
             let known = client.who_am_i().await.unwrap();
-            assert!(known.iter().any(|it| it.scheme == scheme && it.user == user), "{known:?}");
+            assert!(
+                known.iter().any(|identity| identity.scheme == scheme && identity.user == user),
+                "{known:?}"
+            );
         }
         let guard = Mutex::new(client, "/locks/backup").unwrap().acquire().await.unwrap();
         guard.release().await.unwrap();

@@ -37,7 +37,10 @@ async fn digest_md5_authenticates_and_protects_nodes() {
     let Some(server) = zookeeper_with(&settings) else { return };
     let alice = connect(&server, "alice", "sesame").await.unwrap();
     if let Some(known) = identities(&alice, &server).await {
-        assert!(known.iter().any(|it| it.scheme == "sasl" && it.user == "alice"), "{known:?}");
+        assert!(
+            known.iter().any(|identity| identity.scheme == "sasl" && identity.user == "alice"),
+            "{known:?}"
+        );
     }
 
     let own = Acl { perms: Perms::ALL, scheme: "sasl".into(), id: "alice".into() };

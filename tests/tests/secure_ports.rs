@@ -79,7 +79,8 @@ async fn certificate_is_an_identity_in_acls() {
     let client = connect(&to, with_certificate("client.pem")).await.unwrap();
     let subject = "O=example,OU=shop,CN=app"; // the last part is first, as in RFC 2253
     if let Some(known) = identities(&client, &server).await {
-        let is_known = known.iter().any(|it| it.scheme == "x509" && it.user == subject);
+        let is_known =
+            known.iter().any(|identity| identity.scheme == "x509" && identity.user == subject);
         assert!(is_known, "{known:?}");
     }
     let own = Acl { perms: Perms::ALL, scheme: "x509".into(), id: subject.into() };
@@ -149,7 +150,7 @@ async fn server_that_wants_a_certificate_takes_clients_without() {
     let with = connect(&tls_port(&server), with_certificate("client.pem")).await.unwrap();
     for (client, has_one) in [(client, false), (with, true)] {
         let Some(known) = identities(&client, &server).await else { return };
-        assert_eq!(known.iter().any(|it| it.scheme == "x509"), has_one, "{known:?}");
+        assert_eq!(known.iter().any(|identity| identity.scheme == "x509"), has_one, "{known:?}");
     }
 }
 
@@ -244,7 +245,10 @@ async fn digest_md5_works_over_tls() {
     let config = config(&tls_port(&server)).sasl(DigestMd5::new("alice", "sesame"));
     let client = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap();
     if let Some(known) = identities(&client, &server).await {
-        assert!(known.iter().any(|it| it.scheme == "sasl" && it.user == "alice"), "{known:?}");
+        assert!(
+            known.iter().any(|identity| identity.scheme == "sasl" && identity.user == "alice"),
+            "{known:?}"
+        );
     }
 }
 

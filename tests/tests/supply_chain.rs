@@ -24,7 +24,10 @@ fn packages_of_all_lock_files_come_from_one_registry() {
         let sources: BTreeSet<&str> =
             text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
         assert!(sources.len() <= 1, "{lock}: {sources:?}");
-        assert!(sources.iter().all(|it| it.starts_with("\"registry+")), "{lock}: {sources:?}");
+        assert!(
+            sources.iter().all(|source| source.starts_with("\"registry+")),
+            "{lock}: {sources:?}"
+        );
         for entry in text.split("[[package]]").filter(|entry| entry.contains("\nsource = ")) {
             assert!(entry.contains("\nchecksum = "), "{lock}: {entry}");
         }

@@ -51,7 +51,10 @@ pub(crate) fn printed(text: &str) -> Result<Acl, String> {
 fn split(text: &str, perms: impl FnOnce(&str) -> Option<Perms>) -> Option<Acl> {
     let (scheme, rest) = text.split_once(':')?;
     let (id, letters) = rest.rsplit_once(':')?;
-    let perms = perms(letters).filter(|_| !scheme.is_empty())?;
+    let perms = perms(letters)?;
+    if scheme.is_empty() {
+        return None;
+    }
     Some(Acl { perms, scheme: scheme.to_owned().into(), id: id.to_owned().into() })
 }
 
@@ -120,7 +123,7 @@ fn printed_perms(text: &str) -> Option<Perms> {
 pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
     let node = retry.run(|client| client.get_acl(path)).await?;
     output.print(
-        node.acl.iter().map(|it| data_text(text(it).as_bytes())),
+        node.acl.iter().map(|entry| data_text(text(entry).as_bytes())),
         || json!({ "acl": json(&node.acl), "aversion": node.stat.aversion }),
     )
 }
@@ -182,9 +185,14 @@ pub(crate) async fn set_recursive(
 
 pub(crate) async fn who_am_i(retry: &Retry, output: Output) -> Result<(), Failure> {
     let identities = retry.run(|client| client.who_am_i()).await?;
-    let line = |it: &ClientInfo| data_text(format!("{}:{}", it.scheme, it.user).as_bytes());
+    let line = |identity: &ClientInfo| {
+        data_text(format!("{}:{}", identity.scheme, identity.user).as_bytes())
+    };
     output.print(identities.iter().map(line), || {
-        identities.iter().map(|it| json!({ "scheme": it.scheme, "id": it.user })).collect()
+        identities
+            .iter()
+            .map(|identity| json!({ "scheme": identity.scheme, "id": identity.user }))
+            .collect()
     })
 }
 
@@ -195,7 +203,7 @@ pub(crate) fn text(entry: &Acl) -> String {
 
 fn json(acl: &[Acl]) -> Value {
     acl.iter()
-        .map(|it| json!({ "scheme": it.scheme, "id": it.id, "perms": it.perms.to_string() }))
+        .map(|entry| json!({ "scheme": entry.scheme, "id": entry.id, "perms": entry.perms.to_string() }))
         .collect()
 }
 

@@ -1,13 +1,10 @@
 //! Locks that a command can run under: a lock, permits of a semaphore, or several locks.
 
-use std::fmt::{Display, Write as _};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use zk_recipes::session::{Client, PathError};
 use zk_recipes::{
-    FencingToken, Lock, LockError, LockGuard, LossReason, MultiGuard, MultiLock, MultiLockError,
+    BoxFuture, Lock, LockError, LockGuard, LossReason, MultiGuard, MultiLock, MultiLockError,
     Mutex, RwLock, Semaphore, SemaphoreMutex,
 };
 
@@ -146,12 +143,10 @@ impl LockSpec {
         }
     }
 
-    /// Returns true if the holders have permits.
     pub(crate) fn is_semaphore(&self) -> bool {
         matches!(self, Self::SemaphoreMutex(_) | Self::Permits { .. })
     }
 
-    /// Returns the message that the lock was not acquired in time.
     pub(crate) fn not_in_time(&self) -> String {
         match self {
             Self::Mutex(path)
@@ -194,7 +189,7 @@ async fn all(
         locks.push(Arc::new(at!(Mutex::new(client, path), nodes)));
     }
     let locks = MultiLock::in_canonical_order(locks);
-    let place = |path: &String| locks.paths().position(|it| it == path);
+    let place = |path: &String| locks.paths().position(|locked| locked == path);
     let places = paths.iter().filter_map(place).collect();
     let guard = match how {
         Approach::Look => locks.try_acquire().await?,
@@ -204,41 +199,42 @@ async fn all(
 }
 
 impl AcquiredLock {
+    fn guard(&self) -> &dyn LockGuard {
+        match self {
+            Self::One { guard, .. } => &**guard,
+            Self::All { guard, .. } => guard,
+        }
+    }
+
     /// Returns the paths of the nodes, separated by commas.
     pub(crate) fn nodes(&self) -> String {
-        match self {
-            Self::One { guard, .. } => guard.nodes().join(","),
-            Self::All { guard, places } => {
-                let nodes = guard.nodes();
-                list(places.iter().filter_map(|place| nodes.get(*place)))
-            }
-        }
+        self.joined(self.guard().nodes().into_iter().map(str::to_owned).collect())
     }
 
     /// Returns the fencing tokens, one for each node, in the same order.
     pub(crate) fn tokens(&self) -> Result<String, LockError> {
-        Ok(match self {
-            Self::One { guard, .. } => list(guard.tokens()?.into_iter().map(FencingToken::czxid)),
-            Self::All { guard, places } => {
-                let tokens = guard.tokens()?;
-                list(places.iter().filter_map(|place| tokens.get(*place)))
-            }
-        })
+        let tokens = self.guard().tokens()?;
+        Ok(self.joined(tokens.into_iter().map(|token| token.czxid().to_string()).collect()))
+    }
+
+    /// Joins values of the nodes, in the order of the command line.
+    fn joined(&self, mut values: Vec<String>) -> String {
+        if let Self::All { places, .. } = self {
+            values = places.iter().filter_map(|place| values.get(*place).cloned()).collect();
+        }
+        values.join(",")
     }
 
     /// Returns the path of the lock, or the paths of those of several locks that are lost.
     pub(crate) fn lost_path(&self) -> String {
         match self {
             Self::One { path, .. } => path.clone(),
-            Self::All { guard, .. } => guard.lost_paths().collect::<Vec<_>>().join(", "),
+            Self::All { guard, .. } => lost_paths(guard),
         }
     }
 
-    pub(crate) fn lost(&self) -> Pin<Box<dyn Future<Output = LossReason> + Send>> {
-        match self {
-            Self::One { guard, .. } => guard.lost_boxed(),
-            Self::All { guard, .. } => Box::pin(guard.lost()),
-        }
+    pub(crate) fn lost(&self) -> BoxFuture<'static, LossReason> {
+        self.guard().lost_boxed()
     }
 
     /// Releases the lock and waits for the replies. Returns the path and the reason if it was lost
@@ -248,7 +244,7 @@ impl AcquiredLock {
             Self::One { path, guard } => Some((path, loss(&guard.release_boxed().await.err()?)?)),
             Self::All { guard, .. } => {
                 if let Err(error) = guard.tokens() {
-                    let lost_path = guard.lost_paths().collect::<Vec<_>>().join(", ");
+                    let lost_path = lost_paths(&guard);
                     drop(guard.release().await);
                     return Some((lost_path, loss(&error)?));
                 }
@@ -256,12 +252,16 @@ impl AcquiredLock {
                 // of the last ones. That is not a loss, unlike a missing node.
                 let refused = guard.release().await.err()?;
                 let mut failures = refused.failures().iter();
-                let deleted =
-                    failures.find(|it| loss(&it.error) == Some(LossReason::NodeDeleted))?;
+                let deleted = failures
+                    .find(|failure| loss(&failure.error) == Some(LossReason::NodeDeleted))?;
                 Some((deleted.path.clone(), LossReason::NodeDeleted))
             }
         }
     }
+}
+
+fn lost_paths(guard: &MultiGuard) -> String {
+    guard.lost_paths().collect::<Vec<_>>().join(", ")
 }
 
 fn loss(error: &LockError) -> Option<LossReason> {
@@ -297,18 +297,6 @@ impl From<Refused> for Failure {
             None => Self::usage(message),
         }
     }
-}
-
-fn list(items: impl Iterator<Item = impl Display>) -> String {
-    let mut text = String::new();
-    for item in items {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{item}");
-    }
-    text
 }
 
 #[cfg(test)]

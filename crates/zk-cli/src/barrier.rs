@@ -54,7 +54,6 @@ impl BarrierArgs {
     }
 }
 
-/// Sets or removes the barrier, or waits until it is not set.
 pub(crate) async fn run(
     sessions: &mut Sessions,
     client: &Client,
@@ -87,7 +86,6 @@ pub(crate) async fn run(
     done(&args.path, what, output)
 }
 
-/// Waits until the barrier is not set.
 async fn wait(
     sessions: &mut Sessions,
     client: &Client,
@@ -109,7 +107,6 @@ async fn wait(
     }
 }
 
-/// Returns whether the barrier is not set now.
 async fn is_open(client: &Client, barrier: &Barrier) -> Result<bool, Failure> {
     // This server may not have the newest state of the barrier.
     Sessions::retry(client).run(|client| client.sync(barrier.path())).await?;

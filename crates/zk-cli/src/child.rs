@@ -231,7 +231,6 @@ impl Child {
         drop(self.first_process().await);
     }
 
-    /// Waits for the end of the first process.
     async fn first_process(&mut self) -> io::Result<ExitStatus> {
         let command = self.process.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         loop {

@@ -57,7 +57,6 @@ impl Counter {
     }
 }
 
-/// Reads or changes the number, and prints it.
 pub(crate) async fn run(
     sessions: &mut Sessions,
     client: &Client,
@@ -69,10 +68,8 @@ pub(crate) async fn run(
         refuse_other_data(retry, counter).await?;
     }
     let applied = sessions.run_connected(apply(client, counter)).await;
-    let number = applied.map_err(|silent| match counter.is_read() {
-        true => silent,
-        false => silent.of_write(),
-    })??;
+    let number =
+        applied.map_err(|silent| if counter.is_read() { silent } else { silent.of_write() })??;
     output.print([number.to_string()], || json!({ "number": number }))
 }
 
@@ -96,9 +93,10 @@ async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failu
 }
 
 async fn apply(client: &Client, counter: &Counter) -> Result<i64, Failure> {
-    Ok(match counter.integer {
-        true => change(AtomicInteger::new(client, &counter.path)?, counter).await?.into(),
-        false => change(AtomicLong::new(client, &counter.path)?, counter).await?,
+    Ok(if counter.integer {
+        change(AtomicInteger::new(client, &counter.path)?, counter).await?.into()
+    } else {
+        change(AtomicLong::new(client, &counter.path)?, counter).await?
     })
 }
 

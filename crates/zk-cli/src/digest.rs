@@ -30,7 +30,6 @@ pub(crate) struct Digest {
     user: Option<String>,
 }
 
-/// Prints an identity for each user.
 pub(crate) fn run(digest: &Digest, security: &Security, output: Output) -> Result<(), Failure> {
     let users = match &digest.user {
         Some(user) => vec![user_and_password(user)?],
@@ -52,22 +51,22 @@ fn user_and_password(text: &str) -> Result<(String, String), Failure> {
         None if stdin().is_terminal() => (text, prompted(text)?),
         None => (text, piped()?),
     };
-    match user.is_empty() || user.contains(char::is_control) {
-        true => Err(usage("write the user: zk digest USER")),
-        false => Ok((user.to_owned(), password)),
+    if user.is_empty() || user.contains(char::is_control) {
+        return Err(usage("write the user: zk digest USER"));
     }
+    Ok((user.to_owned(), password))
 }
 
 /// Returns users and passwords of the options for credentials.
 fn presented(security: &Security) -> Result<Vec<(String, String)>, Failure> {
     let credentials = security.credentials()?;
-    let digests = credentials.iter().filter_map(|it| it.digest());
+    let digests = credentials.iter().filter_map(|credential| credential.digest());
     let users: Vec<_> =
         digests.map(|(user, password)| (user.to_owned(), password.to_owned())).collect();
-    match users.is_empty() {
-        true => Err(usage("write the user, or give a digest credential: --auth, --auth-file")),
-        false => Ok(users),
+    if users.is_empty() {
+        return Err(usage("write the user, or give a digest credential: --auth, --auth-file"));
     }
+    Ok(users)
 }
 
 /// Reads the password from a pipe or a file.

@@ -17,7 +17,7 @@ use crate::at_once::read_each;
 use crate::failure::Failure;
 use crate::output::{Output, aligned};
 use crate::sessions::Sessions;
-use crate::signals::{Signals, number};
+use crate::signals::Signals;
 use crate::text::data_text;
 use crate::watch_notes::WatchNotes;
 
@@ -92,10 +92,7 @@ pub(crate) async fn follow(
     let notes = WatchNotes::new(&path, output);
     let ended = tokio::select! {
         failure = follow_sessions(&mut sessions, &path, &notes, output) => Err(failure),
-        signal = signals.next() => match notes.has_begun() {
-            true => Ok(0), // the intended end of this command
-            false => Err(Failure::interrupted(number(signal))),
-        }
+        signal = signals.next() => notes.end(signal),
     };
     sessions.close().await;
     ended
@@ -174,7 +171,9 @@ fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Fail
         return Err(Failure::other(format!("{path}: there is no instance")));
     }
     if output.is_json() {
-        return nodes.instances().try_for_each(|it| output.print_text([], || to_json(it)));
+        return nodes
+            .instances()
+            .try_for_each(|instance| output.print_text([], || to_json(instance)));
     }
     let rows = nodes.instances().map(row).collect();
     output.print(lines(["ID", "ADDRESS", "STATE"], rows), || Value::Null)
@@ -288,7 +287,6 @@ fn print_change(
     output.print_text([line], json)
 }
 
-/// Prints why a node is not an instance.
 fn note_rejected(path: &str, node: &Node, output: Output) {
     if let Err(error) = node {
         output.note(&format!("{path} is ignored: {error}"));
@@ -297,10 +295,7 @@ fn note_rejected(path: &str, node: &Node, output: Output) {
 
 fn row(instance: &ServiceInstance) -> [String; 3] {
     let address = instance.address().unwrap_or_default();
-    let host = match address.contains(':') {
-        true => format!("[{address}]"),
-        false => address.to_owned(),
-    };
+    let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
     let address = match instance.port().or_else(|| instance.ssl_port()) {
         Some(port) => format!("{host}:{port}"),
         None => host,

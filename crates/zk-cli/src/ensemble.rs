@@ -33,10 +33,10 @@ pub(crate) struct Reconfig {
 
 impl Reconfig {
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self.add.is_empty() && self.remove.is_empty() {
-            true => Err(Failure::usage("say --add or --remove; see --help".to_owned())),
-            false => Ok(()),
+        if self.add.is_empty() && self.remove.is_empty() {
+            return Err(Failure::usage("say --add or --remove; see --help".to_owned()));
         }
+        Ok(())
     }
 }
 
@@ -56,8 +56,8 @@ pub(crate) async fn reconfig(
     let add: Vec<&str> = change.add.iter().map(String::as_str).collect();
     let changed = client.reconfig(&add, &change.remove, change.from_version).await;
     let hint = "set reconfigEnabled=true on the servers";
-    let changed =
-        changed.map_err(|it| Failure::from(it).with_hint(ErrorCode::RECONFIG_DISABLED, hint))?;
+    let changed = changed
+        .map_err(|error| Failure::from(error).with_hint(ErrorCode::RECONFIG_DISABLED, hint))?;
     print(&changed, output)
 }
 

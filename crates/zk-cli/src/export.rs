@@ -85,9 +85,10 @@ struct Exporter<'a> {
 
 impl<'a> Exporter<'a> {
     fn new(args: &'a Export, output: Output, nodes: usize) -> Self {
-        let progress = match stdout().is_terminal() {
-            true => Progress::silent(),
-            false => Progress::new("exported", Some(nodes)),
+        let progress = if stdout().is_terminal() {
+            Progress::silent()
+        } else {
+            Progress::new("exported", Some(nodes))
         };
         Self {
             args,
@@ -125,7 +126,7 @@ impl<'a> Exporter<'a> {
             self.ephemerals += 1;
             return Ok(());
         }
-        if acl.iter().flat_map(|it| &it.acl).any(acl::hides_hash) {
+        if acl.iter().flat_map(|known| &known.acl).any(acl::hides_hash) {
             let why = "no permission to read the hashes in its access control list";
             if self.may_skip(path) {
                 self.leave_out(path, why);
@@ -170,9 +171,10 @@ impl<'a> Exporter<'a> {
     /// Prints the last line, and the numbers of nodes that are left out.
     fn finish(mut self) -> Result<(), Failure> {
         let (nodes, ephemerals, unreadable) = (self.nodes, self.ephemerals, self.unreadable);
-        self.write(&match self.args.skip_unreadable {
-            true => json!({ "nodes": nodes, "unreadable": unreadable }),
-            false => json!({ "nodes": nodes }),
+        self.write(&if self.args.skip_unreadable {
+            json!({ "nodes": nodes, "unreadable": unreadable })
+        } else {
+            json!({ "nodes": nodes })
         })?;
         self.progress.hide();
         if ephemerals > 0 {

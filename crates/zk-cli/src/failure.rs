@@ -70,7 +70,6 @@ impl Failure {
         self.code == LOST
     }
 
-    /// Returns true if the server rejected a request because a node does not exist.
     pub(crate) fn is_no_node(&self) -> bool {
         self.rejection == Some(ErrorCode::NO_NODE)
     }
@@ -86,7 +85,6 @@ impl Failure {
         self.rejection == Some(ErrorCode::NO_AUTH)
     }
 
-    /// Returns true if the server rejected a request.
     pub(crate) fn is_rejection(&self) -> bool {
         self.rejection.is_some()
     }
@@ -211,7 +209,6 @@ impl Failure {
         self
     }
 
-    /// Replaces the message.
     pub(crate) fn with_message(mut self, message: String) -> Self {
         self.message = message;
         self
@@ -263,7 +260,6 @@ impl Failure {
         self.starts_over
     }
 
-    /// Returns the exit status.
     pub(crate) fn code(&self) -> u8 {
         self.code
     }

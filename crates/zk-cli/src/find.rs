@@ -50,7 +50,6 @@ pub(crate) struct Ephemerals {
     session: Option<SessionId>,
 }
 
-/// Prints the paths of the nodes that match.
 pub(crate) async fn find(
     client: &Client,
     retry: &Retry,

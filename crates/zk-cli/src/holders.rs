@@ -20,10 +20,11 @@ pub(crate) async fn described(client: &Client, wanted: &LockSpec) -> String {
             break;
         };
         let is_one = wanted.only_path().is_some();
-        known.extend(of_path.into_iter().map(|holder| match is_one {
-            true => holder,
-            false => format!("{path} by {holder}"),
-        }));
+        known.extend(
+            of_path
+                .into_iter()
+                .map(|holder| if is_one { holder } else { format!("{path} by {holder}") }),
+        );
     }
     let more = known.len().saturating_sub(SHOWN_MAX);
     known.truncate(SHOWN_MAX);
@@ -50,17 +51,18 @@ async fn of_path(
     let listing = participants::list(client, path, is_semaphore);
     let listed = timeout(deadline - clock(), listing).await.ok()?.ok()?;
     // The node of this command may not be deleted yet.
-    let others = listed.iter().filter(|it| it.participant.session_id != client.session_id());
-    let holders = others.filter(|it| it.role == Role::Holds);
-    let described = holders.map(|it| {
-        let (who, session) = (who(&it.participant.data), it.participant.session_id);
+    let others =
+        listed.iter().filter(|contender| contender.participant.session_id != client.session_id());
+    let holders = others.filter(|contender| contender.role == Role::Holds);
+    let described = holders.map(|holder| {
+        let (who, session) = (who(&holder.participant.data), holder.participant.session_id);
         if session == SessionId::NONE {
-            let node = printable(&it.participant.path);
+            let node = printable(&holder.participant.path);
             return format!(
                 "by no session: {node} is persistent and stays until zk delete removes it"
             );
         }
-        let since = participants::span(participants::age(&it.participant));
+        let since = participants::span(participants::age(&holder.participant));
         format!("{who} (session {session}, queued {since} ago)")
     });
     Some(described.collect())

@@ -164,7 +164,8 @@ async fn acquire(
     output: Output,
 ) -> Result<(Client, AcquiredLock), Failure> {
     // A single try takes time too: as long as a connection may take.
-    let limit = task.timeout.map(|it| if it.is_zero() { sessions.connect_timeout() } else { it });
+    let limit =
+        task.timeout.map(|limit| if limit.is_zero() { sessions.connect_timeout() } else { limit });
     let deadline = limit.map(|limit| clock() + limit);
     let how = match task.timeout {
         Some(Duration::ZERO) => Approach::Look,
@@ -201,9 +202,10 @@ async fn acquire(
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
-            return Err(match sessions.were_of_use() {
-                true => not_in_time(&client, task).await,
-                false => sessions.silent(),
+            return Err(if sessions.were_of_use() {
+                not_in_time(&client, task).await
+            } else {
+                sessions.silent()
             });
         }
     }
@@ -217,9 +219,10 @@ async fn not_in_time(client: &Client, task: &Task) -> Failure {
 
 /// Returns the failure after the deadline: the lock is held by others, or no server answers.
 fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
-    match sessions.were_of_use() {
-        true => Failure::not_in_time(task.wanted.not_in_time()),
-        false => sessions.silent(),
+    if sessions.were_of_use() {
+        Failure::not_in_time(task.wanted.not_in_time())
+    } else {
+        sessions.silent()
     }
 }
 

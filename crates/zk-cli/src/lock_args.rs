@@ -260,10 +260,8 @@ impl Company {
     }
 
     fn with(self, acl: NewNodeAcl) -> NodeOptions {
-        let foreign = match self.allow_foreign_nodes {
-            true => ForeignNodes::Allowed,
-            false => ForeignNodes::Refused,
-        };
+        let foreign =
+            if self.allow_foreign_nodes { ForeignNodes::Allowed } else { ForeignNodes::Refused };
         NodeOptions { foreign, acl, id: None }
     }
 }

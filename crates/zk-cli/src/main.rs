@@ -194,7 +194,7 @@ async fn run(mut args: Args, output: Output) -> Result<u8, Failure> {
     let work: Work<'_, u8> = match command {
         Command::Lock(lock) => Box::pin(lock::run(sessions, lock.into(), output)),
         Command::Elect(elect) => Box::pin(lock::run(sessions, elect.into(), output)),
-        Command::Semaphore(it) => Box::pin(lock::run(sessions, it.try_into()?, output)),
+        Command::Semaphore(permits) => Box::pin(lock::run(sessions, permits.try_into()?, output)),
         Command::Multilock(locks) => Box::pin(lock::run(sessions, locks.try_into()?, output)),
         Command::Register(register) => Box::pin(register::run(sessions, register, output)),
         Command::Discover(ref args) if args.watch => {
@@ -250,7 +250,6 @@ async fn plain(mut sessions: Sessions, command: &Command, output: Output) -> Res
     }
 }
 
-/// Returns the work of a plain command.
 fn operate<'a>(
     sessions: &'a mut Sessions,
     client: &'a Client,

@@ -36,7 +36,6 @@ fn command() -> Command {
     zk
 }
 
-/// Returns the name of a command's page, for example `zk-lock`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

@@ -68,9 +68,10 @@ async fn request_revocation(client: &Client, node: &str, output: Output) -> Resu
         let why = "not a holder's node, which is ephemeral; zk participants lists those of a lock";
         return Err(Failure::other(format!("{node}: {why}")));
     }
-    match zk_recipes::revoke(client, node).await? {
-        true => done(node, "revocation requested", output),
-        false => Err(Failure::other(format!("{node}: nobody holds it, there is no such node"))),
+    if zk_recipes::revoke(client, node).await? {
+        done(node, "revocation requested", output)
+    } else {
+        Err(Failure::other(format!("{node}: nobody holds it, there is no such node")))
     }
 }
 

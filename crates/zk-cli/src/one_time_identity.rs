@@ -63,9 +63,8 @@ impl OneTimeIdentity {
         let mut text = String::new();
         let opened = match File::open(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => {
-                opened.and_then(|mut it| it.read_to_string(&mut text).and_then(|_| it.metadata()))
-            }
+            opened => opened
+                .and_then(|mut file| file.read_to_string(&mut text).and_then(|_| file.metadata())),
         };
         let metadata = opened.map_err(|error| about(&error.to_string()))?;
         // The identity may change the nodes that are opened to it.
@@ -73,8 +72,8 @@ impl OneTimeIdentity {
             return Err(about("others may have written it: it must be yours alone (chmod 600)"));
         }
         let mut lines = text.lines();
-        let first = lines.next().and_then(|it| it.strip_prefix("digest:"));
-        let parts = first.and_then(|it| it.split_once(':'));
+        let first = lines.next().and_then(|line| line.strip_prefix("digest:"));
+        let parts = first.and_then(|rest| rest.split_once(':'));
         let (user, password) = parts.ok_or_else(|| about("not an identity of zk import"))?;
         let (user, password) = (user.to_owned(), password.to_owned());
         let open = lines.map(str::to_owned).collect();
@@ -84,17 +83,17 @@ impl OneTimeIdentity {
     /// Notes that a node is about to be opened to the identity. Returns true if it was not noted before.
     pub(crate) fn opens(&mut self, path: &str) -> Result<bool, Failure> {
         let is_new = self.open.insert(path.to_owned());
-        let Some(file) = self.file.as_ref().filter(|_| is_new) else { return Ok(is_new) };
-        let line = |mut it: File| writeln!(it, "{path}");
-        OpenOptions::new()
-            .append(true)
-            .open(file)
-            .and_then(line)
-            .map(|()| true)
-            .map_err(|error| Failure::other(format!("{}: {error}", file.display())))
+        if is_new {
+            if let Some(file) = &self.file {
+                let opened = OpenOptions::new().append(true).open(file);
+                opened
+                    .and_then(|mut opened| writeln!(opened, "{path}"))
+                    .map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
+            }
+        }
+        Ok(is_new)
     }
 
-    /// Notes that a node is closed to the identity.
     pub(crate) fn closes(&mut self, path: &str) {
         self.open.remove(path);
     }
@@ -104,7 +103,6 @@ impl OneTimeIdentity {
         &self.open
     }
 
-    /// Presents the identity to the servers.
     pub(crate) async fn present(&self, client: &Client) -> Result<(), Failure> {
         let secret = format!("{}:{}", self.user, self.password);
         client.add_auth("digest", secret).await.map_err(|error| {
@@ -120,7 +118,6 @@ impl OneTimeIdentity {
         &self.user
     }
 
-    /// Returns the file, for messages.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }

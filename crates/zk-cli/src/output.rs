@@ -49,10 +49,7 @@ impl Output {
     /// Prints paths, each with a byte 0 behind it, which no path has. A terminal gets them escaped.
     pub(crate) fn print_nul(self, paths: &[String]) -> Result<(), Failure> {
         let is_terminal = stdout().is_terminal();
-        let shown = |path: &String| match is_terminal {
-            true => printable(path),
-            false => path.clone(),
-        };
+        let shown = |path: &String| if is_terminal { printable(path) } else { path.clone() };
         let text: String = paths.iter().map(|path| shown(path) + "\0").collect();
         write(text.as_bytes())
     }
@@ -90,10 +87,7 @@ impl Output {
 
     /// Prints a line for people on standard error, or the JSON value on one line.
     pub(crate) fn print_error(self, text: &str, json: impl FnOnce() -> Value) {
-        let line = match self.json {
-            true => json_line(&json()),
-            false => format!("zk: {}", one_line(text)),
-        };
+        let line = if self.json { json_line(&json()) } else { format!("zk: {}", one_line(text)) };
         // `eprintln!` panics if the reader has gone.
         drop(writeln!(stderr(), "{line}"));
     }
@@ -108,9 +102,10 @@ fn push_line(text: &mut String, line: &str, is_terminal: bool) -> Result<(), Fai
             "the server sent a name with a control character, which ZooKeeper does not permit: {line}"
         )));
     }
-    match is_terminal {
-        true => text.push_str(&for_terminal(line)),
-        false => text.push_str(line),
+    if is_terminal {
+        text.push_str(&for_terminal(line));
+    } else {
+        text.push_str(line);
     }
     text.push('\n');
     Ok(())
@@ -228,7 +223,9 @@ mod tests {
     fn line_with_a_control_character_is_refused() {
         let pushed = |line: &str, is_terminal| {
             let mut text = String::new();
-            push_line(&mut text, line, is_terminal).map(|()| text).map_err(|it| it.to_string())
+            push_line(&mut text, line, is_terminal)
+                .map(|()| text)
+                .map_err(|error| error.to_string())
         };
         let path = "/a\\b\u{202e}";
         assert_eq!(pushed(path, false).unwrap(), format!("{path}\n"));

@@ -37,7 +37,7 @@ impl OwnEntry {
                 let of_user = of_user.then(|| Self::stored_as(Vec::new()));
                 return Ok(one_time.map(Self::of_one_time).or(of_user));
             }
-            identities => identities?.into_iter().map(|it| (it.scheme, it.user)),
+            identities => identities?.into_iter().map(|identity| (identity.scheme, identity.user)),
         };
         let users: Vec<_> = identities.filter(|(scheme, _)| scheme != "ip").collect();
         Ok((!users.is_empty()).then(|| Self::stored_as(users)))
@@ -56,9 +56,10 @@ impl OwnEntry {
     pub(crate) fn has_left(&self, present: &Acl) -> bool {
         let is_own = |(scheme, user): &(String, String)| {
             // The id of a digest is the user and a hash, which servers do not tell.
-            let id = match scheme == "digest" {
-                true => present.id.split(':').next().unwrap_or_default(),
-                false => &present.id,
+            let id = if scheme == "digest" {
+                present.id.split(':').next().unwrap_or_default()
+            } else {
+                &present.id
             };
             present.scheme == scheme.as_str() && id == user
         };

@@ -46,20 +46,19 @@ pub(crate) async fn list(
     path: &str,
     is_semaphore: bool,
 ) -> Result<Vec<Listed>, LockError> {
-    match is_semaphore {
-        true => permits(client, path).await,
-        false => {
-            let mut is_first = true;
-            let mut readers_only = true;
-            let listed = contenders(client, path).await?.into_iter();
-            Ok(listed
-                .map(|participant| {
-                    readers_only &= file_name(&participant.path).contains("-__READ__");
-                    let role = Role::of(replace(&mut is_first, false) || readers_only);
-                    Listed { participant, role }
-                })
-                .collect())
-        }
+    if is_semaphore {
+        permits(client, path).await
+    } else {
+        let mut is_first = true;
+        let mut readers_only = true;
+        let listed = contenders(client, path).await?.into_iter();
+        Ok(listed
+            .map(|participant| {
+                readers_only &= file_name(&participant.path).contains("-__READ__");
+                let role = Role::of(replace(&mut is_first, false) || readers_only);
+                Listed { participant, role }
+            })
+            .collect())
     }
 }
 
@@ -69,7 +68,7 @@ async fn permits(client: &Client, path: &str) -> Result<Vec<Listed>, LockError> 
     let turns = Mutex::new(client, &child(path, "locks"))?.participants().await?;
     // The number of permits does not affect the list of their holders.
     let permits = Semaphore::new(client, path, 1)?.participants().await?;
-    let waits = |it: &Participant| turns.first().is_some_and(|turn| is_of_waiter(it, turn));
+    let waits = |permit: &Participant| turns.first().is_some_and(|turn| is_of_waiter(permit, turn));
     let label = |participant| Listed { role: Role::of(!waits(&participant)), participant };
     Ok(permits.into_iter().map(label).collect())
 }
@@ -85,7 +84,9 @@ fn is_of_waiter(permit: &Participant, turn: &Participant) -> bool {
 async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, LockError> {
     let contenders = Mutex::new(client, path)?.participants().await?;
     let has_any = |names: &[&str]| {
-        contenders.iter().any(|it| names.iter().any(|name| file_name(&it.path).contains(name)))
+        contenders
+            .iter()
+            .any(|contender| names.iter().any(|name| file_name(&contender.path).contains(name)))
     };
     // Their nodes are ordered differently.
     if has_any(&["-__READ__", "-__WRIT__"]) {
@@ -134,12 +135,13 @@ pub(crate) fn print(
     output: Output,
 ) -> Result<(), Failure> {
     let has_states = is_table || output.is_json() || stdout().is_terminal();
-    let lines = match has_states {
-        true => table(participants, now(), usize::MAX),
-        false => participants.iter().map(line).collect(),
+    let lines = if has_states {
+        table(participants, now(), usize::MAX)
+    } else {
+        participants.iter().map(line).collect()
     };
     output.print(lines, || participants.iter().map(to_json).collect())?;
-    let waiting = participants.iter().filter(|it| it.role == Role::Waits).count();
+    let waiting = participants.iter().filter(|participant| participant.role == Role::Waits).count();
     // The lines have no room for it. In the queue of another lock, only the first ones hold it.
     if is_semaphore && waiting > 0 && !has_states {
         output.note(&format!(
@@ -160,10 +162,10 @@ fn to_json(Listed { participant, role }: &Listed) -> Value {
         "path": participant.path,
         "state": role.name(),
         "data": data_json(&participant.data),
-        "name": info.and_then(|it| it.name.as_deref()),
-        "host": info.and_then(|it| it.host.as_deref()),
-        "pid": info.and_then(|it| it.process_id),
-        "address": info.map(|it| it.address.to_string()),
+        "name": info.and_then(|info| info.name.as_deref()),
+        "host": info.and_then(|info| info.host.as_deref()),
+        "pid": info.and_then(|info| info.process_id),
+        "address": info.map(|info| info.address.to_string()),
         "sequence": participant.sequence,
         "session": participant.session_id.to_string(),
         "token": participant.czxid.0,
@@ -214,7 +216,6 @@ fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [St
     ]
 }
 
-/// Returns the time since a contender's node was created.
 pub(crate) fn age(participant: &Participant) -> Duration {
     now().duration_since(participant.created).unwrap_or_default()
 }

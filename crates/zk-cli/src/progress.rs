@@ -18,7 +18,6 @@ impl Progress {
         Self { what, done: 0, all, line: ProgressLine::new() }
     }
 
-    /// Creates progress that is not shown.
     pub(crate) fn silent() -> Self {
         Self { line: ProgressLine { due: None, is_shown: false }, ..Self::new("", None) }
     }
@@ -36,7 +35,6 @@ impl Progress {
         self.line.remove();
     }
 
-    /// Returns the number of nodes so far.
     pub(crate) fn done(&self) -> usize {
         self.done
     }

@@ -166,7 +166,6 @@ async fn keep(
     }
 }
 
-/// Stores the session that owns the node.
 fn store_session(file: &mut Option<StateFile>, state: &NodeState) {
     if let (Some(file), Some(stat)) = (file, state.stat()) {
         file.store(stat.ephemeral_owner);
@@ -199,7 +198,6 @@ async fn created(
     }
 }
 
-/// Returns the zxid that created the node, if it exists.
 fn creation(state: &NodeState) -> Option<Zxid> {
     state.stat().map(|stat| stat.czxid)
 }

@@ -17,11 +17,7 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
         let done = retry.run(&request).await;
         let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
         if !done.as_ref().is_err_and(is_lost) || clock() - begun > idle_limit(client) {
-            let whole = |error: Error| match was_lost {
-                true => error.with_outcome(Outcome::Unknown),
-                false => error,
-            };
-            return (done.map_err(whole), was_lost);
+            return (after_loss(done, was_lost), was_lost);
         }
         was_lost = true;
     }
@@ -43,9 +39,11 @@ pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
         return (Err(first), false);
     }
     let (done, was_lost) = repeat(client, request).await;
-    let done = match is_lost {
-        true => done.map_err(|error| error.with_outcome(Outcome::Unknown)),
-        false => done,
-    };
-    (done, is_lost || was_lost)
+    (after_loss(done, is_lost), is_lost || was_lost)
+}
+
+/// Returns the result of the last attempt. If the answer to an earlier one was lost, no error proves that
+/// nothing was applied.
+pub(crate) fn after_loss<T>(done: Result<T, Error>, was_lost: bool) -> Result<T, Error> {
+    if was_lost { done.map_err(|error| error.with_outcome(Outcome::Unknown)) } else { done }
 }

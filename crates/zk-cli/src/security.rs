@@ -89,9 +89,8 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    /// Returns user and password of a digest.
     pub(crate) fn digest(&self) -> Option<(&str, &str)> {
-        self.secret.0.split_once(':').filter(|_| self.scheme == "digest")
+        if self.scheme == "digest" { self.secret.0.split_once(':') } else { None }
     }
 }
 
@@ -135,7 +134,7 @@ impl Security {
         // A connect string that cannot be parsed is reported when it is used.
         let parsed = connect.parse::<ConnectString>();
         let is_plain = |host: &Host| host.transport() == Transport::Tcp;
-        if parsed.is_ok_and(|it| it.hosts().iter().all(is_plain)) {
+        if parsed.is_ok_and(|servers| servers.hosts().iter().all(is_plain)) {
             return Err(usage("--cacert has no effect if all servers have tcp://"));
         }
         for file in [&self.cacert, &self.crl, &self.cert, &self.key].into_iter().flatten() {
@@ -177,8 +176,10 @@ impl Security {
     pub(crate) fn presented(&self, credentials: &[Credential]) -> String {
         let known = credentials.iter().map(|Credential { scheme, secret }| {
             // Other schemes may have a secret before the colon.
-            let user = secret.0.split(':').next().filter(|_| scheme == "digest");
-            user.map_or_else(|| scheme.clone(), |user| format!("{scheme} as {user}"))
+            match secret.0.split(':').next() {
+                Some(user) if scheme == "digest" => format!("{scheme} as {user}"),
+                _ => scheme.clone(),
+            }
         });
         let sasl = self.sasl.iter().map(|user| format!("sasl as {user}"));
         let cert = self.cert.iter().map(|file| format!("certificate {}", file.display()));
@@ -216,11 +217,10 @@ impl Security {
         if !self.has_identity(credentials) {
             return "";
         }
-        match credentials.iter().any(|credential| credential.scheme == "digest") {
-            true => {
-                "; servers do not check the password of a digest, a wrong one is another identity"
-            }
-            false => "; zk whoami shows who that is",
+        if credentials.iter().any(|credential| credential.scheme == "digest") {
+            "; servers do not check the password of a digest, a wrong one is another identity"
+        } else {
+            "; zk whoami shows who that is"
         }
     }
 
@@ -252,7 +252,9 @@ impl Security {
     /// Returns notes about files with secrets that all users of this machine can read.
     pub(crate) fn notes_about_files(&self) -> Vec<String> {
         let is_public = |file: &&PathBuf| {
-            fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o004 != 0)
+            fs::metadata(file).is_ok_and(|metadata| {
+                metadata.is_file() && metadata.permissions().mode() & 0o004 != 0
+            })
         };
         let key = if self.key.is_some() { &self.key } else { &self.cert };
         let has_key = |file: &&PathBuf| {
@@ -310,12 +312,13 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 /// A mistyped name is reported with the file, and at once.
 fn check(file: &Path) -> Result<(), Failure> {
     let found = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
-    match found.is_file() {
-        true => Ok(()),
-        false => Err(Failure::other(format!(
+    if found.is_file() {
+        Ok(())
+    } else {
+        Err(Failure::other(format!(
             "{}: not a regular file, which is needed because each connection reads it again",
             file.display()
-        ))),
+        )))
     }
 }
 
@@ -361,7 +364,7 @@ pub(crate) fn secrets_to_keep_back() -> Vec<&'static str> {
 /// Returns true if another `zk` has removed this variable from the environment of this one.
 fn is_kept_back(name: &str) -> bool {
     let removed = std::env::var(SECRETS_REMOVED).unwrap_or_default();
-    std::env::var_os(name).is_none() && removed.split(',').any(|it| it == name)
+    std::env::var_os(name).is_none() && removed.split(',').any(|variable| variable == name)
 }
 
 impl From<String> for SecretText {

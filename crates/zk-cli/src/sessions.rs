@@ -61,8 +61,6 @@ pub(crate) struct Sessions {
     fruitless_since: Option<Instant>,
     /// Whether a request was answered, in this session or an earlier one.
     answered: bool,
-    /// Whether there was a session.
-    were_there: bool,
     /// The longest time to open a session.
     connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
@@ -75,8 +73,8 @@ pub(crate) struct Sessions {
     has_identity: bool,
     /// Where sessions and their events are printed.
     log: Option<VerboseLog>,
-    /// The session that was printed last.
-    told: Option<SessionId>,
+    /// The last session, also after it has ended.
+    last_opened: Option<SessionId>,
 }
 
 struct Open {
@@ -95,14 +93,13 @@ impl Sessions {
             current: None,
             fruitless_since: None,
             answered: false,
-            were_there: false,
             connect_timeout: CONNECT_TIMEOUT,
             refused_timeout: REFUSED_TIMEOUT,
             keeps_trying: false,
             presented: String::new(),
             has_identity: false,
             log: None,
-            told: None,
+            last_opened: None,
         }
     }
 
@@ -119,10 +116,9 @@ impl Sessions {
         self
     }
 
-    /// Returns true if some of the servers are reached without TLS.
     pub(crate) fn is_in_the_clear(&self) -> bool {
         let hosts = self.servers.parse::<ConnectString>();
-        hosts.is_ok_and(|it| it.hosts().iter().any(|host| !self.connector.uses_tls(host)))
+        hosts.is_ok_and(|servers| servers.hosts().iter().any(|host| !self.connector.uses_tls(host)))
     }
 
     pub(crate) fn has_identity(&self) -> bool {
@@ -166,10 +162,8 @@ impl Sessions {
 
     /// Opens a session, until `deadline`, and within the longest time to open one.
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Failure> {
-        let most = match self.keeps_trying && self.were_there() {
-            true => FOREVER,
-            false => self.connect_timeout,
-        };
+        let most =
+            if self.keeps_trying && self.were_there() { FOREVER } else { self.connect_timeout };
         let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
@@ -198,12 +192,13 @@ impl Sessions {
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
         let client = client.with_timeout(idle_limit(&client));
-        let is_new = self.told.replace(client.session_id()) != Some(client.session_id());
-        if let Some(log) = self.log.as_ref().filter(|_| is_new) {
-            log.print_session(&client);
+        let is_new = self.last_opened.replace(client.session_id()) != Some(client.session_id());
+        if is_new {
+            if let Some(log) = &self.log {
+                log.print_session(&client);
+            }
         }
         self.fruitless_since.get_or_insert_with(clock);
-        self.were_there = true;
         self.current = Some(Open { client: client.clone(), answered: false });
         Ok(client)
     }
@@ -290,9 +285,8 @@ impl Sessions {
             || self.fruitless_since.is_none_or(|since| clock() - since < idle_limit(&open.client))
     }
 
-    /// Returns true if there was a session at all.
     pub(crate) fn were_there(&self) -> bool {
-        self.were_there
+        self.last_opened.is_some()
     }
 
     /// Returns true if the ensemble has answered a request, or has had no time to do so.
@@ -307,12 +301,10 @@ impl Sessions {
         Failure::silent(&self.servers)
     }
 
-    /// Returns the connect string.
     pub(crate) fn servers(&self) -> &str {
         &self.servers
     }
 
-    /// Returns the longest time to open a session.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
@@ -358,7 +350,7 @@ impl Sessions {
     /// Returns true if a quorum has answered recently.
     fn listen(&mut self) -> bool {
         let is_heard =
-            self.current.as_ref().is_some_and(|it| it.client.stats().lease_left.is_some());
+            self.current.as_ref().is_some_and(|open| open.client.stats().lease_left.is_some());
         if is_heard {
             self.was_answered();
         }
@@ -369,12 +361,10 @@ impl Sessions {
 const LOOK_MIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// Returns how long all requests may remain unanswered.
 pub(crate) fn idle_limit(client: &Client) -> Duration {
     (2 * client.session_timeout()).clamp(IDLE_LIMIT_MIN, IDLE_LIMIT_MAX)
 }
 
-/// Waits until the deadline, if there is one.
 pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
@@ -390,13 +380,14 @@ pub(crate) fn clock() -> Instant {
 /// Returns an error if the chroot of the connect string does not exist. Without this check, a command that
 /// finds nothing below a mistyped chroot would succeed.
 async fn check_chroot(client: &Client, connect: &str) -> Result<(), Failure> {
-    let has_chroot = connect.parse::<ConnectString>().is_ok_and(|it| !it.chroot().is_empty());
+    let has_chroot =
+        connect.parse::<ConnectString>().is_ok_and(|servers| !servers.chroot().is_empty());
     let is_missing = async || matches!(client.exists("/").await, Ok(None));
     // The server may be behind the one at which somebody has just created the chroot.
-    match has_chroot && is_missing().await && client.sync("/").await.is_ok() && is_missing().await {
-        true => Err(Failure::other(format!("/: {NO_CHROOT}"))),
-        false => Ok(()),
+    if has_chroot && is_missing().await && client.sync("/").await.is_ok() && is_missing().await {
+        return Err(Failure::other(format!("/: {NO_CHROOT}")));
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -25,9 +25,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let named = Signal::iterator().filter(|it| !NOT_HANDLED.contains(&it.as_str()));
-        let named =
-            named.map(|it| (it as i32, if PASSED_ON.contains(&it) { it } else { Signal::SIGTERM }));
+        let named = Signal::iterator().filter(|signal| !NOT_HANDLED.contains(&signal.as_str()));
+        let named = named.map(|signal| {
+            (signal as i32, if PASSED_ON.contains(&signal) { signal } else { Signal::SIGTERM })
+        });
         let ignored = ignored();
         let mut handlers = Vec::new();
         for (number, given) in named.chain(REAL_TIME.map(|number| (number, Signal::SIGTERM))) {
@@ -66,7 +67,6 @@ impl Signals {
         while !ENDING.contains(&self.next().await) {}
     }
 
-    /// Returns true if SIGINT, SIGTERM or SIGQUIT has arrived so far.
     pub(crate) fn end_requested(&self) -> bool {
         self.end_requested
     }
@@ -123,7 +123,6 @@ pub(crate) fn end(code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Returns the number of a signal, for an exit status.
 pub(crate) fn number(signal: Signal) -> u8 {
     u8::try_from(signal as i32).unwrap_or(0)
 }

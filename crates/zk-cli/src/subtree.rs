@@ -88,7 +88,6 @@ pub(crate) fn print_hidden(hidden: &Hidden, presented: &str, output: Output) {
     }
 }
 
-/// Prints the number of nodes below a node.
 pub(crate) async fn count(
     client: &Client,
     retry: &Retry,
@@ -171,7 +170,7 @@ pub(crate) async fn walk(
 /// Returns children whose names ZooKeeper permits.
 pub(crate) fn checked(children: Children) -> Result<Children, Failure> {
     let is_wrong = |name: &str| {
-        matches!(name, "" | "." | "..") || name.contains(|it: char| it == '/' || it.is_control())
+        matches!(name, "" | "." | "..") || name.contains(|c: char| c == '/' || c.is_control())
     };
     if let Some(name) = children.names.names().find(|name| is_wrong(name)) {
         return Err(Failure::not_permitted("name", &name));
@@ -188,7 +187,6 @@ pub(crate) struct TreeSize {
 }
 
 impl TreeSize {
-    /// Counts the children of a node.
     pub(crate) fn add(&mut self, node: &str, children: &Children) -> Result<(), Failure> {
         children.names.names().try_for_each(|name| self.add_path(node.len() + 1 + name.len()))
     }
@@ -197,12 +195,13 @@ impl TreeSize {
     pub(crate) fn add_path(&mut self, bytes: usize) -> Result<(), Failure> {
         self.bytes = self.bytes.saturating_add(bytes + PATH_COST);
         let mib_max = TREE_MIB_MAX.get().copied().unwrap_or(TREE_MIB_DEFAULT);
-        match self.bytes / MIB < usize::try_from(mib_max).unwrap_or(usize::MAX) {
-            true => Ok(()),
-            false => Err(Failure::other(format!(
+        if self.bytes / MIB < usize::try_from(mib_max).unwrap_or(usize::MAX) {
+            Ok(())
+        } else {
+            Err(Failure::other(format!(
                 "the tree is too large: its paths take {mib_max} MiB; raise --tree-limit, or name a node \
                  further down"
-            ))),
+            )))
         }
     }
 
@@ -214,11 +213,12 @@ impl TreeSize {
     /// Counts a level of nodes below `root`.
     fn add_level(&mut self, root: &str) -> Result<(), Failure> {
         self.levels += 1;
-        match self.levels <= LEVELS_MAX {
-            true => Ok(()),
-            false => Err(Failure::other(format!(
+        if self.levels <= LEVELS_MAX {
+            Ok(())
+        } else {
+            Err(Failure::other(format!(
                 "{root}: the tree has more than {LEVELS_MAX} levels; name a node further down"
-            ))),
+            )))
         }
     }
 }

@@ -18,9 +18,10 @@ pub(crate) fn data_text(data: &[u8]) -> String {
 /// Returns a text as one line in which the characters that cannot be printed are escaped.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().fold(String::new(), |mut line, char| {
-        match is_printable(char) {
-            true => line.push(char),
-            false => line.extend(char.escape_debug()),
+        if is_printable(char) {
+            line.push(char);
+        } else {
+            line.extend(char.escape_debug());
         }
         line
     })
@@ -41,12 +42,12 @@ fn is_printable(char: char) -> bool {
 pub(crate) fn escape_json(json: &str) -> String {
     let mut line = String::new();
     for char in json.chars() {
-        match is_printable(char) {
-            true => line.push(char),
-            false => char
-                .encode_utf16(&mut [0; 2])
-                .iter()
-                .for_each(|unit| line.push_str(&format!("\\u{unit:04x}"))),
+        if is_printable(char) {
+            line.push(char);
+        } else {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                line.push_str(&format!("\\u{unit:04x}"));
+            }
         }
     }
     line

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Parses a time.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -21,7 +20,6 @@ pub(crate) fn session_seconds(text: &str) -> Result<Duration, String> {
 
 const SESSION_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
-/// Parses a time that is not zero.
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     seconds(text)
         .ok()

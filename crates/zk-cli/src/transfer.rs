@@ -46,9 +46,9 @@ impl Line {
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(line)
             .map_err(|error| format!("not JSON as zk export writes it: {error}"))?;
-        match value["nodes"].as_u64().filter(|_| value["path"].is_null()) {
-            Some(nodes) => Ok(Self::End { nodes }),
-            None => Node::parse(&value).map(Self::Node),
+        match value["nodes"].as_u64() {
+            Some(nodes) if value["path"].is_null() => Ok(Self::End { nodes }),
+            _ => Node::parse(&value).map(Self::Node),
         }
     }
 }
@@ -62,7 +62,7 @@ impl Node {
         let acl = match &value["acl"] {
             Value::Null => None,
             Value::Array(entries) => {
-                let entries = entries.iter().map(|it| it.as_str().unwrap_or_default());
+                let entries = entries.iter().map(|entry| entry.as_str().unwrap_or_default());
                 Some(entries.map(acl::printed).collect::<Result<_, _>>()?)
             }
             _ => return Err("`acl` is no list".to_owned()),
@@ -78,7 +78,6 @@ impl Node {
     }
 }
 
-/// Returns true if one path is below another one.
 pub(crate) fn is_below(path: &str, other: &str) -> bool {
     path.strip_prefix(other.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
 }

@@ -89,7 +89,6 @@ impl Branch {
         format!("{name}{hidden}")
     }
 
-    /// Appends the lines of the nodes below.
     fn draw(&self, indent: &str, lines: &mut Vec<String>) {
         for (at, (name, child)) in self.children.iter().enumerate() {
             let is_last = at + 1 == self.children.len();

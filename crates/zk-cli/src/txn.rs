@@ -87,13 +87,13 @@ impl Txn {
             self.operations
                 .push(operation.map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))?);
         }
-        match self.operations.is_empty() {
-            true => Err(Failure::usage(
+        if self.operations.is_empty() {
+            return Err(Failure::usage(
                 "there are no operations, neither as arguments nor on standard input; see --help"
                     .to_owned(),
-            )),
-            false => Ok(()),
+            ));
         }
+        Ok(())
     }
 }
 

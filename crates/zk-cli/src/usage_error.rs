@@ -31,7 +31,7 @@ fn as_value(error: &clap::Error, line: &[OsString]) -> Option<Result<String, cla
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let at = line.iter().position(|it| it.to_str() == Some(argument))?;
+    let at = line.iter().position(|word| word.to_str() == Some(argument))?;
     if error.kind() != ErrorKind::UnknownArgument || !argument.starts_with('-') {
         return None;
     }
@@ -54,8 +54,9 @@ fn as_value(error: &clap::Error, line: &[OsString]) -> Option<Result<String, cla
 
 fn message(error: &clap::Error, hint: Option<String>) -> String {
     let text = error.render().to_string();
-    let paragraphs =
-        text.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+    let paragraphs = text
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
     let mut message = String::new();
     for paragraph in paragraphs {
         if let Some(error) = paragraph.strip_prefix("error: ") {
@@ -98,11 +99,12 @@ fn hint(error: &clap::Error) -> Option<String> {
 /// Returns the option to write instead of one of `zkCli.sh` in the command line, if it has one.
 fn option_of_others(line: &[OsString]) -> Option<String> {
     let command = named_command()?;
-    let has = |option: &str| line.iter().take_while(|it| *it != "--").any(|it| it == option);
+    let has =
+        |option: &str| line.iter().take_while(|word| *word != "--").any(|word| word == option);
     let is_of = |of: &str| of.is_empty() || command == of;
     // The other two of these commands have -R.
     let is_recursive = has("-R") && command == "delete";
-    if is_recursive || (has("-r") && RECURSIVE.iter().any(|it| command == **it)) {
+    if is_recursive || (has("-r") && RECURSIVE.iter().any(|name| command == **name)) {
         return Some("write --recursive".to_owned());
     }
     let mut slips = OTHER_OPTIONS.iter().filter(|(of, option, _)| is_of(of) && has(option));
@@ -192,5 +194,5 @@ const OTHER_NAMES: [(&str, &str); 23] = [
 
 /// Returns whether the command line asks for JSON, though it cannot be understood as a whole.
 pub(crate) fn is_json() -> bool {
-    std::env::args_os().skip(1).take_while(|it| it != "--").any(|it| it == "--json")
+    std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json")
 }

@@ -25,7 +25,8 @@ pub(crate) async fn print_waiting(log: Option<&VerboseLog>, client: &Client, wan
         let Some(first) = listed.first() else { continue };
         let who = participants::who(&first.participant.data);
         // A contender of a semaphore has a node for each of its permits.
-        let sessions: HashSet<_> = listed.iter().map(|it| it.participant.session_id).collect();
+        let sessions: HashSet<_> =
+            listed.iter().map(|listed| listed.participant.session_id).collect();
         let count = if is_semaphore { sessions.len() } else { listed.len() };
         let waited = participants::span(clock() - begun);
         let own = first.participant.session_id == client.session_id();

@@ -85,10 +85,12 @@ impl VerboseLog {
                     Ok(None) => return,
                     Err(_) => {
                         let cause = client.last_disconnect();
-                        if let Some(cause) = cause.as_ref().filter(|_| cause != printed) {
-                            log.print(for_users(&format!("not connected: {cause}")));
+                        if cause != printed {
+                            if let Some(cause) = &cause {
+                                log.print(for_users(&format!("not connected: {cause}")));
+                            }
+                            printed = cause;
                         }
-                        printed = cause;
                     }
                 }
             }

@@ -2,7 +2,11 @@
 
 use std::cell::Cell;
 
+use nix::sys::signal::Signal;
+
+use crate::failure::Failure;
 use crate::output::Output;
+use crate::signals::number;
 
 /// Tells when a command watches, when its session is lost, and when it watches in the next one.
 pub(crate) struct WatchNotes<'a> {
@@ -23,7 +27,6 @@ impl<'a> WatchNotes<'a> {
         Self { path, output, state: Cell::new(State::NotBegun) }
     }
 
-    /// Tells that the watches are set.
     pub(crate) fn begin(&self) {
         let path = self.path;
         match self.state.replace(State::Watching) {
@@ -41,8 +44,12 @@ impl<'a> WatchNotes<'a> {
         }
     }
 
-    /// Returns true if watches have been set.
     pub(crate) fn has_begun(&self) -> bool {
         self.state.get() != State::NotBegun
+    }
+
+    /// Returns the exit status after a signal, which is the intended end of a command that watches.
+    pub(crate) fn end(&self, signal: Signal) -> Result<u8, Failure> {
+        if self.has_begun() { Ok(0) } else { Err(Failure::interrupted(number(signal))) }
     }
 }

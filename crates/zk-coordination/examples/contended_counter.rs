@@ -98,9 +98,10 @@ async fn count_together(clients: &[Client], way: Option<u32>) -> Outcome<Round> 
         (slowest, sum) = (slowest.max(of_client), sum.max(number));
     }
     let round = Round { time: start.elapsed(), slowest, requests: sent() - sent_before };
-    match i64::try_from(clients.len())? * ADDITIONS == sum {
-        true => Ok(round),
-        false => Err(format!("the sum is {sum}").into()),
+    if i64::try_from(clients.len())? * ADDITIONS == sum {
+        Ok(round)
+    } else {
+        Err(format!("the sum is {sum}").into())
     }
 }
 

@@ -50,9 +50,10 @@ where
         is_unconfirmed |= error.outcome() == Outcome::Unknown;
         let Err(error) = attempts.again(client, error, Repeat::Unanswered).await else { continue };
         let is_answered = error.code().is_some() && !is_transient(&error);
-        let reply = match is_unconfirmed && !is_answered {
-            true => Err(error.with_outcome(Outcome::Unknown)),
-            false => Err(error),
+        let reply = if is_unconfirmed && !is_answered {
+            Err(error.with_outcome(Outcome::Unknown))
+        } else {
+            Err(error)
         };
         return Repeated { reply, is_unconfirmed };
     }
@@ -70,7 +71,6 @@ pub(crate) fn is_passing(error: &Error) -> bool {
     is_transient(error) && !matches!(error.kind(), ErrorKind::LimitReached(_))
 }
 
-/// Returns true if the session has ended.
 pub(crate) fn is_session_end(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::SessionEnded(_))
 }

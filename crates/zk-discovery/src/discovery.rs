@@ -156,7 +156,8 @@ impl Discovery {
         let policy = RetryPolicy::exponential(RETRY_FIRST, RETRY_MAX);
         match client.retry(policy).get_children(&self.base).await {
             Ok(children) => {
-                let mut names: Vec<_> = children.names.names().map(|it| it.into_owned()).collect();
+                let mut names: Vec<_> =
+                    children.names.names().map(|name| name.into_owned()).collect();
                 names.sort_unstable();
                 Ok(names)
             }

@@ -49,12 +49,12 @@ mod tests {
 
     impl Names for Zones {
         fn name_of(&self, address: IpAddr) -> Option<String> {
-            let own = |it: &&([u8; 4], &str)| IpAddr::from(it.0) == address;
+            let own = |entry: &&([u8; 4], &str)| IpAddr::from(entry.0) == address;
             self.1.iter().find(own).map(|(_, name)| (*name).to_owned())
         }
 
         fn addresses_of(&self, name: &str) -> Vec<IpAddr> {
-            let own = self.0.iter().filter(|it| it.0 == name);
+            let own = self.0.iter().filter(|entry| entry.0 == name);
             own.map(|(_, address)| IpAddr::from(*address)).collect()
         }
     }

@@ -170,7 +170,7 @@ impl Names {
         if let Some(principal) = &self.server_principal {
             return principal.clone();
         }
-        let address = address.filter(|_| self.canonicalizes);
+        let address = if self.canonicalizes { address } else { None };
         let host = host_name::canonical(host, address);
         format!("{}/{host}@{}", self.service, self.realm.as_deref().unwrap_or_default())
     }
@@ -187,7 +187,7 @@ fn explain(error: Error, wanted: &str) -> io::Error {
     let routine_error = error.major.bits() & 0x00ff_0000;
     let of_credentials = [MajorFlags::GSS_S_NO_CRED, MajorFlags::GSS_S_CREDENTIALS_EXPIRED];
     // An expired ticket of the cache is also told as a failure with this code.
-    let has_none = of_credentials.iter().any(|it| it.bits() == routine_error)
+    let has_none = of_credentials.iter().any(|flag| flag.bits() == routine_error)
         || error.minor == KRB5KRB_AP_ERR_TKT_EXPIRED;
     let kind = match error.minor {
         KRB5_KDC_UNREACH => io::ErrorKind::HostUnreachable,

@@ -47,7 +47,11 @@ async fn connect(server: &Standalone, kerberos: Kerberos) -> Result<Client, Erro
 
 async fn identities(client: &Client) -> Vec<String> {
     let known = client.who_am_i().await.unwrap();
-    known.into_iter().filter(|it| it.scheme == "sasl").map(|it| it.user).collect()
+    known
+        .into_iter()
+        .filter(|identity| identity.scheme == "sasl")
+        .map(|identity| identity.user)
+        .collect()
 }
 
 /// Passes connections to 127.0.0.1, which has a name on every machine, on to the server.

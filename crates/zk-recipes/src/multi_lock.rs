@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Either, FutureExt, select, select_all};
+use futures::future::{BoxFuture, Either, FutureExt, select, select_all, try_join_all};
 use tokio::task::unconstrained;
 
 use crate::deadline::Deadline;
@@ -315,10 +315,7 @@ impl MultiGuard {
                 failures.push(LockFailure { path, error });
             }
         }
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(MultiLockError { failures }),
-        }
+        if failures.is_empty() { Ok(()) } else { Err(MultiLockError { failures }) }
     }
 
     /// Returns the failure for the loss of the lock with this index.
@@ -357,6 +354,13 @@ async fn first(losses: &mut [BoxFuture<'static, LossReason>]) -> (LossReason, us
 held!(MultiGuard, MultiGuard, MultiGuard::nodes, MultiGuard::tokens);
 
 impl LockGuard for MultiGuard {
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {
+        Box::pin(async {
+            try_join_all(self.held.iter().map(|(_, held)| held.check_boxed())).await?;
+            self.tokens()
+        })
+    }
+
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin(async move { (*self).release().await.map_err(LockError::from) })
     }

@@ -1,18 +1,15 @@
-//! Common interface of all guards.
+//! Common interface of guards and of the handle that an election gives to its work.
 
 use std::fmt;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, ready};
-use zk_recipes::{
-    FencingToken, Guard, HeldLock, LockError, LossReason, MultiGuard, MultiLockError,
-    SemaphoreGuard, WriteGuard,
-};
+use zk_recipes::{FencingToken, Held, HeldLock, LockError, LockGuard, LossReason, MultiLockError};
 
 /// The two numbers of a fencing token: the czxid and the pass.
 pub(crate) type Token = (i64, u32);
 
-/// The operations of a guard that the oracle and a holder need.
+/// The operations that the oracle and a holder need.
 pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
     fn nodes(&self) -> Vec<String>;
 
@@ -25,12 +22,64 @@ pub(crate) trait Holding: fmt::Debug + Send + Sync + 'static {
 
     fn lost(&self) -> BoxFuture<'static, LossReason>;
 
-    /// Sends a request to the servers, if the guard has a method for that.
+    /// Sends a request to the servers, if there is a method for that.
     fn check(&self) -> BoxFuture<'_, Result<(), LockError>>;
+}
 
-    fn release(self) -> BoxFuture<'static, Result<(), Failures>>
-    where
-        Self: Sized;
+impl<G: LockGuard + 'static> Holding for G {
+    fn nodes(&self) -> Vec<String> {
+        Held::nodes(self).into_iter().map(str::to_owned).collect()
+    }
+
+    fn is_held(&self) -> bool {
+        Held::is_held(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Held::remaining(self)
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        Ok(Held::tokens(self)?.into_iter().map(numbers).collect())
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        self.lost_boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        self.check_boxed().map(|checked| checked.map(drop)).boxed()
+    }
+}
+
+/// A leadership, which the election releases.
+#[derive(Debug)]
+pub(crate) struct Led(pub(crate) HeldLock);
+
+impl Holding for Led {
+    fn nodes(&self) -> Vec<String> {
+        self.0.nodes()
+    }
+
+    fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, LockError> {
+        self.0.token().map(|token| vec![numbers(token)])
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LossReason> {
+        self.0.lost().boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
+        ready(self.0.token().map(drop)).boxed()
+    }
 }
 
 /// All errors of an acquisition or a release.
@@ -49,157 +98,6 @@ impl From<MultiLockError> for Failures {
     }
 }
 
-impl Holding for Guard {
-    fn nodes(&self) -> Vec<String> {
-        vec![self.node().to_owned()]
-    }
-
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
-
-    fn tokens(&self) -> Result<Vec<Token>, LockError> {
-        self.token().map(|token| vec![numbers(token)])
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LossReason> {
-        Self::lost(self).boxed()
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
-        Self::check(self).map(|checked| checked.map(drop)).boxed()
-    }
-
-    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
-        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
-    }
-}
-
-/// A leadership, which the election holds and releases.
-impl Holding for HeldLock {
-    fn nodes(&self) -> Vec<String> {
-        Self::nodes(self)
-    }
-
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
-
-    fn tokens(&self) -> Result<Vec<Token>, LockError> {
-        self.token().map(|token| vec![numbers(token)])
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LossReason> {
-        Self::lost(self).boxed()
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
-        ready(Holding::tokens(self).map(drop)).boxed()
-    }
-
-    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
-        ready(Ok(())).boxed()
-    }
-}
-
-impl Holding for WriteGuard {
-    fn nodes(&self) -> Vec<String> {
-        vec![self.node().to_owned()]
-    }
-
-    fn is_held(&self) -> bool {
-        Guard::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Guard::remaining(self)
-    }
-
-    fn tokens(&self) -> Result<Vec<Token>, LockError> {
-        self.token().map(|token| vec![numbers(token)])
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LossReason> {
-        Guard::lost(self).boxed()
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
-        Guard::check(self).map(|checked| checked.map(drop)).boxed()
-    }
-
-    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
-        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
-    }
-}
-
-impl Holding for SemaphoreGuard {
-    fn nodes(&self) -> Vec<String> {
-        Self::nodes(self).map(str::to_owned).collect()
-    }
-
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
-
-    fn tokens(&self) -> Result<Vec<Token>, LockError> {
-        Ok(Self::tokens(self)?.into_iter().map(numbers).collect())
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LossReason> {
-        Self::lost(self).boxed()
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
-        Self::check(self).map(|checked| checked.map(drop)).boxed()
-    }
-
-    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
-        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
-    }
-}
-
-impl Holding for MultiGuard {
-    fn nodes(&self) -> Vec<String> {
-        Self::nodes(self).into_iter().map(str::to_owned).collect()
-    }
-
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
-
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
-
-    fn tokens(&self) -> Result<Vec<Token>, LockError> {
-        Ok(Self::tokens(self)?.into_iter().map(numbers).collect())
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LossReason> {
-        Self::lost(self).boxed()
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), LockError>> {
-        ready(Holding::tokens(self).map(drop)).boxed()
-    }
-
-    fn release(self) -> BoxFuture<'static, Result<(), Failures>> {
-        Self::release(self).map(|released| released.map_err(Failures::from)).boxed()
-    }
-}
-
-fn numbers(token: FencingToken) -> Token {
+pub(crate) fn numbers(token: FencingToken) -> Token {
     (token.czxid(), token.pass())
 }

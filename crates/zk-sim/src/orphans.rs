@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use zk_recipes::LockGuard;
 use zk_session::Client;
 use zk_testing::server::Target;
 use zk_testing::{ConnectionId, Op, SessionId};
 
 use crate::clock::now;
 use crate::faults::outsider;
-use crate::holding::Holding;
 use crate::oracle::Orphan;
 use crate::process::Process;
 use crate::rng::Rng;
@@ -65,7 +65,7 @@ async fn judge(world: Arc<World>, orphan: Orphan) {
 }
 
 /// Deletes the node of a guard without faults, and checks that the guard becomes invalid soon.
-pub(crate) async fn examine(world: &Arc<World>, slot: usize, guard: &Arc<dyn Holding>) {
+pub(crate) async fn examine(world: &Arc<World>, slot: usize, guard: &dyn LockGuard) {
     let nodes = guard.nodes();
     let mut rng = Rng::new(world.plan.seed ^ 0x6f72_7068_616e);
     let operator = outsider(world, usize::MAX - 2, &mut rng);

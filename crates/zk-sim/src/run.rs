@@ -198,7 +198,7 @@ async fn exam(
             format!("client {slot} lost the lock with all well: {:?}, {stats:?}", guard.tokens());
         world.oracle().violated("I6", text);
     } else if is_held && is_keeper {
-        orphans::examine(world, slot, &guard).await;
+        orphans::examine(world, slot, &*guard).await;
     }
 }
 

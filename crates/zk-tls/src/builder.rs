@@ -178,7 +178,6 @@ impl TlsBuilder {
         self.authorities.is_empty()
     }
 
-    /// Reads the client's own certificate.
     pub(crate) fn client_certificate(&self) -> io::Result<Option<CertificateDer<'static>>> {
         let Some((source, _)) = &self.client else { return Ok(None) };
         let own = certificates::chain(source)?.into_iter().next();

@@ -58,7 +58,6 @@ impl Source {
     }
 }
 
-/// Reads the authorities that the client trusts.
 pub(crate) fn authorities(sources: &[Source]) -> io::Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     for source in sources {
@@ -75,7 +74,6 @@ pub(crate) fn chain(source: &Source) -> io::Result<Vec<CertificateDer<'static>>>
     all(source, "x509", "there is no certificate in PEM (BEGIN CERTIFICATE)")
 }
 
-/// Reads lists of revoked certificates.
 pub(crate) fn revocation_lists(
     sources: &[Source],
 ) -> io::Result<Vec<CertificateRevocationListDer<'static>>> {

@@ -91,9 +91,10 @@ pub(crate) fn of_certificate(error: &CertificateError) -> TlsFailure {
 /// Returns a name as messages show it. An address that was issued as a DNS name does not count as one.
 fn named(name: &str) -> String {
     let shown = plain(name);
-    match name.starts_with("DnsName") && shown.parse::<IpAddr>().is_ok() {
-        true => format!("{shown} (as a DNS name, which does not count for an address)"),
-        false => shown,
+    if name.starts_with("DnsName") && shown.parse::<IpAddr>().is_ok() {
+        format!("{shown} (as a DNS name, which does not count for an address)")
+    } else {
+        shown
     }
 }
 
@@ -103,7 +104,6 @@ pub(crate) fn plain(name: &str) -> String {
     inner.unwrap_or(name).trim_matches('"').to_owned()
 }
 
-/// Returns why a certificate cannot be used.
 pub(crate) fn reason(error: &CertificateError) -> String {
     match error {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
@@ -152,10 +152,13 @@ fn of_alert(alert: AlertDescription, identity: &Identity) -> TlsFailure {
         | AlertDescription::CertificateExpired
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnknownCA
-        | AlertDescription::AccessDenied => match identity.has_certificate {
-            true => TlsFailure::CertificateRefused,
-            false => TlsFailure::CertificateRequired,
-        },
+        | AlertDescription::AccessDenied => {
+            if identity.has_certificate {
+                TlsFailure::CertificateRefused
+            } else {
+                TlsFailure::CertificateRequired
+            }
+        }
         alert => TlsFailure::Other(format!("the server sent the alert {alert:?}").into()),
     }
 }

@@ -240,7 +240,10 @@ async fn client_certificate_is_an_identity_in_acls() {
     let own = trusting("ca.pem").client_certificate_files(file("client.pem"), file("client.pem"));
     let client = connect(&to, own).await.unwrap();
     let known = client.who_am_i().await.unwrap();
-    assert!(known.iter().any(|it| it.scheme == "x509" && it.user == subject), "{known:?}");
+    assert!(
+        known.iter().any(|identity| identity.scheme == "x509" && identity.user == subject),
+        "{known:?}"
+    );
     let acl = [Acl::auth(Perms::ALL)];
     client.create_with_acl("/own", b"", CreateMode::Persistent, &acl).await.unwrap();
     assert_eq!(client.get_acl("/own").await.unwrap().acl[0].id, subject);
@@ -286,10 +289,7 @@ async fn first_connect_outlasts_servers_that_close_in_the_handshake() {
     port.break_handshakes();
     let to = port.address().to_string();
     let connecting = tokio::spawn(async move { connect(&to, trusting("ca.pem")).await });
-    let mut seen = || match port.broken_handshakes() >= 3 {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    };
+    let mut seen = || if port.broken_handshakes() >= 3 { Poll::Ready(()) } else { Poll::Pending };
     eventually(&mut seen).await;
     port.replace(&settings("server.pem")).unwrap();
     connecting.await.unwrap().unwrap();

@@ -204,7 +204,12 @@ fn checker_finds_second_grant_to_same_holder() {
         "1000 1 /a granted exclusive 5
          2000 1 /a granted exclusive 6",
     );
-    assert!(verdict.violations.iter().any(|it| matches!(it, Violation::GrantedTwice { .. })));
+    assert!(
+        verdict
+            .violations
+            .iter()
+            .any(|violation| matches!(violation, Violation::GrantedTwice { .. }))
+    );
 }
 
 #[test]

@@ -17,10 +17,10 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
 use tokio::time::{MissedTickBehavior, interval};
 use zk_recipes::session::{Client, Config};
-use zk_recipes::{FencingToken, LockError};
+use zk_recipes::{BoxFuture, FencingToken, LockError, LockGuard};
 
 use super::event::{Event, What};
-use super::holding::{BoxFuture, Holding, LockSpec};
+use super::lock_spec::LockSpec;
 use super::random::Random;
 use crate::monotonic_us;
 
@@ -91,7 +91,7 @@ impl Contender {
                 }
                 ["roam", seed, ref locks @ ..] => {
                     let locks: Result<Vec<LockSpec>, _> =
-                        locks.iter().map(|it| it.parse()).collect();
+                        locks.iter().map(|lock| lock.parse()).collect();
                     let seed = seed.parse().map_err(|_| format!("`{seed}` is no number"))?;
                     return self.roam(Random::new(seed), &locks?).await;
                 }
@@ -132,41 +132,41 @@ impl Contender {
             () = closed(&mut self.commands) => return End::Closed,
         };
         let at_us = monotonic_us();
-        let holding = match acquired {
-            Ok(holding) => holding,
+        let guard = match acquired {
+            Ok(guard) => guard,
             Err(error) => {
                 self.emit(lock, What::Note(format!("not acquired: {error}")));
                 return End::Lost;
             }
         };
         // A guard that is already lost was never valid for its holder.
-        let Ok(token) = holding.token() else {
+        let Some(token) = guard.tokens().ok().and_then(|tokens| tokens.last().copied()) else {
             self.emit(lock, What::Note("lost before it was returned".to_owned()));
             return End::Lost;
         };
         let what = What::Granted { access: lock.access(), token: token.czxid() };
         print(&Event { at_us, ..self.event(lock, what) });
-        let end = self.watch_over(lock, &holding, enough).await;
+        let end = self.watch_over(lock, &*guard, enough).await;
         if matches!(end, End::Release | End::Closed) {
             self.emit(lock, What::Releasing);
-            let released = holding.release().await;
+            let released = guard.release_boxed().await;
             self.emit(lock, What::Note(format!("released: {released:?}")));
         }
         end
     }
 
-    /// Samples the token until the guard is lost, or `enough` is ready, or a command ends it.
+    /// Samples the tokens until the guard is lost, or `enough` is ready, or a command ends it.
     async fn watch_over(
         &mut self,
         lock: &LockSpec,
-        holding: &Holding,
+        guard: &dyn LockGuard,
         enough: impl Future<Output = ()>,
     ) -> End {
         let mut samples = interval(SAMPLE_INTERVAL);
         samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut lost = holding.lost();
+        let mut lost = guard.lost_boxed();
         let mut enough = std::pin::pin!(enough);
-        let mut checking: Option<BoxFuture<'_, Result<FencingToken, LockError>>> = None;
+        let mut checking: Option<BoxFuture<'_, Result<Vec<FencingToken>, LockError>>> = None;
         let mut valid = ValidUntil { printed_us: 0, sampled_us: 0 };
         loop {
             let checked = async {
@@ -180,12 +180,12 @@ impl Contender {
                 reason = &mut lost => {
                     self.print_valid(lock, &mut valid);
                     self.emit(lock, What::Lost { reason: reason.to_string() });
-                    valid.sample(holding);
+                    valid.sample(guard);
                     self.print_valid(lock, &mut valid);
                     return End::Lost;
                 }
                 _ = samples.tick() => {
-                    if !valid.sample(holding) || valid.is_due() {
+                    if !valid.sample(guard) || valid.is_due() {
                         self.print_valid(lock, &mut valid);
                     }
                 }
@@ -195,17 +195,17 @@ impl Contender {
                     self.emit(lock, What::Note(format!("{CHECKED} {word}")));
                 }
                 line = self.commands.next_line() => {
-                    valid.sample(holding);
+                    valid.sample(guard);
                     self.print_valid(lock, &mut valid);
                     match line {
-                        Ok(Some(line)) if line == "check" => checking = Some(holding.check()),
+                        Ok(Some(line)) if line == "check" => checking = Some(guard.check_boxed()),
                         Ok(Some(line)) if line == "release" => return End::Release,
                         Ok(Some(line)) => self.note(format!("a lock is held: {line}")),
                         Ok(None) | Err(_) => return End::Closed,
                     }
                 }
                 () = &mut enough => {
-                    valid.sample(holding);
+                    valid.sample(guard);
                     self.print_valid(lock, &mut valid);
                     return End::Release;
                 }
@@ -234,18 +234,18 @@ impl Contender {
     }
 }
 
-/// The last time that `token()` was `Ok`.
+/// The last time that `tokens()` was `Ok`.
 struct ValidUntil {
     sampled_us: u64,
     printed_us: u64,
 }
 
 impl ValidUntil {
-    /// Samples the token of the guard. The clock is read first: a pause of the process between the
+    /// Samples the tokens of the guard. The clock is read first: a pause of the process between the
     /// two calls must not extend the time for which the guard counts as valid.
-    fn sample(&mut self, holding: &Holding) -> bool {
+    fn sample(&mut self, guard: &dyn LockGuard) -> bool {
         let before_us = monotonic_us();
-        let is_valid = holding.token().is_ok();
+        let is_valid = guard.tokens().is_ok();
         if is_valid {
             self.sampled_us = before_us;
         }

@@ -24,7 +24,7 @@ pub fn margins(margins_us: &[i64]) -> String {
     let first = min.div_euclid(width_us);
     for bucket in first..=max.div_euclid(width_us) {
         let from = bucket * width_us;
-        let count = sorted.iter().filter(|it| it.div_euclid(width_us) == bucket).count();
+        let count = sorted.iter().filter(|delay| delay.div_euclid(width_us) == bucket).count();
         let bar = "#".repeat((count * BAR_LEN).div_ceil(sorted.len()));
         let _ = writeln!(text, "{:>7} .. {:>6} ms {count:>5} {bar}", ms(from), ms(from + width_us));
     }

@@ -310,12 +310,14 @@ pub(super) fn repair(ensemble: &Ensemble) -> Result<(), Error> {
         server.launch()?;
     }
     let synced = || {
-        let serve = ensemble.servers().iter().all(|it| matches!(it.status(), Ok(Some(_))));
-        let leader = (0..3).find(
-            |it| matches!(ensemble.server(*it).status(), Ok(Some(it)) if it.mode == Mode::Leader),
-        )?;
+        let serve = ensemble.servers().iter().all(|server| matches!(server.status(), Ok(Some(_))));
+        let leads = |index: &usize| match ensemble.server(*index).status() {
+            Ok(Some(status)) => status.mode == Mode::Leader,
+            _ => false,
+        };
+        let leader = (0..3).find(leads)?;
         let mntr = ensemble.server(leader).four_letter("mntr").ok()?;
-        let followers = mntr.lines().find_map(|it| it.strip_prefix("zk_synced_followers\t"))?;
+        let followers = mntr.lines().find_map(|line| line.strip_prefix("zk_synced_followers\t"))?;
         (serve && followers.starts_with('2')).then_some(())
     };
     poll(REPAIR_LIMIT, synced).ok_or_else(|| "the ensemble does not recover".into())

@@ -177,7 +177,8 @@ impl Workload<'_> {
         proxies: &[FaultProxy],
         history: &History,
     ) -> Result<Process, Error> {
-        let addresses: Vec<String> = proxies.iter().map(|it| it.address().to_string()).collect();
+        let addresses: Vec<String> =
+            proxies.iter().map(|proxy| proxy.address().to_string()).collect();
         let start = Start {
             program: self.program,
             number,

@@ -48,7 +48,7 @@ fn instances_are_followed_until_a_signal() {
     zk.ok(&["create", "/services/web/a", &instance("a", 80), "--parents"]);
     let follows = zk.start(&["discover", "web", "--watch"]);
     let shows = |line: &str| {
-        let is_shown = || follows.stdout().lines().any(|it| it == line).then_some(());
+        let is_shown = || follows.stdout().lines().any(|shown| shown == line).then_some(());
         poll(LIMIT, is_shown).unwrap_or_else(|| panic!("{line}: {}", follows.stdout()));
     };
     shows("added\ta\t10.0.0.7:80");

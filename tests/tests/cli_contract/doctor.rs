@@ -14,7 +14,7 @@ fn findings(zk: &Zk, code: i32) -> Vec<Value> {
     let ended = zk.run(&["doctor", "--json"]);
     let found: Vec<Value> =
         ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let is_slow = found.iter().filter(|it| is_about_speed(it)).any(is_slow);
+    let is_slow = found.iter().filter(|finding| is_about_speed(finding)).any(is_slow);
     let code = if code == 0 && is_slow { 1 } else { code };
     assert_eq!(ended.code(), Some(code), "{ended:?}");
     found
@@ -42,8 +42,10 @@ fn warnings(findings: &[Value]) -> Vec<&Value> {
 }
 
 fn has(findings: &[Value], level: &str, text: &str) -> bool {
-    let fits = |it: &&Value| it["level"] == level && it["finding"].as_str().unwrap().contains(text);
-    findings.iter().any(|it| fits(&it))
+    let fits = |finding: &&Value| {
+        finding["level"] == level && finding["finding"].as_str().unwrap().contains(text)
+    };
+    findings.iter().any(|finding| fits(&finding))
 }
 
 #[test]
@@ -60,11 +62,12 @@ fn healthy_server_has_no_warning() {
     ] {
         assert!(has(&found, "ok", text), "{text}: {found:#?}");
     }
-    assert_eq!(found.iter().filter(|it| is_about_speed(it)).count(), 2, "{found:#?}");
+    assert_eq!(found.iter().filter(|finding| is_about_speed(finding)).count(), 2, "{found:#?}");
     assert!(warnings(&found).is_empty(), "{found:#?}");
-    let (level, text) = match release(server) >= WHO_AM_I {
-        true => ("ok", "this client is ip:"),
-        false => ("note", "it lacks whoAmI (3.7)"),
+    let (level, text) = if release(server) >= WHO_AM_I {
+        ("ok", "this client is ip:")
+    } else {
+        ("note", "it lacks whoAmI (3.7)")
     };
     assert!(has(&found, level, text), "{found:#?}");
     assert_eq!(zk.ok(&["ls", "/"]), "", "its node is deleted");
@@ -82,7 +85,7 @@ fn findings_have_codes_and_values() {
     let Some(server) = own_shared_zookeeper() else { return };
     let found = findings(&zk("doctor-values").unwrap(), 0);
     let of = |code: &str| {
-        let mut all = found.iter().filter(|it| it["code"] == code);
+        let mut all = found.iter().filter(|finding| finding["code"] == code);
         all.next().unwrap_or_else(|| panic!("{code}: {found:#?}"))
     };
     for finding in &found[..found.len() - 1] {
@@ -122,12 +125,17 @@ async fn servers_with_different_ticks_are_a_warning() {
     let server = TestServer::start_with(settings).await.unwrap();
     let zk = Zk::new(server.connect_string());
     let found = findings(&zk, 1);
-    let differ = found.iter().find(|it| it["code"] == "ticks_differ").expect("no finding");
+    let differ =
+        found.iter().find(|finding| finding["code"] == "ticks_differ").expect("no finding");
     assert_eq!(differ["level"], "warning");
-    let ticks: Vec<_> =
-        differ["servers"].as_array().unwrap().iter().map(|it| it["tick_ms"].as_u64()).collect();
+    let ticks: Vec<_> = differ["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| server["tick_ms"].as_u64())
+        .collect();
     assert_eq!(ticks, [Some(2_000), Some(2_500), Some(2_000)], "{differ}");
-    assert!(!found.iter().any(|it| it["code"] == "versions_differ"), "{found:#?}");
+    assert!(!found.iter().any(|finding| finding["code"] == "versions_differ"), "{found:#?}");
 }
 
 #[test]
@@ -172,7 +180,7 @@ fn lost_member_and_lost_majority_differ() {
 #[test]
 fn missing_and_repeated_servers_are_warnings() {
     let Some(ensemble) = ensemble(500) else { return };
-    let addresses: Vec<_> = ensemble.servers().iter().map(|it| it.address()).collect();
+    let addresses: Vec<_> = ensemble.servers().iter().map(|server| server.address()).collect();
     let [first, second, third] = addresses[..] else { panic!("{addresses:?}") };
     let found = findings(&Zk::new(format!("{first},{second}")), 1);
     let [missing] = warnings(&found)[..] else { panic!("{found:#?}") };

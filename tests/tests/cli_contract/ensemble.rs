@@ -84,7 +84,8 @@ fn server_without_majority_serves_reads_if_asked() {
     for other in (0..3).filter(|other| *other != last) {
         ensemble.server(other).kill();
     }
-    let reads = || Some(all.run(&["--read-only", "get", "/a"])).filter(|it| it.code() == Some(0));
+    let reads =
+        || Some(all.run(&["--read-only", "get", "/a"])).filter(|ended| ended.code() == Some(0));
     let read = poll(LIMIT, reads).expect("no read");
     assert_eq!((read.stdout.as_str(), read.stderr.as_str()), ("x", ""));
     assert_eq!(all.run(&["get", "/a"]).code(), Some(69));

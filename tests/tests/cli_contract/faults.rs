@@ -216,9 +216,10 @@ async fn recursive_watcher_reports_changes_made_meanwhile() {
     for expires in [false, true] {
         server.refuse_connects(0);
         let session = session_beside(&server, &other);
-        match expires {
-            true => assert!(server.expire(session)),
-            false => server.connection_of(session).cut(Cut::Rst),
+        if expires {
+            assert!(server.expire(session));
+        } else {
+            server.connection_of(session).cut(Cut::Rst);
         }
         other.set_data("/a/set", b"x", None).await.unwrap();
         other.delete("/a/again", None).await.unwrap();
@@ -253,7 +254,8 @@ async fn watcher_outlasts_a_stalled_ensemble() {
         poll(LIMIT, || (stalled.count() >= 5).then_some(())).expect("it is not repeated");
         stalled.cancel();
         // The command may print one event twice.
-        let told = poll(LIMIT, || Some(watcher.stdout()).filter(|it| it.ends_with('\n'))).unwrap();
+        let told =
+            poll(LIMIT, || Some(watcher.stdout()).filter(|text| text.ends_with('\n'))).unwrap();
         assert!(told.starts_with("NodeDataChanged /a\tx\n"), "{told}");
         watcher.signal("TERM");
         assert_eq!(watcher.wait(LIMIT).code(), Some(0));
@@ -353,7 +355,7 @@ async fn lost_sessions_are_told_before_the_servers_are_back() {
     says(&running[3].0, "runs");
     server.refuse_connects(0);
     server
-        .with(|ensemble| ensemble.sessions().map(|it| it.id).collect::<Vec<_>>())
+        .with(|ensemble| ensemble.sessions().map(|session| session.id).collect::<Vec<_>>())
         .into_iter()
         .for_each(|session| server.connection_of(session).cut(Cut::Rst));
     for (command, lost, _) in &running {

@@ -23,7 +23,8 @@ fn node_exists_while_the_command_runs() {
     assert_eq!(zk.ok(&["get", "/a/b"]), "data");
     let first = zk.ok(&["stat", "/a/b"]);
     zk.ok(&["delete", "/a/b"]);
-    let again = poll(LIMIT, || Some(zk.run(&["stat", "/a/b"])).filter(|it| it.code() == Some(0)));
+    let again =
+        poll(LIMIT, || Some(zk.run(&["stat", "/a/b"])).filter(|ended| ended.code() == Some(0)));
     assert_ne!(again.expect("it is not created again").stdout, first);
     let told = || kept.stderr().ends_with("zk: /a/b: registered again\n").then_some(());
     poll(LIMIT, told).unwrap_or_else(|| panic!("{}", kept.stderr()));
@@ -173,7 +174,8 @@ fn registration_goes_on_if_its_session_cannot_be_stored() {
         "trap '' XFSZ; ulimit -f 0; exec zk register /a --state-file {name} -- sh -c 'echo runs $ZK_NODE'"
     );
     let ended = zk.shell(&script).output().unwrap();
-    let [stdout, stderr] = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
+    let [stdout, stderr] =
+        [ended.stdout, ended.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     let ended = Ended { status: ended.status, stdout, stderr };
     expect_noted(&ended, name, "File too large");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "");

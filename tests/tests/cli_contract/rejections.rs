@@ -72,7 +72,8 @@ async fn lost_lock_is_reported_with_the_cause_of_failed_reconnects() {
     let ended = held.wait(LIMIT);
     assert_eq!(ended.code(), Some(74), "{ended:?}");
     let cause = "the server ended the SASL exchange: Unimplemented";
-    let says = |line: &str| ended.stderr.lines().any(|it| it.contains(line) && it.contains(cause));
+    let says =
+        |text: &str| ended.stderr.lines().any(|line| line.contains(text) && line.contains(cause));
     assert!(says("not connected: "), "{ended:?}");
     assert!(says("the lock was lost: "), "{ended:?}");
 }
@@ -87,7 +88,8 @@ async fn doctor_tells_a_rejection_from_a_lost_majority() {
         assert_eq!(ended.code(), Some(69), "{ended:?}");
         let found: Vec<Value> =
             ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let told = found.iter().filter(|it| it["finding"].as_str().unwrap().contains(says));
+        let told =
+            found.iter().filter(|finding| finding["finding"].as_str().unwrap().contains(says));
         assert_eq!(told.count(), 1, "{found:#?}");
         let last = found.last().unwrap();
         assert!(last["majority"].is_null(), "{last}");

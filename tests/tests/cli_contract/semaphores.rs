@@ -105,7 +105,8 @@ fn first_waiter_is_not_listed_among_the_holders() {
     let listed = || {
         let listed: Value =
             serde_json::from_str(&zk.ok(&["participants", "/s", "--semaphore", "--json"])).unwrap();
-        let states: Vec<_> = listed.as_array()?.iter().map(|it| it["state"].clone()).collect();
+        let states: Vec<_> =
+            listed.as_array()?.iter().map(|contender| contender["state"].clone()).collect();
         (states == ["holds", "holds", "waits"]).then_some(())
     };
     poll(LIMIT, listed).expect("the waiter is listed as a holder");

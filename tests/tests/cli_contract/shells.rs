@@ -70,7 +70,7 @@ fn notes_are_json_if_asked_for() {
         [json!({ "note": "/x does not exist: nobody holds a lock there, or waits for one" })]
     );
     let verbose = notes(&["--verbose", "lock", "/a", "--", "true"]);
-    let told = |text| verbose.iter().any(|it| it["note"].as_str().unwrap().starts_with(text));
+    let told = |text| verbose.iter().any(|line| line["note"].as_str().unwrap().starts_with(text));
     assert!(told("session 0x") && told("acquired /a/"), "{verbose:?}");
 }
 

@@ -177,15 +177,17 @@ fn ignored_signals_do_not_reach_the_command() {
         ["HUP", "QUIT", "USR1"].into_iter().for_each(signal);
         // Of several signals, SIGUSR1 is passed on last.
         assert_eq!(lines.next().unwrap().unwrap(), "USR1");
-        match ends_by_int {
-            true => signal("INT"),
-            false => std::fs::write(&go, "").unwrap(),
+        if ends_by_int {
+            signal("INT");
+        } else {
+            std::fs::write(&go, "").unwrap();
         }
         let rest: Vec<String> = lines.map(|line| line.unwrap()).collect();
         let status = shell.wait().unwrap();
-        match ends_by_int {
-            true => assert_eq!((status.signal(), rest), (Some(2), Vec::new())),
-            false => assert_eq!((status.code(), rest), (Some(0), vec!["done".to_owned()])),
+        if ends_by_int {
+            assert_eq!((status.signal(), rest), (Some(2), Vec::new()));
+        } else {
+            assert_eq!((status.code(), rest), (Some(0), vec!["done".to_owned()]));
         }
         drop(std::fs::remove_file(&go));
     }

@@ -58,7 +58,7 @@ async fn export_has_many_reads_under_way() {
     // An answer to a later request would end the connection.
     let silent = [Op::GetData, Op::GetAcl].map(|op| server.on(op).nth(100).always().never_answer());
     let _running = zk.start(&["export", "/copy"]);
-    let has_many = || silent.iter().all(|it| it.count() >= AT_ONCE);
+    let has_many = || silent.iter().all(|fault| fault.count() >= AT_ONCE);
     poll(LIMIT, || has_many().then_some(())).expect("one at a time");
 }
 

@@ -30,7 +30,7 @@ async fn each_operation_needs_its_permission() {
         client.create(&child, b"", CreateMode::Persistent).await.unwrap();
         let acl = [Acl::world(perm)];
         client.set_acl(&path, &acl, Some(0)).await.unwrap();
-        let has = |it| no_auth(perm == it);
+        let has = |needed| no_auth(perm == needed);
         assert_eq!(refusal(client.get_data(&path).await), has(Perms::READ), "{perm:?}");
         assert_eq!(refusal(client.get_children(&path).await), has(Perms::READ), "{perm:?}");
         assert_eq!(refusal(client.check(&path, None).await), has(Perms::READ), "{perm:?}");

@@ -66,9 +66,10 @@ pub(crate) struct BenchArgs {
 /// Parses the time for a measurement. All times are kept until it ends, with 16 bytes each.
 fn seconds(text: &str) -> Result<Duration, String> {
     let time = positive_seconds(text)?;
-    match time <= Duration::from_secs(60) {
-        true => Ok(time),
-        false => Err("write at most 60 seconds".to_owned()),
+    if time <= Duration::from_secs(60) {
+        Ok(time)
+    } else {
+        Err("write at most 60 seconds".to_owned())
     }
 }
 

@@ -21,11 +21,10 @@ pub(crate) fn children() -> Vec<Pid> {
     system::processes()
         .into_iter()
         .filter(|process| process.parent == own)
-        .map(|it| it.pid)
+        .map(|process| process.pid)
         .collect()
 }
 
-/// Returns all descendants of a process.
 pub(crate) fn all(root: Pid) -> Vec<Pid> {
     below(root, &[]).into_iter().map(|process| process.pid).collect()
 }

@@ -131,11 +131,11 @@ pub(super) fn label(host: &Host) -> String {
     }
 }
 
-/// Returns a time as text.
 pub(super) fn time_text(time: Duration) -> String {
-    match time < Duration::from_millis(100) {
-        true => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        false => format!("{:.1} s", time.as_secs_f64()),
+    if time < Duration::from_millis(100) {
+        format!("{:.1} ms", time.as_secs_f64() * 1e3)
+    } else {
+        format!("{:.1} s", time.as_secs_f64())
     }
 }
 

@@ -22,7 +22,6 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Returns the servers that have this name.
     pub(super) async fn all(host: &Host, uses_tls: bool) -> Vec<Self> {
         let is_tls = uses_tls && host.transport() != Transport::Tcp;
         let listed = |host, address| Self { host, address, is_tls };
@@ -30,14 +29,14 @@ impl Listed {
             [] => vec![listed(host.clone(), None)],
             [address] => vec![listed(host.clone(), Some(address))],
             ref several => {
-                let at = |it: &IpAddr| vec![SocketAddr::new(*it, host.port())];
-                let one = |it| listed(host.clone().with_addresses(at(it)), Some(*it));
+                let at = |address: &IpAddr| vec![SocketAddr::new(*address, host.port())];
+                let one =
+                    |address| listed(host.clone().with_addresses(at(address)), Some(*address));
                 several.iter().map(one).collect()
             }
         }
     }
 
-    /// Returns true if both are one server.
     fn is_same(&self, other: &Self) -> bool {
         let is_same_place = match (self.address, other.address) {
             (Some(own), Some(others)) => own == others,
@@ -50,14 +49,14 @@ impl Listed {
     /// has no port for TLS, and without dynamic reconfiguration it may have no port at all.
     fn is_member(&self, name: &str, addresses: &[IpAddr], port: Option<u16>) -> bool {
         let is_port = self.is_tls || port.is_none_or(|port| port == self.host.port());
-        let is_address = self.address.is_some_and(|it| addresses.contains(&it));
+        let is_address = self.address.is_some_and(|own| addresses.contains(&own));
         is_port && (self.host.name() == name || is_address)
     }
 }
 
 /// Returns a finding if an earlier server of the connect string is the same one.
 pub(super) fn repetition(earlier: &[Listed], host: &Listed) -> Option<Finding> {
-    let first = earlier.iter().find(|it| it.is_same(host))?;
+    let first = earlier.iter().find(|server| server.is_same(host))?;
     let first = label(&first.host);
     let text = format!("the connect string has this server twice, first as {first}");
     let values = json!({ "first": first });
@@ -70,9 +69,10 @@ pub(super) async fn differences(client: &Client, listed: &[Listed]) -> Vec<Findi
     let config = match client.get_config().await {
         Ok(config) => config,
         Err(error) => {
-            let why = match error.is_no_auth() {
-                true => "no permission to read /zookeeper/config".to_owned(),
-                false => error.to_string(),
+            let why = if error.is_no_auth() {
+                "no permission to read /zookeeper/config".to_owned()
+            } else {
+                error.to_string()
             };
             let text = format!("{why}: the members are not compared with the connect string");
             return vec![Finding::new(Level::Note, "members_unknown", text)];
@@ -87,8 +87,11 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
     for member in &config.members {
         let Some((name, port)) = address(member) else { continue };
         let addresses = resolve(name).await;
-        let is_this = |it: &Listed| it.is_member(name, &addresses, port);
-        is_member.iter_mut().zip(listed).for_each(|(is_member, it)| *is_member |= is_this(it));
+        let is_this = |server: &Listed| server.is_member(name, &addresses, port);
+        is_member
+            .iter_mut()
+            .zip(listed)
+            .for_each(|(is_member, server)| *is_member |= is_this(server));
         if member.is_observer || listed.iter().any(is_this) {
             continue;
         }
@@ -101,10 +104,10 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
     // If no name fits, the servers have other names here, for example that of a proxy.
     if is_member.contains(&true) {
         let strangers = listed.iter().zip(&is_member).filter(|(_, is_member)| !**is_member);
-        findings.extend(strangers.map(|(it, _)| {
+        findings.extend(strangers.map(|(server, _)| {
             let why = "the ensemble has removed it or never had it, or this is another name of one";
             let text = format!("not a member of the ensemble: {why}");
-            Finding::of(&it.host, Level::Warning, "not_a_member", text)
+            Finding::of(&server.host, Level::Warning, "not_a_member", text)
         }));
     }
     findings

@@ -61,9 +61,10 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
     let mut examined: Vec<Examined> = Vec::new();
     for server in &listed {
         // The first server that answers tells the members of the ensemble.
-        let members = match examined.iter().any(|it| it.tells_members) {
-            true => None,
-            false => Some(&listed[..]),
+        let members = if examined.iter().any(|server| server.tells_members) {
+            None
+        } else {
+            Some(&listed[..])
         };
         examined.push(examine(door, server, members, servers.chroot(), &mut report).await?);
     }
@@ -91,8 +92,9 @@ async fn examine(
     report: &mut Report,
 ) -> Result<Examined, Failure> {
     let host = &server.host;
-    let is_plain = door.tls.is_none() || host.transport() == Transport::Tcp;
-    if let Some(tls) = door.tls.as_ref().filter(|_| !is_plain) {
+    let tls = if host.transport() == Transport::Tcp { None } else { door.tls.as_ref() };
+    let is_plain = tls.is_none();
+    if let Some(tls) = tls {
         certificates::examine(tls, host, report).await?;
     }
     let begun = now();
@@ -134,9 +136,11 @@ async fn examine(
     let text = format!("connected {way} in {}", time_text(took));
     let values = json!({ "tls": !is_plain, "connect_ms": measured_ms(took) });
     report.add(Finding::of(host, Level::Ok, "connected", text).with(values))?;
-    if let Some(text) = door.risk_without_tls.filter(|_| is_plain) {
-        let text = format!("{text}: use TLS (--cacert)");
-        report.add(Finding::of(host, Level::Warning, "secrets_in_the_clear", text))?;
+    if is_plain {
+        if let Some(risk) = door.risk_without_tls {
+            let text = format!("{risk}: use TLS (--cacert)");
+            report.add(Finding::of(host, Level::Warning, "secrets_in_the_clear", text))?;
+        }
     }
     let (version, mode) = words::version(door, host, report).await?.unzip();
     let tick = timeouts(door, host, &client, report).await?;
@@ -193,9 +197,10 @@ async fn timeouts(
     report: &mut Report,
 ) -> Result<Option<Duration>, Failure> {
     let (asked, granted) = (door.session_timeout, client.session_timeout());
-    let (level, limits) = match asked == granted {
-        true => (Level::Ok, ""),
-        false => (Level::Warning, ": see minSessionTimeout and maxSessionTimeout of the server"),
+    let (level, limits) = if asked == granted {
+        (Level::Ok, "")
+    } else {
+        (Level::Warning, ": see minSessionTimeout and maxSessionTimeout of the server")
     };
     let times = [granted, asked].map(time_text).join(" of ");
     let text = format!("session timeout {times} asked for{limits}");
@@ -292,10 +297,8 @@ fn clock(created: Duration, begun: SystemTime, took: Duration) -> (Level, String
         return (Level::Ok, "the leader's clock agrees with this machine's".to_owned(), 0);
     }
     let difference_ms = i64::try_from(difference.as_millis()).unwrap_or(i64::MAX);
-    let (side, ahead_ms) = match ahead > behind {
-        true => ("ahead of", difference_ms),
-        false => ("behind", -difference_ms),
-    };
+    let (side, ahead_ms) =
+        if ahead > behind { ("ahead of", difference_ms) } else { ("behind", -difference_ms) };
     let text = format!(
         "the leader's clock is {} {side} this machine's: ages that commands show are wrong by that, \
          and locks do not depend on it",
@@ -315,9 +318,12 @@ async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result
     }
     match client.who_am_i().await {
         Ok(known) => {
-            let ids = known.iter().map(|it| json!({ "scheme": it.scheme, "id": it.user }));
+            let ids = known
+                .iter()
+                .map(|identity| json!({ "scheme": identity.scheme, "id": identity.user }));
             let values = json!({ "identities": ids.collect::<Value>() });
-            let known = known.iter().map(|it| format!("{}:{}", it.scheme, it.user));
+            let known =
+                known.iter().map(|identity| format!("{}:{}", identity.scheme, identity.user));
             let known = data_text(known.collect::<Vec<_>>().join(", ").as_bytes());
             let text = format!("this client is {known}");
             report.add(Finding::of(host, Level::Ok, "identities", text).with(values))?;
@@ -331,9 +337,10 @@ async fn operations(host: &Host, client: &Client, report: &mut Report) -> Result
         lacking.push(("eventZxid", "events with a zxid (3.9), which speed up hand-offs"));
     }
     let (names, texts): (Vec<&str>, Vec<&str>) = lacking.into_iter().unzip();
-    let (level, text) = match texts.is_empty() {
-        true => (Level::Ok, "the server knows all operations that zk uses".to_owned()),
-        false => (Level::Note, format!("it lacks {}", texts.join(", "))),
+    let (level, text) = if texts.is_empty() {
+        (Level::Ok, "the server knows all operations that zk uses".to_owned())
+    } else {
+        (Level::Note, format!("it lacks {}", texts.join(", ")))
     };
     report.add(Finding::of(host, level, "operations", text).with(json!({ "lacking": names })))
 }

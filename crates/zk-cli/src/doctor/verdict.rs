@@ -57,7 +57,7 @@ pub(super) fn different_timeouts(servers: &[Examined]) -> Option<Finding> {
     let values = json!({
         "granted_min_ms": whole_ms(least),
         "granted_max_ms": whole_ms(most),
-        "servers": each(servers, "granted_ms", |it| it.granted.map(whole_ms).into()),
+        "servers": each(servers, "granted_ms", |server| server.granted.map(whole_ms).into()),
     });
     let finding = Finding::new(Level::Warning, "session_timeouts_differ", text).with(values);
     (least != most).then_some(finding)
@@ -65,18 +65,19 @@ pub(super) fn different_timeouts(servers: &[Examined]) -> Option<Finding> {
 
 /// Returns findings if the servers of one ensemble have different ticks or versions.
 pub(super) fn differences(servers: &[Examined]) -> Vec<Finding> {
-    let ticks = alike(servers, |it| it.tick.map(|tick| format!("{} ms", whole_ms(tick)))).map(|ticks| {
+    let tick = |server: &Examined| Some(format!("{} ms", whole_ms(server.tick?)));
+    let ticks = alike(servers, tick).map(|ticks| {
         let advice = "set tickTime alike on all of them: it is the unit of their session timeouts, initLimit \
                       and syncLimit";
         let text = format!("the servers have different ticks ({ticks}): {advice}");
-        let each = each(servers, "tick_ms", |it| it.tick.map(whole_ms).into());
+        let each = each(servers, "tick_ms", |server| server.tick.map(whole_ms).into());
         Finding::new(Level::Warning, "ticks_differ", text).with(json!({ "servers": each }))
     });
-    let versions = alike(servers, |it| it.version.clone()).map(|versions| {
+    let versions = alike(servers, |server| server.version.clone()).map(|versions| {
         let advice =
             "a rolling upgrade has to be completed, and until then some operations may be missing";
         let text = format!("the servers have different versions ({versions}): {advice}");
-        let each = each(servers, "version", |it| it.version.clone().into());
+        let each = each(servers, "version", |server| server.version.clone().into());
         Finding::new(Level::Note, "versions_differ", text).with(json!({ "servers": each }))
     });
     ticks.into_iter().chain(versions).collect()
@@ -97,14 +98,15 @@ fn alike(servers: &[Examined], value: impl Fn(&Examined) -> Option<String>) -> O
 
 /// Returns a JSON object for each server whose value is known.
 fn each(servers: &[Examined], name: &str, value: impl Fn(&Examined) -> Value) -> Value {
-    let known = servers.iter().map(|it| (it, value(it))).filter(|(_, value)| !value.is_null());
-    known.map(|(it, value)| json!({ "server": it.server, name: value })).collect()
+    let known =
+        servers.iter().map(|server| (server, value(server))).filter(|(_, value)| !value.is_null());
+    known.map(|(server, value)| json!({ "server": server.server, name: value })).collect()
 }
 
-/// Returns the finding whether the ensemble serves.
 pub(super) fn majority(servers: &[Examined]) -> Finding {
-    let count = |is: fn(&Examined) -> bool| servers.iter().filter(|it| is(it)).count();
-    let (all, serving, rejecting) = (servers.len(), count(|it| it.serves), count(|it| it.rejects));
+    let count = |is: fn(&Examined) -> bool| servers.iter().filter(|server| is(server)).count();
+    let (all, serving, rejecting) =
+        (servers.len(), count(|server| server.serves), count(|server| server.rejects));
     let (level, serves, text) = match (serving, rejecting) {
         (0, 0) => {
             let text =
@@ -156,7 +158,7 @@ mod tests {
     fn servers_that_grant_different_timeouts_are_a_warning() {
         let found = |granted: &[u64]| {
             let examined = |seconds: &u64| Examined {
-                granted: Some(Duration::from_secs(*seconds)).filter(|it| !it.is_zero()),
+                granted: Some(Duration::from_secs(*seconds)).filter(|granted| !granted.is_zero()),
                 ..Examined::default()
             };
             different_timeouts(&granted.iter().map(examined).collect::<Vec<_>>())
@@ -193,7 +195,8 @@ mod tests {
     fn majority_is_proven_by_one_serving_server() {
         let server = |serves| Examined { serves, ..Examined::default() };
         let verdict = |serving: &[bool]| {
-            let finding = majority(&serving.iter().map(|it| server(*it)).collect::<Vec<_>>());
+            let finding =
+                majority(&serving.iter().map(|serves| server(*serves)).collect::<Vec<_>>());
             (finding.level, finding.values["majority"].as_bool(), finding.text)
         };
         let (level, serves, text) = verdict(&[true, false, true]);

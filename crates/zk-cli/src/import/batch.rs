@@ -19,7 +19,7 @@ use super::input::Wanted;
 use super::lists::{Opening, Own};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::failure::Failure;
-use crate::repeat::repeat;
+use crate::repeat::{after_loss, repeat};
 use crate::sessions::Sessions;
 use crate::transfer::{Kind, is_below};
 
@@ -42,7 +42,7 @@ impl Batch {
         self.nodes.is_empty()
             || self.nodes.len() < self.nodes_max
                 && self.data_len + next.data_len() <= BATCH_BYTES_MAX
-                && self.nodes.iter().all(|it| it.path != next.path)
+                && self.nodes.iter().all(|node| node.path != next.path)
     }
 
     pub(super) fn push(&mut self, next: Wanted) {
@@ -132,15 +132,20 @@ impl Importer<'_> {
                 self.has_opened(&wanted.path, &wanted.acl, open.is_new, failed);
             }
             self.created += usize::from(created.is_ok());
-            attempts.push(Attempt { created, open: open.map(|it| it.list), present: None });
+            attempts.push(Attempt {
+                created,
+                open: open.map(|opening| opening.list),
+                present: None,
+            });
         }
         attempts
     }
 
     /// Reads the nodes that exist, or may exist below a parent that denies their creation.
     async fn read_existing(&mut self, batch: &[Wanted], attempts: &mut [Attempt]) {
-        let may_exist =
-            |it: &Attempt| matches!(it.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH));
+        let may_exist = |attempt: &Attempt| {
+            matches!(attempt.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH))
+        };
         let both = batch.iter().zip(attempts).filter(|(_, attempt)| may_exist(attempt));
         let (paths, mut attempts): (Vec<&str>, Vec<&mut Attempt>) =
             both.map(|(wanted, attempt)| (wanted.path.as_str(), attempt)).unzip();
@@ -231,11 +236,7 @@ impl Importer<'_> {
                 last = created;
                 continue;
             }
-            let of_all = |error: Error| match was_lost {
-                true => error.with_outcome(Outcome::Unknown),
-                false => error,
-            };
-            return Ok((created.map_err(of_all), was_lost));
+            return Ok((after_loss(created, was_lost), was_lost));
         }
     }
 

@@ -46,27 +46,28 @@ impl Importer<'_> {
         &mut self,
         batch: &[Wanted],
     ) -> Result<Vec<Option<Opening>>, Failure> {
-        let is_closed = |it: &Wanted| it.is_parent && denies_children(&it.acl);
+        let is_closed = |node: &Wanted| node.is_parent && denies_children(&node.acl);
         let mut has_identity = false;
-        if let Some(first) = batch.iter().find(|it| is_closed(it)) {
+        if let Some(first) = batch.iter().find(|node| is_closed(node)) {
             let own = self.presented_entry().await;
             has_identity = own.map_err(|failure| failure.with_line(first.line))?.is_some();
         }
-        let is_asked = |it: &Wanted| is_closed(it) && !has_identity && !self.is_refused();
-        let asked: Vec<_> =
-            batch.iter().map(|it| is_asked(it).then(|| self.client.exists(&it.path))).collect();
+        let is_asked = |node: &Wanted| is_closed(node) && !has_identity && !self.is_refused();
+        let asked: Vec<_> = batch
+            .iter()
+            .map(|node| is_asked(node).then(|| self.client.exists(&node.path)))
+            .collect();
         let mut opens = Vec::with_capacity(batch.len());
         for (wanted, asked) in batch.iter().zip(asked) {
             let failed = |failure: Failure| failure.with_line(wanted.line);
-            if let Some(asked) = asked.filter(|_| !has_identity) {
-                // An identity is made only for a node that is to be created.
-                has_identity = !self.exists(asked, &wanted.path).await.map_err(failed)?;
+            if !has_identity {
+                if let Some(asked) = asked {
+                    // An identity is made only for a node that is to be created.
+                    has_identity = !self.exists(asked, &wanted.path).await.map_err(failed)?;
+                }
             }
             let is_opened = has_identity && is_closed(wanted);
-            opens.push(match is_opened {
-                true => self.opening(wanted).await.map_err(failed)?,
-                false => None,
-            });
+            opens.push(if is_opened { self.opening(wanted).await.map_err(failed)? } else { None });
         }
         Ok(opens)
     }
@@ -194,7 +195,8 @@ impl Importer<'_> {
 
     /// Names the nodes that the import leaves open, or forgets the one-time identity.
     pub(super) fn note_opened(&self, is_complete: bool) {
-        let of_earlier = self.one_time.as_ref().map(|it| it.open().iter()).into_iter().flatten();
+        let of_earlier =
+            self.one_time.as_ref().map(|identity| identity.open().iter()).into_iter().flatten();
         let open: BTreeSet<&String> =
             self.opened.iter().map(|(path, _)| path).chain(of_earlier).collect();
         let Some(first) = open.first() else {
@@ -265,5 +267,5 @@ impl Importer<'_> {
 
 /// Returns true if a list may deny this client the creation of children.
 pub(super) fn denies_children(list: &[Acl]) -> bool {
-    !list.iter().any(|it| it.scheme == "world" && it.perms.contains(Perms::CREATE))
+    !list.iter().any(|entry| entry.scheme == "world" && entry.perms.contains(Perms::CREATE))
 }

@@ -135,7 +135,6 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// Reads the lines, and imports the nodes.
     async fn all(&mut self) -> Result<(), Failure> {
         let mut lines = input::lines(stdin().lock(), !self.args.no_acl).peekable();
         let mut batch = Batch::first();
@@ -156,7 +155,9 @@ impl Importer<'_> {
                 }
                 Ok(Line::End { nodes: exported }) => {
                     self.import_batch(batch.take()).await?;
-                    self.check_number(nodes, exported).await.map_err(|it| it.with_line(at))?;
+                    self.check_number(nodes, exported)
+                        .await
+                        .map_err(|failure| failure.with_line(at))?;
                     nodes = 0;
                 }
                 Err(why) => {
@@ -179,7 +180,6 @@ impl Importer<'_> {
         acl.unwrap_or_default()
     }
 
-    /// Compares the number of nodes with that of the export.
     async fn check_number(&mut self, nodes: u64, exported: u64) -> Result<(), Failure> {
         if nodes == exported {
             return Ok(());
@@ -207,7 +207,6 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Prints the result.
     fn print_summary(&self) -> Result<(), Failure> {
         let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
         let unread = self.unread;
@@ -250,7 +249,6 @@ fn is_parent(below: &str, next: Option<&(usize, Result<Line, String>)>) -> bool 
     }
 }
 
-/// Returns the path of a node below the node at `root`.
 fn absolute(root: &str, below: &str) -> String {
     match (root.trim_end_matches('/'), below) {
         ("", "/") => "/".to_owned(),

@@ -64,12 +64,10 @@ impl LockList {
         self.change(|list| list.rows = rows);
     }
 
-    /// Returns the selected lock.
     pub(super) fn selected(&self) -> Option<&LockRow> {
         self.shown().get(self.selected).copied()
     }
 
-    /// Returns true for the key that ends the command.
     pub(super) fn quits(&self, key: Key) -> bool {
         !self.is_typing && matches!(key, Key::Char('q' | 'Q'))
     }
@@ -106,9 +104,10 @@ impl LockList {
             _ => format!(", {} with {}", shown.len(), self.filter),
         };
         let title = format!("{title}: {all} locks{filter}, by {order}");
-        let help = match self.is_typing {
-            true => "type a part of the path    enter: done    esc: all locks",
-            false => "enter: its queue    s: sort    /: filter    q: quit",
+        let help = if self.is_typing {
+            "type a part of the path    enter: done    esc: all locks"
+        } else {
+            "enter: its queue    s: sort    /: filter    q: quit"
         };
         let selected = (!shown.is_empty()).then_some(self.selected);
         let skipped = (self.selected + 1).saturating_sub(view::room(size));

@@ -74,16 +74,18 @@ pub(crate) async fn run(mut sessions: Sessions, top: &Top, output: Output) -> Re
         !output.is_json() && top.count.is_none() && stdin().is_terminal() && stdout().is_terminal();
     let has_begun = Cell::new(false);
     let begun = || has_begun.set(true);
+    let shown = async {
+        if is_screen {
+            watch(&mut sessions, top, begun).await
+        } else {
+            print(&mut sessions, top, output, begun).await
+        }
+    };
     let result = tokio::select! {
-        result = async {
-            match is_screen {
-                true => watch(&mut sessions, top, begun).await,
-                false => print(&mut sessions, top, output, begun).await,
-            }
-        } => result,
-        signal = signals.next() => match has_begun.get() {
-            true => Ok(()), // the usual end of this command
-            false => Err(Failure::interrupted(number(signal))),
+        result = shown => result,
+        // After the first table, a signal is the usual end of this command.
+        signal = signals.next() => {
+            if has_begun.get() { Ok(()) } else { Err(Failure::interrupted(number(signal))) }
         }
     };
     sessions.close().await;
@@ -260,8 +262,9 @@ async fn read_queue(
         Ok(mut listed) => {
             // The title has the path of the lock.
             let below = format!("{}/", path.trim_end_matches('/'));
-            for Listed { participant: it, .. } in &mut listed {
-                it.path = it.path.strip_prefix(&below).unwrap_or(&it.path).to_owned();
+            for Listed { participant, .. } in &mut listed {
+                let path = &mut participant.path;
+                *path = path.strip_prefix(&below).unwrap_or(path).to_owned();
             }
             Ok(participants::table(&listed, now().1, Terminal::size().0))
         }

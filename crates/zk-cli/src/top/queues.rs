@@ -111,7 +111,7 @@ pub(super) async fn queues(
         if let Some(kind) = kind.or_else(|| known(node)) {
             names.sort();
             let is_leases = kind == QueueKind::Semaphore && path::file_name(node) == "leases";
-            let path = path::parent(node).filter(|_| is_leases).unwrap_or(node).to_owned();
+            let path = if is_leases { path::parent(node).unwrap_or(node) } else { node }.to_owned();
             if kind == QueueKind::Mutex && path::file_name(node) == "locks" {
                 turns.push(node.to_owned());
             }
@@ -145,7 +145,10 @@ pub(super) async fn queues(
 /// Returns the kind of lock that a name belongs to, and the number at its end.
 fn contender(name: &str) -> Option<(QueueKind, u32)> {
     let (text, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
-    let number = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = digits.parse().ok()?;
     let kind = match text {
         text if text.ends_with("lock-") => QueueKind::Mutex,
         text if text.ends_with(Mutex::LEADER_LATCH) => QueueKind::Election,
@@ -174,8 +177,11 @@ impl ChildChanges {
 
     /// Returns the number of children that were deleted since, if it is the same node.
     pub(super) fn since(self, earlier: Self) -> Option<u32> {
+        if self.czxid != earlier.czxid {
+            return None;
+        }
         let twice = self.deletions.wrapping_sub(earlier.deletions);
-        u32::try_from(twice / 2).ok().filter(|_| self.czxid == earlier.czxid)
+        u32::try_from(twice / 2).ok()
     }
 }
 

@@ -90,7 +90,6 @@ impl Terminal {
 }
 
 impl Terminal {
-    /// Replaces the last line.
     pub(super) fn print_note(text: &str) {
         let (width, height) = Self::size();
         let text: String = text.chars().take(width).collect();

@@ -71,9 +71,10 @@ pub(super) fn fit(
     let mut shown = vec![cut(title), head];
     for (at, row) in rows.iter().enumerate().skip(skipped).take(room((width, height))) {
         let row = cut(row);
-        shown.push(match selected == Some(at) {
-            true => format!("{REVERSE}{row:<width$}{PLAIN}"),
-            false => row,
+        shown.push(if selected == Some(at) {
+            format!("{REVERSE}{row:<width$}{PLAIN}")
+        } else {
+            row
         });
     }
     shown.resize(height.saturating_sub(1).max(shown.len().min(height)), String::new());
@@ -133,7 +134,7 @@ mod tests {
         let rows = [row("/locks/a", 0), row("/very/long/path/of/the/locks/of/stock", 12)];
         let at = |width| table(&rows, width);
         let is_within =
-            |lines: &[String], width| lines.iter().all(|it| it.chars().count() <= width);
+            |lines: &[String], width| lines.iter().all(|line| line.chars().count() <= width);
         for (width, without) in [(100, "…"), (90, "KIND"), (75, "HOLDER"), (60, "HOLDER")] {
             let lines = at(width);
             assert!(is_within(&lines, width), "{width}: {lines:#?}");

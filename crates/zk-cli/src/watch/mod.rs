@@ -19,7 +19,7 @@ use self::subtree::SubtreeWatch;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::sessions::Sessions;
-use crate::signals::{Signals, number};
+use crate::signals::Signals;
 use crate::watch_notes::WatchNotes;
 
 /// The `watch` command.
@@ -83,10 +83,7 @@ pub(crate) async fn run(
                 // The command that runs is ended first.
                 following.as_mut().await;
             }
-            match notes.has_begun() {
-                true => Ok(0), // the intended end of this command
-                false => Err(Failure::interrupted(number(signal))),
-            }
+            notes.end(signal)
         }
     };
     drop(following);
@@ -105,9 +102,10 @@ impl Watched<'_> {
     /// Returns a handle for requests. Once the watches were set, it waits for the ensemble without a
     /// limit.
     fn retry(&self, client: &Client) -> Retry {
-        match self.notes.has_begun() {
-            true => Sessions::endless_retry(client),
-            false => Sessions::retry(client),
+        if self.notes.has_begun() {
+            Sessions::endless_retry(client)
+        } else {
+            Sessions::retry(client)
         }
     }
 }
@@ -120,9 +118,10 @@ async fn follow(sessions: &mut Sessions, watched: &Watched<'_>, recursive: bool)
             Ok(client) => client,
             Err(failure) => return failure,
         };
-        let Err(failure) = match recursive {
-            false => node.follow(&client, sessions, watched).await,
-            true => subtree.follow(&client, sessions, watched).await,
+        let Err(failure) = if recursive {
+            subtree.follow(&client, sessions, watched).await
+        } else {
+            node.follow(&client, sessions, watched).await
         };
         if !failure.starts_over() || !sessions.may_go_on() {
             return failure;

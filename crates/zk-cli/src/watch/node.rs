@@ -85,7 +85,9 @@ impl WatchedState {
         let children = match listed {
             Ok((children, watch)) => {
                 // Each of the two reads returns the zxid from which its watch counts.
-                if let Some(marks) = state.as_mut().filter(|it| it.czxid == children.stat.czxid) {
+                if let Some(marks) =
+                    state.as_mut().filter(|marks| marks.czxid == children.stat.czxid)
+                {
                     marks.pzxid = children.stat.pzxid;
                 }
                 Some(watch)

@@ -55,9 +55,10 @@ impl Reaction<'_> {
         if path.contains(char::is_control) {
             return Err(Failure::not_permitted("path", path));
         }
-        let data = match self.with_data && event != EventType::NODE_DELETED {
-            true => data(retry, path).await?,
-            false => None,
+        let data = if self.with_data && event != EventType::NODE_DELETED {
+            data(retry, path).await?
+        } else {
+            None
         };
         let name = event.name().unwrap_or("Unknown");
         match self.command.split_first() {
@@ -105,18 +106,18 @@ impl Reaction<'_> {
         };
         self.ending.is_busy.set(false);
         // The command may have ended by itself at the moment of the signal.
-        match self.ending.is_wanted.get() {
-            true => Err(Failure::interrupted(0)),
-            false => status,
-        }
+        if self.ending.is_wanted.get() { Err(Failure::interrupted(0)) } else { status }
     }
 
     fn print(&self, name: &str, path: &str, data: Option<&[u8]>) -> Result<(), Failure> {
         let shown = data.map(|data| format!("\t{}", data_text(data))).unwrap_or_default();
         let line = format!("{name} {path}{shown}");
-        self.output.print([line], || match self.with_data {
-            true => json!({ "event": name, "path": path, "data": data.map(data_json) }),
-            false => json!({ "event": name, "path": path }),
+        self.output.print([line], || {
+            if self.with_data {
+                json!({ "event": name, "path": path, "data": data.map(data_json) })
+            } else {
+                json!({ "event": name, "path": path })
+            }
         })
     }
 }

@@ -115,7 +115,6 @@ impl ValueNode {
         }
     }
 
-    /// Sends the request to create the node with this value.
     pub(super) fn create(&self, client: &Client, value: &[u8]) -> Pending<Created> {
         client.create_with_acl(&self.path, value, CreateMode::Persistent, self.acl.entries())
     }
@@ -166,9 +165,10 @@ impl ValueNode {
 
     /// Reports a write that the server has applied.
     pub(super) fn done(&self, read: &Read, stat: &Stat) -> Result<Written, AtomicError> {
-        match stat.czxid == read.stat.czxid {
-            true => Ok(Written::Done),
-            false => Err(AtomicError::NodeRecreated { path: self.path.clone() }),
+        if stat.czxid == read.stat.czxid {
+            Ok(Written::Done)
+        } else {
+            Err(AtomicError::NodeRecreated { path: self.path.clone() })
         }
     }
 

@@ -310,9 +310,10 @@ macro_rules! number {
             }
 
             fn decode(data: &[u8]) -> Option<Self> {
-                match data.is_empty() {
-                    true => Some(0),
-                    false => data.try_into().ok().map(Self::from_be_bytes),
+                if data.is_empty() {
+                    Some(0)
+                } else {
+                    data.try_into().ok().map(Self::from_be_bytes)
                 }
             }
         }

@@ -146,16 +146,14 @@ impl<N: Number> AtomicNumber<N> {
         Ok(deleted)
     }
 
-    /// Returns the path of an operation's marker.
     fn marker(&self, id: &str) -> Result<String, AtomicError> {
         let marker = path::child(self.path(), &[PREFIX, id].concat());
-        match id.contains('/') || id.is_empty() || validate_path(&marker).is_err() {
-            true => Err(AtomicError::InvalidOperationId { id: id.to_owned() }),
-            false => Ok(marker),
+        if id.contains('/') || id.is_empty() || validate_path(&marker).is_err() {
+            return Err(AtomicError::InvalidOperationId { id: id.to_owned() });
         }
+        Ok(marker)
     }
 
-    /// Returns the number after an addition.
     fn sum(&self, read: &Read, delta: N) -> Result<N, AtomicError> {
         let sum = self.decode(&read.data)?.checked_add(delta);
         sum.ok_or_else(|| AtomicError::Overflow { path: self.path().to_owned() })
@@ -167,9 +165,10 @@ impl<N: Number> AtomicNumber<N> {
         let (added, result) = earlier.split_at_checked(size_of::<N>()).unwrap_or_default();
         match (N::decode(added), N::decode(result)) {
             (Some(added), Some(result)) if earlier.len() == 2 * size_of::<N>() => {
-                match added == delta {
-                    true => Ok(result),
-                    false => Err(AtomicError::OperationIdReused { path: path() }),
+                if added == delta {
+                    Ok(result)
+                } else {
+                    Err(AtomicError::OperationIdReused { path: path() })
                 }
             }
             _ => Err(AtomicError::Corrupted {
@@ -220,7 +219,6 @@ enum View {
     SyncedAfterLoss,
 }
 
-/// Reads a number and a marker, at once.
 async fn read_number_and_marker(
     client: Client,
     path: &str,

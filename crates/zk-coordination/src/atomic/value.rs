@@ -99,8 +99,10 @@ impl AtomicValue {
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.node.acl = CreateAcl::new(acl);
         let promotion = self.node.promotion.take();
-        self.node.promotion =
-            promotion.map(|it| Promotion { lock: it.lock.with_acl(self.node.acl.entries()), ..it });
+        self.node.promotion = promotion.map(|promotion| Promotion {
+            lock: promotion.lock.with_acl(self.node.acl.entries()),
+            ..promotion
+        });
         self
     }
 

@@ -67,9 +67,10 @@ impl DoubleBarrier {
     /// As [`enter`](Self::enter).
     pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>, BarrierError> {
         let mut entering = Entering::new(self);
-        let entered = match timeout.is_zero() {
-            true => one_attempt(&self.client, entering.try_enter()).await.transpose()?.flatten(),
-            false => within(&self.client, timeout, entering.enter()).await.transpose()?,
+        let entered = if timeout.is_zero() {
+            one_attempt(&self.client, entering.try_enter()).await.transpose()?.flatten()
+        } else {
+            within(&self.client, timeout, entering.enter()).await.transpose()?
         };
         match entered {
             Some(entered) => Ok(Some(entered)),
@@ -245,10 +246,12 @@ impl<'a> Entering<'a> {
         let Some(watched) = retry(client).run(watch).await? else {
             return Ok(BarrierState::Deleted);
         };
-        Ok(match watched.members.len() >= self.barrier.members {
-            _ if watched.is_ready => BarrierState::Changed,
-            true => BarrierState::Enough(view, watched),
-            false => BarrierState::Few(watched),
+        Ok(if watched.is_ready {
+            BarrierState::Changed
+        } else if watched.members.len() >= self.barrier.members {
+            BarrierState::Enough(view, watched)
+        } else {
+            BarrierState::Few(watched)
         })
     }
 
@@ -319,7 +322,6 @@ impl<'a> Entering<'a> {
         Ok(())
     }
 
-    /// Forgets a node that does not exist any more.
     fn forget(&mut self) {
         if let Some(mut member) = self.member.take() {
             member.set_deleted();

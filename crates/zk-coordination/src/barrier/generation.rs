@@ -51,7 +51,6 @@ fn newest(data: &[u8]) -> Option<Zxid> {
 /// Beginning of the data of a node `ready`.
 const PREFIX: &str = "newest member ";
 
-/// Returns the names of the members among a barrier's children.
 pub(super) fn members(children: &Children) -> Vec<String> {
     let names = children.names.names().filter(|name| name != READY && !name.starts_with(CLOSER));
     names.map(Cow::into_owned).collect()
@@ -135,8 +134,10 @@ async fn remaining(client: Client, barrier: &str, ready: Zxid) -> Result<Option<
     let children = unless(ErrorCode::NO_NODE, children.await)?;
     let (now, end) = now.await?;
     let (Some(children), Some(now)) = (children, now) else { return Ok(None) };
-    let remaining = Remaining { members: members(&children), end };
-    Ok(Some(remaining).filter(|_| now.czxid == ready))
+    if now.czxid != ready {
+        return Ok(None);
+    }
+    Ok(Some(Remaining { members: members(&children), end }))
 }
 
 /// Deletes the `ready` of a generation without members, and no other one.

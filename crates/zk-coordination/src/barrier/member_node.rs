@@ -22,7 +22,6 @@ impl MemberNode {
         &self.path
     }
 
-    /// Records that the node does not exist any more.
     pub(super) fn set_deleted(&mut self) {
         self.is_deleted = true;
     }

@@ -31,9 +31,10 @@ impl Follower {
         }
         // An edit copies the nodes that a snapshot in use shares, and this one is in use until here.
         let is_known = self.shared.snapshot().is_known(&read.path, &stat);
-        let seen = match is_known {
-            true => Seen::Known,
-            false => self.shared.edit(|edit| edit.put(&read.path, node)),
+        let seen = if is_known {
+            Seen::Known
+        } else {
+            self.shared.edit(|edit| edit.put(&read.path, node))
         };
         self.go_on_below(read, &stat, seen);
     }

@@ -21,7 +21,6 @@ impl CachedNode {
         Self { path, data, stat }
     }
 
-    /// Returns the memory that the node uses, in bytes.
     pub(super) fn bytes(&self) -> usize {
         NODE_BYTES + self.path.len() + self.data.len()
     }

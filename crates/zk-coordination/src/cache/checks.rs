@@ -100,7 +100,6 @@ struct Round {
 }
 
 impl Round {
-    /// Returns the paths of the next nodes.
     fn take(&mut self, nodes: &Snapshot, is_meant: impl Fn(&Slot) -> bool) -> Vec<Arc<str>> {
         let last = self.last.take();
         let after = last.as_deref().unwrap_or_default();

@@ -56,7 +56,8 @@ impl<'a> Edit<'a> {
     /// Stores the Stat of a node whose access control list has changed, and not its data. Otherwise
     /// each walk would read large data again.
     fn set_aversion(&mut self, path: &Arc<str>, stat: Stat) {
-        if let Some(old) = self.snapshot.get(path).filter(|it| it.stat.aversion != stat.aversion) {
+        if let Some(old) = self.snapshot.get(path).filter(|old| old.stat.aversion != stat.aversion)
+        {
             let new = CachedNode::new(Arc::clone(path), old.data().clone(), stat);
             self.snapshot.nodes.insert(Slot::Node(Arc::new(new)));
         }
@@ -69,7 +70,6 @@ impl<'a> Edit<'a> {
         self.subscribers.send(|| Change::Unreadable { path: Arc::clone(path), old });
     }
 
-    /// Removes a node and everything below it.
     pub(super) fn remove(&mut self, path: &str) {
         let subtree = self.snapshot.nodes.subtree(path);
         let paths: Vec<Arc<str>> = subtree.map(|slot| Arc::clone(slot.path())).collect();
@@ -86,8 +86,5 @@ impl<'a> Edit<'a> {
 /// Copies data that the client has not copied. Otherwise a node would keep the whole reply in
 /// memory, which may have the data of many nodes.
 fn owned(data: Bytes) -> Bytes {
-    match data.len() > DATA_COPIED_MAX {
-        true => Bytes::copy_from_slice(&data),
-        false => data,
-    }
+    if data.len() > DATA_COPIED_MAX { Bytes::copy_from_slice(&data) } else { data }
 }

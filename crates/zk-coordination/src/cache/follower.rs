@@ -200,7 +200,6 @@ impl Follower {
         }
     }
 
-    /// Handles all events that have arrived.
     fn drain(&mut self, watch: &mut WatchStream) -> Flow {
         while let Some(item) = watch.next().now_or_never() {
             self.handle_event(item)?;
@@ -262,7 +261,6 @@ impl Follower {
         Ok(Flow::Continue(()))
     }
 
-    /// Applies the answers to the first request in flight.
     fn handle_answers(
         &mut self,
         watch: &mut WatchStream,

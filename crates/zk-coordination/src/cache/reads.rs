@@ -170,7 +170,6 @@ impl Reads {
         self.pending.get(path).is_some_and(|pending| pending.is_unconfirmed)
     }
 
-    /// Returns the number of reads that wait to be sent.
     pub(super) fn queued(&self) -> usize {
         self.walk.len() + self.events.len()
     }

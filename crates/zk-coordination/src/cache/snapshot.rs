@@ -29,7 +29,6 @@ impl Snapshot {
         self.nodes.get(path).is_some()
     }
 
-    /// Returns true if the node is cached, and is not readable.
     pub(super) fn is_unreadable(&self, path: &str) -> bool {
         self.nodes.get(path).is_some_and(|slot| slot.node().is_none())
     }
@@ -43,7 +42,7 @@ impl Snapshot {
     /// that was deleted and created again may have it, too (CURATOR-391).
     pub(super) fn is_same_data(&self, path: &str, stat: &Stat) -> bool {
         let node = self.get(path);
-        node.is_some_and(|it| (it.stat.czxid, it.stat.mzxid) == (stat.czxid, stat.mzxid))
+        node.is_some_and(|node| (node.stat.czxid, node.stat.mzxid) == (stat.czxid, stat.mzxid))
     }
 
     /// Returns true if neither the data nor the access control list has changed since the node was
@@ -57,10 +56,9 @@ impl Snapshot {
     /// Returns true if the cached node is the one with this Stat, and not an earlier one of the
     /// same path.
     pub(super) fn is_same_node(&self, path: &str, stat: &Stat) -> bool {
-        self.get(path).is_some_and(|it| it.stat.czxid == stat.czxid)
+        self.get(path).is_some_and(|node| node.stat.czxid == stat.czxid)
     }
 
-    /// Returns the paths of the cached children of a node, sorted.
     pub(super) fn child_paths(&self, path: &str) -> Vec<Arc<str>> {
         self.nodes.children(path).map(|slot| Arc::clone(slot.path())).collect()
     }

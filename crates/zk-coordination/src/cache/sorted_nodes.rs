@@ -39,7 +39,6 @@ pub(super) fn path_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns true if `path` is below `above`.
 pub(super) fn is_below(path: &str, above: &str) -> bool {
     let above = if above == "/" { "" } else { above };
     path.len() > 1 && path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
@@ -50,12 +49,10 @@ impl SortedNodes {
         self.len
     }
 
-    /// Returns the memory that the nodes use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the number of unreadable nodes.
     pub(super) fn unreadable(&self) -> usize {
         self.unreadable
     }
@@ -76,7 +73,6 @@ impl SortedNodes {
         chunks.flat_map(move |(nth, chunk)| chunk.iter().skip(if nth == 0 { index } else { 0 }))
     }
 
-    /// Iterates over a node and everything below it.
     pub(super) fn subtree<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Slot> {
         let (first, index) = self.seek(|one| path_order(one, path).is_lt());
         let chunks = self.chunks.iter().skip(first).enumerate();
@@ -87,7 +83,6 @@ impl SortedNodes {
         slots.take_while(move |slot| &**slot.path() == path || is_below(slot.path(), path))
     }
 
-    /// Iterates over the children of a node.
     pub(super) fn children<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Slot> {
         let mut at = self.seek(|one| path_order(one, path).is_le());
         std::iter::from_fn(move || {
@@ -142,7 +137,10 @@ impl SortedNodes {
         let left = self.chunks[chunk].len();
         if left == 0 {
             self.chunks.remove(chunk);
-        } else if self.chunks.get(chunk + 1).is_some_and(|it| left + it.len() <= CHUNK_LEN_MAX / 2)
+        } else if self
+            .chunks
+            .get(chunk + 1)
+            .is_some_and(|next| left + next.len() <= CHUNK_LEN_MAX / 2)
         {
             let next = self.chunks.remove(chunk + 1);
             Arc::make_mut(&mut self.chunks[chunk]).extend(next.iter().cloned());
@@ -151,7 +149,8 @@ impl SortedNodes {
 
     /// Returns the position of the first slot behind those that are `before`.
     fn seek(&self, before: impl Fn(&str) -> bool) -> Position {
-        let is_before = |chunk: &Arc<Vec<Slot>>| chunk.last().is_some_and(|it| before(it.path()));
+        let is_before =
+            |chunk: &Arc<Vec<Slot>>| chunk.last().is_some_and(|slot| before(slot.path()));
         let chunk = self.chunks.partition_point(is_before);
         let slots = self.chunks.get(chunk).map_or(&[][..], |chunk| chunk);
         (chunk, slots.partition_point(|slot| before(slot.path())))
@@ -165,9 +164,11 @@ impl SortedNodes {
     fn after_subtree(&self, (chunk, index): Position, path: &str) -> Position {
         let is_last = self.chunks.get(chunk).is_none_or(|slots| index + 1 == slots.len());
         let next = if is_last { (chunk + 1, 0) } else { (chunk, index + 1) };
-        match self.at(next).is_some_and(|slot| is_below(slot.path(), path)) {
-            true => self.seek(|one| path_order(one, path).is_le() || is_below(one, path)),
-            false => next, // most nodes have no children
+        if self.at(next).is_some_and(|slot| is_below(slot.path(), path)) {
+            self.seek(|one| path_order(one, path).is_le() || is_below(one, path))
+        } else {
+            // most nodes have no children
+            next
         }
     }
 }
@@ -194,7 +195,6 @@ impl Slot {
         }
     }
 
-    /// Returns 1 for an unreadable node.
     fn unreadable(&self) -> usize {
         usize::from(self.node().is_none())
     }

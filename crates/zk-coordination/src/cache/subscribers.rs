@@ -70,7 +70,6 @@ impl Subscribers {
         Receiver(subscriber)
     }
 
-    /// Queues a change for each subscriber.
     pub(super) fn send(&mut self, change: impl FnOnce() -> Change) {
         if self.all.is_empty() {
             return;

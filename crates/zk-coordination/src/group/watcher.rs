@@ -60,7 +60,7 @@ impl Watcher {
             }
             attempts.reset();
             let View { members, unreadable, .. } = &view;
-            self.published.send_if_modified(|it| it.replace(members, unreadable));
+            self.published.send_if_modified(|published| published.replace(members, unreadable));
             if let Err(error) = view.changed().await {
                 return error;
             }
@@ -218,13 +218,14 @@ impl<'a> View<'a> {
         let behind = (Bound::Excluded(&*self.last_checked), Bound::Unbounded);
         let names = self.watched.range::<str, _>(behind).take(CHECKED_ALONE).cloned();
         let names: Vec<String> = names.collect();
-        let last = names.last().filter(|_| names.len() == CHECKED_ALONE);
-        self.last_checked = last.cloned().unwrap_or_default();
+        self.last_checked = match names.last() {
+            Some(last) if names.len() == CHECKED_ALONE => last.clone(),
+            _ => String::new(),
+        };
         names
     }
 }
 
-/// Waits for an event of a child, and returns its name.
 async fn next_child(watches: &mut FuturesUnordered<ChildWatch>) -> Result<String, Error> {
     match watches.next().await {
         Some(name) => name,

@@ -217,7 +217,9 @@ impl PersistentNode {
         let mut progress = self.progress.clone();
         async move {
             let number = stored?;
-            let tried = progress.wait_for(|it| it.written >= number || it.failed >= number).await;
+            let tried = progress
+                .wait_for(|progress| progress.written >= number || progress.failed >= number)
+                .await;
             match tried {
                 Ok(progress) if progress.written >= number => Ok(()),
                 _ => Err(PersistentNodeError::new(&path, state.borrow().clone())),

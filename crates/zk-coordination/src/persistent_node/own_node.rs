@@ -154,14 +154,6 @@ impl OwnNode {
         Ok(self.numbered_path.is_some())
     }
 
-    /// Returns the Stat of the node at the path, and a watch on the path.
-    pub(super) async fn exists_and_watch(
-        &self,
-        client: &Client,
-    ) -> Result<(Option<Stat>, NodeWatch), Error> {
-        NodeWatch::exists_and_watch(client, self.path()).await
-    }
-
     /// Returns the Stat of the node at the path, after the server has caught up.
     async fn read_synced(&self, client: &Client) -> Result<Option<Stat>, Error> {
         let (synced, found) = {
@@ -172,7 +164,6 @@ impl OwnNode {
         found.await
     }
 
-    /// Returns whose node was found.
     pub(super) fn owner(&self, client: &Client, stat: &Stat) -> Owner {
         let owner = stat.ephemeral_owner;
         match (self.options.mode.is_ephemeral(), owner) {
@@ -234,13 +225,14 @@ impl OwnNode {
         }
     }
 
-    /// Returns what the node lacks.
     pub(super) fn lack(&self, stat: &Stat, data: &NumberedData) -> Lack {
         let is_overwritten = stat.mzxid != self.written_zxid;
-        match self.written == data.number {
-            false => Lack::NewerData,
-            true if is_overwritten && self.options.keeps_data => Lack::OwnData,
-            true => Lack::Nothing,
+        if self.written != data.number {
+            Lack::NewerData
+        } else if is_overwritten && self.options.keeps_data {
+            Lack::OwnData
+        } else {
+            Lack::Nothing
         }
     }
 
@@ -327,7 +319,7 @@ impl OwnNode {
 
     /// Waits for an event of the node with this Stat.
     async fn wait_for_end(&self, client: &Client, stat: &Stat) -> Result<(), Error> {
-        let (found, mut watch) = self.exists_and_watch(client).await?;
+        let (found, mut watch) = NodeWatch::exists_and_watch(client, self.path()).await?;
         if found.is_some_and(|found| found.czxid == stat.czxid) {
             watch.event(client).await?;
         }

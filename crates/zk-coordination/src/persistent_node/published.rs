@@ -23,9 +23,8 @@ impl Published {
     pub(super) fn set(&self, state: NodeState, number: u64) {
         let is_present = state.is_present();
         self.set_state(state);
-        self.progress.send_modify(|progress| match is_present {
-            true => progress.written = number,
-            false => progress.failed = number,
+        self.progress.send_modify(|progress| {
+            if is_present { progress.written = number } else { progress.failed = number }
         });
     }
 

@@ -111,7 +111,7 @@ impl NodeTask {
         loop {
             let mut requested = self.requested.clone();
             // An error means that the handle was dropped.
-            let over = async { drop(requested.wait_for(|it| it.is_closing).await) };
+            let over = async { drop(requested.wait_for(|requested| requested.is_closing).await) };
             match select(pin!(over), pin!(open_client(sessions))).await {
                 Either::Left(_) => return Ok(()),
                 Either::Right((opened, _)) => self.client = opened?,
@@ -127,7 +127,6 @@ impl NodeTask {
         }
     }
 
-    /// Returns true if the handle is closed or dropped.
     fn is_over(&self) -> bool {
         self.requested.has_changed().is_err() || self.requested.borrow().is_closing
     }
@@ -257,7 +256,7 @@ impl NodeTask {
 
     /// Returns the Stat of the node at the path, and watches the path from now on.
     async fn exists_and_watch(&mut self, client: &Client) -> Result<Option<Stat>, Error> {
-        let (found, watch) = self.node.exists_and_watch(client).await?;
+        let (found, watch) = NodeWatch::exists_and_watch(client, self.node.path()).await?;
         (self.is_missing, self.watch) = (found.is_none(), watch);
         Ok(found)
     }

@@ -170,9 +170,10 @@ async fn lost_replies_to_set_and_remove_do_no_harm() {
     for is_applied in [true, false] {
         for op in [Op::Create2, Op::Delete] {
             let fault = server.on(op);
-            match is_applied {
-                true => fault.apply_then_drop_reply(),
-                false => fault.drop_before_applying(),
+            if is_applied {
+                fault.apply_then_drop_reply()
+            } else {
+                fault.drop_before_applying()
             };
         }
         barrier.set().await.unwrap();

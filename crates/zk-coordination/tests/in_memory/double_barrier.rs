@@ -344,7 +344,8 @@ async fn barrier_of_many_that_arrive_together_is_opened_by_one() {
     for seed in 0..8 {
         clients.push(client(&server, seed).await);
     }
-    let all: Vec<_> = clients.iter().cycle().take(64).map(|it| entering(it, MEMBERS)).collect();
+    let all: Vec<_> =
+        clients.iter().cycle().take(64).map(|client| entering(client, MEMBERS)).collect();
     let mut members = Vec::new();
     for entering in all {
         members.push(entered(entering).await);
@@ -446,9 +447,10 @@ async fn last_member_opens_after_a_lost_transaction() {
         let waiting = entering(&client(&server, 1).await, 2);
         settle().await;
         let fault = server.on(Op::Multi);
-        match is_applied {
-            true => fault.apply_then_drop_reply(),
-            false => fault.drop_before_applying(),
+        if is_applied {
+            fault.apply_then_drop_reply()
+        } else {
+            fault.drop_before_applying()
         };
         let last = entered(entering(&client(&server, 2).await, 2)).await;
         let first = entered(waiting).await;

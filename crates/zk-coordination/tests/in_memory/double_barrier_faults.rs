@@ -79,7 +79,8 @@ async fn play(
         let member = (entered.node().to_owned(), id);
         let number = {
             let mut generations = generations.lock().unwrap();
-            let number = generations.iter().position(|it| it.alive.contains(&member.0));
+            let number =
+                generations.iter().position(|generation| generation.alive.contains(&member.0));
             let number = number.expect("a member that was alive at an opening");
             let generation = &mut generations[number];
             generation.entered += 1;

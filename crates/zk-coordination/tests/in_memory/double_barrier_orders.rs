@@ -56,18 +56,19 @@ impl Group {
             clients.push(client(server, u128::from(number)).await);
         }
         let (early, late) = clients.split_at(clients.len().saturating_sub(2));
-        let mut waiting: Vec<_> = early.iter().map(|it| (it.clone(), entering(it, size))).collect();
+        let mut waiting: Vec<_> =
+            early.iter().map(|client| (client.clone(), entering(client, size))).collect();
         settle().await;
         if size > 1 {
             let barrier = barrier(&late[1], size);
             assert!(barrier.enter_timeout(SHORT).await.unwrap().is_none());
         }
-        waiting.extend(late.iter().map(|it| (it.clone(), entering(it, size))));
+        waiting.extend(late.iter().map(|client| (client.clone(), entering(client, size))));
         let mut members = Vec::new();
         for (client, entering) in waiting {
             members.push(Some((client, entered(entering).await)));
         }
-        members.sort_by_key(|member| member.as_ref().map(|(_, it)| it.node().to_owned()));
+        members.sort_by_key(|member| member.as_ref().map(|(_, entered)| entered.node().to_owned()));
         let inside = (0..members.len()).collect();
         Self { server: server.clone(), members, inside, leaving: Vec::new() }
     }

@@ -93,10 +93,7 @@ async fn second_process_with_an_id_gets_a_conflict() {
     assert_eq!(&group.members().get("a").unwrap().data()[..], b"payload of a");
     drop(a);
     let members = group.changed().await.unwrap();
-    let members = match members.is_empty() {
-        true => group.changed().await.unwrap(),
-        false => members,
-    };
+    let members = if members.is_empty() { group.changed().await.unwrap() } else { members };
     assert_eq!(&members.get("a").unwrap().data()[..], b"twin");
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn expect_present(
     node: &PersistentNode,
 ) {
     node.wait_until_present(3 * T).await.unwrap();
-    let owner = found(server, PATH).map(|it| it.owner);
+    let owner = found(server, PATH).map(|node| node.owner);
     assert_eq!(owner, Some(sessions.client().session_id()));
 }
 
@@ -56,7 +56,8 @@ fn is_pending(state: &NodeState) -> bool {
 
 /// Opens sessions that know all servers of an ensemble.
 pub(crate) async fn sessions_of_all(server: &TestServer, seed: u128) -> SessionManager {
-    let hosts: Vec<String> = (0..server.servers()).map(|it| format!("server-{it}:1")).collect();
+    let hosts: Vec<String> =
+        (0..server.servers()).map(|index| format!("server-{index}:1")).collect();
     let config = zk_coordination::session::Config::new(&hosts.join(",")).unwrap();
     let config = config.session_timeout(T).seed(seed);
     SessionManager::connect(config.connector(server.clone())).await.unwrap()
@@ -64,11 +65,11 @@ pub(crate) async fn sessions_of_all(server: &TestServer, seed: u128) -> SessionM
 
 /// Cuts all clients off for a time.
 async fn outage(server: &TestServer, length: Duration) {
-    (0..server.servers()).for_each(|it| server.refuse_connects(it));
+    (0..server.servers()).for_each(|index| server.refuse_connects(index));
     server.connections().cut(Cut::Rst);
     // reason: virtual time, the length of the outage
     tokio::time::sleep(length).await;
-    (0..server.servers()).for_each(|it| server.accept_connects(it));
+    (0..server.servers()).for_each(|index| server.accept_connects(index));
 }
 
 /// Records each transaction after which the node does not exist, once it has existed.
@@ -90,14 +91,14 @@ pub(crate) fn record_gaps(server: &TestServer, path: &'static str) -> Arc<Mutex<
 /// Lets the client expire its session by its own clock, while the servers keep it.
 pub(crate) async fn expire_at_the_client_only(server: &TestServer, sessions: &SessionManager) {
     let old = sessions.client();
-    (0..server.servers()).for_each(|it| server.refuse_connects(it));
+    (0..server.servers()).for_each(|index| server.refuse_connects(index));
     server.connections().cut(Cut::Rst);
     // reason: virtual time; the new leader starts the clock of the session again
     tokio::time::sleep(T / 2).await;
     let leader = (server.leader() + 1) % server.servers();
     assert!(server.elect(leader));
     old.wait_for_end().await;
-    (0..server.servers()).for_each(|it| server.accept_connects(it));
+    (0..server.servers()).for_each(|index| server.accept_connects(index));
     assert!(server.with(|ensemble| ensemble.is_alive(old.session_id())));
 }
 
@@ -190,9 +191,10 @@ async fn replacement_has_no_gap_when_its_reply_is_lost() {
         let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
         expect_present(&server, &sessions, &node).await;
         let gaps = record_gaps(&server, PATH);
-        let lost = match is_applied {
-            true => server.on(Op::Multi).apply_then_drop_reply(),
-            false => server.on(Op::Multi).drop_before_applying(),
+        let lost = if is_applied {
+            server.on(Op::Multi).apply_then_drop_reply()
+        } else {
+            server.on(Op::Multi).drop_before_applying()
         };
         expire_at_the_client_only(&server, &sessions).await;
         next_state(&node, NodeState::is_present).await;
@@ -392,9 +394,10 @@ async fn curator_297_start_and_close_leave_no_node() {
             for _ in 0..yields {
                 tokio::task::yield_now().await;
             }
-            match is_closed {
-                true => node.close().await.unwrap(),
-                false => drop(node),
+            if is_closed {
+                node.close().await.unwrap();
+            } else {
+                drop(node);
             }
             settle().await;
             assert!(found(&server, PATH).is_none(), "after {yields} yields");
@@ -610,7 +613,7 @@ async fn slow_follower_causes_no_conflict() {
     let node = PersistentNode::start(&sessions, PATH, "a").unwrap();
     let mut states = node.subscribe();
     let watching = tokio::spawn(async move {
-        let conflict = states.wait_for(|it| matches!(it, NodeState::Conflict { .. })).await;
+        let conflict = states.wait_for(|state| matches!(state, NodeState::Conflict { .. })).await;
         conflict.is_ok()
     });
     for _ in 0..5 {

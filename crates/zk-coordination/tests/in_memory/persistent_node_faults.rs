@@ -68,9 +68,10 @@ async fn lost_request_or_reply_leaves_one_node() {
                     let sessions = sessions(&server, 1).await;
                     let id = sessions.client().session_id();
                     let fault = server.on(op).session(id).nth(nth);
-                    match is_applied {
-                        true => fault.apply_then_drop_reply(),
-                        false => fault.drop_before_applying(),
+                    if is_applied {
+                        fault.apply_then_drop_reply()
+                    } else {
+                        fault.drop_before_applying()
                     };
                     live(&server, &sessions, mode).await;
                     assert_eq!(sessions.client().session_id(), id, "{mode:?} {op:?} {nth}");
@@ -220,9 +221,10 @@ async fn close_keeps_the_node_of_another_process() {
     for is_closed in [true, false] {
         let other = PersistentNode::start(&second, PATH, "second").unwrap();
         settle().await;
-        match is_closed {
-            true => other.close().await.unwrap(),
-            false => drop(other),
+        if is_closed {
+            other.close().await.unwrap();
+        } else {
+            drop(other);
         }
         settle().await;
         expect_present(&server, &first, &node).await;

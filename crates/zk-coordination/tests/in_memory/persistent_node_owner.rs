@@ -54,9 +54,10 @@ async fn next_handle_of_the_process_takes_over_after_the_first() {
         assert!(is_conflict(&second) && is_conflict(&third));
         assert!(second.set_data("new").await.is_err(), "the node of the first handle");
         third.close().await.unwrap();
-        match is_closed {
-            true => first.close().await.unwrap(),
-            false => drop(first),
+        if is_closed {
+            first.close().await.unwrap();
+        } else {
+            drop(first);
         }
         expect_present(&server, &sessions, &second).await;
         assert_eq!(found(&server, PATH).unwrap().data, b"new");
@@ -124,7 +125,7 @@ async fn members_with_one_id_do_not_overwrite_each_other() {
     let server = TestServer::in_memory();
     let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
     let [first, second] =
-        ["first", "second"].map(|it| GroupMember::join(&sessions, "/g", "a", it).unwrap());
+        ["first", "second"].map(|data| GroupMember::join(&sessions, "/g", "a", data).unwrap());
     first.wait_until_present(T).await.unwrap();
     operator.set_data("/g/a", b"x", None).await.unwrap();
     operator.delete("/g/a", None).await.unwrap();
@@ -196,10 +197,7 @@ async fn close_after_the_session_keeps_the_next_node_of_the_path() {
         pass(T / 10).await;
         assert!(server.with(|ensemble| ensemble.is_alive(old.session_id())));
         let closing = tokio::spawn(async move {
-            match is_closed {
-                true => node.close().await.unwrap(),
-                false => drop(node),
-            }
+            if is_closed { node.close().await.unwrap() } else { drop(node) }
         });
         let deletes = server.on(Op::Delete).always().delay(T);
         settle().await;
@@ -257,7 +255,7 @@ async fn replacement_reads_the_node_after_a_sync() {
     let at_leader = Config::new(&format!("server-{leader}:1")).unwrap().session_timeout(T);
     let operator = at_leader.seed(2).connector(server.clone()).connect().await.unwrap();
     server.refuse_connects(leader);
-    (0..3).filter(|it| *it != leader).for_each(|it| server.lag(it, T / 10));
+    (0..3).filter(|index| *index != leader).for_each(|index| server.lag(index, T / 10));
     while slow.count() == 0 {
         pass(MS).await;
     }
@@ -332,10 +330,11 @@ async fn lagging_server_causes_no_replacement_of_another_owner() {
     let slow = server.on(Op::Exists).always().delay(100 * MS);
     expire_at_the_client_only(&server, &sessions).await;
     let leader = server.leader();
-    (0..3).filter(|it| *it != leader).for_each(|it| server.lag(it, T / 10));
+    (0..3).filter(|index| *index != leader).for_each(|index| server.lag(index, T / 10));
     server.refuse_connects(leader);
     let next = sessions.open_client().await.unwrap();
-    let at = server.with(|ensemble| ensemble.sessions().find(|it| it.id == next.session_id()));
+    let at =
+        server.with(|ensemble| ensemble.sessions().find(|session| session.id == next.session_id()));
     assert!(at.is_some_and(|at| at.server != leader));
     assert!(server.expire(old.session_id()));
     let stat = other.wait_until_present(T).await.unwrap();
@@ -361,6 +360,6 @@ async fn refused_replacement_is_created_when_the_old_node_expires() {
     assert!(matches!(node.state(), NodeState::Refused { .. }), "{node:?}");
     assert!(server.expire(old));
     settle().await;
-    let owner = found(&server, "/g/a").map(|it| it.owner);
+    let owner = found(&server, "/g/a").map(|node| node.owner);
     assert_eq!(owner, Some(sessions.client().session_id()));
 }

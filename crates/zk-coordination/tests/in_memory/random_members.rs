@@ -66,7 +66,7 @@ impl Process {
 }
 
 fn config(seed: u128) -> Config {
-    let hosts: Vec<String> = (0..SERVERS).map(|it| format!("server-{it}:1")).collect();
+    let hosts: Vec<String> = (0..SERVERS).map(|index| format!("server-{index}:1")).collect();
     Config::new(&hosts.join(",")).unwrap().session_timeout(T).seed(seed)
 }
 
@@ -139,14 +139,14 @@ async fn fault(
         9 => drop(server.elect(rng.below(u32::try_from(SERVERS).unwrap()) as usize)),
         10 => {
             // An outage, at whose end some sessions have expired, at the clients or at the servers.
-            (0..SERVERS).for_each(|it| server.refuse_connects(it));
+            (0..SERVERS).for_each(|index| server.refuse_connects(index));
             server.connections().cut(Cut::Rst);
             let length = T / 10 * rng.below(15);
             tokio::time::sleep(length).await; // reason: virtual time, the length of the outage
             let _ = server.elect((server.leader() + 1) % SERVERS);
             let length = T / 10 * rng.below(15);
             tokio::time::sleep(length).await; // reason: virtual time, the length of the outage
-            (0..SERVERS).for_each(|it| server.accept_connects(it));
+            (0..SERVERS).for_each(|index| server.accept_connects(index));
         }
         _ => {
             let process = &mut processes[number];
@@ -229,8 +229,9 @@ async fn members_equal_live_processes_after_random_faults() {
         let Seen { replaced, gaps, .. } = std::mem::take(&mut *seen.lock().unwrap());
         assert_eq!(gaps, [""; 0], "seed {seed}");
         for (old, new) in &replaced {
-            let of_one =
-                |it: &Process| it.session_ids.contains(old) && it.session_ids.contains(new);
+            let of_one = |process: &Process| {
+                process.session_ids.contains(old) && process.session_ids.contains(new)
+            };
             assert!(processes.iter().any(of_one), "seed {seed}: {new} replaced {old}");
         }
         replacements += replaced.len();
@@ -238,7 +239,7 @@ async fn members_equal_live_processes_after_random_faults() {
             process.member.leave().await.unwrap();
         }
         let left = server
-            .with(|ensemble| ensemble.tree().node(GROUP).map_or(0, |it| it.children().count()));
+            .with(|ensemble| ensemble.tree().node(GROUP).map_or(0, |node| node.children().count()));
         assert_eq!(left, 0, "seed {seed}");
     }
     assert!(replacements > 0, "no session has outlived its client");
@@ -246,5 +247,5 @@ async fn members_equal_live_processes_after_random_faults() {
 
 /// Returns the number of runs: few by default, more with `MEMBER_SEEDS`.
 fn seeds() -> u64 {
-    std::env::var("MEMBER_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(8)
+    std::env::var("MEMBER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(8)
 }

@@ -109,10 +109,7 @@ fn uri_spec(text: &str) -> Result<Option<UriSpec>, InstanceError> {
             |raw: &&RawValue| uri_part(&serde_json::from_str(raw.get()).map_err(|_| invalid())?);
         UriSpec::new(parts.iter().map(part).collect::<Result<Vec<_>, _>>()?)
     };
-    match spec.parts().len() <= URI_PARTS_MAX {
-        true => Ok(Some(spec)),
-        false => Err(too_many()),
-    }
+    if spec.parts().len() <= URI_PARTS_MAX { Ok(Some(spec)) } else { Err(too_many()) }
 }
 
 fn uri_part(fields: &Fields) -> Result<UriPart, InstanceError> {
@@ -127,10 +124,11 @@ fn service_type(text: &str) -> Result<ServiceType, InstanceError> {
     let invalid = || InstanceError::field("serviceType", text, "a service type of Curator");
     let Some(name) = string("serviceType", text)? else { return Ok(ServiceType::default()) };
     let name = name.trim();
-    let is_number = !name.is_empty() && name.bytes().all(|it| it.is_ascii_digit());
-    let found = match is_number {
-        true => name.parse().ok().and_then(ServiceType::from_position),
-        false => ServiceType::from_name(name),
+    let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    let found = if is_number {
+        name.parse().ok().and_then(ServiceType::from_position)
+    } else {
+        ServiceType::from_name(name)
     };
     found.ok_or_else(invalid)
 }

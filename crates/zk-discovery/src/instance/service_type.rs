@@ -42,9 +42,8 @@ impl ServiceType {
         matches!(self, Self::Dynamic | Self::DynamicSequential)
     }
 
-    /// Returns the type with Curator's name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == name)
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
     }
 
     /// Returns the type at a position of Curator's list.

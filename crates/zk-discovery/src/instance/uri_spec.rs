@@ -128,9 +128,10 @@ impl UriSpec {
     ) -> String {
         let mut uri = String::new();
         for part in &self.parts {
-            match part.is_variable {
-                true => uri += &value(&part.text).unwrap_or_else(|| field(instance, &part.text)),
-                false => uri += &part.text,
+            if part.is_variable {
+                uri += &value(&part.text).unwrap_or_else(|| field(instance, &part.text));
+            } else {
+                uri += &part.text;
             }
         }
         uri
@@ -140,9 +141,8 @@ impl UriSpec {
 /// Prints the pattern as [`UriSpec::parse`] reads it.
 impl fmt::Display for UriSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.parts.iter().try_for_each(|part| match part.is_variable {
-            true => write!(f, "{{{}}}", part.text),
-            false => f.write_str(&part.text),
+        self.parts.iter().try_for_each(|part| {
+            if part.is_variable { write!(f, "{{{}}}", part.text) } else { f.write_str(&part.text) }
         })
     }
 }

@@ -36,7 +36,6 @@ impl Failures {
         times.push_back(now);
     }
 
-    /// Returns the instances that are not down.
     pub(super) fn without_down(
         &self,
         instances: &[Arc<ServiceInstance>],

@@ -40,7 +40,7 @@ pub use self::strategy::{ProviderStrategy, Random, RoundRobin, Sticky};
 /// use zk_discovery::Random;
 ///
 /// let stock = discovery.provider("stock").await?;
-/// let stock = stock.with_strategy(Random::new()).with_filter(|it| it.payload()["zone"] == "eu");
+/// let stock = stock.with_strategy(Random::new()).with_filter(|instance| instance.payload()["zone"] == "eu");
 /// let instance = stock.instance().ok_or("no instance of the service is up")?;
 /// if request(&instance.uri()).await.is_err() {
 ///     stock.note_error(&instance);

@@ -110,7 +110,8 @@ impl<S: ProviderStrategy> ProviderStrategy for Sticky<S> {
     fn choose(&self, instances: &[Arc<ServiceInstance>]) -> Option<Arc<ServiceInstance>> {
         // Held during the choice, so that concurrent callers get one instance.
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_chosen = |it: &&Arc<ServiceInstance>| chosen.as_ref() == Some(&it.identity());
+        let is_chosen =
+            |instance: &&Arc<ServiceInstance>| chosen.as_ref() == Some(&instance.identity());
         if let Some(instance) = instances.iter().find(is_chosen) {
             return Some(Arc::clone(instance));
         }

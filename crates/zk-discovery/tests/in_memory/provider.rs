@@ -23,7 +23,7 @@ async fn provider_of(server: &TestServer, ids: &[&str]) -> (Provider, Vec<Regist
 }
 
 fn choose(provider: &Provider) -> String {
-    provider.instance().map(|it| it.id().to_owned()).unwrap_or_default()
+    provider.instance().map(|instance| instance.id().to_owned()).unwrap_or_default()
 }
 
 fn choices(provider: &Provider, count: usize) -> String {
@@ -196,8 +196,9 @@ async fn errors_outlast_an_update_but_not_a_restart() {
 async fn disabled_and_filtered_instances_are_not_returned() {
     let server = TestServer::in_memory();
     let (provider, registrations) = provider_of(&server, &["a", "b", "c"]).await;
-    let is_not_c = |it: &ServiceInstance| it.id() != "c";
-    let provider = provider.with_filter(is_not_c).with_filter(|it| it.port() == Some(8080));
+    let is_not_c = |instance: &ServiceInstance| instance.id() != "c";
+    let provider =
+        provider.with_filter(is_not_c).with_filter(|instance| instance.port() == Some(8080));
     assert_eq!(choices(&provider, 4), "abab");
     let a = &registrations[0];
     a.update(a.instance().disabled()).await.unwrap();

@@ -250,9 +250,10 @@ async fn lost_reply_leaves_one_registration() {
         for is_applied in [true, false] {
             let server = TestServer::in_memory();
             let discovery = discovery(&server, 1).await;
-            match is_applied {
-                true => server.on(op).apply_then_drop_reply(),
-                false => server.on(op).drop_before_applying(),
+            if is_applied {
+                server.on(op).apply_then_drop_reply()
+            } else {
+                server.on(op).drop_before_applying()
             };
             let registration = register(&discovery, web("a")).await;
             let new = registration.instance().with_port(9090);

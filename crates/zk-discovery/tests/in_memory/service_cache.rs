@@ -152,10 +152,8 @@ async fn readers_write_nothing_and_leave_no_watch() {
     let server = TestServer::in_memory();
     let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
     for is_registered in [false, true] {
-        let registration = match is_registered {
-            true => Some(register(&theirs, web("a")).await),
-            false => None,
-        };
+        let registration =
+            if is_registered { Some(register(&theirs, web("a")).await) } else { None };
         let (zxid, watches) = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
         for polls in 0..12 {
             drop(poll_times(polls, ours.cache("web")).await);

@@ -354,6 +354,13 @@ impl Drop for Guard {
 held!(Guard, Guard, Guard::node_list, Guard::token_list);
 
 impl LockGuard for Guard {
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {
+        Box::pin(async {
+            self.check().await?;
+            self.token_list()
+        })
+    }
+
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin((*self).release())
     }

@@ -41,6 +41,10 @@ pub trait Held: fmt::Debug + Send + Sync + Sealed {
 
 /// A guard of any lock. Dropping it releases the lock in the background.
 pub trait LockGuard: Held {
+    /// Confirms with a quorum of the ensemble that the holder's nodes exist; see [`Guard::check`].
+    /// Returns the fencing tokens.
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>>;
+
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`]. Of several
     /// locks, the first error is returned.
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>>;

@@ -155,6 +155,13 @@ fn token_list(guard: &WriteGuard) -> Result<Vec<FencingToken>, LockError> {
 held!(WriteGuard, Guard, node_list, token_list);
 
 impl LockGuard for WriteGuard {
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {
+        Box::pin(async {
+            self.check().await?;
+            token_list(self)
+        })
+    }
+
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin((*self).release())
     }

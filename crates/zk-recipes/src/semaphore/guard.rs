@@ -182,6 +182,13 @@ fn node_list(guard: &SemaphoreGuard) -> Vec<&str> {
 held!(SemaphoreGuard, SemaphoreGuard, node_list, SemaphoreGuard::tokens);
 
 impl LockGuard for SemaphoreGuard {
+    fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {
+        Box::pin(async {
+            self.check().await?;
+            self.tokens()
+        })
+    }
+
     fn release_boxed(self: Box<Self>) -> BoxFuture<'static, Result<(), LockError>> {
         Box::pin((*self).release())
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode, RetryOn};
 use zk_recipes::{
-    Lock, LockError, LossReason, MultiLock, MultiLockError, Mutex, Owner, RwLock, Semaphore,
-    SemaphoreMutex,
+    Lock, LockError, LockGuard, LossReason, MultiLock, MultiLockError, Mutex, Owner, RwLock,
+    Semaphore, SemaphoreMutex,
 };
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
@@ -230,6 +230,26 @@ async fn multi_guard_is_lost_with_any_of_its_locks() {
     let nothing = MultiLock::new([]).acquire().await.unwrap();
     assert!(tokio::time::timeout(T, nothing.lost()).await.is_err());
     nothing.release().await.unwrap();
+}
+
+/// Held without its kind, several locks tell as much as one.
+#[tokio::test(start_paused = true)]
+async fn boxed_multi_guard_checks_and_releases_all_locks() {
+    let server = TestServer::in_memory();
+    let client = client(&server, 1).await;
+    let locks = MultiLock::new(mixed(&client));
+    let guard: Box<dyn LockGuard> = Box::new(locks.acquire().await.unwrap());
+    assert_eq!(guard.check_boxed().await, guard.tokens());
+    guard.release_boxed().await.unwrap();
+    assert_eq!(nodes(&server), 0);
+
+    let guard: Box<dyn LockGuard> = Box::new(locks.acquire().await.unwrap());
+    let deleted = guard.nodes()[1].to_owned();
+    client.delete(&deleted, None).await.unwrap();
+    assert_eq!(guard.check_boxed().await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    assert!(!guard.is_held());
+    assert_eq!(guard.release_boxed().await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    assert_eq!(nodes(&server), 0);
 }
 
 #[tokio::test(start_paused = true)]

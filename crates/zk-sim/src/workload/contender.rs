@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_recipes::{LockError, LossReason};
+use zk_recipes::{LockError, LockGuard, LossReason};
 use zk_session::ErrorOrigin;
 
 use super::{Impatient, Seat};
@@ -90,7 +90,7 @@ where
 
 /// Handles the result of an acquisition: holds and releases the guard, if there is one. Returns
 /// true if the session is over.
-pub(crate) async fn settle<G: Holding, E: Into<Failures>>(
+pub(crate) async fn settle<G: LockGuard + 'static, E: Into<Failures>>(
     seat: &mut Seat,
     attempt: Attempt,
     asked: Result<Option<G>, E>,
@@ -251,9 +251,12 @@ async fn must_be_told<G: Holding>(seat: &Seat, guard: &Arc<G>, number: u64) {
     }
 }
 
-pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt: Attempt) {
+pub(crate) async fn give_up<G>(seat: &mut Seat, guard: Arc<G>, attempt: Attempt)
+where
+    G: LockGuard + 'static,
+{
     let number = attempt.number;
-    let nodes = guard.nodes();
+    let nodes = Holding::nodes(&*guard);
     let Some(guard) = Arc::into_inner(guard) else { return };
     let style = seat.rng.below(20);
     seat.world.oracle().gives_up(number, style, &nodes);
@@ -265,11 +268,11 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
         }
         1..=5 => drop(guard),
         6 => {
-            let future = Some(Box::pin(guard.release()));
+            let future = Some(Box::new(guard).release_boxed());
             let polls = seat.rng.below(4);
             drop((Impatient { future, polls }).await);
         }
-        _ => match guard.release().await {
+        _ => match Box::new(guard).release_boxed().await {
             Ok(()) => {
                 let there = |node: &&String| {
                     seat.world.server.with(|ensemble| ensemble.tree().contains(node))
@@ -285,8 +288,8 @@ pub(crate) async fn give_up<G: Holding>(seat: &mut Seat, guard: Arc<G>, attempt:
                     oracle.gave_up(number, &nodes);
                 }
             }
-            Err(failures) => {
-                judge(seat, "release", failures);
+            Err(error) => {
+                judge(seat, "release", error);
             }
         },
     }

@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex as Shared, PoisonError};
 
 use tokio::time::{sleep, timeout};
-use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockError, Mutex};
+use zk_recipes::{
+    Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockGuard, Mutex,
+};
 use zk_session::{Client, SessionManager};
 
 use super::contender::{Attempt, enter, judge, keep};
 use super::managed::{self, Managed};
 use super::{Impatient, Seat};
-use crate::holding::Holding;
+use crate::holding::Led;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -177,7 +179,7 @@ impl Candidate {
         // A leadership that is lost by now has no node.
         let Some(node) = held.nodes().pop() else { return };
         let claim = Claim::new(self.world.plan.lock_path, &node, Share::Alone);
-        let guard = enter(&seat, held, vec![claim], &attempt);
+        let guard = enter(&seat, Led(held), vec![claim], &attempt);
         keep(&mut seat, &guard, attempt.number).await;
     }
 
@@ -191,10 +193,10 @@ pub(super) async fn exam(
     client: &Client,
     plan: &Plan,
     label: String,
-) -> Result<Arc<dyn Holding>, LockError> {
+) -> Result<Box<dyn LockGuard>, LockError> {
     let mut lock = Mutex::new(client, plan.lock_path)?;
     if !plan.is_selector {
         lock = lock.with_lock_name(Mutex::LEADER_LATCH)?;
     }
-    Ok(Arc::new(lock.with_data(label).acquire().await?))
+    Ok(Box::new(lock.with_data(label).acquire().await?))
 }

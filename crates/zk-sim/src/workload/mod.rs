@@ -29,10 +29,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::{LockError, Mutex};
+use zk_recipes::{LockError, LockGuard, Mutex};
 use zk_session::{Client, SessionId};
 
-use crate::holding::Holding;
 use crate::process::Process;
 use crate::recipe::Recipe;
 use crate::rng::Rng;
@@ -106,7 +105,7 @@ pub(crate) async fn exam(
     world: &World,
     client: &Client,
     who: &str,
-) -> Result<Option<Arc<dyn Holding>>, LockError> {
+) -> Result<Option<Box<dyn LockGuard>>, LockError> {
     let (plan, number) = (&world.plan, world.next_number());
     let label = format!("{who}#{number}");
     let guard = match plan.recipe {
@@ -142,12 +141,12 @@ pub(crate) async fn exam(
 }
 
 /// A future that drops its inner future after `polls` pending polls, and then returns `None`.
-pub(crate) struct Impatient<F> {
+pub(crate) struct Impatient<F: ?Sized> {
     pub(crate) future: Option<Pin<Box<F>>>,
     pub(crate) polls: u64,
 }
 
-impl<F: Future> Future for Impatient<F> {
+impl<F: Future + ?Sized> Future for Impatient<F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

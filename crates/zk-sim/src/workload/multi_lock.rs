@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use zk_recipes::{Lock, LockError, MultiLock, Mutex, RwLock, SemaphoreMutex};
+use zk_recipes::{Lock, LockError, LockGuard, MultiLock, Mutex, RwLock, SemaphoreMutex};
 use zk_session::{Client, PathError};
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
-use crate::holding::{Failures, Holding};
+use crate::holding::Failures;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
@@ -64,13 +64,13 @@ pub(super) async fn exam(
     client: &Client,
     plan: &Plan,
     label: String,
-) -> Result<Arc<dyn Holding>, LockError> {
+) -> Result<Box<dyn LockGuard>, LockError> {
     let locks = (0..LOCKS).rev().map(|number| lock(client, plan.lock_path, number, false, &label));
     let locks = locks.collect::<Result<Vec<_>, _>>()?;
     let guard = MultiLock::in_canonical_order(locks).acquire().await;
     let first = |failures: Failures| failures.0.into_iter().next();
     match guard {
-        Ok(guard) => Ok(Arc::new(guard)),
+        Ok(guard) => Ok(Box::new(guard)),
         Err(error) => Err(first(error.into())
             .unwrap_or_else(|| LockError::NodeDeleted { path: plan.lock_path.to_owned() })),
     }

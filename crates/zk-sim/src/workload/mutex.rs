@@ -1,13 +1,11 @@
 //! A [`Mutex`], sometimes with a local queue, and sometimes with an owner that acquires it again.
 
-use std::sync::Arc;
-
-use zk_recipes::{Guard, LockError, Mutex, Owner};
+use zk_recipes::{Guard, LockError, LockGuard, Mutex, Owner};
 use zk_session::Client;
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
-use crate::holding::Holding;
+use crate::holding::numbers;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
@@ -30,7 +28,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let asking = lock.clone();
     let mut asked = take(seat, &attempt, ask!(asking)).await;
     if let (Ok(Some(guard)), Some(_)) = (&asked, &seat.shared_lock) {
-        let token = guard.tokens().ok().and_then(|tokens| tokens.first().copied());
+        let token = guard.token().ok().map(numbers);
         seat.world.oracle().granted_locally(attempt.number, guard.node(), token);
     }
     if let (Ok(Some(guard)), true) = (&mut asked, is_owned) {
@@ -71,7 +69,7 @@ pub(super) async fn exam(
     client: &Client,
     plan: &Plan,
     label: String,
-) -> Result<Arc<dyn Holding>, LockError> {
+) -> Result<Box<dyn LockGuard>, LockError> {
     let guard = Mutex::new(client, plan.lock_path)?.with_data(label).acquire().await?;
-    Ok(Arc::new(guard))
+    Ok(Box::new(guard))
 }

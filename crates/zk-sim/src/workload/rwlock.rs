@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use zk_recipes::{Guard, LockError, RwLock, WriteGuard};
+use zk_recipes::{Guard, LockError, LockGuard, RwLock, WriteGuard};
 use zk_session::Client;
 
 use super::contender::{Attempt, ask, enter, give_up, judge, keep, rest, settle, take};
 use super::{Impatient, Seat};
-use crate::holding::Holding;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 
@@ -121,7 +120,7 @@ pub(super) async fn exam(
     client: &Client,
     plan: &Plan,
     label: String,
-) -> Result<Arc<dyn Holding>, LockError> {
+) -> Result<Box<dyn LockGuard>, LockError> {
     let guard = RwLock::new(client, plan.lock_path)?.with_data(label).write().acquire().await?;
-    Ok(Arc::new(guard.downgrade().await?))
+    Ok(Box::new(guard.downgrade().await?))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::{LockError, Semaphore, SharedCount};
+use zk_recipes::{LockError, LockGuard, Semaphore, SharedCount};
 use zk_session::{Client, ErrorOrigin, PathError};
 
 use super::Seat;
@@ -74,9 +74,9 @@ pub(super) async fn exam(
     client: &Client,
     plan: &Plan,
     label: String,
-) -> Result<Arc<dyn Holding>, LockError> {
+) -> Result<Box<dyn LockGuard>, LockError> {
     let semaphore = semaphore(client, plan)?.with_data(label);
-    Ok(Arc::new(semaphore.acquire_many(plan.permits.most).await?))
+    Ok(Box::new(semaphore.acquire_many(plan.permits.most).await?))
 }
 
 fn semaphore(client: &Client, plan: &Plan) -> Result<Semaphore, PathError> {

@@ -1,14 +1,11 @@
 //! A [`SemaphoreMutex`]: it has the nodes of a semaphore and the guarantees of a mutex.
 
-use std::sync::Arc;
-
-use zk_recipes::{LockError, SemaphoreMutex};
+use zk_recipes::{LockError, LockGuard, SemaphoreMutex};
 use zk_session::Client;
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
 use super::mutex::claims;
-use crate::holding::Holding;
 use crate::plan::Plan;
 
 /// Contends once. Returns true if the session is over.
@@ -25,7 +22,7 @@ pub(super) async fn exam(
     client: &Client,
     plan: &Plan,
     label: String,
-) -> Result<Arc<dyn Holding>, LockError> {
+) -> Result<Box<dyn LockGuard>, LockError> {
     let guard = SemaphoreMutex::new(client, plan.lock_path)?.with_data(label).acquire().await?;
-    Ok(Arc::new(guard))
+    Ok(Box::new(guard))
 }

@@ -67,10 +67,7 @@ impl Kills {
     }
 
     fn add(&mut self, kill: Kill) {
-        match self.is_judged(&kill) {
-            true => self.judged.add(kill),
-            false => self.others.add(kill),
-        }
+        if self.is_judged(&kill) { self.judged.add(kill) } else { self.others.add(kill) }
     }
 
     fn ending(&self) -> Ending {

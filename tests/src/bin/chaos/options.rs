@@ -141,7 +141,7 @@ fn is_scenario(name: &str) -> bool {
 /// Returns the help text.
 pub(crate) fn help() -> String {
     let mut page = HELP.to_owned();
-    let names = SCENARIOS.iter().map(|it| (it.name, it.about)).chain(OTHERS);
+    let names = SCENARIOS.iter().map(|scenario| (scenario.name, scenario.about)).chain(OTHERS);
     for (name, about) in names {
         page.push_str(&format!("  {name:<26}{about}\n"));
     }

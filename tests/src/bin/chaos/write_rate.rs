@@ -122,8 +122,11 @@ impl Counted {
     #[allow(clippy::cast_precision_loss, reason = "counts of a minute are small")]
     fn row(&self, load: &Load) -> String {
         let logged = self.logged as f64 / self.seconds;
-        let packets: Vec<String> =
-            self.packets.iter().map(|it| format!("{:.0}", *it as f64 / self.seconds)).collect();
+        let packets: Vec<String> = self
+            .packets
+            .iter()
+            .map(|packets| format!("{:.0}", *packets as f64 / self.seconds))
+            .collect();
         let total: u64 = self.packets.iter().sum();
         let each = load.timeout.as_secs_f64() / load.sessions as f64;
         format!(

@@ -130,7 +130,7 @@ pub(crate) fn generate(seed: u64, root: &str, version: Version) -> Vec<Step> {
     }
     // A server checks a quota before it has counted the requests in flight. The answers of a pipelined
     // script would depend on timing.
-    let is_quota = |step: &Step| matches!(step, Step::Send(it) if it.message.makes_quota());
+    let is_quota = |step: &Step| matches!(step, Step::Send(sent) if sent.message.makes_quota());
     if steps.iter().any(is_quota) {
         for step in &mut steps {
             if let Step::Send(send) = step {

@@ -70,43 +70,49 @@ fn next_data(now: &[u8]) -> Option<Bytes> {
 fn cases() -> Vec<Case> {
     let ten = Some(10);
     vec![
-        case("AtomicValue::get", ten, 10, async |it| value(&it).get().await.map(drop)),
-        case("AtomicValue::set", ten, 12, async |it| value(&it).set(12_i64.encode()).await),
-        case("AtomicValue::set, new", None, 12, async |it| value(&it).set(12_i64.encode()).await),
-        case("AtomicValue::initialize", None, 12, async |it| {
-            value(&it).initialize(12_i64.encode()).await.map(drop)
+        case("AtomicValue::get", ten, 10, async |client| value(&client).get().await.map(drop)),
+        case("AtomicValue::set", ten, 12, async |client| value(&client).set(12_i64.encode()).await),
+        case("AtomicValue::set, new", None, 12, async |client| {
+            value(&client).set(12_i64.encode()).await
         }),
-        case("AtomicValue::initialize, existing", ten, 10, async |it| {
-            value(&it).initialize(12_i64.encode()).await.map(drop)
+        case("AtomicValue::initialize", None, 12, async |client| {
+            value(&client).initialize(12_i64.encode()).await.map(drop)
         }),
-        case("AtomicValue::compare_and_set", ten, 12, async |it| {
-            value(&it).compare_and_set(&10_i64.encode(), 12_i64.encode()).await.map(drop)
+        case("AtomicValue::initialize, existing", ten, 10, async |client| {
+            value(&client).initialize(12_i64.encode()).await.map(drop)
         }),
-        case("AtomicValue::compare_and_set, unequal", ten, 10, async |it| {
-            value(&it).compare_and_set(b"other", 12_i64.encode()).await.map(drop)
+        case("AtomicValue::compare_and_set", ten, 12, async |client| {
+            value(&client).compare_and_set(&10_i64.encode(), 12_i64.encode()).await.map(drop)
         }),
-        case("AtomicValue::update", ten, 11, async |it| {
-            value(&it).update(next_data).await.map(drop)
+        case("AtomicValue::compare_and_set, unequal", ten, 10, async |client| {
+            value(&client).compare_and_set(b"other", 12_i64.encode()).await.map(drop)
         }),
-        case("AtomicValue::update, new", None, 1, async |it| {
-            value(&it).update(next_data).await.map(drop)
+        case("AtomicValue::update", ten, 11, async |client| {
+            value(&client).update(next_data).await.map(drop)
         }),
-        case("AtomicNumber::get", ten, 10, async |it| number(&it).get().await.map(drop)),
-        case("AtomicNumber::set", ten, 12, async |it| number(&it).set(12).await),
-        case("AtomicNumber::initialize", None, 12, async |it| {
-            number(&it).initialize(12).await.map(drop)
+        case("AtomicValue::update, new", None, 1, async |client| {
+            value(&client).update(next_data).await.map(drop)
         }),
-        case("AtomicNumber::compare_and_set", ten, 12, async |it| {
-            number(&it).compare_and_set(10, 12).await.map(drop)
+        case("AtomicNumber::get", ten, 10, async |client| number(&client).get().await.map(drop)),
+        case("AtomicNumber::set", ten, 12, async |client| number(&client).set(12).await),
+        case("AtomicNumber::initialize", None, 12, async |client| {
+            number(&client).initialize(12).await.map(drop)
         }),
-        case("AtomicNumber::update", ten, 11, async |it| {
-            number(&it).update(|now| now.checked_add(1)).await.map(drop)
+        case("AtomicNumber::compare_and_set", ten, 12, async |client| {
+            number(&client).compare_and_set(10, 12).await.map(drop)
         }),
-        case("AtomicNumber::subtract", ten, 7, async |it| number(&it).subtract(3).await.map(drop)),
-        case("AtomicNumber::subtract, new", None, -3, async |it| {
-            number(&it).subtract(3).await.map(drop)
+        case("AtomicNumber::update", ten, 11, async |client| {
+            number(&client).update(|now| now.checked_add(1)).await.map(drop)
         }),
-        case("AtomicNumber::decrement", ten, 9, async |it| number(&it).decrement().await.map(drop)),
+        case("AtomicNumber::subtract", ten, 7, async |client| {
+            number(&client).subtract(3).await.map(drop)
+        }),
+        case("AtomicNumber::subtract, new", None, -3, async |client| {
+            number(&client).subtract(3).await.map(drop)
+        }),
+        case("AtomicNumber::decrement", ten, 9, async |client| {
+            number(&client).decrement().await.map(drop)
+        }),
     ]
 }
 

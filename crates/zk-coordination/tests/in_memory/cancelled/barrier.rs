@@ -19,10 +19,25 @@ struct Case {
 }
 
 const CASES: [Case; 6] = [
-    Case { name: "set", before: false, after: true, act: |it| it.set().boxed_local() },
-    Case { name: "set again", before: true, after: true, act: |it| it.set().boxed_local() },
-    Case { name: "remove", before: true, after: false, act: |it| it.remove().boxed_local() },
-    Case { name: "remove again", before: false, after: false, act: |it| it.remove().boxed_local() },
+    Case { name: "set", before: false, after: true, act: |barrier| barrier.set().boxed_local() },
+    Case {
+        name: "set again",
+        before: true,
+        after: true,
+        act: |barrier| barrier.set().boxed_local(),
+    },
+    Case {
+        name: "remove",
+        before: true,
+        after: false,
+        act: |barrier| barrier.remove().boxed_local(),
+    },
+    Case {
+        name: "remove again",
+        before: false,
+        after: false,
+        act: |barrier| barrier.remove().boxed_local(),
+    },
     Case { name: "is_set", before: true, after: true, act: is_set },
     Case { name: "is_set, missing", before: false, after: false, act: is_set },
 ];

@@ -1,13 +1,9 @@
-//! The locks of chaos runs, of any kind, and the guards that they grant.
+//! The locks of chaos runs, of any kind.
 
-use std::pin::Pin;
 use std::str::FromStr;
 
 use zk_recipes::session::Client;
-use zk_recipes::{
-    FencingToken, Guard, LockError, LossReason, Mutex, RwLock, Semaphore, SemaphoreGuard,
-    WriteGuard,
-};
+use zk_recipes::{LockError, LockGuard, Mutex, RwLock, Semaphore};
 
 use super::event::Access;
 
@@ -40,14 +36,14 @@ pub enum Kind {
 
 impl LockSpec {
     /// Waits until the lock is acquired.
-    pub(super) async fn acquire(&self, client: &Client) -> Result<Holding, LockError> {
+    pub(super) async fn acquire(&self, client: &Client) -> Result<Box<dyn LockGuard>, LockError> {
         let path = self.path.as_str();
         Ok(match self.kind {
-            Kind::Mutex => Holding::Guard(Mutex::new(client, path)?.acquire().await?),
-            Kind::Read => Holding::Guard(RwLock::new(client, path)?.read().acquire().await?),
-            Kind::Write => Holding::Write(RwLock::new(client, path)?.write().acquire().await?),
+            Kind::Mutex => Box::new(Mutex::new(client, path)?.acquire().await?),
+            Kind::Read => Box::new(RwLock::new(client, path)?.read().acquire().await?),
+            Kind::Write => Box::new(RwLock::new(client, path)?.write().acquire().await?),
             Kind::Semaphore { taken, of } => {
-                Holding::Semaphore(Semaphore::new(client, path, of)?.acquire_many(taken).await?)
+                Box::new(Semaphore::new(client, path, of)?.acquire_many(taken).await?)
             }
         })
     }
@@ -79,51 +75,6 @@ impl FromStr for LockSpec {
             _ => return Err(wrong()),
         };
         Ok(Self { kind, path: path.to_owned() })
-    }
-}
-
-/// A guard of any kind.
-#[derive(Debug)]
-pub(super) enum Holding {
-    Guard(Guard),
-    Write(WriteGuard),
-    Semaphore(SemaphoreGuard),
-}
-
-/// Return type of asynchronous methods.
-pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-impl Holding {
-    pub(super) fn token(&self) -> Result<FencingToken, LockError> {
-        match self {
-            Self::Guard(guard) => guard.token(),
-            Self::Write(guard) => guard.token(),
-            Self::Semaphore(lease) => lease.token(),
-        }
-    }
-
-    pub(super) fn check(&self) -> BoxFuture<'_, Result<FencingToken, LockError>> {
-        match self {
-            Self::Guard(guard) => Box::pin(guard.check()),
-            Self::Write(guard) => Box::pin(guard.check()),
-            Self::Semaphore(lease) => Box::pin(lease.check()),
-        }
-    }
-
-    pub(super) fn lost(&self) -> BoxFuture<'static, LossReason> {
-        match self {
-            Self::Guard(guard) => Box::pin(guard.lost()),
-            Self::Write(guard) => Box::pin(guard.lost()),
-            Self::Semaphore(lease) => Box::pin(lease.lost()),
-        }
-    }
-
-    pub(super) fn release(self) -> BoxFuture<'static, Result<(), LockError>> {
-        match self {
-            Self::Guard(guard) => Box::pin(guard.release()),
-            Self::Write(guard) => Box::pin(guard.release()),
-            Self::Semaphore(lease) => Box::pin(lease.release()),
-        }
     }
 }
 
