@@ -48,7 +48,8 @@
 //! reads the state of the watch. Events that were missed during a disconnect have no order: after a
 //! reconnect the contender lists once more.
 //!
-//! The tests in `machine/exploration.rs` try every order of events with this machine.
+//! The tests in `machine/table.rs` try each row, and those in `machine/exploration.rs` every order of
+//! events with this machine.
 
 use zk_session::{EventType, Zxid};
 
@@ -409,6 +410,8 @@ impl<N> Machine<N> {
 
 #[cfg(test)]
 mod exploration;
+#[cfg(test)]
+mod table;
 
 #[cfg(test)]
 mod tests {
