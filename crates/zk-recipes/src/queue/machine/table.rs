@@ -84,46 +84,26 @@ fn rows() -> Vec<Row> {
     let blocked_by = |ahead: &[Ahead<&'static str>]| ahead.iter().cloned().map(Blocked).collect();
     let blocked = || blocked_by(&AHEAD);
     let start_over = |is_node_gone| Output::StartOver { is_node_gone, fails: false };
-    let likely_one = || Blocked(LIKELY_ONE);
+    let (go, again) = (Output::Continue, Output::ListAgain);
     let mut rows: Vec<Row> = vec![
-        (vec![Absent], vec![Created], State::Created, Output::Continue),
+        (vec![Absent], vec![Created], State::Created, go),
         (lists(), vec![OwnNodeGone], Absent, start_over(true)),
         (lists(), vec![NotListed], Absent, start_over(false)),
         (lists(), vec![listed(None)], First, Output::First),
         (blocked(), vec![Changed(OWN, Deleted)], Absent, start_over(true)),
-        (blocked(), vec![Changed(NEAREST, Released)], Unconfirmed, Output::Continue),
-        (blocked_by(&[ONE]), vec![Changed(NEAREST, Deleted)], Unconfirmed, Output::Continue),
+        (blocked(), vec![Changed(NEAREST, Released)], Unconfirmed, go),
+        (blocked_by(&[ONE]), vec![Changed(NEAREST, Deleted)], Unconfirmed, go),
         (
             blocked_by(&[TWO]),
             vec![Changed(NEAREST, Deleted)],
             Blocked(Ahead::One("b")),
             Output::Blocked,
         ),
-        (blocked_by(&[TWO]), vec![Changed(SECOND, Deleted)], Blocked(ONE), Output::Continue),
-        (
-            blocked_by(&[TWO, SEVERAL]),
-            vec![Changed(SECOND, change)],
-            likely_one(),
-            Output::Continue,
-        ),
-        (
-            blocked_by(&[LIKELY_ONE, SEVERAL]),
-            vec![Changed(NEAREST, Deleted)],
-            Outdated,
-            Output::ListAgain,
-        ),
-        (
-            blocked_by(&[ONE, LIKELY_ONE, SEVERAL]),
-            vec![Changed(SECOND, Deleted)],
-            Outdated,
-            Output::ListAgain,
-        ),
-        (
-            blocked_by(&[ONE, LIKELY_ONE]),
-            vec![Changed(SECOND, change)],
-            Outdated,
-            Output::ListAgain,
-        ),
+        (blocked_by(&[TWO]), vec![Changed(SECOND, Deleted)], Blocked(ONE), go),
+        (blocked_by(&[TWO, SEVERAL]), vec![Changed(SECOND, change)], Blocked(LIKELY_ONE), go),
+        (blocked_by(&[LIKELY_ONE, SEVERAL]), vec![Changed(NEAREST, Deleted)], Outdated, again),
+        (blocked_by(&[ONE, LIKELY_ONE, SEVERAL]), vec![Changed(SECOND, Deleted)], Outdated, again),
+        (blocked_by(&[ONE, LIKELY_ONE]), vec![Changed(SECOND, change)], Outdated, again),
         (
             blocked(),
             [(NEAREST, change), (SECOND, Released), (OWN, change), (OWN, Released)]
@@ -132,16 +112,11 @@ fn rows() -> Vec<Row> {
                 .chain([NearestGone, Refresh])
                 .collect(),
             Outdated,
-            Output::ListAgain,
+            again,
         ),
         (vec![Unconfirmed], vec![own_node(true, LOST)], First, Output::First),
-        (
-            vec![Unconfirmed],
-            vec![own_node(false, LOST), own_node(true, LOST + 1)],
-            Outdated,
-            Output::ListAgain,
-        ),
-        (vec![First], vec![Recheck, Refresh], Unconfirmed, Output::Continue),
+        (vec![Unconfirmed], vec![own_node(false, LOST), own_node(true, LOST + 1)], Outdated, again),
+        (vec![First], vec![Recheck, Refresh], Unconfirmed, go),
     ];
     for ahead in AHEAD {
         rows.push((lists(), vec![listed(Some(ahead.clone()))], Blocked(ahead), Output::Blocked));
@@ -267,19 +242,14 @@ fn contender_fails_when_its_node_was_deleted_too_often() {
 #[test]
 fn deletion_is_a_release_if_its_transaction_changed_the_data() {
     let [earlier, later] = [Zxid(1), Zxid(2)].map(Some);
-    let changed = EventType::NODE_DATA_CHANGED;
+    let (deleted, changed) = (EventType::NODE_DELETED, EventType::NODE_DATA_CHANGED);
     for (kind, zxid, data, expected) in [
-        (EventType::NODE_DELETED, later, None, Some(NodeChange::Deleted)),
-        (EventType::NODE_DELETED, later, Some((changed, later)), Some(NodeChange::Released)),
-        (EventType::NODE_DELETED, later, Some((changed, earlier)), Some(NodeChange::Deleted)),
-        (EventType::NODE_DELETED, None, Some((changed, None)), Some(NodeChange::Deleted)),
-        (EventType::NODE_DELETED, None, Some((changed, earlier)), Some(NodeChange::Deleted)),
-        (
-            EventType::NODE_DELETED,
-            later,
-            Some((EventType::NODE_DELETED, later)),
-            Some(NodeChange::Deleted),
-        ),
+        (deleted, later, None, Some(NodeChange::Deleted)),
+        (deleted, later, Some((changed, later)), Some(NodeChange::Released)),
+        (deleted, later, Some((changed, earlier)), Some(NodeChange::Deleted)),
+        (deleted, None, Some((changed, None)), Some(NodeChange::Deleted)),
+        (deleted, None, Some((changed, earlier)), Some(NodeChange::Deleted)),
+        (deleted, later, Some((deleted, later)), Some(NodeChange::Deleted)),
         (changed, later, Some((changed, later)), Some(NodeChange::Changed)),
         (EventType::NODE_CREATED, later, None, None),
     ] {
