@@ -14,10 +14,10 @@ use zk_recipes::{
     LocalQueueLimits, Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
     SemaphoreMutex, SharedValue, revoke,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op};
 
 use crate::stepped::{Stepped, Steps};
-use crate::{T, children, client, config, settle};
+use crate::{T, children, config, settle, started};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -105,8 +105,7 @@ struct Ended {
 
 async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) -> Ended {
     let what = format!("{trouble:?}, held: {is_held}, {steps} steps");
-    let server = TestServer::in_memory();
-    let (holder, next) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, next]) = started().await;
     let held = take_all(&holder).await;
     let held = Some(held).filter(|_| is_held);
     settle().await;

@@ -11,7 +11,7 @@ use zk_recipes::{
 };
 use zk_testing::TestServer;
 
-use crate::{T, client, now, settle, settle_node_watches};
+use crate::{T, now, settle, settle_node_watches, started};
 
 /// Way in which the session ends.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,7 @@ impl End {
 /// Another session holds the locks.
 async fn all_are_told(locks: impl Fn(&Client) -> Vec<Arc<dyn Lock>>) {
     for end in End::ALL {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let mut held = Vec::new();
         for lock in locks(&other) {
             held.push(lock.acquire_boxed().await.unwrap());
@@ -93,8 +92,7 @@ async fn mutex_waiter_with_owner_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn reader_fails_when_its_session_ends() {
     for end in End::ALL {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _writing = RwLock::new(&other, "/rw").unwrap().write().acquire().await.unwrap();
         let lock = RwLock::new(&one, "/rw").unwrap();
         let waiting = tokio::spawn(async move { lock.read().acquire().await.map(drop) });
@@ -125,8 +123,7 @@ async fn semaphore_mutex_waiter_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn multi_lock_waiter_fails_when_its_session_ends() {
     for (end, is_watched) in End::ALL.into_iter().flat_map(|end| [(end, false), (end, true)]) {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _in_the_way = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
         let lock = |path| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
         let both = MultiLock::new([lock("/a"), lock("/b")]);
@@ -158,8 +155,7 @@ async fn multi_lock_waiter_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn unanswered_downgrade_fails_when_its_session_ends() {
     for end in End::ALL {
-        let server = TestServer::in_memory();
-        let one = client(&server, 1).await;
+        let (server, [one]) = started().await;
         let writing = RwLock::new(&one, "/rw").unwrap().write().acquire().await.unwrap();
         // The server never answers the transaction, on any connection.
         let multis = server.on(zk_testing::Op::Multi).session(one.session_id());
@@ -177,8 +173,7 @@ async fn unanswered_downgrade_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn position_wait_fails_when_its_session_ends() {
     for end in End::ALL {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
         let mut queued = Mutex::new(&one, "/lock").unwrap().enqueue().await.unwrap();
         let waiting = tokio::spawn(async move {

@@ -2,17 +2,17 @@
 //!
 //! No other writer acquires the lock in between, even after a fault.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
 use zk_recipes::session::{Client, CreateMode, ErrorCode, ErrorKind};
 use zk_recipes::{LockError, LossReason, Mutex, RwLock, WriteGuard};
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op};
 
-use crate::recorded_connection::{DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client};
-use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::{LEASE, T, children, client, now, polled, settle, settle_node_watches};
+use crate::recorded_connection::{DELETE, EXISTS, MULTI, WATCH_NODE, started_recorded};
+use crate::rwlock::{PATH, entries, expect_nobody, queue_reader, queue_writer, rw};
+use crate::{LEASE, T, children, now, polled, settle, settle_node_watches, started};
 
 const NOTHING: [[i32; 0]; 0] = [];
 
@@ -20,8 +20,7 @@ const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
 #[tokio::test(start_paused = true)]
 async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = rw(&one).with_data(*b"mine").write().acquire().await.unwrap();
     let token = writing.token().unwrap();
     let early_reader = queue_reader(&other).await;
@@ -37,7 +36,7 @@ async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
     let kinds = ["__READ__", "__READ__", "__WRIT__", "__READ__"];
     let expected: Vec<String> =
         kinds.iter().enumerate().map(|(at, kind)| format!("{kind}{at:010}")).collect();
-    assert_eq!(queue(&server), expected);
+    assert_eq!(entries(&server), expected);
     let node = one.get_data(reading.node()).await.unwrap();
     assert_eq!(node.data, &b"mine"[..]);
     assert_eq!(node.stat.ephemeral_owner, one.session_id());
@@ -55,8 +54,7 @@ async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn downgrade_costs_one_round_trip_and_then_one_watch() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let writing = rw(&client).write().acquire().await.unwrap();
     settle().await;
     record.take();
@@ -73,8 +71,7 @@ async fn downgrade_costs_one_round_trip_and_then_one_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_of_a_writer_returns_released_on_downgrade() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     for watches_its_node in [false, true] {
         let writing = rw(&client).write().acquire().await.unwrap();
         let lost = tokio::spawn(writing.lost());
@@ -96,8 +93,7 @@ async fn lost_of_a_writer_returns_released_on_downgrade() {
 /// A read node with the old number would be ahead of that writer. Curator creates such a node.
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_if_the_write_node_was_deleted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for (takes_both, is_told) in [(false, false), (true, false), (false, true), (true, true)] {
         let stale = rw(&one).write().acquire().await.unwrap();
         settle_node_watches().await;
@@ -117,8 +113,8 @@ async fn downgrade_fails_if_the_write_node_was_deleted() {
         };
         assert_eq!(refused, Err(LockError::Lost(LossReason::NodeDeleted)));
         settle().await;
-        assert_eq!(queue(&server).len(), 1);
-        assert!(queue(&server)[0].starts_with("__WRIT__"));
+        assert_eq!(entries(&server).len(), 1);
+        assert!(entries(&server)[0].starts_with("__WRIT__"));
         next.release().await.unwrap();
     }
     expect_nobody(&server, "all have gone").await;
@@ -126,8 +122,7 @@ async fn downgrade_fails_if_the_write_node_was_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_if_the_session_has_expired() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let stale = rw(&one).write().acquire().await.unwrap();
     let next = queue_writer(&other).await;
     assert!(server.expire(one.session_id()));
@@ -135,15 +130,14 @@ async fn downgrade_fails_if_the_session_has_expired() {
     assert!(matches!(refused, LockError::Lost(LossReason::SessionEnded(_))), "{refused}");
     let next = next.await.unwrap();
     settle().await;
-    assert_eq!(queue(&server), ["__WRIT__0000000001"]);
+    assert_eq!(entries(&server), ["__WRIT__0000000001"]);
     next.release().await.unwrap();
 }
 
 /// The connection is silent for so long that another client may hold the lock.
 #[tokio::test(start_paused = true)]
 async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let next = queue_writer(&other).await;
     server.refuse_connects(0);
@@ -152,7 +146,7 @@ async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
     let next = next.await.unwrap();
     let refused = downgrading.await.unwrap().unwrap_err();
     assert!(matches!(refused, LockError::Lost(_)), "{refused}");
-    assert_eq!(queue(&server), ["__WRIT__0000000001"]);
+    assert_eq!(entries(&server), ["__WRIT__0000000001"]);
     next.release().await.unwrap();
 }
 
@@ -160,8 +154,7 @@ async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
 /// verify that.
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let lost = server.on(Op::Multi).session(one.session_id()).apply_then_drop_reply();
     server.refuse_connects(0);
@@ -170,7 +163,7 @@ async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
     assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
     let after = now() - before;
     assert!(after <= LEASE, "the lease ends before the session does: {after:?}");
-    assert_eq!((lost.count(), queue(&server)), (1, vec!["__READ__0000000000".to_owned()]));
+    assert_eq!((lost.count(), entries(&server)), (1, vec!["__READ__0000000000".to_owned()]));
     server.accept_connects(0);
     // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 5).await;
@@ -181,14 +174,13 @@ async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
 /// The answer arrives in time, but its task is polled after the lease deadline.
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_if_polled_after_the_lease_deadline() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let mut downgrade = pin!(writing.downgrade());
     let pending = poll_fn(|cx| Poll::Ready(downgrade.as_mut().poll(cx).is_pending())).await;
     assert!(pending);
     settle().await;
-    assert_eq!(queue(&server), ["__READ__0000000000"]);
+    assert_eq!(entries(&server), ["__READ__0000000000"]);
     server.refuse_connects(0);
     server.connection_of(one.session_id()).cut(Cut::Rst);
     // reason: virtual time, longer than the lease and shorter than the session timeout
@@ -199,8 +191,7 @@ async fn downgrade_fails_if_polled_after_the_lease_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn downgrade_fails_if_the_session_expires_during_it() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let next = queue_writer(&other).await;
     let ended = server.on(Op::Multi).session(one.session_id()).apply_then_expire_session();
@@ -213,8 +204,7 @@ async fn downgrade_fails_if_the_session_expires_during_it() {
 
 #[tokio::test(start_paused = true)]
 async fn downgrade_succeeds_after_lost_answers() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for times in 1..=3 {
         for was_applied in [true, false] {
             let writing = rw(&one).write().acquire().await.unwrap();
@@ -230,7 +220,7 @@ async fn downgrade_succeeds_after_lost_answers() {
             lost.cancel();
             assert_eq!(reading.check().await, Ok(token));
             settle().await;
-            assert_eq!(queue(&server).len(), 2, "one reader, one writer: {:?}", queue(&server));
+            assert_eq!(entries(&server).len(), 2, "one reader, one writer: {:?}", entries(&server));
             assert!(!next.is_finished());
             reading.release().await.unwrap();
             next.await.unwrap().release().await.unwrap();
@@ -245,13 +235,11 @@ async fn downgrade_succeeds_after_lost_answers() {
 #[tokio::test(start_paused = true)]
 async fn downgrade_does_not_adopt_a_node_of_another_session() {
     let name = {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         drop(rw(&client).write().acquire().await.unwrap().downgrade().await.unwrap());
         children(&server, PATH).pop().unwrap()
     };
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let path = format!("{PATH}/{name}");
     other.create(&path, b"", CreateMode::Ephemeral).await.unwrap();
@@ -265,8 +253,7 @@ async fn downgrade_does_not_adopt_a_node_of_another_session() {
 
 #[tokio::test(start_paused = true)]
 async fn downgrade_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let mut completed = 0;
     for loses_an_answer in [false, true] {
         for polls in 0..16 {
@@ -291,14 +278,13 @@ async fn downgrade_dropped_after_any_poll_leaves_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let mut completed = 0;
     for polls in 0..8 {
         completed += usize::from(polled(polls, writing.read()).await.is_some());
         settle().await;
-        assert_eq!(queue(&server), ["__WRIT__0000000000"], "after {polls} polls");
+        assert_eq!(entries(&server), ["__WRIT__0000000000"], "after {polls} polls");
         writing.check().await.unwrap();
     }
     assert!(completed > 0);
@@ -307,14 +293,13 @@ async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
 /// Another client deletes the read node before its `Stat` is read.
 #[tokio::test(start_paused = true)]
 async fn deleted_read_node_does_not_end_the_writer() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     server.on(Op::Exists).answer(ErrorCode::NO_NODE);
     let refused = writing.read().await.map(drop);
     assert!(matches!(refused, Err(LockError::NodeDeleted { .. })), "{refused:?}");
     settle().await;
-    assert_eq!(queue(&server), ["__WRIT__0000000000"]);
+    assert_eq!(entries(&server), ["__WRIT__0000000000"]);
     writing.check().await.unwrap();
     writing.release().await.unwrap();
     expect_nobody(&server, "all have gone").await;
@@ -323,8 +308,7 @@ async fn deleted_read_node_does_not_end_the_writer() {
 /// The transaction cannot be repeated: its own read node would be in the way.
 #[tokio::test(start_paused = true)]
 async fn read_node_that_is_neither_read_nor_found_ends_the_attempt() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     server.on(Op::Exists).answer(ErrorCode::NO_AUTH);
     server.on(Op::GetChildren2).answer(ErrorCode::NO_NODE);
@@ -348,8 +332,7 @@ async fn foreign(client: &Client, kind: &str, number: Option<&str>) -> String {
 /// Since 5.5, Curator gives the read node the number of the write node.
 #[tokio::test(start_paused = true)]
 async fn writer_waits_for_a_downgrade_of_curator_5_5() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
     let write_node = foreign(&one, "__WRIT__", None).await;
     let writer = queue_writer(&other).await;
@@ -368,8 +351,7 @@ async fn writer_waits_for_a_downgrade_of_curator_5_5() {
 /// Up to 5.4, Curator gives the read node a later number than the write node.
 #[tokio::test(start_paused = true)]
 async fn writer_waits_for_a_downgrade_of_curator_5_4() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
     let write_node = foreign(&one, "__WRIT__", None).await;
     let reader = queue_reader(&other).await;
@@ -389,8 +371,7 @@ async fn writer_waits_for_a_downgrade_of_curator_5_4() {
 /// The transaction of a downgrade is larger than the request that creates the write node.
 #[tokio::test(start_paused = true)]
 async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let max = match write_with_data(&client, 2 << 20).await.unwrap_err() {
         LockError::Client(error) => match *error.kind() {
             ErrorKind::TooLarge { max, .. } => max,
@@ -432,8 +413,7 @@ async fn writer_is_refused_if_its_data_is_too_large_to_downgrade() {
 /// The transaction of a downgrade has three paths, and the create of the write node has one.
 #[tokio::test(start_paused = true)]
 async fn writer_is_refused_if_its_path_is_too_long_to_downgrade() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let path = format!("/{}", "x".repeat(400_000));
     let lock = RwLock::new(&client, &path).unwrap();
     let refused = [

@@ -15,7 +15,7 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Zxid};
 
-use crate::{LEASE, T, children, client, config, settle, settle_node_watches};
+use crate::{LEASE, T, children, client, config, reconnect, settle, settle_node_watches};
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
     SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
@@ -388,9 +388,7 @@ async fn dropped_candidacy_leaves_no_node() {
                 matches!(&*told.borrow(), Leadership::Ended(Ok(()))),
                 "before the server confirms: {waits} {is_cut}"
             );
-            server.accept_connects(0);
-            // reason: virtual time, in which both clients reconnect
-            tokio::time::sleep(T / 4).await;
+            reconnect(&server).await;
             leads_within(Duration::ZERO, &stays).await;
             assert_eq!(children(&server, "/e").len(), 1, "{waits} {is_cut}");
             assert!(!told.borrow().is_leader());

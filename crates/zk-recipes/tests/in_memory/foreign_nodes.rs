@@ -9,8 +9,8 @@ use zk_recipes::{
 };
 use zk_testing::{Op, TestServer};
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
-use crate::{T, children, client, settle};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
+use crate::{T, children, settle, started};
 
 const PATH: &str = "/app/lock";
 
@@ -92,8 +92,7 @@ async fn acquire(
 
 #[tokio::test(start_paused = true)]
 async fn last_lock_name_decides_on_the_recipe() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let named = |client| Mutex::new(client, PATH).unwrap().with_lock_name(Mutex::LEADER_LATCH);
     let renamed = named(&one).unwrap().with_lock_name("lock-").unwrap();
     let _leader = named(&other).unwrap().acquire().await.unwrap();
@@ -109,8 +108,7 @@ async fn each_recipe_refuses_a_path_with_nodes_of_another() {
         for second in Kind::ALL.into_iter().filter(|second| second.refuses(first)) {
             for is_try in [true, false] {
                 let case = format!("{second:?} beside {first:?}, a try: {is_try}");
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 let held = first.lock(&one, false).acquire_boxed().await.unwrap();
                 settle().await;
                 let refused = acquire(&second.lock(&other, false), is_try).await.expect_err(&case);
@@ -139,8 +137,7 @@ async fn each_recipe_refuses_a_path_with_nodes_of_another() {
 /// The ways are `enqueue`, a timeout, a multi-lock, and several permits.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_is_found_by_every_way_to_acquire() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
     let foreign = LockError::ForeignNode {
         path: PATH.to_owned(),
@@ -166,8 +163,7 @@ async fn foreign_node_is_found_by_every_way_to_acquire() {
 /// The contender that arrives second checks the path, so the node of the first one stays valid.
 #[tokio::test(start_paused = true)]
 async fn waiter_is_not_refused_for_a_node_that_arrives_later() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
     let mut ticket = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
     let foreign = format!("{PATH}/__READ__0000000009");
@@ -188,8 +184,7 @@ async fn two_recipes_never_hold_one_path_together() {
                 }
                 for is_used in [false, true] {
                     let case = format!("{first:?}, {second:?}, {delay}, used: {is_used}");
-                    let server = TestServer::in_memory();
-                    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                    let (server, [one, other]) = started().await;
                     let locks = [first.lock(&one, false), second.lock(&other, false)];
                     if is_used {
                         one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
@@ -231,8 +226,7 @@ async fn foreign_nodes_are_recognized_by_their_names() {
     for (name, recipe) in names {
         for prefix in ["", UUID] {
             for kind in Kind::ALL {
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (_server, [one, other]) = started().await;
                 one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
                 let node = format!("{PATH}/{prefix}{name}");
                 one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
@@ -257,8 +251,7 @@ async fn foreign_nodes_are_recognized_by_their_names() {
 /// An empty one belongs to a semaphore that is not in use, until the server removes it.
 #[tokio::test(start_paused = true)]
 async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let permits = Semaphore::new(&one, PATH, 2).unwrap();
     let mutex = Mutex::new(&other, PATH).unwrap();
     permits.acquire().await.unwrap().release().await.unwrap();
@@ -291,8 +284,7 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
 /// A client that cannot read a node called `leases` does not take it for a semaphore's.
 #[tokio::test(start_paused = true)]
 async fn mutex_is_acquired_beside_leases_that_it_cannot_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let leases = format!("{PATH}/leases");
     one.ensure_path(&format!("{leases}/lease-0000000000"), ParentMode::Persistent).await.unwrap();
     let mutex = Mutex::new(&other, PATH).unwrap();
@@ -306,8 +298,7 @@ async fn mutex_is_acquired_beside_leases_that_it_cannot_read() {
 #[tokio::test(start_paused = true)]
 async fn semaphore_beside_another_recipe_makes_no_leases() {
     for (wait, is_try) in (0..20).flat_map(|wait| [(wait, true), (wait, false)]) {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
         let answers = server.on_any_request().always().session(other.session_id());
         drop(answers.delay(Duration::from_millis(2)));
@@ -327,8 +318,7 @@ async fn semaphore_beside_another_recipe_makes_no_leases() {
 /// The leases exist already, so that nothing has to be created.
 #[tokio::test(start_paused = true)]
 async fn semaphore_in_use_refuses_a_contender_of_a_mutex() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let _held = Semaphore::new(&one, "/s", 2).unwrap().acquire().await.unwrap();
     let contender = format!("/s/_c_{}-lock-", other.random_uuid());
     other.create(&contender, b"", CreateMode::EphemeralSequential).await.unwrap();
@@ -340,8 +330,7 @@ async fn semaphore_in_use_refuses_a_contender_of_a_mutex() {
 async fn mutex_is_acquired_beside_leases_that_were_never_used() {
     let mut unused = 0;
     for wait in 0..20 {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let answers = server.on_any_request().always().session(other.session_id());
         drop(answers.delay(Duration::from_millis(2)));
         let permits = Kind::Semaphore.lock(&other, false);
@@ -360,8 +349,7 @@ async fn foreign_node_is_found_after_a_lost_answer() {
     for (first, second) in [(Kind::Mutex, Kind::Semaphore), (Kind::Semaphore, Kind::Mutex)] {
         for op in [Op::Create2, Op::GetChildren2] {
             for nth in 1..4 {
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 let held = first.lock(&one, false).acquire_boxed().await.unwrap();
                 settle().await;
                 let session = other.session_id();
@@ -380,8 +368,7 @@ async fn foreign_node_is_found_after_a_lost_answer() {
 /// Requests that the check sends.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_check_costs_what_the_documentation_says() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let mutex = Mutex::new(&client, PATH).unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap(); // creates the path
     for name in ["zzz", "locks"] {
@@ -426,8 +413,7 @@ async fn locks_of_other_clients_are_refused() {
         for kind in Kind::ALL {
             for is_try in [true, false] {
                 let case = format!("{kind:?} beside {name}, a try: {is_try}");
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
                 let node = format!("{PATH}/{name}");
                 one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
@@ -446,8 +432,7 @@ async fn locks_of_other_clients_are_refused() {
 /// The refusal precedes the wait: a waiter is no contender of that path.
 #[tokio::test(start_paused = true)]
 async fn waiter_is_refused_like_a_holder() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let _held = Kind::Mutex.lock(&one, true).acquire_boxed().await.unwrap();
     let _beside = Kind::Reader.lock(&one, true).acquire_boxed().await.unwrap();
     let waits = Kind::Mutex.lock(&other, false);
@@ -463,8 +448,7 @@ async fn waiter_is_refused_like_a_holder() {
 /// another client makes the node again.
 #[tokio::test(start_paused = true)]
 async fn semaphore_checks_its_path_again_after_its_node_was_reaped() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let semaphore = Semaphore::new(&one, PATH, 2).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     settle().await;

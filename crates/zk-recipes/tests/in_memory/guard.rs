@@ -11,14 +11,13 @@ use zk_recipes::session::CreateMode;
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::TestServer;
 
-use crate::{LEASE, T, client, config, settle, settle_node_watches};
+use crate::{LEASE, T, config, settle, settle_node_watches, started};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(start_paused = true)]
 async fn release_fails_when_the_node_is_deleted_before_its_event() {
-    let server = TestServer::in_memory();
-    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, vandal]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     settle_node_watches().await;
@@ -33,8 +32,7 @@ async fn release_fails_when_the_node_is_deleted_before_its_event() {
 
 #[tokio::test(start_paused = true)]
 async fn guard_stays_lost_after_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, vandal]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
 
     let checked = lock.acquire().await.unwrap();
@@ -56,8 +54,7 @@ async fn guard_stays_lost_after_its_node_is_deleted() {
 /// Another client deletes the node and creates it again under the same name.
 #[tokio::test(start_paused = true)]
 async fn check_fails_when_the_node_is_recreated() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     other.delete(guard.node(), None).await.unwrap();
     other.create(guard.node(), b"", CreateMode::Ephemeral).await.unwrap();
@@ -68,8 +65,7 @@ async fn check_fails_when_the_node_is_recreated() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_returns_released_when_the_guard_is_released() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     let mut lost = pin!(guard.lost());
@@ -117,8 +113,7 @@ fn now() -> tokio::time::Instant {
 
 #[tokio::test(start_paused = true)]
 async fn zero_timeout_acquires_only_a_free_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire_timeout(Duration::ZERO).await.unwrap().expect("it is free");
     assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
@@ -127,8 +122,7 @@ async fn zero_timeout_acquires_only_a_free_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn check_of_a_lost_guard_fails_without_a_request() {
-    let server = TestServer::in_memory();
-    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, vandal]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     settle_node_watches().await;
     vandal.delete(guard.node(), None).await.unwrap();

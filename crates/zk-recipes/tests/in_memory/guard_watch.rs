@@ -14,7 +14,10 @@ use zk_testing::{Cut, Op, Settings, TestServer, Version};
 use crate::recorded_connection::{
     DELETE, EXISTS, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease,
 };
-use crate::{LEASE, PROMISED, T, client, config, now, settle, settle_node_watches};
+use crate::{
+    LEASE, PROMISED, T, client, config, cut_off, now, queue, reconnect, settle,
+    settle_node_watches, started,
+};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
@@ -134,14 +137,11 @@ impl Kind {
 #[tokio::test(start_paused = true)]
 async fn guard_is_lost_when_its_node_is_recreated() {
     for is_cut in [false, true] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
         if is_cut {
             settle_node_watches().await;
-            server.refuse_connects(0);
-            server.connection_of(one.session_id()).cut(Cut::Rst);
-            settle().await;
+            cut_off(&server, &one).await;
         }
         other.delete(guard.node(), None).await.unwrap();
         other.create(guard.node(), b"", CreateMode::Ephemeral).await.unwrap();
@@ -168,8 +168,7 @@ async fn guard_fails_once_the_deletion_event_has_arrived() {
             for declines_a_request in [false, true] {
                 for asks_token in [false, true] {
                     let case = format!("{kind:?}, {waits}, {declines_a_request}, {asks_token}");
-                    let server = TestServer::in_memory();
-                    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                    let (_server, [one, other]) = started().await;
                     let held = kind.held(&one, &other, waits).await;
                     if declines_a_request {
                         assert!(revoke(&other, held.node()).await.unwrap(), "{case}");
@@ -269,17 +268,14 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
 async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
     for kind in Kind::ALL {
         for waits in [false, true] {
-            let server = TestServer::in_memory();
-            let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+            let (server, [one, other]) = started().await;
             let held = kind.held(&one, &other, waits).await;
             server.refuse_connects(0);
             server.connection_of(one.session_id()).cut(Cut::Rst);
             other.delete(held.node(), None).await.unwrap();
             settle().await;
             assert!(held.is_held(), "{kind:?}: nothing arrives over a cut connection");
-            server.accept_connects(0);
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
+            reconnect(&server).await;
             assert!(one.is_connected());
             assert_eq!(held.token(), Err(DELETED), "{kind:?}, waits: {waits}");
         }
@@ -289,9 +285,8 @@ async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
 /// The request for the watch is lost with the connection.
 #[tokio::test(start_paused = true)]
 async fn guard_sets_its_watch_again_when_the_request_was_lost() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     settle().await;
@@ -323,8 +318,7 @@ async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
         let in_the_way = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
         let guard = match waits {
             true => {
-                let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-                settle().await;
+                let waiting = queue(&lock).await;
                 record.take();
                 in_the_way.release().await.unwrap();
                 waiting.await.unwrap()
@@ -384,8 +378,7 @@ async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
 #[tokio::test(start_paused = true)]
 async fn remaining_never_reaches_zero_while_held_and_idle() {
     for idle in [0, 1, 2, 3, 5, 7, 11] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (_server, [client]) = started().await;
         // reason: virtual time, in which the session sends nothing but pings
         tokio::time::sleep(T * idle / 4).await;
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
@@ -406,8 +399,7 @@ async fn remaining_never_reaches_zero_while_held_and_idle() {
 #[tokio::test(start_paused = true)]
 async fn lost_guard_has_no_time_left() {
     for how in ["deleted", "cut off", "expired", "closed"] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
         settle_node_watches().await;
         expect_time_left(&guard);
@@ -432,8 +424,7 @@ async fn lost_guard_has_no_time_left() {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_that_cannot_watch_fails_to_acquire() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 1).await;
+    let (server, [holder]) = started().await;
     let _held = Mutex::new(&holder, "/l").unwrap().acquire().await.unwrap();
     let full = config(2).max_watches(0).connector(server.clone()).connect().await.unwrap();
     let began = now();
@@ -448,8 +439,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 
 #[tokio::test(start_paused = true)]
 async fn holder_without_watches_sees_deletion_and_lease_end() {
-    let server = TestServer::in_memory();
-    let other = client(&server, 1).await;
+    let (server, [other]) = started().await;
     let (full, record) = recorded(config(2).max_watches(0), &server).await;
     let lock = Mutex::new(&full, "/l").unwrap();
 
@@ -480,11 +470,7 @@ async fn reader_beside_its_writer_survives_the_watch_of_a_writer() {
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
         let lock = RwLock::new(&one, "/lock").unwrap();
         let writing = lock.write().acquire().await.unwrap();
-        let next = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.write().acquire().await.unwrap() }
-        });
-        settle().await;
+        let next = queue(lock.write()).await;
         let reading = writing.read().await.unwrap();
         settle_node_watches().await;
         writing.release().await.unwrap();

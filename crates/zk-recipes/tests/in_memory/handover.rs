@@ -7,7 +7,7 @@ use zk_recipes::Mutex;
 use zk_recipes::session::{Client, Config};
 use zk_testing::{Op, Settings, TestServer};
 
-use crate::{T, client, now};
+use crate::{T, client, now, started};
 
 #[tokio::test]
 async fn mutex_passes_to_waiter_over_tcp() {
@@ -27,8 +27,7 @@ async fn mutex_passes_to_waiter_over_tcp() {
 
 #[tokio::test(start_paused = true)]
 async fn mutex_passes_to_next_waiter_when_holder_session_expires() {
-    let server = TestServer::in_memory();
-    let (first, second) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [first, second]) = started().await;
     let held = Mutex::new(&first, "/locks/a").unwrap().acquire().await.unwrap();
     let token = held.token().unwrap();
     let waiting = tokio::spawn(async move {

@@ -34,7 +34,8 @@ use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
 use crate::recorded_connection::{
-    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, recorded_client, without_lease,
+    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, recorded_client, started_recorded,
+    without_lease,
 };
 use crate::{client, settle, settle_node_watches};
 
@@ -192,8 +193,7 @@ async fn uncontended<F>(act: fn(Client) -> F) -> Vec<Vec<i32>>
 where
     F: Future<Output = ()>,
 {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     act(client.clone()).await; // creates the path
     settle().await;
     record.take();

@@ -10,13 +10,12 @@ use futures::future::{FutureExt, join_all};
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, SessionEnd};
 use zk_recipes::{
-    FencingToken, Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner,
-    revoke,
+    FencingToken, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, revoke,
 };
 use zk_testing::TestServer;
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
-use crate::{T, children, client, polled, settle, settle_node_watches};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
+use crate::{T, attempt, children, client, polled, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -33,14 +32,6 @@ fn shared(client: &Client) -> Mutex {
 
 fn limited(client: &Client, limits: LocalQueueLimits) -> Mutex {
     Mutex::new(client, PATH).unwrap().with_local_queue(limits)
-}
-
-/// Starts an acquisition, and lets it run until it waits.
-async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
-    let lock = lock.clone();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    settle().await;
-    waiting
 }
 
 /// A waker that does something while it wakes, as a runtime of another kind may.
@@ -60,8 +51,7 @@ fn poll_with<F: Future + Unpin>(future: &mut F, wake: impl Fn() + Send + Sync + 
 
 #[tokio::test(start_paused = true)]
 async fn waker_of_a_waiter_may_drop_it_or_try_the_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     let waiter = Arc::new(StdMutex::new(None));
@@ -74,7 +64,7 @@ async fn waker_of_a_waiter_may_drop_it_or_try_the_lock() {
     *waiter.lock().unwrap() = Some(acquiring);
     let mut lost = held.lost().boxed();
     poll_with(&mut lost, move || drop(tried.try_acquire().now_or_never()));
-    let later = spawned(&lock).await;
+    let later = attempt(&lock).await;
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(held.release().now_or_never()));
     let released = is_done.recv_timeout(Duration::from_secs(30)).expect("it hangs");
@@ -147,8 +137,7 @@ async fn finished(tasks: Vec<JoinHandle<()>>) {
 
 #[tokio::test(start_paused = true)]
 async fn local_waiters_acquire_in_order_without_a_request() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = shared(&client);
     lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
@@ -174,8 +163,7 @@ async fn local_waiters_acquire_in_order_without_a_request() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_goes_to_the_ensemble_after_the_last_pass() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = limited(&client, unlimited().max_passes(3));
     let holders = Holders::default();
     finished(holders.start("", &lock, 10, Duration::from_millis(1)).await).await;
@@ -185,8 +173,7 @@ async fn lock_goes_to_the_ensemble_after_the_last_pass() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_goes_to_the_ensemble_after_the_time() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let limits = unlimited().max_time(Duration::from_millis(100));
     let holders = Holders::default();
     let hold = Duration::from_millis(30);
@@ -197,8 +184,7 @@ async fn lock_goes_to_the_ensemble_after_the_time() {
 /// The release is at the moment of the grant.
 #[tokio::test(start_paused = true)]
 async fn lock_never_passes_with_a_limit_of_zero() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     for (limits, passes) in [
         (unlimited(), 1),
         (unlimited().max_time(Duration::ZERO), 0),
@@ -218,7 +204,7 @@ async fn lock_of_try_acquire_passes_to_the_next_waiter() {
     let server = TestServer::in_memory();
     let lock = shared(&client(&server, 1).await);
     let held = lock.try_acquire().await.unwrap().expect("it is free");
-    let next = spawned(&lock).await;
+    let next = attempt(&lock).await;
     assert_eq!(children(&server, PATH).len(), 1, "it waits for its turn, without a node");
     held.release().await.unwrap();
     assert_eq!(next.await.unwrap().unwrap().token().unwrap().pass(), 1);
@@ -227,13 +213,12 @@ async fn lock_of_try_acquire_passes_to_the_next_waiter() {
 /// The lock was passed in time. The waiter takes it up when its time is over.
 #[tokio::test(start_paused = true)]
 async fn late_waiter_leaves_the_lock_to_another_process() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [here, elsewhere]) = started().await;
     let lock = limited(&here, unlimited().max_time(T / 10));
     let held = lock.acquire().await.unwrap();
     let mut late = pin!(lock.acquire());
     assert!(late.as_mut().now_or_never().is_none());
-    let other = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let other = attempt(&Mutex::new(&elsewhere, PATH).unwrap()).await;
     held.release().await.unwrap();
     settle().await;
     assert!(!other.is_finished(), "it was passed on");
@@ -248,8 +233,7 @@ async fn late_waiter_leaves_the_lock_to_another_process() {
 /// The time counts from the grant of the ensemble, and not from the last pass.
 #[tokio::test(start_paused = true)]
 async fn time_of_the_limit_is_not_renewed_by_a_pass() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [here, elsewhere]) = started().await;
     let lock = limited(&here, unlimited().max_time(T / 10));
     let holders = Holders::default();
     let mut tasks = holders.start("a", &lock, 4, T / 25).await;
@@ -266,7 +250,7 @@ async fn failed_position_is_not_left_to_the_next_waiter() {
     let lock = limited(&client(&server, 1).await, unlimited().max_passes(0));
     let held = lock.acquire().await.unwrap();
     assert!(server.set_sequence(PATH, i32::MAX));
-    let waiting = [spawned(&lock).await, spawned(&lock).await];
+    let waiting = [attempt(&lock).await, attempt(&lock).await];
     held.release().await.unwrap();
     for waiter in waiting {
         let error = waiter.await.unwrap().unwrap_err();
@@ -278,8 +262,7 @@ async fn failed_position_is_not_left_to_the_next_waiter() {
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_alternate_within_their_limits() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let limits = unlimited().max_passes(2);
     let (one, other) = (limited(&one, limits), limited(&other, limits));
     let holders = Holders::default();
@@ -294,11 +277,10 @@ async fn two_processes_alternate_within_their_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn passed_guard_ends_and_the_next_one_holds() {
-    let server = TestServer::in_memory();
-    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, operator]) = started().await;
     let lock = shared(&client);
     let first = lock.acquire().await.unwrap();
-    let next = spawned(&lock).await;
+    let next = attempt(&lock).await;
     let (lost, never_polled, asked) = (first.lost(), first.lost(), first.revocation_requested());
     let (lost, asked) = (tokio::spawn(lost), tokio::spawn(asked));
     settle_node_watches().await;
@@ -321,12 +303,11 @@ async fn passed_guard_ends_and_the_next_one_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_lock_does_not_pass() {
-    let server = TestServer::in_memory();
-    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, operator]) = started().await;
     let lock = shared(&client);
     for is_released in [false, true] {
         let held = lock.acquire().await.unwrap();
-        let next = spawned(&lock).await;
+        let next = attempt(&lock).await;
         settle_node_watches().await;
         operator.delete(held.node(), None).await.unwrap();
         held.lost().await;
@@ -349,8 +330,7 @@ async fn lost_lock_does_not_pass() {
 /// The node is deleted between the release and the first poll of the next waiter.
 #[tokio::test(start_paused = true)]
 async fn lock_lost_on_its_way_is_not_taken_over() {
-    let server = TestServer::in_memory();
-    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, operator]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     let mut next = pin!(lock.acquire());
@@ -367,17 +347,16 @@ async fn lock_lost_on_its_way_is_not_taken_over() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_does_not_pass_after_a_reported_revocation() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [here, elsewhere]) = started().await;
     let lock = shared(&here);
     let held = lock.acquire().await.unwrap();
-    let local = spawned(&lock).await;
-    let other = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let local = attempt(&lock).await;
+    let other = attempt(&Mutex::new(&elsewhere, PATH).unwrap()).await;
     revoke(&elsewhere, held.node()).await.unwrap();
     held.release().await.unwrap();
     // The first holder did not listen, so its lock passed. The request is still on the node.
     let held = local.await.unwrap().unwrap();
-    let local = spawned(&lock).await;
+    let local = attempt(&lock).await;
     held.revocation_requested().await.unwrap();
     assert!(held.is_held());
     held.release().await.unwrap();
@@ -389,13 +368,12 @@ async fn lock_does_not_pass_after_a_reported_revocation() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_waiter_leaves_its_position_to_the_next_one() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [here, elsewhere]) = started().await;
     let lock = shared(&here);
     let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
-    let in_ensemble = spawned(&lock).await;
-    let local = spawned(&lock).await;
-    let behind = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let in_ensemble = attempt(&lock).await;
+    let local = attempt(&lock).await;
+    let behind = attempt(&Mutex::new(&elsewhere, PATH).unwrap()).await;
     let nodes = children(&server, PATH);
     assert_eq!(nodes.len(), 3);
     in_ensemble.abort();
@@ -411,12 +389,11 @@ async fn cancelled_waiter_leaves_its_position_to_the_next_one() {
 
 #[tokio::test(start_paused = true)]
 async fn last_cancelled_waiter_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [here, elsewhere]) = started().await;
     let lock = shared(&here);
     let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
     for is_first_cancelled_first in [false, true] {
-        let mut waiting = [spawned(&lock).await, spawned(&lock).await];
+        let mut waiting = [attempt(&lock).await, attempt(&lock).await];
         assert_eq!(children(&server, PATH).len(), 2);
         if !is_first_cancelled_first {
             waiting.reverse();
@@ -437,8 +414,7 @@ async fn last_cancelled_waiter_leaves_no_node() {
 /// A waiter is dropped after it was handed the lock, and before it was polled.
 #[tokio::test(start_paused = true)]
 async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = shared(&client);
     for is_last in [false, true] {
         let held = lock.acquire().await.unwrap();
@@ -446,7 +422,7 @@ async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
         assert!(cancelled.as_mut().now_or_never().is_none());
         let next = match is_last {
             true => None,
-            false => Some(spawned(&lock).await),
+            false => Some(attempt(&lock).await),
         };
         record.take();
         held.release().await.unwrap();
@@ -472,8 +448,7 @@ async fn waiter_cancelled_at_any_poll_forgets_no_other() {
         for place in 0..3 {
             for polls in 0..12 {
                 let case = format!("{limits:?}, place {place}, {polls} polls");
-                let server = TestServer::in_memory();
-                let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [here, elsewhere]) = started().await;
                 let lock = limited(&here, limits);
                 let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
                 let waiters = (0..3).map(|number| {
@@ -500,13 +475,12 @@ async fn waiter_cancelled_at_any_poll_forgets_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_of_an_owner_passes_with_its_last_guard() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = shared(&client);
     let owned = lock.clone().with_owner(&Owner::new());
     let outer = owned.acquire().await.unwrap();
-    let next = spawned(&lock).await;
-    let of_owner = spawned(&owned).await;
+    let next = attempt(&lock).await;
+    let of_owner = attempt(&owned).await;
     let inner = of_owner.await.unwrap().unwrap();
     assert_eq!(inner.token(), outer.token(), "it enters again, ahead of the waiter");
     settle_node_watches().await;
@@ -518,7 +492,7 @@ async fn hold_of_an_owner_passes_with_its_last_guard() {
     let next = next.await.unwrap().unwrap();
     assert_eq!(record.take(), NOTHING);
     // The owner has no hold any more, so it queues.
-    let again = spawned(&owned).await;
+    let again = attempt(&owned).await;
     assert!(!again.is_finished());
     let token = next.token().unwrap();
     next.release().await.unwrap();
@@ -527,14 +501,13 @@ async fn hold_of_an_owner_passes_with_its_last_guard() {
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_end_a_local_wait() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
     assert!(lock.acquire_timeout(T).await.unwrap().is_none());
-    let next = spawned(&lock).await;
+    let next = attempt(&lock).await;
     let late = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire_timeout(T).await }
@@ -549,8 +522,7 @@ async fn timeouts_end_a_local_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn local_waiters_fail_when_their_session_ends() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [here, elsewhere]) = started().await;
     for is_held_here in [true, false] {
         let here = match is_held_here {
             true => here.clone(),
@@ -559,7 +531,7 @@ async fn local_waiters_fail_when_their_session_ends() {
         let lock = shared(&here);
         let other = Mutex::new(&elsewhere, PATH).unwrap();
         let held = if is_held_here { &lock } else { &other }.acquire().await.unwrap();
-        let waiting = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+        let waiting = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
         assert!(server.expire(here.session_id()));
         for waiter in waiting {
             let error = waiter.await.unwrap().unwrap_err();
@@ -574,15 +546,14 @@ async fn local_waiters_fail_when_their_session_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn other_options_and_tickets_have_their_own_nodes() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     let ticket = lock.enqueue().await.unwrap();
     assert_eq!(ticket.position().ahead, 1);
-    let other = spawned(&lock.clone().with_data("other")).await;
+    let other = attempt(&lock.clone().with_data("other")).await;
     assert_eq!(lock.participants().await.unwrap().len(), 3);
-    let local = spawned(&lock).await;
+    let local = attempt(&lock).await;
     drop(held);
     let local = local.await.unwrap().unwrap();
     assert_eq!(local.token().unwrap().pass(), 1);
@@ -597,8 +568,7 @@ async fn other_options_and_tickets_have_their_own_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_passes_its_locks() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let locks: [Arc<dyn Lock>; 2] = ["/a", "/b"].map(|path| {
         let lock = Mutex::new(&client, path).unwrap();
         Arc::new(lock.with_local_queue(unlimited())) as Arc<dyn Lock>

@@ -7,10 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use zk_recipes::session::Client;
 use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore};
-use zk_testing::TestServer;
 
 use crate::recorded_connection::{Record, WATCH_NODE, recorded_client, without_lease};
-use crate::{T, client, settle};
+use crate::{T, settle, started};
 
 const TURNS: usize = 400;
 
@@ -54,8 +53,7 @@ async fn expect_one_watch_each<F: Future<Output = LossReason>>(
 
 #[tokio::test(start_paused = true)]
 async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
-    let server = TestServer::in_memory();
-    let other = client(&server, 1).await;
+    let (server, [other]) = started().await;
     let (client, record) = recorded_client(&server, 2).await;
     let rw = RwLock::new(&client, "/rw").unwrap();
     let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
@@ -122,8 +120,7 @@ async fn readme_loop_sets_one_watch_in_400_turns() {
         "it is the README's"
     );
 
-    let server = TestServer::in_memory();
-    let other = client(&server, 1).await;
+    let (server, [other]) = started().await;
     let (client, record) = recorded_client(&server, 2).await;
     let (invoices, mut written) = mpsc::unbounded_channel();
     let billing = tokio::spawn(bill(client, invoices));

@@ -89,9 +89,15 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use tokio::task::JoinHandle;
 use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::session::{Client, Config};
-use zk_testing::TestServer;
+use zk_recipes::{
+    Guard, LockError, Mutex, ReadLock, Semaphore, SemaphoreGuard, SemaphoreMutex, WriteGuard,
+    WriteLock,
+};
+use zk_testing::{Cut, Settings, TestServer};
 
 /// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
@@ -112,6 +118,94 @@ pub(crate) fn config(seed: u128) -> Config {
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
     config(seed).connector(server.clone()).connect().await.unwrap()
+}
+
+/// Starts a server in memory and connects clients with the seeds 1, 2 and so on.
+pub(crate) async fn started<const N: usize>() -> (TestServer, [Client; N]) {
+    started_with(Settings::new()).await
+}
+
+pub(crate) async fn started_with<const N: usize>(settings: Settings) -> (TestServer, [Client; N]) {
+    let server = TestServer::in_memory_with(settings);
+    let mut clients = Vec::new();
+    for seed in 1..=N {
+        clients.push(client(&server, seed as u128).await);
+    }
+    (server, clients.try_into().expect("as many clients"))
+}
+
+/// A lock of any kind, with the guard of its own type.
+pub(crate) trait Acquire: Clone + Send + 'static {
+    type Held: Send;
+
+    fn acquired(self) -> BoxFuture<'static, Result<Self::Held, LockError>>;
+}
+
+macro_rules! acquire {
+    ($($lock:ty: $held:ty,)*) => {
+        $(impl Acquire for $lock {
+            type Held = $held;
+
+            fn acquired(self) -> BoxFuture<'static, Result<$held, LockError>> {
+                Box::pin(async move { self.acquire().await })
+            }
+        })*
+    };
+}
+
+acquire! {
+    Mutex: Guard,
+    ReadLock: Guard,
+    WriteLock: WriteGuard,
+    Semaphore: SemaphoreGuard,
+    SemaphoreMutex: Guard,
+}
+
+/// Runs a future in a task, until it waits or has ended.
+pub(crate) async fn running<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let task = tokio::spawn(future);
+    settle().await;
+    task
+}
+
+/// Starts an acquisition, and lets it run until it waits or has ended.
+pub(crate) async fn attempt<L: Acquire>(lock: &L) -> JoinHandle<Result<L::Held, LockError>> {
+    running(lock.clone().acquired()).await
+}
+
+/// As [`attempt`], for an acquisition that does not fail.
+pub(crate) async fn queue<L: Acquire>(lock: &L) -> JoinHandle<L::Held> {
+    let acquired = lock.clone().acquired();
+    running(async move { acquired.await.unwrap() }).await
+}
+
+/// Queues this many contenders, one after the other.
+pub(crate) async fn queue_many<L: Acquire>(lock: &L, count: usize) -> Vec<JoinHandle<L::Held>> {
+    let mut waiting = Vec::new();
+    for _ in 0..count {
+        waiting.push(queue(lock).await);
+    }
+    waiting
+}
+
+/// Cuts a client off. It cannot reconnect before [`reconnect`].
+pub(crate) async fn cut_off(server: &TestServer, client: &Client) {
+    server.refuse_connects(0);
+    server.connection_of(client.session_id()).cut(Cut::Rst);
+    settle().await;
+}
+
+/// Lets clients connect again, and waits for the longest pause before their next attempt.
+pub(crate) async fn reconnect(server: &TestServer) {
+    server.accept_connects(0);
+    tokio::time::sleep(T / 4).await; // reason: virtual time
+}
+
+/// Returns the path of a child, counted from 0 in the order of [`children`].
+pub(crate) fn child(server: &TestServer, path: &str, at: usize) -> String {
+    format!("{path}/{}", children(server, path)[at])
 }
 
 /// Returns the names of a node's children, sorted by the text after their last hyphen.

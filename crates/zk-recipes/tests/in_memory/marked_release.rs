@@ -10,12 +10,15 @@ use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms};
 use zk_recipes::{Guard, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::lease_in_line::{mutex, queue};
+use crate::lease_in_line::mutex;
 use crate::recorded_connection::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };
-use crate::{T, children, client, now, settle, settle_node_watches};
+use crate::{
+    T, attempt, child, children, client, cut_off, now, queue, queue_many, reconnect, settle,
+    settle_node_watches,
+};
 
 const PATH: &str = "/lock";
 const NOTHING: [i32; 0] = [];
@@ -24,28 +27,15 @@ fn server() -> TestServer {
     TestServer::in_memory_with(Settings::new().version(Version::V3_9))
 }
 
-/// Queues `count` waiters of one session.
-async fn queue_many(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
-    let mut waiting = Vec::new();
-    for _ in 0..count {
-        waiting.push(queue(client).await);
-    }
-    waiting
-}
-
 /// A holder, a waiter of the same session, and behind them a waiter of another one.
 async fn three(one: &Client, two: &Client) -> (Guard, JoinHandle<Guard>, JoinHandle<Guard>) {
     let held = mutex(one).acquire().await.unwrap();
-    let second = queue(one).await;
-    (held, second, queue(two).await)
+    let second = queue(&mutex(one)).await;
+    (held, second, queue(&mutex(two)).await)
 }
 
 fn sent(record: &Record) -> Vec<i32> {
     without_lease(record.take().concat())
-}
-
-fn path_of(server: &TestServer, at: usize) -> String {
-    format!("{PATH}/{}", children(server, PATH)[at])
 }
 
 /// Create, list, one request for all watches, release.
@@ -86,8 +76,8 @@ async fn requests_of_a_waiter_are_these() {
     let other = client(&server, 1).await;
     let (own, record) = recorded_client(&server, 2).await;
     let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&other, 5).await;
-    let waiting = queue(&own).await;
+    let mut ahead = queue_many(&mutex(&other), 5).await;
+    let waiting = queue(&mutex(&own)).await;
     let watches = vec![SET_WATCHES];
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], watches]);
     held.release().await.unwrap();
@@ -118,7 +108,7 @@ async fn older_servers_receive_no_marked_release() {
     let server = TestServer::in_memory_with(Settings::new().version(Version::V3_8));
     let (client, record) = recorded_client(&server, 1).await;
     let held = mutex(&client).acquire().await.unwrap();
-    let waiting = queue(&client).await;
+    let waiting = queue(&mutex(&client)).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap();
     record.take();
@@ -135,7 +125,7 @@ async fn session_asks_once_whether_events_have_zxids() {
         let asked = server.on(Op::CheckWatches).always().delay(Duration::ZERO);
         let held = mutex(&client).acquire().await.unwrap();
         assert_eq!(asked.count(), 0, "a free lock needs no answer");
-        let waiting = queue_many(&client, 4).await;
+        let waiting = queue_many(&mutex(&client), 4).await;
         assert_eq!(asked.count(), 1);
         held.release().await.unwrap();
         for turn in waiting {
@@ -153,7 +143,7 @@ async fn own_mark_is_neither_a_loss_nor_a_revocation_request() {
         let server = server();
         let client = client(&server, 1).await;
         let held = mutex(&client).acquire().await.unwrap();
-        let waiting = queue(&client).await;
+        let waiting = queue(&mutex(&client)).await;
         held.release().await.unwrap();
         let guard = waiting.await.unwrap();
         let (lost, asked) =
@@ -176,7 +166,7 @@ async fn revocation_request_before_a_plain_delete_is_no_mark() {
     let server = server();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let (held, second, third) = three(&one, &two).await;
-    let (between, own) = (path_of(&server, 1), path_of(&server, 2));
+    let (between, own) = (child(&server, PATH, 1), child(&server, PATH, 2));
     revoke(&two, &between).await.unwrap();
     settle().await;
     one.delete(&between, None).await.unwrap();
@@ -194,7 +184,7 @@ async fn cancelled_waiters_do_not_grant_the_lock() {
     let server = server();
     let client = client(&server, 1).await;
     let held = mutex(&client).acquire().await.unwrap();
-    let mut waiting = queue_many(&client, 7).await;
+    let mut waiting = queue_many(&mutex(&client), 7).await;
     let last = waiting.pop().unwrap();
     for given_up in [5, 2, 4, 0, 1, 3] {
         waiting[given_up].abort();
@@ -215,7 +205,7 @@ async fn waiter_without_a_node_does_not_acquire_by_a_mark() {
         let (held, second, third) = three(&one, &two).await;
         held.release().await.unwrap();
         let second = second.await.unwrap();
-        let (holder, own) = (path_of(&server, 0), path_of(&server, 1));
+        let (holder, own) = (child(&server, PATH, 0), child(&server, PATH, 1));
         let marked = |multi: zk_recipes::session::Multi<'static>| {
             multi.set_data(&holder, b"", None).delete(&holder, None)
         };
@@ -241,9 +231,7 @@ async fn mark_that_was_missed_during_a_disconnect_costs_a_list() {
     held.release().await.unwrap();
     let second = second.await.unwrap();
     record.take();
-    server.refuse_connects(0);
-    server.connection_of(own.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &own).await;
     second.release().await.unwrap();
     server.accept_connects(0);
     let guard = third.await.unwrap();
@@ -258,17 +246,13 @@ async fn change_and_deletion_around_a_disconnect_are_no_mark() {
     let other = client(&server, 1).await;
     let (own, record) = recorded_client(&server, 2).await;
     let (held, second, third) = three(&other, &own).await;
-    let between = path_of(&server, 1);
+    let between = child(&server, PATH, 1);
     revoke(&other, &between).await.unwrap();
     settle().await;
-    server.refuse_connects(0);
-    server.connection_of(own.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &own).await;
     other.delete(&between, None).await.unwrap();
     record.take();
-    server.accept_connects(0);
-    // reason: virtual time, the random pause before the next attempt to connect
-    tokio::time::sleep(T / 4).await;
+    reconnect(&server).await;
     assert!(!third.is_finished() && held.is_held());
     held.release().await.unwrap();
     third.await.unwrap().check().await.unwrap();
@@ -283,11 +267,7 @@ async fn node_that_must_not_change_is_deleted_without_a_mark() {
     let acl = vec![Acl::world(Perms::READ | Perms::CREATE | Perms::DELETE)];
     let lock = || mutex(&client).with_acl(acl.clone());
     let held = lock().acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = lock();
-        async move { lock.acquire().await.unwrap() }
-    });
-    settle().await;
+    let waiting = queue(&lock()).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap();
     record.take();
@@ -325,16 +305,8 @@ async fn writer_beside_its_reader_releases_without_a_mark() {
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let lock = RwLock::new(&one, PATH).unwrap();
     let held = lock.write().acquire().await.unwrap();
-    let writer = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.write().acquire().await.unwrap() }
-    });
-    settle().await;
-    let next = tokio::spawn({
-        let lock = RwLock::new(&two, PATH).unwrap();
-        async move { lock.write().acquire().await.unwrap() }
-    });
-    settle().await;
+    let writer = queue(lock.write()).await;
+    let next = queue(RwLock::new(&two, PATH).unwrap().write()).await;
     held.release().await.unwrap();
     let writing = writer.await.unwrap();
     let reading = writing.read().await.unwrap();
@@ -354,8 +326,7 @@ async fn writer_hands_over_to_writers_and_readers_without_a_list() {
     let (own, record) = recorded_client(&server, 2).await;
     let lock = RwLock::new(&other, PATH).unwrap();
     let held = lock.write().acquire().await.unwrap();
-    let writer = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
-    settle().await;
+    let writer = queue(lock.write()).await;
     let mut readers = Vec::new();
     for _ in 0..10 {
         let lock = RwLock::new(&own, PATH).unwrap();
@@ -401,8 +372,8 @@ async fn long_wait_ends_with_a_fresh_lease() {
     let other = client(&server, 1).await;
     let (own, record) = recorded_client(&server, 2).await;
     let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&other, 2).await;
-    let waiting = queue(&own).await;
+    let mut ahead = queue_many(&mutex(&other), 2).await;
+    let waiting = queue(&mutex(&own)).await;
     record.take();
     // reason: virtual time of a long wait
     tokio::time::sleep(T).await;
@@ -431,8 +402,8 @@ async fn deletion_by_another_client_costs_a_list() {
     let other = client(&server, 1).await;
     let (own, record) = recorded_client(&server, 2).await;
     let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&other, 2).await;
-    let last = queue(&own).await;
+    let mut ahead = queue_many(&mutex(&other), 2).await;
+    let last = queue(&mutex(&own)).await;
     held.release().await.unwrap();
     ahead.remove(0).await.unwrap().release().await.unwrap();
     let holder = ahead.remove(0).await.unwrap();
@@ -453,7 +424,7 @@ async fn waiter_waits_while_the_node_ahead_gets_children() {
         let ahead = format!("{PATH}/_c_{}-lock-", one.random_uuid());
         let mode = CreateMode::PersistentSequential;
         let ahead = one.create(&ahead, b"", mode).await.unwrap().path;
-        let waiting = queue(&two).await;
+        let waiting = queue(&mutex(&two)).await;
         let below = format!("{ahead}/child");
         for _ in 0..2 {
             one.create(&below, b"", CreateMode::Persistent).await.unwrap();
@@ -480,7 +451,7 @@ async fn contender_of_another_client_is_handed_over_by_a_list() {
         let mode = CreateMode::EphemeralSequential;
         java.push(other.create(&path, b"", mode).await.unwrap().path);
     }
-    let waiting = queue(&own).await;
+    let waiting = queue(&mutex(&own)).await;
     record.take();
     held.release().await.unwrap();
     settle().await;
@@ -523,8 +494,8 @@ async fn waiter_acquires_at_once_when_the_one_between_gave_up() {
         let server = TestServer::in_memory_with(Settings::new().version(version));
         let (one, two) = (client(&server, 1).await, client(&server, 2).await);
         let held = mutex(&one).acquire().await.unwrap();
-        let between = queue(&one).await;
-        let last = queue(&two).await;
+        let between = queue(&mutex(&one)).await;
+        let last = queue(&mutex(&two)).await;
         between.abort();
         settle().await;
         let released = now();
@@ -540,7 +511,7 @@ async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
     let server = server();
     let (one, two) = (client(&server, 1).await, client(&server, 2).await);
     let held = mutex(&one).acquire().await.unwrap();
-    let waiting = queue(&two).await;
+    let waiting = queue(&mutex(&two)).await;
     let lost = server.on_notification().session(two.session_id()).always().never_answer();
     held.release().await.unwrap();
     settle().await;
@@ -572,10 +543,9 @@ async fn waiter_behind_an_unreadable_holder_fails_after_a_long_wait() {
         one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
         let acl = vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];
         let _held = mutex(&one).with_acl(acl).acquire().await.unwrap();
-        let between = queue(&one).await;
+        let between = queue(&mutex(&one)).await;
         let lock = mutex(&two);
-        let last = tokio::spawn(async move { lock.acquire().await });
-        settle().await;
+        let last = attempt(&lock).await;
         if !is_early {
             // reason: virtual time of a long wait, after which the node between was read
             tokio::time::sleep(T).await;

@@ -11,7 +11,7 @@ use zk_recipes::{
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
 
-use crate::{T, children, client, now, polled, settle, settle_node_watches};
+use crate::{T, child, children, client, now, polled, settle, settle_node_watches, started};
 
 fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
     Arc::new(Mutex::new(client, path).unwrap())
@@ -37,8 +37,7 @@ fn failures(error: &MultiLockError) -> Vec<(&str, &LockError)> {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_acquires_in_order_and_releases_in_reverse() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     for canonical in [false, true] {
         let locks = match canonical {
             false => MultiLock::new(mixed(&client)),
@@ -84,8 +83,7 @@ fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_multi_guard_releases_in_reverse() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
     settle().await;
     let gone = deletions(&server);
@@ -98,8 +96,7 @@ async fn dropped_multi_guard_releases_in_reverse() {
 
 #[tokio::test(start_paused = true)]
 async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let there = |client: &Client| [mutex(client, "/x"), mutex(client, "/y")];
     let back = |client: &Client| [mutex(client, "/y"), mutex(client, "/x")];
     for _ in 0..20 {
@@ -140,13 +137,12 @@ async fn canonical_order_acquires_the_write_side_first() {
 /// lock.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_fails_if_a_lock_is_lost_as_the_last_is_granted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
     let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
     let waiting = tokio::spawn(async move { locks.acquire().await });
     settle_node_watches().await;
-    let first = format!("/x/{}", children(&server, "/x")[0]);
+    let first = child(&server, "/x", 0);
     let gone = other.multi().delete(&first, None).delete(held.node(), None).send().await;
     gone.unwrap();
     let failed = waiting.await.unwrap().unwrap_err();
@@ -158,8 +154,7 @@ async fn multi_lock_fails_if_a_lock_is_lost_as_the_last_is_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_timeout_covers_all_locks() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let lock = |path: &str| Mutex::new(&other, path).unwrap();
     let held = [lock("/x").acquire().await.unwrap(), lock("/y").acquire().await.unwrap()];
     let start = now();
@@ -180,8 +175,7 @@ async fn multi_lock_timeout_covers_all_locks() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
-    let server = TestServer::in_memory();
-    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, vandal]) = started().await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     let locks = MultiLock::new(["/x", "/y", "/e", "/z"].map(|path| mutex(&client, path)));
     let error = locks.acquire().await.unwrap_err();
@@ -210,8 +204,7 @@ async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_guard_is_lost_with_any_of_its_locks() {
-    let server = TestServer::in_memory();
-    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, vandal]) = started().await;
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     settle().await;
@@ -234,13 +227,12 @@ async fn multi_guard_is_lost_with_any_of_its_locks() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
     let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
     let waiting = tokio::spawn(async move { locks.acquire().await.map(drop) });
     settle().await;
-    let node = format!("/x/{}", children(&server, "/x")[0]);
+    let node = child(&server, "/x", 0);
     other.delete(&node, None).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
     let lost = LockError::Lost(LossReason::NodeDeleted);
@@ -252,8 +244,7 @@ async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let locks = MultiLock::new(mixed(&client));
     for polls in 0.. {
         let guard = polled(polls, locks.acquire()).await;
@@ -270,8 +261,7 @@ async fn multi_lock_dropped_after_any_poll_leaves_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn semaphore_mutex_has_one_holder_and_growing_tokens() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let mine = SemaphoreMutex::new(&one, "/m").unwrap().with_data("mine");
     let others = SemaphoreMutex::new(&other, "/m").unwrap();
     assert_eq!(mine.path(), "/m");

@@ -7,14 +7,14 @@ use zk_recipes::{Guard, Mutex};
 use zk_testing::TestServer;
 
 use crate::recorded_connection::{
-    CREATE2, DELETE, GET_CHILDREN2, Record, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
+    CREATE2, DELETE, GET_CHILDREN2, Record, SET_WATCHES, WATCH_NODE, recorded_client,
+    started_recorded, without_lease,
 };
-use crate::{T, client, settle_node_watches};
+use crate::{T, children, settle_node_watches, started};
 
 #[tokio::test(start_paused = true)]
 async fn free_mutex_costs_one_write_and_one_delete() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
@@ -32,8 +32,7 @@ async fn free_mutex_costs_one_write_and_one_delete() {
 
 #[tokio::test(start_paused = true)]
 async fn free_mutex_held_long_costs_one_watch_more() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
@@ -51,8 +50,7 @@ async fn free_mutex_held_long_costs_one_watch_more() {
 
 #[tokio::test(start_paused = true)]
 async fn next_in_line_acquires_without_a_request() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 1).await;
+    let (server, [holder]) = started().await;
     let (next, record) = recorded_client(&server, 2).await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn(async move { Mutex::new(&next, "/lock").unwrap().acquire().await });
@@ -70,8 +68,7 @@ async fn next_in_line_acquires_without_a_request() {
 async fn waiter_sends_at_most_6_requests_in_short_and_long_queues() {
     let mut per_waiter = Vec::new();
     for waiters in [3, 30] {
-        let server = TestServer::in_memory();
-        let holder = client(&server, 1).await;
+        let (server, [holder]) = started().await;
         let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
         let mut queue = Vec::new();
         let mut records: Vec<Record> = Vec::new();
@@ -95,8 +92,7 @@ async fn waiter_sends_at_most_6_requests_in_short_and_long_queues() {
 /// A waiter that is not first must not grant the lock to the next waiter when it is cancelled.
 #[tokio::test(start_paused = true)]
 async fn cancelled_waiters_do_not_grant_the_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     let mut queue = Vec::new();
@@ -122,8 +118,7 @@ async fn cancelled_waiters_do_not_grant_the_lock() {
 /// A waiter without a node must not acquire the lock by an event.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn({
         let lock = Mutex::new(&other, "/lock").unwrap();

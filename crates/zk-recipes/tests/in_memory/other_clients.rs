@@ -12,7 +12,7 @@ use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent, WatchStreamItem};
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{T, client, config};
+use crate::{T, attempt, client, config, cut_off, started};
 
 /// Lets all tasks run until they wait for time to pass.
 async fn settle() {
@@ -26,8 +26,7 @@ fn contenders(server: &TestServer) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
-    let server = TestServer::in_memory();
-    let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [watcher, writer]) = started().await;
     writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let mut one = watcher.watch("/a").await.unwrap();
     let mut all = watcher.watch_recursive("/").await.unwrap();
@@ -43,8 +42,7 @@ async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn k2_session_survives_more_watched_paths_than_fit_a_frame() {
-    let server = TestServer::in_memory();
-    let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [watcher, writer]) = started().await;
     let path = |n: u32| format!("/{n:0>200}");
     let mut watches = Vec::new();
     for n in 0..2_000 {
@@ -64,8 +62,7 @@ async fn k2_session_survives_more_watched_paths_than_fit_a_frame() {
 
 #[tokio::test(start_paused = true)]
 async fn k3_acquisition_cancelled_during_create_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     for polls in 1..4 {
@@ -86,8 +83,7 @@ async fn k3_acquisition_cancelled_during_create_leaves_no_node() {
 #[tokio::test(start_paused = true)]
 async fn k4_unlock_completes_when_the_connection_breaks() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
         server.on(Op::Delete).cut_request_after(7, how);
         drop(guard);
@@ -101,8 +97,7 @@ async fn k4_unlock_completes_when_the_connection_breaks() {
 /// A guard cannot be cloned. Handles can be cloned, and hold no lock.
 #[tokio::test(start_paused = true)]
 async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     drop(lock.clone());
@@ -115,8 +110,7 @@ async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
 #[tokio::test(start_paused = true)]
 async fn k6_acquisition_after_a_lost_create_reply_has_one_node() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let lock = Mutex::new(&client, "/lock").unwrap();
         lock.acquire().await.unwrap().release().await.unwrap();
         server.next_reply_to(Op::Create2).by(how).apply_then_drop_reply();
@@ -128,11 +122,8 @@ async fn k6_acquisition_after_a_lost_create_reply_has_one_node() {
 
 #[tokio::test(start_paused = true)]
 async fn k11_queued_requests_fail_at_a_limit() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    server.refuse_connects(0);
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    settle().await;
+    let (server, [client]) = started().await;
+    cut_off(&server, &client).await;
     let data = vec![0; 900_000];
     let mut queued = Vec::new();
     let refused = loop {
@@ -148,8 +139,7 @@ async fn k11_queued_requests_fail_at_a_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn k12_fired_and_dropped_watches_are_forgotten() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     for n in 0..100 {
         let path = format!("/n{n}");
         client.create(&path, b"", CreateMode::Persistent).await.unwrap();
@@ -186,17 +176,12 @@ async fn a1_sixteen_contenders_all_acquire_the_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn a2_cancelled_or_timed_out_waiter_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, waiter]) = started().await;
     let _guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let lock = Mutex::new(&waiter, "/lock").unwrap();
     assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
     assert!(lock.try_acquire().await.unwrap().is_none());
-    let task = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
-    settle().await;
+    let task = attempt(&lock).await;
     assert_eq!(contenders(&server), 2);
     task.abort();
     settle().await;
@@ -205,8 +190,7 @@ async fn a2_cancelled_or_timed_out_waiter_leaves_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a3_client_stays_usable_after_a_timed_out_waiter() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
@@ -217,8 +201,7 @@ async fn a3_client_stays_usable_after_a_timed_out_waiter() {
 
 #[tokio::test(start_paused = true)]
 async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
     let session_id = client.session_id();
     server.expire(session_id);
@@ -231,8 +214,7 @@ async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a5_waiter_acquires_a_lock_released_during_a_disconnect() {
-    let server = TestServer::in_memory();
-    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, waiter]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let mut events = waiter.events();
     let lock = Mutex::new(&waiter, "/lock").unwrap();

@@ -5,13 +5,14 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, ErrorCode, SessionEnd};
 use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client};
-use crate::{Random, T, children, client, polled, settle, settle_node_watches};
+use crate::recorded_connection::{
+    CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client, started_recorded,
+};
+use crate::{Random, T, attempt, children, client, polled, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -25,13 +26,6 @@ fn lost(reason: LossReason) -> LockError {
     LockError::Lost(reason)
 }
 
-async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
-    let lock = lock.clone();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    settle().await;
-    waiting
-}
-
 /// Polls a future once, and expects it to be pending.
 async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
     let mut future = future;
@@ -41,8 +35,7 @@ async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
 
 #[tokio::test(start_paused = true)]
 async fn writer_is_released_while_its_owner_acquires_the_read_side() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
     for trouble in ["late", "lost", "throttled"] {
         let writing = lock.write().acquire().await.unwrap();
@@ -53,8 +46,7 @@ async fn writer_is_released_while_its_owner_acquires_the_read_side() {
             _ => read_node.answer(ErrorCode::THROTTLED_OP), // the next attempt is after the release
         };
         let read = lock.read().clone();
-        let reading = tokio::spawn(async move { read.acquire().await });
-        settle().await;
+        let reading = attempt(&read).await;
         writing.release().await.unwrap();
         let is_writer = |name: &String| name.contains("__WRIT__");
         assert!(!children(&server, PATH).iter().any(is_writer), "{trouble}");
@@ -69,8 +61,7 @@ async fn writer_is_released_while_its_owner_acquires_the_read_side() {
 /// Only after a release does the owner queue again: it still has a guard of the lost lock.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_read_beside_a_writer_deleted_meanwhile() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
     let throttled = server.on(Op::Multi).answer(ErrorCode::THROTTLED_OP);
@@ -84,8 +75,7 @@ async fn owner_does_not_read_beside_a_writer_deleted_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn reacquiring_a_held_lock_costs_no_request() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = mutex(&client, &Owner::new());
     let outer = lock.acquire().await.unwrap();
     record.take();
@@ -117,8 +107,7 @@ async fn reacquiring_a_held_lock_costs_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_is_held_until_the_last_guard_of_its_owner_is_dropped() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = mutex(&client, &Owner::new());
     let mut guards = Vec::new();
     for _ in 0..5 {
@@ -136,8 +125,7 @@ async fn lock_is_held_until_the_last_guard_of_its_owner_is_dropped() {
 /// In Curator, a thread can re-enter a lock only through the same lock object.
 #[tokio::test(start_paused = true)]
 async fn owner_reenters_through_any_handle_of_the_same_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     client.create("/apps", b"", zk_recipes::session::CreateMode::Persistent).await.unwrap();
     let owner = Owner::new();
     let lock = |client: &Client, path: &str| Mutex::new(client, path).unwrap();
@@ -159,8 +147,7 @@ async fn owner_reenters_through_any_handle_of_the_same_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_from_another_session() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let owner = Owner::new();
     let guard = mutex(&one, &owner).acquire().await.unwrap();
     let elsewhere = mutex(&other, &owner);
@@ -180,8 +167,7 @@ async fn owner_does_not_reenter_from_another_session() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lost_lock() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = mutex(&one, &Owner::new());
     let guard = lock.acquire().await.unwrap();
     let inner = lock.acquire().await.unwrap();
@@ -200,8 +186,7 @@ async fn owner_does_not_reenter_a_lost_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_of_a_lost_read_guard_does_not_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let reading = lock.read().acquire().await.unwrap();
     other.delete(reading.node(), None).await.unwrap();
@@ -215,8 +200,7 @@ async fn owner_of_a_lost_read_guard_does_not_write() {
 /// The session and the node still exist, so a new acquisition would wait for its own node.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_after_the_lease_deadline() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let guard = lock.write().acquire().await.unwrap();
     server.refuse_connects(0);
@@ -237,8 +221,7 @@ async fn owner_does_not_reenter_after_the_lease_deadline() {
 /// The lock counts as released from the first poll of `release` on. Later acquisitions queue.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lock_during_its_release() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (_server, [one]) = started().await;
     let lock = mutex(&one, &Owner::new());
     let guard = lock.acquire().await.unwrap();
     let (node, token) = (guard.node().to_owned(), guard.token().unwrap());
@@ -253,14 +236,13 @@ async fn owner_does_not_reenter_a_lock_during_its_release() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_queues_once_for_concurrent_acquisitions() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
     let lock = mutex(&one, &Owner::new());
-    let first = spawned(&lock).await;
+    let first = attempt(&lock).await;
     record.take();
-    let second = spawned(&lock).await;
+    let second = attempt(&lock).await;
     assert!(lock.try_acquire().await.unwrap().is_none(), "it is taken");
     assert!(lock.acquire_timeout(T / 10).await.unwrap().is_none());
     assert_eq!(record.count(), 0);
@@ -276,11 +258,10 @@ async fn owner_queues_once_for_concurrent_acquisitions() {
 
 #[tokio::test(start_paused = true)]
 async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
     let lock = mutex(&one, &Owner::new());
-    let [first, second, third] = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+    let [first, second, third] = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
     let node = children(&server, PATH).pop();
     first.abort();
     settle().await;
@@ -294,15 +275,10 @@ async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
 /// The reader queues first, so the writer of the same owner would wait for it.
 #[tokio::test(start_paused = true)]
 async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
-    let reader = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.read().acquire().await }
-    });
-    settle().await;
+    let reader = attempt(lock.read()).await;
     let writer = tokio::spawn(async move { lock.write().acquire().await.map(drop) });
     settle().await;
     assert!(!reader.is_finished() && !writer.is_finished());
@@ -314,11 +290,10 @@ async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_the_client_fails_all_waiters_of_an_owner() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let _in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
     let lock = mutex(&one, &Owner::new());
-    let waiting = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+    let waiting = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
     one.close().await;
     for waiting in waiting {
         let refused = waiting.await.unwrap().unwrap_err();
@@ -328,8 +303,7 @@ async fn closing_the_client_fails_all_waiters_of_an_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let mut completed = 0;
     for polls in 0..8 {
@@ -348,8 +322,7 @@ async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_debug_lists_only_the_paths_it_holds() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (_server, [one]) = started().await;
     let owner = Owner::new();
     let mut guards = Vec::new();
     for n in 0..3 {
@@ -365,8 +338,7 @@ async fn owner_debug_lists_only_the_paths_it_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
+    let (server, one, record) = started_recorded().await;
     let owner = Owner::new();
     let rw = RwLock::new(&one, "/rw").unwrap().with_owner(&owner);
     let handle = || -> Arc<dyn Lock> { Arc::new(mutex(&one, &owner)) };

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, RetryOn};
 use zk_recipes::{LockError, Owner, RwLock};
-use zk_testing::TestServer;
 
 use crate::recorded_connection::{
-    CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client,
+    CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client, started_recorded,
 };
-use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::{client, settle, settle_node_watches};
+use crate::rwlock::{PATH, entries, expect_nobody, queue_reader, queue_writer, rw};
+use crate::{settle, settle_node_watches, started};
 
 const NOTHING: [[i32; 0]; 0] = [];
 
@@ -23,8 +22,7 @@ fn own(client: &Client) -> RwLock {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_read_then_read() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     let first = lock.read().acquire().await.unwrap();
     settle().await;
@@ -47,8 +45,7 @@ async fn same_owner_read_then_read() {
 /// A waiting writer does not block an owner that reads from reading again.
 #[tokio::test(start_paused = true)]
 async fn same_owner_read_then_read_while_a_writer_waits() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = own(&one);
     let first = lock.read().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
@@ -63,8 +60,7 @@ async fn same_owner_read_then_read_while_a_writer_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_read_then_write() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     let reading = lock.read().acquire().await.unwrap();
     record.take();
@@ -83,9 +79,8 @@ async fn same_owner_read_then_write() {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_write_then_read() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let lock = own(&one);
     let writing = lock.write().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
@@ -105,7 +100,7 @@ async fn same_owner_write_then_read() {
     drop((again, writing_again));
     writing.release().await.unwrap();
     settle().await;
-    assert_eq!(queue(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
+    assert_eq!(entries(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
     assert!(!writer.is_finished(), "a reader is at the place where the writer was");
     let refused = lock.write().try_acquire().await.unwrap_err();
     assert_eq!(refused, LockError::WouldDeadlock { path: PATH.to_owned() }, "it only reads now");
@@ -115,8 +110,7 @@ async fn same_owner_write_then_read() {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_write_then_write() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     let first = lock.write().acquire().await.unwrap();
     record.take();
@@ -134,12 +128,11 @@ async fn same_owner_write_then_write() {
 
 #[tokio::test(start_paused = true)]
 async fn other_owner_read_then_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let first = own(&one).read().acquire().await.unwrap();
     let second = own(&other).read().acquire().await.unwrap();
     let third = own(&one).read().acquire().await.unwrap();
-    assert_eq!(queue(&server).len(), 3, "each has a node of its own");
+    assert_eq!(entries(&server).len(), 3, "each has a node of its own");
     for reader in [first, second, third] {
         assert!(reader.is_held());
         reader.release().await.unwrap();
@@ -149,8 +142,7 @@ async fn other_owner_read_then_read() {
 
 #[tokio::test(start_paused = true)]
 async fn other_owner_read_then_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let readers = [own(&one).read().acquire().await, own(&one).read().acquire().await];
     for client in [&one, &other] {
         assert!(own(client).write().try_acquire().await.unwrap().is_none());
@@ -166,8 +158,7 @@ async fn other_owner_read_then_write() {
 
 #[tokio::test(start_paused = true)]
 async fn other_owner_write_then_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = own(&one).write().acquire().await.unwrap();
     for client in [&one, &other] {
         assert!(own(client).read().try_acquire().await.unwrap().is_none());
@@ -183,8 +174,7 @@ async fn other_owner_write_then_read() {
 
 #[tokio::test(start_paused = true)]
 async fn other_owner_write_then_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let first = own(&one).write().acquire().await.unwrap();
     for client in [&one, &other] {
         assert!(own(client).write().try_acquire().await.unwrap().is_none());
@@ -198,8 +188,7 @@ async fn other_owner_write_then_write() {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_reentry_costs_one_node_and_one_watch_per_side() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     drop(lock.write().acquire().await.unwrap()); // creates the path
     settle().await;
@@ -220,7 +209,7 @@ async fn same_owner_reentry_costs_one_node_and_one_watch_per_side() {
         writer.release().await.unwrap();
     }
     assert_eq!(record.take(), [[DELETE]]);
-    assert_eq!(queue(&server).len(), 1);
+    assert_eq!(entries(&server).len(), 1);
     for reader in readers {
         reader.release().await.unwrap();
     }
@@ -231,20 +220,19 @@ async fn same_owner_reentry_costs_one_node_and_one_watch_per_side() {
 /// An owner with several write guards becomes a reader when the last of them is downgraded.
 #[tokio::test(start_paused = true)]
 async fn downgrade_keeps_writing_until_the_last_write_guard() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     let outer = lock.write().acquire().await.unwrap();
     let inner = lock.write().acquire().await.unwrap();
     let token = outer.token().unwrap();
     let reading = inner.downgrade().await.unwrap();
-    assert_eq!(queue(&server).len(), 2, "it goes on writing");
+    assert_eq!(entries(&server).len(), 2, "it goes on writing");
     outer.check().await.unwrap();
     record.take();
     let reading_too = outer.downgrade().await.unwrap();
     assert_eq!(record.take(), [[DELETE]], "it reads already");
     assert_eq!(reading.node(), reading_too.node());
-    assert_eq!(queue(&server), ["__READ__0000000000"]);
+    assert_eq!(entries(&server), ["__READ__0000000000"]);
     drop(reading_too);
     assert_eq!(reading.check().await, Ok(token));
     reading.release().await.unwrap();

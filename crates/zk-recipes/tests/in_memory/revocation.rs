@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use zk_recipes::session::{CreateMode, ErrorCode};
 use zk_recipes::{LockError, LossReason, Mutex, revoke};
-use zk_testing::{Op, TestServer};
+use zk_testing::Op;
 
-use crate::client;
+use crate::started;
 
 #[tokio::test(start_paused = true)]
 async fn revocation_reports_requests_made_before_the_call() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(revoke(&other, guard.node()).await.unwrap());
@@ -30,8 +29,7 @@ async fn revocation_reports_requests_made_before_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn revoke_is_repeated_after_a_lost_reply() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let lost = server.on(Op::SetData).session(other.session_id()).apply_then_drop_reply();
     assert_eq!(revoke(&other, guard.node()).await, Ok(true));
@@ -41,8 +39,7 @@ async fn revoke_is_repeated_after_a_lost_reply() {
 
 #[tokio::test(start_paused = true)]
 async fn other_data_on_the_node_is_no_revocation_request() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     other.set_data(guard.node(), b"__REVOKE_", None).await.unwrap();
     let told = tokio::time::timeout(Duration::from_secs(60), guard.revocation_requested()).await;
@@ -57,8 +54,7 @@ async fn other_data_on_the_node_is_no_revocation_request() {
 /// A Java candidate behind this one would wait forever.
 #[tokio::test(start_paused = true)]
 async fn candidate_of_a_leader_latch_is_not_revoked() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let election = Mutex::new(&holder, "/e").unwrap().with_lock_name(Mutex::LEADER_LATCH).unwrap();
     let leader = election.acquire().await.unwrap();
     let before = other.get_data(leader.node()).await.unwrap().data;
@@ -69,8 +65,7 @@ async fn candidate_of_a_leader_latch_is_not_revoked() {
 
 #[tokio::test(start_paused = true)]
 async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(guard.run_while_held(async { 7 }).await, Ok(7));
@@ -99,8 +94,7 @@ async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
 
 #[tokio::test(start_paused = true)]
 async fn guard_transaction_is_rejected_after_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     other.create("/stock", b"100", CreateMode::Persistent).await.unwrap();
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     guard.multi().set_data("/stock", b"99", None).send().await.unwrap();

@@ -11,7 +11,7 @@ use zk_testing::{Cut, Settings, TestServer, Version};
 use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
 };
-use crate::{Random, children, client, polled, settle, settle_node_watches};
+use crate::{Random, children, client, polled, queue, settle, settle_node_watches, started};
 
 pub(crate) const PATH: &str = "/rw";
 
@@ -19,28 +19,22 @@ pub(crate) fn rw(client: &Client) -> RwLock {
     RwLock::new(client, PATH).unwrap()
 }
 
-/// Starts a reader, and lets it run until it waits or holds the lock.
+/// Queues a reader.
 pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
-    let lock = rw(client);
-    let waiting = tokio::spawn(async move { lock.read().acquire().await.unwrap() });
-    settle().await;
-    waiting
+    queue(rw(client).read()).await
 }
 
-/// Starts a writer, and lets it run until it waits or holds the lock.
+/// Queues a writer.
 pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
-    let lock = rw(client);
-    let waiting = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
-    settle().await;
-    waiting
+    queue(rw(client).write()).await
 }
 
 /// Returns the kind and number of each node, in queue order.
-pub(crate) fn queue(server: &TestServer) -> Vec<String> {
-    let mut queue: Vec<String> =
+pub(crate) fn entries(server: &TestServer) -> Vec<String> {
+    let mut entries: Vec<String> =
         children(server, PATH).iter().map(|name| name[name.len() - 18..].to_owned()).collect();
-    queue.sort_by_key(|entry| entry[8..].to_owned());
-    queue
+    entries.sort_by_key(|entry| entry[8..].to_owned());
+    entries
 }
 
 pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
@@ -50,8 +44,7 @@ pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn acquisitions_without_an_owner_are_separate_readers() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = rw(&client);
     let first = lock.read().acquire().await.unwrap();
     let second = lock.read().try_acquire().await.unwrap().expect("readers share");
@@ -66,16 +59,15 @@ async fn acquisitions_without_an_owner_are_separate_readers() {
 
 #[tokio::test(start_paused = true)]
 async fn reader_of_a_writer_takes_the_position_of_the_writer() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
     let reading = writing.read().await.unwrap();
     assert_eq!(reading.token(), writing.token());
-    assert_eq!(queue(&server).len(), 3);
+    assert_eq!(entries(&server).len(), 3);
     writing.release().await.unwrap();
     settle().await;
-    assert_eq!(queue(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
+    assert_eq!(entries(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
     assert!(!writer.is_finished(), "a reader is at the place where the writer was");
     reading.check().await.unwrap();
     reading.release().await.unwrap();
@@ -102,8 +94,7 @@ async fn writer_waits_for_every_reader_that_has_waited() {
 
 #[tokio::test(start_paused = true)]
 async fn reader_does_not_overtake_a_waiting_writer() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let reading = rw(&one).read().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
     let late = queue_reader(&one).await;
@@ -116,8 +107,7 @@ async fn reader_does_not_overtake_a_waiting_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn participants_of_each_side_are_listed_separately() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = rw(&one).with_data(*b"one");
     assert_eq!([lock.path(), lock.read().path(), lock.write().path()], [PATH; 3]);
     assert_eq!(lock.participants().await.unwrap(), []);
@@ -145,8 +135,7 @@ async fn participants_of_each_side_are_listed_separately() {
 
 #[tokio::test(start_paused = true)]
 async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 1).await;
+    let (server, [holder]) = started().await;
     let (other, record) = recorded_client(&server, 2).await;
     rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // creates the path
     let reading = rw(&other).read().acquire().await.unwrap();
@@ -174,8 +163,7 @@ async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
 #[tokio::test(start_paused = true)]
 async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
     const READERS: usize = 20;
-    let server = TestServer::in_memory();
-    let writers = client(&server, 1).await;
+    let (server, [writers]) = started().await;
     let (readers, record) = recorded_client(&server, 2).await;
     let first = rw(&writers).write().acquire().await.unwrap();
     let second = queue_writer(&writers).await;
@@ -206,8 +194,7 @@ async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
 
 #[tokio::test(start_paused = true)]
 async fn writer_wakes_only_when_its_predecessor_leaves() {
-    let server = TestServer::in_memory();
-    let others = client(&server, 1).await;
+    let (server, [others]) = started().await;
     let (writer, record) = recorded_client(&server, 2).await;
     let mut readers = Vec::new();
     for _ in 0..10 {
@@ -227,15 +214,14 @@ async fn writer_wakes_only_when_its_predecessor_leaves() {
 
 #[tokio::test(start_paused = true)]
 async fn timed_out_acquisition_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let writing = rw(&one).write().acquire().await.unwrap();
     for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_secs(1)] {
         let lock = rw(&other);
         assert!(lock.read().acquire_timeout(timeout).await.unwrap().is_none());
         assert!(lock.write().acquire_timeout(timeout).await.unwrap().is_none());
         settle().await;
-        assert_eq!(queue(&server).len(), 1, "{timeout:?}");
+        assert_eq!(entries(&server).len(), 1, "{timeout:?}");
     }
     writing.release().await.unwrap();
     let lock = rw(&other);
@@ -245,8 +231,7 @@ async fn timed_out_acquisition_leaves_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn acquisition_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for is_held in [false, true] {
         let holding = match is_held {
             true => Some(rw(&one).write().acquire().await.unwrap()),
@@ -258,7 +243,7 @@ async fn acquisition_dropped_after_any_poll_leaves_no_node() {
             drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
             drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);
             settle().await;
-            assert_eq!(queue(&server).len(), usize::from(is_held), "after {polls} polls");
+            assert_eq!(entries(&server).len(), usize::from(is_held), "after {polls} polls");
         }
         drop(holding);
         expect_nobody(&server, "given up").await;
@@ -267,8 +252,7 @@ async fn acquisition_dropped_after_any_poll_leaves_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn exhausted_sequence_is_rejected_on_both_sides() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     rw(&one).read().acquire().await.unwrap().release().await.unwrap();
     assert!(server.set_sequence(PATH, i32::MAX - 2));
     for _ in 0..5 {
@@ -284,8 +268,7 @@ async fn exhausted_sequence_is_rejected_on_both_sides() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_holds_sides_of_several_rwlocks() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let locks: [Arc<dyn Lock>; 2] = [
         Arc::new(RwLock::new(&one, "/b").unwrap().write().clone()),
         Arc::new(RwLock::new(&one, "/a").unwrap().read().clone()),

@@ -11,7 +11,9 @@ use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn, Se
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
 use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
 
-use crate::{Random, T, children, client, polled, settle, settle_node_watches};
+use crate::{
+    Random, T, child, children, client, polled, running, settle, settle_node_watches, started,
+};
 
 pub(crate) const PATH: &str = "/s";
 
@@ -20,14 +22,12 @@ fn semaphore(client: &Client, max: u32) -> Semaphore {
 }
 
 /// Starts an acquisition, and lets it run until it waits or holds its permits.
-pub(crate) async fn queue(
+pub(crate) async fn queue_for(
     semaphore: &Semaphore,
     permits: u32,
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = semaphore.clone();
-    let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
-    settle().await;
-    waiting
+    running(async move { semaphore.acquire_many(permits).await }).await
 }
 
 pub(crate) fn turns(server: &TestServer) -> usize {
@@ -45,8 +45,7 @@ pub(crate) async fn expect_nothing_left(server: &TestServer, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn permits_of_a_throttled_create_have_growing_tokens() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 3);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     server.on(Op::Create2).nth(2).answer(ErrorCode::THROTTLED_OP); // the first is the turn
@@ -61,11 +60,10 @@ async fn permits_of_a_throttled_create_have_growing_tokens() {
 #[tokio::test(start_paused = true)]
 async fn waiting_lease_with_a_namesake_is_neither_granted_nor_deleted() {
     for (permits, which) in [(1, 0), (2, 0), (2, 1)] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let held = semaphore(&one, 3).acquire_many(3).await.unwrap();
-        let waits = queue(&semaphore(&other, 3), permits).await;
-        let node = format!("/s/leases/{}", children(&server, "/s/leases")[3 + which]);
+        let waits = queue_for(&semaphore(&other, 3), permits).await;
+        let node = child(&server, "/s/leases", 3 + which);
         one.delete(&node, None).await.unwrap();
         one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
         settle().await;
@@ -83,11 +81,10 @@ async fn waiting_lease_with_a_namesake_is_neither_granted_nor_deleted() {
 /// Its own client may not read it, so it is compared and not watched.
 #[tokio::test(start_paused = true)]
 async fn waiting_permit_that_its_client_cannot_read_is_granted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = semaphore(&one, 1).acquire().await.unwrap();
     let unreadable = vec![Acl::world(Perms::WRITE | Perms::DELETE)];
-    let waits = queue(&semaphore(&other, 1).with_acl(unreadable), 1).await;
+    let waits = queue_for(&semaphore(&other, 1).with_acl(unreadable), 1).await;
     assert!(!waits.is_finished());
     held.release().await.unwrap();
     waits.await.unwrap().unwrap().release().await.unwrap();
@@ -96,13 +93,12 @@ async fn waiting_permit_that_its_client_cannot_read_is_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_granted_in_queue_order_for_any_count() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let first = semaphore(&holder, 3).acquire_many(2).await.unwrap();
     let second = semaphore(&other, 3).acquire().await.unwrap();
     assert!(second.token().unwrap() > first.token().unwrap());
-    let wants_two = queue(&semaphore(&other, 3), 2).await;
-    let wants_one = queue(&semaphore(&holder, 3), 1).await;
+    let wants_two = queue_for(&semaphore(&other, 3), 2).await;
+    let wants_one = queue_for(&semaphore(&holder, 3), 1).await;
     assert_eq!((turns(&server), leases(&server)), (2, 3 + 2));
 
     second.release().await.unwrap();
@@ -121,8 +117,7 @@ async fn permits_are_granted_in_queue_order_for_any_count() {
 /// Curator acquires permits one by one, so both contenders hold some and wait for ever.
 #[tokio::test(start_paused = true)]
 async fn contenders_for_five_of_six_permits_do_not_deadlock() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for _ in 0..20 {
         let acquire = async |client: &Client| {
             let lease = semaphore(client, 6).acquire_many(5).await.unwrap();
@@ -137,8 +132,7 @@ async fn contenders_for_five_of_six_permits_do_not_deadlock() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_out_of_range_are_rejected_without_a_request() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 3);
     for permits in [0, 4, u32::MAX] {
         let refused = LockError::PermitsOutOfRange { path: PATH.to_owned(), permits, max: 3 };
@@ -158,13 +152,12 @@ async fn permits_out_of_range_are_rejected_without_a_request() {
 /// No client can use that permit until the session ends.
 #[tokio::test(start_paused = true)]
 async fn lost_deletes_of_the_queue_node_leak_no_permit() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for times in 1..=3 {
         let lost = server.on(Op::Delete).times(times).drop_before_applying();
         let lease = semaphore(&one, 1).acquire().await.unwrap();
         assert!(lease.is_held());
-        let next = queue(&semaphore(&other, 1), 1).await;
+        let next = queue_for(&semaphore(&other, 1), 1).await;
         tokio::time::sleep(T / 2).await; // reason: each try is on a connection of its own
         assert_eq!(lost.count(), times, "the delete of the turn was lost");
         assert!(!next.is_finished());
@@ -176,8 +169,7 @@ async fn lost_deletes_of_the_queue_node_leak_no_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn lease_reports_revocation_and_stops_work_after_its_loss() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     let lease = semaphore(&client, 2).with_data("mine").acquire_many(2).await.unwrap();
     client.create("/book", b"1", CreateMode::Persistent).await.unwrap();
     assert_eq!(lease.run_while_held(async { 7 }).await, Ok(7));
@@ -203,13 +195,12 @@ async fn lease_reports_revocation_and_stops_work_after_its_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn try_acquire_leaves_permits_that_the_first_waiter_needs() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (mine, others) = (semaphore(&one, 3), semaphore(&other, 3));
     let first = mine.try_acquire().await.unwrap().expect("free");
     let two = others.try_acquire_many(2).await.unwrap().expect("free");
     assert!(mine.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-    let waiting = queue(&mine, 2).await;
+    let waiting = queue_for(&mine, 2).await;
     first.release().await.unwrap();
     settle().await;
     assert!(others.try_acquire().await.unwrap().is_none(), "one is free, and waited for");
@@ -223,8 +214,7 @@ async fn try_acquire_leaves_permits_that_the_first_waiter_needs() {
 
 #[tokio::test(start_paused = true)]
 async fn lease_has_data_splits_and_is_listed_as_participant() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 5).with_data("worker 7");
     assert_eq!(semaphore.participants().await.unwrap(), []);
     let mut lease = semaphore.acquire_many(3).await.unwrap();
@@ -251,8 +241,7 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
 
 #[tokio::test(start_paused = true)]
 async fn lease_is_lost_when_one_of_its_nodes_is_deleted() {
-    let server = TestServer::in_memory();
-    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, vandal]) = started().await;
     let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
     let lost = tokio::spawn(lease.lost());
     settle().await;
@@ -266,12 +255,10 @@ async fn lease_is_lost_when_one_of_its_nodes_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn session_expiry_frees_permits_and_queue_position() {
-    let server = TestServer::in_memory();
-    let [holder, waiter, last] =
-        [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
+    let (server, [holder, waiter, last]) = started().await;
     let lease = semaphore(&holder, 2).acquire_many(2).await.unwrap();
-    let second = queue(&semaphore(&waiter, 2), 2).await;
-    let third = queue(&semaphore(&last, 2), 1).await;
+    let second = queue_for(&semaphore(&waiter, 2), 2).await;
+    let third = queue_for(&semaphore(&last, 2), 1).await;
     server.expire(waiter.session_id());
     let ended = second.await.unwrap().unwrap_err();
     assert!(ended.retry_on() != RetryOn::SameSession, "{ended}");
@@ -290,11 +277,10 @@ async fn session_expiry_frees_permits_and_queue_position() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_the_client_fails_its_waiters() {
-    let server = TestServer::in_memory();
-    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, waiter]) = started().await;
     let lease = semaphore(&holder, 1).acquire().await.unwrap();
-    let head = queue(&semaphore(&waiter, 1), 1).await;
-    let behind = queue(&semaphore(&waiter, 1), 1).await;
+    let head = queue_for(&semaphore(&waiter, 1), 1).await;
+    let behind = queue_for(&semaphore(&waiter, 1), 1).await;
     waiter.close().await;
     assert!(head.await.unwrap().is_err() && behind.await.unwrap().is_err());
     assert_eq!((turns(&server), leases(&server)), (0, 1));
@@ -304,16 +290,15 @@ async fn closing_the_client_fails_its_waiters() {
 /// Two waiters that both assume they are first must not both keep some permits and wait.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (holder, client_b) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, client_b]) = started().await;
     let lease = semaphore(&holder, 6).acquire_many(2).await.unwrap();
-    let first = queue(&semaphore(&client_b, 6), 5).await;
-    let second = queue(&semaphore(&holder, 6), 5).await;
-    let turn = format!("/s/locks/{}", children(&server, "/s/locks")[0]);
+    let first = queue_for(&semaphore(&client_b, 6), 5).await;
+    let second = queue_for(&semaphore(&holder, 6), 5).await;
+    let turn = child(&server, "/s/locks", 0);
     holder.delete(&turn, None).await.unwrap();
     settle().await;
     assert_eq!((turns(&server), leases(&server)), (2, 2 + 5), "one of them has leases");
-    let deleted = format!("/s/leases/{}", children(&server, "/s/leases")[3]);
+    let deleted = child(&server, "/s/leases", 3);
     holder.delete(&deleted, None).await.unwrap();
     settle().await;
     assert_eq!((turns(&server), leases(&server)), (2, 2 + 5));
@@ -326,14 +311,13 @@ async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
 /// Somebody deletes each lease of the first waiter, which must not keep its turn for ever.
 #[tokio::test(start_paused = true)]
 async fn turn_ends_after_its_limit_of_deleted_leases() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let lease = semaphore(&holder, 1).acquire().await.unwrap();
-    let waiting = queue(&semaphore(&other, 1), 1).await;
+    let waiting = queue_for(&semaphore(&other, 1), 1).await;
     let turn = children(&server, "/s/locks");
     let mut deleted = 0;
     while children(&server, "/s/locks") == turn && deleted <= 2 * RESTARTS_MAX {
-        let node = format!("/s/leases/{}", children(&server, "/s/leases")[1]);
+        let node = child(&server, "/s/leases", 1);
         holder.delete(&node, None).await.unwrap();
         settle().await;
         deleted += 1;
@@ -346,8 +330,7 @@ async fn turn_ends_after_its_limit_of_deleted_leases() {
 
 #[tokio::test(start_paused = true)]
 async fn acquisition_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     // The acquisition is uncontended, behind a holder that releases, or behind another waiter as
     // well.
     for (held, waits) in [(0, 0), (2, 0), (2, 2)] {
@@ -359,7 +342,7 @@ async fn acquisition_dropped_after_any_poll_leaves_no_node() {
             };
             let ahead = match waits {
                 0 => None,
-                _ => Some(queue(&semaphore(&other, 2), waits).await),
+                _ => Some(queue_for(&semaphore(&other, 2), waits).await),
             };
             let acquire = {
                 let semaphore = semaphore(&client, 2);
@@ -389,8 +372,7 @@ async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
     for op in requests {
         for nth in 1..=4 {
             for applied in [true, false] {
-                let server = TestServer::in_memory();
-                let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [client, other]) = started().await;
                 let sentence = server.on(op).nth(nth);
                 match applied {
                     true => sentence.apply_then_drop_reply(),
@@ -411,8 +393,7 @@ async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
 /// The server may remove empty containers at any moment.
 #[tokio::test(start_paused = true)]
 async fn parents_reaped_during_an_acquisition_are_recreated() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 2);
     let mut moment = 0;
     loop {
@@ -441,8 +422,7 @@ async fn parents_reaped_during_an_acquisition_are_recreated() {
 #[tokio::test(start_paused = true)]
 async fn exhausted_sequence_is_rejected_and_leaves_no_node() {
     for parent in ["/s/locks", "/s/leases"] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let semaphore = semaphore(&client, 2);
         semaphore.acquire().await.unwrap().release().await.unwrap();
         settle().await;
@@ -460,8 +440,7 @@ async fn exhausted_sequence_is_rejected_and_leaves_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_cost_what_the_documentation_says() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 9);
     semaphore.acquire().await.unwrap().release().await.unwrap(); // creates the path
     settle().await;

@@ -13,7 +13,7 @@ use zk_recipes::session::{Client, CreateMode, RetryOn};
 use zk_recipes::{Lock, LockError, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::TestServer;
 
-use crate::{children, client, settle};
+use crate::{attempt, children, client, queue, settle, started};
 
 /// Returns each lock, with the parents that number its nodes.
 fn locks(client: &Client) -> [(Arc<dyn Lock>, &'static [&'static str]); 5] {
@@ -66,17 +66,12 @@ async fn acquisitions_fail_at_the_end_of_the_sequence_numbers() {
 /// once.
 #[tokio::test(start_paused = true)]
 async fn exhausted_sequence_fails_newcomers_and_keeps_the_holder() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let lock = |client: &Client| Mutex::new(client, "/m").unwrap();
     lock(&one).acquire().await.unwrap().release().await.unwrap();
     assert!(server.set_sequence("/m", i32::try_from(SEQUENCE_END).unwrap() - 2));
     let held = lock(&one).acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = lock(&other);
-        async move { lock.acquire().await }
-    });
-    settle().await;
+    let waiting = attempt(&lock(&other)).await;
     for _ in 0..3 {
         let late = lock(&other).acquire().await.unwrap_err();
         assert!(matches!(late, LockError::SequenceExhausted { .. }), "{late}");
@@ -100,8 +95,7 @@ async fn foreign_numbers_beyond_the_end_sort_as_in_curator() {
     for (number, is_ahead) in
         ahead.map(|it| (it, true)).into_iter().chain(behind.map(|it| (it, false)))
     {
-        let server = TestServer::in_memory();
-        let (own, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (_server, [own, other]) = started().await;
         let lock = Mutex::new(&own, "/m").unwrap();
         lock.acquire().await.unwrap().release().await.unwrap(); // the number 0
         let path = format!("/m/_c_00000000-0000-4000-8000-000000000000-lock-{number}");
@@ -109,8 +103,7 @@ async fn foreign_numbers_beyond_the_end_sort_as_in_curator() {
         let tried = lock.try_acquire().await.unwrap();
         assert_eq!(tried.is_none(), is_ahead, "{number}");
         drop(tried);
-        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-        settle().await;
+        let waiting = queue(&lock).await;
         assert_eq!(waiting.is_finished(), !is_ahead, "{number}");
         other.delete(&path, None).await.unwrap();
         waiting.await.unwrap().check().await.unwrap();

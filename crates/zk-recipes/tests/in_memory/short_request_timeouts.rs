@@ -8,9 +8,9 @@ use zk_recipes::session::{Client, ErrorKind, RetryOn};
 use zk_recipes::{
     LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation_requested, revoke,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op};
 
-use crate::{T, client, now, settle};
+use crate::{T, attempt, now, settle, started};
 
 /// Request timeout of the handle.
 const SHORT: Duration = Duration::from_millis(5);
@@ -33,8 +33,7 @@ async fn expect_bounded<P>(name: &str, prepare: fn(Client) -> P)
 where
     P: Future<Output = (Ends,)>,
 {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/m").unwrap();
     drop(lock.acquire().await.unwrap());
     drop(Semaphore::new(&client, "/s", 2).unwrap().acquire().await.unwrap());
@@ -163,8 +162,7 @@ async fn acquisition_may_be_repeated_after_an_unanswered_write() {
         }),
     ];
     for (name, attempt) in attempts {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         server.on(Op::CreateContainer).always().delay(ROUND_TRIP);
         let error = attempt(client.with_timeout(SHORT)).await.unwrap_err();
         let LockError::Client(failed) = &error else { panic!("{name}: {error}") };
@@ -176,8 +174,7 @@ async fn acquisition_may_be_repeated_after_an_unanswered_write() {
 /// A guard of such a handle still sees the deletion of its node.
 #[tokio::test(start_paused = true)]
 async fn guard_with_a_short_request_timeout_sees_its_deletion() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let guard = Mutex::new(&one.with_timeout(SHORT), "/m").unwrap().acquire().await.unwrap();
     drop(server.on_any_request().always().delay(ROUND_TRIP));
     let before = one.stats().frames_sent;
@@ -193,8 +190,7 @@ async fn guard_with_a_short_request_timeout_sees_its_deletion() {
 #[tokio::test(start_paused = true)]
 async fn short_request_timeout_waits_out_a_disconnect_or_stall() {
     for hangs in [false, true] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         match hangs {
             true => server.stall(0),
             false => {

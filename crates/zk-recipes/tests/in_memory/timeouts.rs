@@ -13,7 +13,7 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{T, children, client, now, settle};
+use crate::{T, child, children, cut_off, now, reconnect, settle, started};
 
 /// Maximum delay of an acquisition beyond its timeout.
 const LATE: Duration = Duration::from_millis(20);
@@ -198,8 +198,7 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
         for kind in Kind::ALL {
             for timeout in TIMEOUTS {
                 let case = format!("{state:?}, {kind:?}, {timeout:?}");
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 for kind in Kind::ALL {
                     assert_eq!(kind.acquire(&one, T).await, Ok(true), "makes the paths");
                 }
@@ -240,8 +239,7 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
 #[tokio::test(start_paused = true)]
 async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     for timeout in TIMEOUTS {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
         let mutex = |path: &str| -> Arc<dyn Lock> { Arc::new(Mutex::new(&client, path).unwrap()) };
         let locks = MultiLock::new(["/a", "/b", "/e"].map(mutex));
@@ -261,8 +259,7 @@ async fn multi_lock_fails_in_time_when_no_release_is_answered() {
 /// The loss of the first lock ends the wait for the second one.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
     let mutex = |path: &str| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
     let locks = MultiLock::new(["/a", "/b"].map(mutex));
@@ -271,7 +268,7 @@ async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
         (now(), tokio::spawn(async move { locks.acquire_timeout(timeout).await }));
     // reason: virtual time, in which the guard of the first lock sets its watch
     tokio::time::sleep(timeout / 2).await;
-    let node = format!("/a/{}", children(&server, "/a")[0]);
+    let node = child(&server, "/a", 0);
     other.delete(&node, None).await.unwrap();
     drop(server.on(Op::Delete).always().never_answer());
     let error = waiting.await.unwrap().unwrap_err();
@@ -286,8 +283,7 @@ async fn zero_timeout_acquires_at_any_round_trip() {
     for round_trip in [5, 50, 500].map(Duration::from_millis) {
         for kind in Kind::ALL {
             let case = format!("{kind:?}, {round_trip:?}");
-            let server = TestServer::in_memory();
-            let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+            let (server, [one, other]) = started().await;
             let slow = server.on_any_request().always().session(one.session_id());
             drop(slow.delay(round_trip));
             assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(true), "{case}: no path yet");
@@ -322,8 +318,7 @@ fn nodes(server: &TestServer) -> BTreeSet<String> {
 /// The connection is lost before the request is sent, or together with the answer.
 #[tokio::test(start_paused = true)]
 async fn try_acquire_does_not_wait_for_a_connection() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/m").unwrap();
     let rw = RwLock::new(&client, "/rw").unwrap();
     let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
@@ -337,9 +332,7 @@ async fn try_acquire_does_not_wait_for_a_connection() {
         for lock_number in 0..4 {
             let lost = match is_cut_before {
                 true => {
-                    server.refuse_connects(0);
-                    server.connection_of(client.session_id()).cut(Cut::Rst);
-                    settle().await;
+                    cut_off(&server, &client).await;
                     None
                 }
                 false => {
@@ -362,9 +355,7 @@ async fn try_acquire_does_not_wait_for_a_connection() {
                 "on the same session, when there is a connection"
             );
             assert!(error.to_string().contains("connection"), "{error}");
-            server.accept_connects(0);
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
+            reconnect(&server).await;
             assert!(lost.is_none_or(|lost| lost.count() == 1) && client.is_connected());
             let left = ["/m", "/rw", "/s/leases"].map(|path| children(&server, path).len());
             assert_eq!(left, [0; 3], "cut before: {is_cut_before}, {path}");
@@ -373,9 +364,7 @@ async fn try_acquire_does_not_wait_for_a_connection() {
     // Re-acquiring a lock that its owner holds needs no connection.
     let owned = lock.with_owner(&Owner::new());
     let guard = owned.acquire().await.unwrap();
-    server.refuse_connects(0);
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &client).await;
     assert!(owned.try_acquire().await.unwrap().is_some());
     drop(guard);
 }
@@ -387,8 +376,7 @@ async fn try_acquire_ends_with_the_connection() {
     for (delay, sixteenths) in
         [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)))
     {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let lock = Mutex::new(&client, "/m").unwrap();
         let mut events = client.events();
         let slow = server.on_any_request().always().session(client.session_id());
@@ -417,8 +405,7 @@ async fn try_acquire_ends_with_the_connection() {
 async fn try_acquire_ends_with_the_session() {
     let steps = [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)));
     for (delay, sixteenths) in steps {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let lock = Mutex::new(&client, "/m").unwrap();
         let slow = server.on_any_request().always().session(client.session_id());
         drop(slow.delay(delay));
@@ -436,8 +423,7 @@ async fn try_acquire_ends_with_the_session() {
 /// The second lock is held, and the connection is lost while the first lock is released.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_releases_without_waiting_for_a_connection() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     let lock = |path: &str| Arc::new(Mutex::new(&client, path).unwrap()) as Arc<dyn Lock>;
     let both = MultiLock::new([lock("/first"), lock("/second")]);
     let _held = Mutex::new(&other, "/second").unwrap().acquire().await.unwrap();
@@ -448,8 +434,6 @@ async fn multi_lock_releases_without_waiting_for_a_connection() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     settle().await;
     assert!(!client.is_connected());
-    server.accept_connects(0);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
+    reconnect(&server).await;
     assert_eq!(children(&server, "/first").len(), 0);
 }

@@ -8,7 +8,9 @@ use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::stepped::{Stepped, Steps};
-use crate::{T, children, client, config, settle};
+use crate::{
+    T, child, children, client, config, cut_off, queue, reconnect, running, settle, started,
+};
 
 const PATH: &str = "/lock";
 
@@ -50,8 +52,7 @@ async fn expect_next_then_deleted(
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_deleted_with_its_predecessor() {
     for own_first in [true, false] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let (held, [deleted, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);
@@ -69,8 +70,7 @@ async fn waiter_requeues_when_deleted_with_its_predecessor() {
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_deleted_during_a_disconnect() {
     for own_first in [true, false] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let (held, [deleted, next]) = three(&server, &one, &other).await;
         let names = children(&server, PATH);
         let path = |index: usize| format!("{PATH}/{}", names[index]);
@@ -90,15 +90,14 @@ async fn waiter_requeues_when_deleted_during_a_disconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_fails_after_its_limit_of_deletions() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let _held = mutex(&one).acquire().await.unwrap();
     let lock = mutex(&other);
     let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
     settle().await;
     let mut deleted = 0;
     while !waiting.is_finished() {
-        let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+        let node = child(&server, PATH, 1);
         one.delete(&node, None).await.unwrap();
         settle().await;
         deleted += 1;
@@ -110,8 +109,7 @@ async fn waiter_fails_after_its_limit_of_deletions() {
 /// The deletion of the old node must not end the hold of the new one.
 #[tokio::test(start_paused = true)]
 async fn requeued_ticket_has_no_watch_of_its_old_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     settle().await;
@@ -120,9 +118,7 @@ async fn requeued_ticket_has_no_watch_of_its_old_node() {
     held.release().await.unwrap();
     let waiting = turn.await.unwrap().unwrap();
     let node = waiting.node().unwrap().to_owned();
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &one).await;
     let acquiring = tokio::spawn(waiting.acquire());
     settle().await;
     other.delete(&node, None).await.unwrap();
@@ -140,8 +136,7 @@ async fn requeued_ticket_has_no_watch_of_its_old_node() {
 #[tokio::test(start_paused = true)]
 async fn deleted_waiter_is_not_granted_between_missed_events() {
     for own_first in [true, false] {
-        let server = TestServer::in_memory();
-        let one = client(&server, 1).await;
+        let (server, [one]) = started().await;
         let steps = Steps::default();
         let connector = Stepped { server: server.clone(), steps: steps.clone() };
         let other = config(2).connector(connector).connect().await.unwrap();
@@ -176,15 +171,13 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
 /// name. A list shows names only.
 #[tokio::test(start_paused = true)]
 async fn ticket_does_not_take_another_node_for_its_own() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let ticket = mutex(&one).enqueue().await.unwrap();
     let node = ticket.node().unwrap().to_owned();
     other.delete(&node, None).await.unwrap();
     let held = mutex(&other).acquire().await.unwrap();
     other.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-    let waiting = tokio::spawn(async move { ticket.acquire().await.unwrap() });
-    settle().await;
+    let waiting = running(async move { ticket.acquire().await.unwrap() }).await;
     assert!(!waiting.is_finished());
     let token = held.token().unwrap();
     held.release().await.unwrap();
@@ -196,17 +189,13 @@ async fn ticket_does_not_take_another_node_for_its_own() {
 /// As above, but during a disconnect of the waiter: its watch is set again, on the other node.
 #[tokio::test(start_paused = true)]
 async fn cut_waiter_does_not_take_another_node_for_its_own() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (held, [deleted, next]) = three(&server, &one, &other).await;
-    let node = format!("{PATH}/{}", children(&server, PATH)[1]);
-    server.refuse_connects(0);
-    server.connection_of(other.session_id()).cut(Cut::Rst);
-    settle().await;
+    let node = child(&server, PATH, 1);
+    cut_off(&server, &other).await;
     one.delete(&node, None).await.unwrap();
     one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-    server.accept_connects(0);
-    tokio::time::sleep(T / 4).await; // reason: virtual time, until the session is connected
+    reconnect(&server).await;
     held.release().await.unwrap();
     settle().await;
     one.delete(&node, None).await.unwrap();
@@ -217,8 +206,7 @@ async fn cut_waiter_does_not_take_another_node_for_its_own() {
 #[tokio::test(start_paused = true)]
 async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
     for closes in [true, false] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _held = mutex(&one).acquire().await.unwrap();
         let lock = mutex(&other).with_owner(&Owner::new());
         let place = lock.enqueue().await.unwrap();
@@ -242,8 +230,7 @@ async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn every_recipe_works_in_the_root() {
     use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (_server, [one]) = started().await;
     let forever = Duration::MAX;
     let lock = Mutex::new(&one, "/").unwrap().with_owner(&Owner::new());
     let guard = lock.acquire_timeout(forever).await.unwrap().unwrap();
@@ -277,9 +264,8 @@ async fn expect_requeued_without_namesake(is_cut: bool) {
         let other = config(2).connector(connector).connect().await.unwrap();
         steps.allow(taken);
         let lock = mutex(&other);
-        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-        settle().await;
-        let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+        let waiting = queue(&lock).await;
+        let node = child(&server, PATH, 1);
         if is_cut {
             server.refuse_connects(0);
             server.connection_of(other.session_id()).cut(Cut::Rst);

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Guard, Mutex, Owner, RwLock, Ticket, WriteGuard};
-use zk_testing::{Cut, Op, TestServer, Zxid};
+use zk_recipes::{Mutex, Owner, RwLock, Ticket, WriteGuard};
+use zk_testing::{Cut, Op, Zxid};
 
 use crate::recorded_connection::{
     CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, SET_WATCHES, WATCH_NODE,
-    recorded_client,
+    recorded_client, started_recorded,
 };
 use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::{T, children, client, settle, settle_node_watches};
+use crate::{T, child, children, queue_many, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -21,21 +20,6 @@ const NOTHING: [[i32; 0]; 0] = [];
 
 fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
-}
-
-/// Queues `count` waiters, one after the other. Each keeps the lock until its guard is dropped.
-async fn crowd(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
-    let mut crowd = Vec::new();
-    for _ in 0..count {
-        let lock = mutex(client);
-        crowd.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-        settle().await;
-    }
-    crowd
-}
-
-fn path_of(server: &TestServer, place: usize) -> String {
-    format!("{PATH}/{}", children(server, PATH)[place])
 }
 
 /// Waits until no contender is ahead, and returns each number ahead that it saw.
@@ -51,8 +35,7 @@ async fn seen(waiting: &mut Ticket) -> Vec<usize> {
 
 #[tokio::test(start_paused = true)]
 async fn enqueue_of_a_free_mutex_costs_one_more_list() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     drop(mutex(&client).acquire().await.unwrap()); // creates the path
     settle().await;
     record.take();
@@ -65,7 +48,7 @@ async fn enqueue_of_a_free_mutex_costs_one_more_list() {
         "it does not wait for its turn again"
     );
     assert!(waiting.holder().await.unwrap().is_none());
-    assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
+    assert_eq!(waiting.node(), Some(child(&server, PATH, 0).as_str()));
     let guard = waiting.acquire().await.unwrap();
     let again = [[GET_CHILDREN2, EXISTS]];
     assert_eq!(record.take(), again, "there may have been any time in between");
@@ -78,8 +61,7 @@ async fn enqueue_of_a_free_mutex_costs_one_more_list() {
 /// The documentation of `enqueue` states this cost.
 #[tokio::test(start_paused = true)]
 async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = RwLock::new(&client, "/rw").unwrap();
     drop(lock.write().acquire().await.unwrap()); // creates the path
     settle().await;
@@ -99,12 +81,11 @@ async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
 
 #[tokio::test(start_paused = true)]
 async fn place_is_updated_as_contenders_ahead_leave() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     drop(mutex(&one).acquire().await.unwrap());
     let held = mutex(&other).with_data(*b"the first").acquire().await.unwrap();
-    let crowd = crowd(&other, 4).await;
+    let crowd = queue_many(&mutex(&other), 4).await;
     record.take();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]], "that tells the place");
@@ -153,12 +134,11 @@ async fn place_is_updated_as_contenders_ahead_leave() {
 /// With at most two contenders ahead, each departure is seen, of the holder or of the other waiter.
 #[tokio::test(start_paused = true)]
 async fn place_is_exact_without_a_list_from_two_ahead_on() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     for holder_goes_first in [true, false] {
         let held = mutex(&other).acquire().await.unwrap();
-        let next = crowd(&other, 1).await.remove(0);
+        let next = queue_many(&mutex(&other), 1).await.remove(0);
         let mut waiting = mutex(&one).enqueue().await.unwrap();
         assert_eq!(waiting.position().ahead, 2);
         let moved =
@@ -192,11 +172,10 @@ async fn place_is_exact_without_a_list_from_two_ahead_on() {
 /// A revocation request changes the node of the holder, which stays.
 #[tokio::test(start_paused = true)]
 async fn place_stays_when_a_contender_ahead_changes() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let held = mutex(&other).acquire().await.unwrap();
-    let between = crowd(&other, 1).await.remove(0);
+    let between = queue_many(&mutex(&other), 1).await.remove(0);
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let moved =
         tokio::spawn(async move { waiting.position_changed().await.map(|place| place.ahead) });
@@ -216,10 +195,9 @@ async fn place_stays_when_a_contender_ahead_changes() {
 /// The last but one of three contenders ahead gives up, and two are left.
 #[tokio::test(start_paused = true)]
 async fn place_is_exact_when_a_contender_in_the_middle_gives_up() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let held = mutex(&other).acquire().await.unwrap();
-    let crowd = crowd(&other, 2).await;
+    let crowd = queue_many(&mutex(&other), 2).await;
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     assert_eq!(waiting.position().ahead, 3);
     let moved = tokio::spawn(async move { waiting.position_changed().await });
@@ -231,8 +209,7 @@ async fn place_is_exact_when_a_contender_in_the_middle_gives_up() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_waiting_leaves_the_queue() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let held = mutex(&client).acquire().await.unwrap();
     let waiting = mutex(&client).enqueue().await.unwrap();
     assert_eq!(children(&server, PATH).len(), 2);
@@ -252,8 +229,7 @@ async fn dropped_waiting_leaves_the_queue() {
 /// deletion.
 #[tokio::test(start_paused = true)]
 async fn position_changed_dropped_repeatedly_keeps_position() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for polls in 1..6 {
         let held = mutex(&other).acquire().await.unwrap();
         let mut waiting = mutex(&one).enqueue().await.unwrap();
@@ -288,8 +264,7 @@ async fn position_changed_dropped_repeatedly_keeps_position() {
 /// The waiter queues again with exactly one node, after any dropped wait and any lost answer.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for loses_an_answer in [false, true] {
         for polls in 1..10 {
             let held = mutex(&other).acquire().await.unwrap();
@@ -328,8 +303,7 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn place_survives_a_lost_connection() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let node = waiting.node().unwrap().to_owned();
@@ -349,8 +323,7 @@ async fn place_survives_a_lost_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn reader_counts_writers_ahead_and_writer_counts_all() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = rw(&one);
     let first = lock.read().acquire().await.unwrap();
     let second = lock.read().enqueue().await.unwrap();
@@ -383,8 +356,7 @@ async fn reader_counts_writers_ahead_and_writer_counts_all() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_that_holds_the_lock_does_not_queue() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = RwLock::new(&client, "/rw").unwrap().with_owner(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
     settle().await;
@@ -409,8 +381,7 @@ async fn owner_that_holds_the_lock_does_not_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_nodes_are_not_counted_in_the_place() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     client.create(PATH, b"", CreateMode::Persistent).await.unwrap();
     client.create("/lock/0", b"", CreateMode::Persistent).await.unwrap();
     let held = mutex(&client).acquire().await.unwrap();
