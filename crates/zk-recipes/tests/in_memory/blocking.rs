@@ -14,8 +14,8 @@ use zk_recipes::session::{Config, CreateMode, SessionEnd};
 use zk_recipes::{LocalQueueLimits, LockError, LossReason};
 use zk_testing::{Op, TestServer};
 
+use crate::children;
 use crate::program_exit::{config_of, server_on_a_thread, wait_until};
-use crate::{children, config};
 
 const NO_TIME: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(20);

@@ -3,8 +3,8 @@
 use std::future::Future;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
-use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore};
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{LockError, Mutex, RwLock, Semaphore};
 use zk_testing::{Cut, TestServer};
 
 use crate::recorded_connection::{
@@ -196,28 +196,4 @@ async fn permit_released_during_a_disconnect_wakes_two_waiters() {
         let path = [GET_CHILDREN2];
         assert_eq!(sent, sorted([&first[..], &next[..], &path, &[SET_WATCHES]].concat()));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn session_expiry_fails_all_waiters_and_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 2).await;
-    let held = mutex(holder.clone()).await.unwrap();
-    let mut queue = Queue::new(&server, mutex).await;
-    queue.grow(WAITERS / 2, mutex).await;
-    server.expire(queue.client.session_id());
-    settle().await;
-    assert_eq!(queue.granted(), WAITERS, "all of them have heard");
-    assert_eq!(queue.record.count(), 0, "nobody asks anything of a session that is over");
-    for waiter in queue.waiters {
-        let error = waiter.await.unwrap().unwrap_err();
-        assert!(error.retry_on() != RetryOn::SameSession, "{error}");
-        assert!(error.to_string().contains("expired"), "{error}");
-    }
-    assert_eq!(children(&server, "/lock").len(), 1);
-    let lost = held.lost();
-    server.expire(holder.session_id());
-    // The client reconnects at once, and so learns why the node was deleted.
-    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
-    assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
 }

@@ -10,11 +10,9 @@ use zk_recipes::session::{Client, CreateMode, ErrorCode, ErrorKind};
 use zk_recipes::{LockError, LossReason, Mutex, RwLock, WriteGuard};
 use zk_testing::{Cut, Op};
 
-use crate::recorded_connection::{DELETE, EXISTS, MULTI, WATCH_NODE, started_recorded};
 use crate::rwlock::{PATH, entries, expect_nobody, queue_reader, queue_writer, rw};
-use crate::{LEASE, T, children, now, polled, settle, settle_node_watches, started};
+use crate::{LEASE, T, children, now, settle, settle_node_watches, started};
 
-const NOTHING: [[i32; 0]; 0] = [];
 
 const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
@@ -50,23 +48,6 @@ async fn downgrade_grants_the_readers_ahead_of_the_next_writer() {
     writer.release().await.unwrap();
     late_reader.await.unwrap().release().await.unwrap();
     expect_nobody(&server, "all have gone").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn downgrade_costs_one_round_trip_and_then_one_watch() {
-    let (_server, client, record) = started_recorded().await;
-    let writing = rw(&client).write().acquire().await.unwrap();
-    settle().await;
-    record.take();
-    let reading = writing.downgrade().await.unwrap();
-    assert_eq!(record.take(), [[MULTI, EXISTS]]);
-    settle().await;
-    assert_eq!(record.take(), NOTHING, "there is nothing to clean up");
-    settle_node_watches().await;
-    assert_eq!(record.take(), [[WATCH_NODE]], "of the reader's node");
-    reading.release().await.unwrap();
-    settle().await;
-    assert_eq!(record.take(), [[DELETE]]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,45 +230,6 @@ async fn downgrade_does_not_adopt_a_node_of_another_session() {
     assert_eq!(refused, LockError::NodeDeleted { path });
     settle().await;
     assert_eq!(children(&server, PATH), [name], "nor is it deleted");
-}
-
-#[tokio::test(start_paused = true)]
-async fn downgrade_dropped_after_any_poll_leaves_no_node() {
-    let (server, [one]) = started().await;
-    let mut completed = 0;
-    for loses_an_answer in [false, true] {
-        for polls in 0..16 {
-            let writing = rw(&one).write().acquire().await.unwrap();
-            let fault = loses_an_answer
-                .then(|| server.on(Op::Multi).session(one.session_id()).apply_then_drop_reply());
-            let reading = polled(polls, writing.downgrade()).await;
-            completed += usize::from(reading.is_some());
-            if let Some(reading) = reading {
-                reading.release().await.unwrap();
-            }
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
-            if let Some(fault) = fault {
-                fault.cancel();
-            }
-            expect_nobody(&server, &format!("after {polls} polls")).await;
-        }
-    }
-    assert!(completed > 2, "some polls are enough: {completed}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn write_guard_read_dropped_after_any_poll_keeps_the_writer() {
-    let (server, [one]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    let mut completed = 0;
-    for polls in 0..8 {
-        completed += usize::from(polled(polls, writing.read()).await.is_some());
-        settle().await;
-        assert_eq!(entries(&server), ["__WRIT__0000000000"], "after {polls} polls");
-        writing.check().await.unwrap();
-    }
-    assert!(completed > 0);
 }
 
 /// Another client deletes the read node before its `Stat` is read.

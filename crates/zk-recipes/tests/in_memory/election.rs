@@ -334,27 +334,6 @@ async fn resigning_waits_for_the_deletion_of_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resigning_during_the_creation_leaves_no_node() {
-    for is_lost in [false, true] {
-        let server = TestServer::in_memory();
-        let election = candidate(&server, 1).await;
-        election.stand().resign().await.unwrap();
-        settle().await;
-        let fault = server.on(Op::Create2);
-        let fault = if is_lost { fault.apply_then_drop_reply() } else { fault.delay(T / 10) };
-        let candidacy = election.stand();
-        while fault.count() == 0 {
-            tokio::task::yield_now().await;
-        }
-        candidacy.resign().await.unwrap();
-        assert!(children(&server, "/e").is_empty(), "confirmed");
-        // reason: virtual time, in which a late creation would be applied
-        tokio::time::sleep(T / 5).await;
-        assert!(children(&server, "/e").is_empty());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn resigning_reports_a_leadership_that_was_lost() {
     let server = TestServer::in_memory();
     let operator = client(&server, 2).await;

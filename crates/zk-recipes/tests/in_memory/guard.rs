@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use zk_recipes::session::CreateMode;
 use zk_recipes::{LockError, LossReason, Mutex};
@@ -109,15 +108,6 @@ async fn lost_returns_on_time_while_the_driver_is_blocked() {
 #[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
 fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
-}
-
-#[tokio::test(start_paused = true)]
-async fn zero_timeout_acquires_only_a_free_lock() {
-    let (_server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire_timeout(Duration::ZERO).await.unwrap().expect("it is free");
-    assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

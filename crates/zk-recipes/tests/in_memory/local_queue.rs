@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{FutureExt, join_all};
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, SessionEnd};
+use zk_recipes::session::Client;
 use zk_recipes::{
     FencingToken, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, revoke,
 };
@@ -161,24 +161,35 @@ async fn local_waiters_acquire_in_order_without_a_request() {
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
+/// The time counts from the grant of the ensemble, and not from the last pass.
 #[tokio::test(start_paused = true)]
-async fn lock_goes_to_the_ensemble_after_the_last_pass() {
-    let (server, [client]) = started().await;
-    let lock = limited(&client, unlimited().max_passes(3));
-    let holders = Holders::default();
-    finished(holders.start("", &lock, 10, Duration::from_millis(1)).await).await;
-    assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
-    assert_eq!(children(&server, PATH), [""; 0]);
+async fn lock_goes_to_the_ensemble_at_either_limit() {
+    for (limits, hold_ms) in
+        [(unlimited().max_passes(3), 1), (unlimited().max_time(Duration::from_millis(100)), 30)]
+    {
+        let (server, [client]) = started().await;
+        let (lock, holders) = (limited(&client, limits), Holders::default());
+        finished(holders.start("", &lock, 10, Duration::from_millis(hold_ms)).await).await;
+        assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1], "{limits:?}");
+        assert_eq!(children(&server, PATH), [""; 0]);
+    }
 }
 
+/// The waiters have no node, and wait for the turn of a holder that has lost the lock.
 #[tokio::test(start_paused = true)]
-async fn lock_goes_to_the_ensemble_after_the_time() {
-    let (_server, [client]) = started().await;
-    let limits = unlimited().max_time(Duration::from_millis(100));
-    let holders = Holders::default();
-    let hold = Duration::from_millis(30);
-    finished(holders.start("", &limited(&client, limits), 10, hold).await).await;
-    assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
+async fn local_waiters_fail_when_their_holders_session_ends() {
+    let (server, [client]) = started().await;
+    let lock = shared(&client);
+    let held = lock.acquire().await.unwrap();
+    let waiting = [attempt(&lock).await, attempt(&lock).await];
+    assert!(server.expire(client.session_id()));
+    for waiter in waiting {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::Client(_)), "{error:?}");
+    }
+    assert!(!held.is_held(), "the holder keeps a lost guard");
+    drop(held);
+    lock.acquire().await.unwrap_err();
 }
 
 /// The release is at the moment of the grant.
@@ -228,19 +239,6 @@ async fn late_waiter_leaves_the_lock_to_another_process() {
     let other = other.await.unwrap().unwrap();
     other.release().await.unwrap();
     assert_eq!(late.await.unwrap().token().unwrap().pass(), 0, "the ensemble granted it");
-}
-
-/// The time counts from the grant of the ensemble, and not from the last pass.
-#[tokio::test(start_paused = true)]
-async fn time_of_the_limit_is_not_renewed_by_a_pass() {
-    let (_server, [here, elsewhere]) = started().await;
-    let lock = limited(&here, unlimited().max_time(T / 10));
-    let holders = Holders::default();
-    let mut tasks = holders.start("a", &lock, 4, T / 25).await;
-    let other = Mutex::new(&elsewhere, PATH).unwrap();
-    tasks.extend(holders.start("b", &other, 1, T / 25).await);
-    finished(tasks).await;
-    assert_eq!(holders.names(), ["a0", "a1", "a2", "b0", "a3"]);
 }
 
 /// The next waiter must not take over a node whose number no contender may use.
@@ -518,30 +516,6 @@ async fn timeouts_end_a_local_wait() {
     late.await.unwrap().unwrap().expect("it is in time").release().await.unwrap();
     lock.try_acquire().await.unwrap().expect("it is free").release().await.unwrap();
     assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn local_waiters_fail_when_their_session_ends() {
-    let (server, [here, elsewhere]) = started().await;
-    for is_held_here in [true, false] {
-        let here = match is_held_here {
-            true => here.clone(),
-            false => client(&server, 3).await,
-        };
-        let lock = shared(&here);
-        let other = Mutex::new(&elsewhere, PATH).unwrap();
-        let held = if is_held_here { &lock } else { &other }.acquire().await.unwrap();
-        let waiting = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
-        assert!(server.expire(here.session_id()));
-        for waiter in waiting {
-            let error = waiter.await.unwrap().unwrap_err();
-            assert!(matches!(error, LockError::Client(_)), "{error:?}");
-        }
-        assert_eq!(here.end_reason(), Some(SessionEnd::Expired));
-        assert_eq!(held.is_held(), !is_held_here, "the holder keeps a lost guard");
-        drop(held);
-        assert!(lock.acquire().await.is_err());
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,7 +56,6 @@ mod lost_watch_cost;
 mod marked_release;
 mod metrics;
 mod multi_lock;
-mod mutex_cost;
 mod nodes;
 mod other_clients;
 mod outage_end;
@@ -86,6 +85,7 @@ mod waiting;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -94,8 +94,8 @@ use tokio::task::JoinHandle;
 use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::session::{Client, Config};
 use zk_recipes::{
-    Guard, LockError, Mutex, ReadLock, Semaphore, SemaphoreGuard, SemaphoreMutex, WriteGuard,
-    WriteLock,
+    Guard, Lock, LockError, LockGuard, Mutex, ReadLock, RwLock, Semaphore, SemaphoreGuard,
+    SemaphoreMutex, WriteGuard, WriteLock,
 };
 use zk_testing::{Cut, Settings, TestServer};
 
@@ -159,6 +159,56 @@ acquire! {
     WriteLock: WriteGuard,
     Semaphore: SemaphoreGuard,
     SemaphoreMutex: Guard,
+}
+
+impl Acquire for Arc<dyn Lock> {
+    type Held = Box<dyn LockGuard>;
+
+    fn acquired(self) -> BoxFuture<'static, Result<Self::Held, LockError>> {
+        Box::pin(async move { self.acquire_boxed().await })
+    }
+}
+
+/// Kind of a lock, or side of the read-write lock. Each lock has a path of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Reader,
+    Writer,
+    Permit,
+    SemaphoreMutex,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Mutex, Self::Reader, Self::Writer, Self::Permit, Self::SemaphoreMutex];
+
+    pub(crate) fn lock(self, client: &Client) -> Arc<dyn Lock> {
+        let rw = RwLock::new(client, "/rw").unwrap();
+        match self {
+            Self::Mutex => Arc::new(Mutex::new(client, "/m").unwrap()),
+            Self::Reader => Arc::new(rw.read().clone()),
+            Self::Writer => Arc::new(rw.write().clone()),
+            Self::Permit => Arc::new(Semaphore::new(client, "/s", 1).unwrap()),
+            Self::SemaphoreMutex => Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
+        }
+    }
+
+    /// Acquires the lock so that it excludes all other contenders.
+    pub(crate) async fn exclude(self, client: &Client) -> Box<dyn LockGuard> {
+        let kind = if self == Self::Reader { Self::Writer } else { self };
+        kind.lock(client).acquire_boxed().await.unwrap()
+    }
+
+    /// Returns the parents of the lock's nodes, first that of its queue.
+    pub(crate) fn folders(self) -> &'static [&'static str] {
+        match self {
+            Self::Mutex => &["/m"],
+            Self::Reader | Self::Writer => &["/rw"],
+            Self::Permit => &["/s/locks", "/s/leases"],
+            Self::SemaphoreMutex => &["/sm/locks", "/sm/leases"],
+        }
+    }
 }
 
 /// Runs a future in a task, until it waits or has ended.
@@ -283,11 +333,5 @@ impl Random {
     /// Returns a duration of at least 0 and less than `end` milliseconds.
     pub(crate) fn ms(&mut self, end: u32) -> Duration {
         Duration::from_millis(self.below(end).into())
-    }
-
-    /// Returns a random element, or `None` if the slice is empty.
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        let end = u32::try_from(from.len()).expect("they are few");
-        from.get(self.below(end.max(1)) as usize)
     }
 }

@@ -12,7 +12,7 @@ use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::lease_in_line::mutex;
 use crate::recorded_connection::{
-    CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
+    CLOSE, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };
 use crate::{
@@ -68,52 +68,6 @@ async fn waiter_sends_4_requests_with_1_list_in_queues_of_any_length() {
         }
         assert_eq!(most, 4, "{waiters} waiters");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_of_a_waiter_are_these() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&mutex(&other), 5).await;
-    let waiting = queue(&mutex(&own)).await;
-    let watches = vec![SET_WATCHES];
-    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], watches]);
-    held.release().await.unwrap();
-    for turn in ahead.drain(..) {
-        turn.await.unwrap().release().await.unwrap();
-    }
-    let guard = waiting.await.unwrap();
-    settle().await;
-    assert_eq!(sent(&record), NOTHING, "the events granted the lock");
-    guard.check().await.unwrap();
-    record.take();
-    guard.release().await.unwrap();
-    assert_eq!(record.take(), [[MULTI]], "the release is marked");
-}
-
-#[tokio::test(start_paused = true)]
-async fn release_without_a_wait_is_a_plain_delete() {
-    let server = server();
-    let (client, record) = recorded_client(&server, 1).await;
-    let guard = mutex(&client).acquire().await.unwrap();
-    record.take();
-    guard.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn older_servers_receive_no_marked_release() {
-    let server = TestServer::in_memory_with(Settings::new().version(Version::V3_8));
-    let (client, record) = recorded_client(&server, 1).await;
-    let held = mutex(&client).acquire().await.unwrap();
-    let waiting = queue(&mutex(&client)).await;
-    held.release().await.unwrap();
-    let guard = waiting.await.unwrap();
-    record.take();
-    guard.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
 }
 
 /// A session asks once, when it waits for the first time.
@@ -219,24 +173,6 @@ async fn waiter_without_a_node_does_not_acquire_by_a_mark() {
         third.check().await.unwrap();
         assert!(!second.is_held());
     }
-}
-
-/// A missed event has no zxid, and the own node may be gone as well.
-#[tokio::test(start_paused = true)]
-async fn mark_that_was_missed_during_a_disconnect_costs_a_list() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let (held, second, third) = three(&other, &own).await;
-    held.release().await.unwrap();
-    let second = second.await.unwrap();
-    record.take();
-    cut_off(&server, &own).await;
-    second.release().await.unwrap();
-    server.accept_connects(0);
-    let guard = third.await.unwrap();
-    assert!(sent(&record).contains(&GET_CHILDREN2));
-    guard.check().await.unwrap();
 }
 
 /// The change was heard on the first connection, and the deletion on the next one.
@@ -393,25 +329,6 @@ async fn long_wait_ends_with_a_fresh_lease() {
     let ops: Vec<i32> = record.take().concat().into_iter().filter(|op| *op != PING).collect();
     assert_eq!(ops, NOTHING, "no renewal at the hand-off");
     assert!(guard.remaining() > T / 3, "{:?}", guard.remaining());
-}
-
-/// An operator deletes the node of the holder. The next waiter finds out by a list.
-#[tokio::test(start_paused = true)]
-async fn deletion_by_another_client_costs_a_list() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&mutex(&other), 2).await;
-    let last = queue(&mutex(&own)).await;
-    held.release().await.unwrap();
-    ahead.remove(0).await.unwrap().release().await.unwrap();
-    let holder = ahead.remove(0).await.unwrap();
-    record.take();
-    other.delete(holder.node(), None).await.unwrap();
-    last.await.unwrap().check().await.unwrap();
-    assert!(sent(&record).contains(&GET_CHILDREN2));
-    assert_eq!(holder.lost().await, LossReason::NodeDeleted);
 }
 
 /// A node of another client has the name of a contender, and children come and go below it.

@@ -11,7 +11,7 @@ use zk_recipes::{
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
 
-use crate::{T, child, children, client, now, polled, settle, settle_node_watches, started};
+use crate::{T, child, children, client, now, settle, settle_node_watches, started};
 
 fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
     Arc::new(Mutex::new(client, path).unwrap())
@@ -240,23 +240,6 @@ async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
     settle().await;
     assert_eq!(children(&server, "/y").len(), 1, "the holder's");
     held.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn multi_lock_dropped_after_any_poll_leaves_no_node() {
-    let (server, [client]) = started().await;
-    let locks = MultiLock::new(mixed(&client));
-    for polls in 0.. {
-        let guard = polled(polls, locks.acquire()).await;
-        let done = guard.is_some();
-        drop(guard);
-        settle().await;
-        assert_eq!(nodes(&server), 0, "{polls} polls");
-        if done {
-            assert!(polls > 3, "{polls}");
-            return;
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,11 +8,11 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent, WatchStreamItem};
+use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent};
 use zk_recipes::{LockError, LossReason, Mutex};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{T, attempt, client, config, cut_off, started};
+use crate::{T, config, cut_off, started};
 
 /// Lets all tasks run until they wait for time to pass.
 async fn settle() {
@@ -22,22 +22,6 @@ async fn settle() {
 
 fn contenders(server: &TestServer) -> usize {
     server.with(|ensemble| ensemble.tree().node("/lock").map_or(0, |node| node.children().count()))
-}
-
-#[tokio::test(start_paused = true)]
-async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
-    let (server, [watcher, writer]) = started().await;
-    writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
-    let mut one = watcher.watch("/a").await.unwrap();
-    let mut all = watcher.watch_recursive("/").await.unwrap();
-    server.connection_of(watcher.session_id()).cut(Cut::Rst);
-    assert_eq!(one.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
-    assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
-    writer.set_data("/a", b"x", None).await.unwrap();
-    for stream in [&mut one, &mut all] {
-        let news = stream.next().await.unwrap().unwrap();
-        assert!(matches!(&news, WatchStreamItem::Changed(event) if event.path == "/a"), "{news:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,26 +45,6 @@ async fn k2_session_survives_more_watched_paths_than_fit_a_frame() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k3_acquisition_cancelled_during_create_leaves_no_node() {
-    let (server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    for polls in 1..4 {
-        let mut acquire = Box::pin(lock.acquire());
-        for _ in 0..polls {
-            let held = poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_ready())).await;
-            if held {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(acquire);
-        settle().await;
-        assert_eq!(contenders(&server), 0, "after {polls} polls");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn k4_unlock_completes_when_the_connection_breaks() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
         let (server, [client]) = started().await;
@@ -91,32 +55,6 @@ async fn k4_unlock_completes_when_the_connection_breaks() {
             settle().await;
         }
         assert!(client.end_reason().is_none(), "{how:?}: by the session, not by its end");
-    }
-}
-
-/// A guard cannot be cloned. Handles can be cloned, and hold no lock.
-#[tokio::test(start_paused = true)]
-async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
-    let (_server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    drop(lock.clone());
-    drop(client.clone());
-    drop(lock);
-    settle().await;
-    guard.check().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn k6_acquisition_after_a_lost_create_reply_has_one_node() {
-    for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
-        let (server, [client]) = started().await;
-        let lock = Mutex::new(&client, "/lock").unwrap();
-        lock.acquire().await.unwrap().release().await.unwrap();
-        server.next_reply_to(Op::Create2).by(how).apply_then_drop_reply();
-        let guard = lock.acquire().await.unwrap();
-        assert_eq!(contenders(&server), 1, "{how:?}");
-        guard.check().await.unwrap();
     }
 }
 
@@ -157,49 +95,6 @@ async fn k12_fired_and_dropped_watches_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a1_sixteen_contenders_all_acquire_the_lock() {
-    let server = TestServer::in_memory();
-    let mut turns = Vec::new();
-    for seed in 0..16 {
-        let client = client(&server, seed).await;
-        turns.push(tokio::spawn(async move {
-            let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-            guard.check().await.unwrap();
-            guard.release().await.unwrap();
-        }));
-    }
-    for turn in turns {
-        turn.await.unwrap();
-    }
-    assert_eq!(contenders(&server), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a2_cancelled_or_timed_out_waiter_leaves_no_node() {
-    let (server, [holder, waiter]) = started().await;
-    let _guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&waiter, "/lock").unwrap();
-    assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let task = attempt(&lock).await;
-    assert_eq!(contenders(&server), 2);
-    task.abort();
-    settle().await;
-    assert_eq!(contenders(&server), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a3_client_stays_usable_after_a_timed_out_waiter() {
-    let (_server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    guard.release().await.unwrap(); // fires the watch of the waiter that timed out
-    lock.acquire().await.unwrap().release().await.unwrap();
-    client.exists("/").await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
     let (server, [client]) = started().await;
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
@@ -210,24 +105,6 @@ async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
     assert!(matches!(told.kind(), ErrorKind::SessionEnded(_)), "{told}");
     assert_eq!(client.session_id(), session_id, "no other one in its place");
     assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a5_waiter_acquires_a_lock_released_during_a_disconnect() {
-    let (server, [holder, waiter]) = started().await;
-    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
-    let mut events = waiter.events();
-    let lock = Mutex::new(&waiter, "/lock").unwrap();
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap().token() });
-    while contenders(&server) < 2 {
-        settle().await;
-    }
-    server.refuse_connects(0);
-    server.connection_of(waiter.session_id()).cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
-    guard.release().await.unwrap();
-    server.accept_connects(0);
-    waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use zk_recipes::session::{Client, ErrorCode, SessionEnd};
-use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
-use zk_testing::{Cut, Op, TestServer};
+use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
+use zk_testing::{Cut, Op};
 
 use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client, started_recorded,
 };
-use crate::{Random, T, attempt, children, client, polled, settle, settle_node_watches, started};
+use crate::{T, attempt, children, polled, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -102,23 +102,6 @@ async fn reacquiring_a_held_lock_costs_no_request() {
     innermost.release().await.unwrap();
     assert_eq!(record.take(), [[DELETE]]);
     assert_eq!(outer_lost.await.unwrap(), LossReason::Released);
-    assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_is_held_until_the_last_guard_of_its_owner_is_dropped() {
-    let (server, [client]) = started().await;
-    let lock = mutex(&client, &Owner::new());
-    let mut guards = Vec::new();
-    for _ in 0..5 {
-        guards.push(lock.acquire().await.unwrap());
-    }
-    while let Some(guard) = guards.pop() {
-        settle().await;
-        assert_eq!(children(&server, PATH).len(), 1);
-        guard.check().await.unwrap();
-    }
-    settle().await;
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
@@ -289,19 +272,6 @@ async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_the_client_fails_all_waiters_of_an_owner() {
-    let (_server, [one, other]) = started().await;
-    let _in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
-    let lock = mutex(&one, &Owner::new());
-    let waiting = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
-    one.close().await;
-    for waiting in waiting {
-        let refused = waiting.await.unwrap().unwrap_err();
-        assert!(matches!(refused, LockError::Client(_)), "{refused}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
     let (server, [one]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
@@ -364,81 +334,4 @@ async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
     assert_eq!(refused.failures()[0].error, LockError::WouldDeadlock { path: "/rw".to_owned() });
     settle().await;
     assert_eq!((children(&server, PATH).len(), children(&server, "/rw").len()), (0, 0));
-}
-
-/// Three owners with four tasks each acquire, release and time out, while connections are cut.
-#[tokio::test(start_paused = true)]
-async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
-    for seed in 0..8 {
-        let server = TestServer::in_memory();
-        let inside = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let mut tasks = Vec::new();
-        for number in 0..3u64 {
-            let (one, owner) = (client(&server, u128::from(number) + 1).await, Owner::new());
-            for task in 0..4 {
-                let lock = RwLock::new(&one, PATH).unwrap().with_owner(&owner);
-                let random = Random::new(seed * 100 + number * 10 + task);
-                tasks.push(tokio::spawn(come_and_go(lock, number, random, inside.clone())));
-            }
-        }
-        let mut random = Random::new(seed);
-        for _ in 0..4 {
-            // reason: virtual time between two faults
-            tokio::time::sleep(random.ms(2_000)).await;
-            server.connections().cut(Cut::Rst);
-        }
-        let mut met = Met::default();
-        for task in tasks {
-            let (let_in, refused) = task.await.unwrap();
-            met = (met.0 + let_in, met.1 + refused);
-        }
-        assert!(met.0 > 100 && met.1 > 0, "seed {seed}: let in and refused {met:?}");
-        // reason: virtual time, in which the clean-up runs over a new connection
-        tokio::time::sleep(T / 5).await;
-        assert_eq!(children(&server, PATH), [""; 0], "seed {seed}");
-    }
-}
-
-/// Owners that hold the lock, each with whether it writes.
-type Inside = Arc<std::sync::Mutex<Vec<(u64, bool)>>>;
-
-/// Number of acquisitions, and number of refusals because the owner would deadlock.
-type Met = (usize, usize);
-
-async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Inside) -> Met {
-    let mut met = Met::default();
-    for _ in 0..30 {
-        let (time_limit, writes) = (random.ms(300) + T / 1_000, random.below(3) == 0);
-        let guard = match writes {
-            true => lock.write().acquire_timeout(time_limit).await.map(|it| it.map(Guard::from)),
-            false => lock.read().acquire_timeout(time_limit).await,
-        };
-        match guard {
-            Ok(Some(guard)) => {
-                met.0 += 1;
-                let entry = (owner, writes);
-                {
-                    let mut inside = inside.lock().unwrap();
-                    let alone = |other: &(u64, bool)| other.0 == owner || !(writes || other.1);
-                    assert!(inside.iter().all(alone), "{entry:?} beside {inside:?}");
-                    inside.push(entry);
-                }
-                // reason: virtual time of the hold
-                tokio::time::sleep(random.ms(60)).await;
-                {
-                    let mut inside = inside.lock().unwrap();
-                    let at = inside.iter().position(|other| *other == entry).unwrap();
-                    inside.swap_remove(at);
-                }
-                match random.below(2) {
-                    0 => drop(guard),
-                    _ => guard.release().await.unwrap(),
-                }
-            }
-            Err(LockError::WouldDeadlock { .. }) => met.1 += 1,
-            Ok(None) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-    met
 }

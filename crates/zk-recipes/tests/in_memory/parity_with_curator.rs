@@ -2,14 +2,10 @@
 //!
 //! Each test names the test of Curator. `tests/CURATOR.md` lists all of them.
 
-use std::time::Duration;
-
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode, ErrorCode};
-use zk_recipes::{
-    LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SharedCount,
-};
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore, SemaphoreGuard, SharedCount};
+use zk_testing::{Cut, Op, SessionId};
 
 use crate::{T, children, client, cut_off, reconnect, running, settle, started};
 
@@ -81,27 +77,6 @@ async fn permits_released_in_chunks_grant_as_many_waiters() {
     }
 }
 
-/// `TestInterProcessSemaphore.testNoOrphanedNodes`, `testGetParticipantNodes`: the participants are
-/// exactly the remaining leases. Other contenders time out, find no permit, or are dropped.
-#[tokio::test(start_paused = true)]
-async fn cancelled_acquisitions_leave_no_participant() {
-    let (server, [one, other]) = started().await;
-    let lease = queue_for(&one, 1, 1).await.await.unwrap().unwrap();
-    let semaphore = Semaphore::new(&other, PATH, 1).unwrap();
-    assert!(semaphore.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    let dropped = queue_for(&other, 1, 1).await;
-    let behind = queue_for(&other, 1, 1).await;
-    assert_eq!(semaphore.participants().await.unwrap().len(), 2, "of those who wait, the first");
-    dropped.abort();
-    behind.abort();
-    settle().await;
-    let listed = semaphore.participants().await.unwrap();
-    let listed: Vec<&str> = listed.iter().map(|it| it.path.as_str()).collect();
-    assert_eq!(listed, lease.nodes().collect::<Vec<_>>());
-    assert_eq!(children(&server, "/a/path/locks"), [""; 0]);
-}
-
 /// `TestInterProcessSemaphore.testAcquireAfterLostServer` (CURATOR-335),
 /// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: contenders queue before or during
 /// the loss of the server. They acquire in order after it returns, and no other node is left.
@@ -151,53 +126,6 @@ async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
     assert_eq!(delete.count(), 1);
     assert_eq!(children(&server, "/lock").len(), 1);
     guard.release().await.unwrap();
-}
-
-/// `TestInterProcessReadWriteLock.testThatDowngradingRespectsThreads`: the owner of the write side
-/// may read. Other owners in the same process wait.
-#[tokio::test(start_paused = true)]
-async fn reader_of_another_owner_waits_for_the_writer() {
-    let (_server, [client]) = started().await;
-    let lock = RwLock::new(&client, PATH).unwrap();
-    let (owner, other) = (Owner::new(), Owner::new());
-    let writing = lock.clone().with_owner(&owner).write().acquire().await.unwrap();
-    let within = Duration::from_secs(10);
-    for stranger in [&lock, &lock.clone().with_owner(&other)] {
-        assert!(stranger.read().acquire_timeout(within).await.unwrap().is_none());
-    }
-    let own = lock.clone().with_owner(&owner).read().acquire_timeout(within).await.unwrap();
-    assert!(own.is_some_and(|reading| reading.is_held()));
-    writing.release().await.unwrap();
-}
-
-/// `TestInterProcessReadWriteLock.testContendingDowngrading`: many contenders write and continue
-/// reading, at the same time. No writer acquires the lock beside a reader that was a writer.
-#[tokio::test(start_paused = true)]
-async fn downgraded_writers_exclude_the_next_writer() {
-    let server = TestServer::in_memory();
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
-    let mut tasks = Vec::new();
-    for seed in 0..5 {
-        let lock = RwLock::new(&client(&server, seed).await, PATH).unwrap();
-        let lock = lock.with_owner(&Owner::new());
-        let inside = inside.clone();
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..10 {
-                use std::sync::atomic::Ordering::SeqCst;
-                let writing = lock.write().acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, SeqCst), 0, "somebody is inside");
-                let reading = lock.read().acquire().await.unwrap();
-                writing.release().await.unwrap();
-                settle().await;
-                assert_eq!(inside.fetch_sub(1, SeqCst), 1, "a writer came in beside the reader");
-                reading.release().await.unwrap();
-            }
-        }));
-    }
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(children(&server, PATH), [""; 0]);
 }
 
 /// `TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher` and its neighbours: a

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use zk_recipes::limits::PARENT_ATTEMPTS_MAX;
 use zk_recipes::session::{Client, Config, ErrorCode};
-use zk_recipes::{Mutex, RwLock, Semaphore, SharedValue, revoke};
+use zk_recipes::{Mutex, Semaphore, SharedValue};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::recorded_connection::{recorded_client, started_recorded, without_lease};
-use crate::{T, child, children, client, cut_off, now, queue, reconnect, settle, started};
+use crate::{T, child, children, client, cut_off, queue, reconnect, settle, started};
 
 const PATH: &str = "/lock";
 
@@ -68,20 +68,6 @@ async fn first_waiter_requeues_when_deleted_during_a_disconnect() {
     waiting.await.unwrap().unwrap().check().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn first_writer_requeues_when_its_node_is_deleted() {
-    let (_server, [one, other]) = started().await;
-    let lock = |client: &Client| RwLock::new(client, PATH).unwrap();
-    let waiting = lock(&one).write().enqueue().await.unwrap();
-    other.delete(waiting.node().unwrap(), None).await.unwrap();
-    let held = lock(&other).write().acquire().await.unwrap();
-    let waiting = tokio::spawn(waiting.acquire());
-    settle().await;
-    assert!(!waiting.is_finished());
-    held.release().await.unwrap();
-    waiting.await.unwrap().unwrap().check().await.unwrap();
-}
-
 /// The waiter becomes first after its lease has expired, and renews the lease before it acquires
 /// the lock. It does not check its node during the renewal.
 #[tokio::test(start_paused = true)]
@@ -132,22 +118,6 @@ async fn permit_is_not_granted_if_its_node_is_deleted_during_renewal() {
     assert!(!waiting.is_finished());
     held.release().await.unwrap();
     assert!(waiting.await.unwrap().is_held());
-}
-
-/// With a timeout of zero, an acquisition does not wait for a connection.
-#[tokio::test(start_paused = true)]
-async fn zero_timeout_does_not_wait_for_a_connection() {
-    let (server, [one]) = started().await;
-    let lock = mutex(&one);
-    lock.acquire().await.unwrap().release().await.unwrap();
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
-    settle().await;
-    for timeout in [Duration::ZERO, Duration::from_nanos(1)] {
-        let before = now();
-        assert!(lock.acquire_timeout(timeout).await.unwrap().is_none());
-        assert!(now() - before <= Duration::from_millis(1), "{timeout:?}");
-    }
 }
 
 /// The server has applied the create, and its caller has been dropped.
@@ -242,23 +212,6 @@ async fn acquisitions_cancelled_in_an_outage_send_nothing() {
     reconnect(&server).await;
     assert!(client.is_connected());
     assert_eq!(without_lease(record.take().concat()), [0; 0]);
-}
-
-/// If `revocation` kept returning for the same request, a holder that calls it in a loop would
-/// never yield its thread.
-#[tokio::test(start_paused = true)]
-async fn revocation_waits_for_a_new_request_after_it_has_returned() {
-    let (_server, [one, other]) = started().await;
-    let guard = mutex(&one).acquire().await.unwrap();
-    let (first, second) = (guard.revocation_requested(), guard.revocation_requested());
-    assert!(revoke(&other, guard.node()).await.unwrap());
-    first.await.unwrap();
-    second.await.unwrap();
-    let again = guard.revocation_requested();
-    let mut again = std::pin::pin!(again);
-    tokio::time::timeout(T, &mut again).await.unwrap_err();
-    assert!(revoke(&other, guard.node()).await.unwrap());
-    tokio::time::timeout(T, again).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,17 +1,16 @@
 //! The read-write lock: sharing, order and number of requests.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Guard, Lock, LockError, MultiLock, RwLock, WriteGuard};
-use zk_testing::{Cut, Settings, TestServer, Version};
+use zk_recipes::{Guard, Lock, MultiLock, RwLock, WriteGuard};
+use zk_testing::{Settings, TestServer, Version};
 
 use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
 };
-use crate::{Random, children, client, polled, queue, settle, settle_node_watches, started};
+use crate::{children, client, queue, settle, settle_node_watches, started};
 
 pub(crate) const PATH: &str = "/rw";
 
@@ -213,60 +212,6 @@ async fn writer_wakes_only_when_its_predecessor_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timed_out_acquisition_leaves_no_node() {
-    let (server, [one, other]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_secs(1)] {
-        let lock = rw(&other);
-        assert!(lock.read().acquire_timeout(timeout).await.unwrap().is_none());
-        assert!(lock.write().acquire_timeout(timeout).await.unwrap().is_none());
-        settle().await;
-        assert_eq!(entries(&server).len(), 1, "{timeout:?}");
-    }
-    writing.release().await.unwrap();
-    let lock = rw(&other);
-    assert!(lock.read().acquire_timeout(Duration::ZERO).await.unwrap().is_some());
-    assert!(lock.write().acquire_timeout(Duration::from_secs(1)).await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn acquisition_dropped_after_any_poll_leaves_no_node() {
-    let (server, [one, other]) = started().await;
-    for is_held in [false, true] {
-        let holding = match is_held {
-            true => Some(rw(&one).write().acquire().await.unwrap()),
-            false => None,
-        };
-        for polls in 0..12 {
-            // A waiter that is not woken is not polled again, so the timeout drops it.
-            let (lock, limit) = (rw(&other), Duration::from_secs(1));
-            drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
-            drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);
-            settle().await;
-            assert_eq!(entries(&server).len(), usize::from(is_held), "after {polls} polls");
-        }
-        drop(holding);
-        expect_nobody(&server, "given up").await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn exhausted_sequence_is_rejected_on_both_sides() {
-    let (server, [one, other]) = started().await;
-    rw(&one).read().acquire().await.unwrap().release().await.unwrap();
-    assert!(server.set_sequence(PATH, i32::MAX - 2));
-    for _ in 0..5 {
-        for client in [&one, &other] {
-            let read = rw(client).read().acquire().await.unwrap_err();
-            assert!(matches!(read, LockError::SequenceExhausted { .. }), "{read}");
-            let write = rw(client).write().try_acquire().await.unwrap_err();
-            assert!(matches!(write, LockError::SequenceExhausted { .. }), "{write}");
-        }
-    }
-    expect_nobody(&server, "refused").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn multi_lock_holds_sides_of_several_rwlocks() {
     let (_server, [one, other]) = started().await;
     let locks: [Arc<dyn Lock>; 2] = [
@@ -280,96 +225,4 @@ async fn multi_lock_holds_sides_of_several_rwlocks() {
     assert!(free("/b").read().try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
     assert!(free("/b").write().try_acquire().await.unwrap().is_some());
-}
-
-/// Current holders, and all acquisitions in order.
-#[derive(Default)]
-struct Inside {
-    readers: usize,
-    writers: usize,
-    /// Sequence number of each acquisition, and whether it is a writer.
-    admitted: Vec<(String, bool)>,
-}
-
-/// Contenders read, write and downgrade at random, while connections are cut.
-///
-/// No contender holds the lock beside a writer. An earlier contender acquires earlier, unless both
-/// are readers.
-#[tokio::test(start_paused = true)]
-async fn grants_follow_queue_order_and_writers_are_exclusive() {
-    for seed in 0..20 {
-        let server = TestServer::in_memory();
-        let inside = Arc::new(Mutex::new(Inside::default()));
-        let (mut tasks, mut sessions) = (Vec::new(), Vec::new());
-        for contender in 0..6_u32 {
-            let client = client(&server, u128::from(100 * seed + u64::from(contender))).await;
-            sessions.push(client.session_id());
-            let random = Random::new(1_000 * seed + u64::from(contender));
-            tasks.push(tokio::spawn(take_turns(client, random, inside.clone())));
-        }
-        let mut random = Random::new(seed);
-        while !tasks.iter().all(JoinHandle::is_finished) {
-            tokio::time::sleep(random.ms(400)).await; // reason: virtual time between two faults
-            if let Some(session_id) = random.pick(&sessions) {
-                server.connection_of(*session_id).cut(Cut::Rst);
-            }
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
-        let admitted = std::mem::take(&mut inside.lock().unwrap().admitted);
-        assert_eq!(admitted.len(), 6 * 10, "seed {seed}");
-        for (at, (number, writes)) in admitted.iter().enumerate() {
-            for (earlier, earlier_writes) in &admitted[..at] {
-                let may_overtake = !writes && !earlier_writes;
-                assert!(may_overtake || earlier < number, "seed {seed}: {earlier}, {number}");
-            }
-        }
-        expect_nobody(&server, "all have gone").await;
-    }
-}
-
-async fn take_turns(client: Client, mut random: Random, inside: Arc<Mutex<Inside>>) {
-    for _ in 0..10 {
-        // reason: virtual time, in which other contenders run
-        tokio::time::sleep(random.ms(50)).await;
-        if random.below(3) > 0 {
-            let guard = rw(&client).read().acquire().await.unwrap();
-            read(&inside, guard, &mut random, true).await;
-            continue;
-        }
-        let guard = rw(&client).write().acquire().await.unwrap();
-        {
-            let mut inside = inside.lock().unwrap();
-            assert_eq!((inside.readers, inside.writers), (0, 0));
-            inside.writers = 1;
-            inside.admitted.push((number(&guard), true));
-        }
-        tokio::time::sleep(random.ms(20)).await; // reason: the hold, in virtual time
-        inside.lock().unwrap().writers = 0;
-        if random.below(2) == 0 {
-            guard.release().await.unwrap();
-        } else {
-            let guard = guard.downgrade().await.unwrap();
-            read(&inside, guard, &mut random, false).await;
-        }
-    }
-}
-
-async fn read(inside: &Mutex<Inside>, guard: Guard, random: &mut Random, is_new: bool) {
-    {
-        let mut inside = inside.lock().unwrap();
-        assert_eq!(inside.writers, 0);
-        inside.readers += 1;
-        if is_new {
-            inside.admitted.push((number(&guard), false));
-        }
-    }
-    tokio::time::sleep(random.ms(20)).await; // reason: the hold, in virtual time
-    inside.lock().unwrap().readers -= 1;
-    guard.release().await.unwrap();
-}
-
-fn number(guard: &Guard) -> String {
-    guard.node()[guard.node().len() - 10..].to_owned()
 }

@@ -1,19 +1,15 @@
 //! Semaphores: order, limits and clean-up. No node is left behind.
 
-use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::limits::RESTARTS_MAX;
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn, SessionEnd};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
-use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
+use zk_testing::{Op, TestServer};
 
-use crate::{
-    Random, T, child, children, client, polled, running, settle, settle_node_watches, started,
-};
+use crate::{T, child, children, running, settle, settle_node_watches, started};
 
 pub(crate) const PATH: &str = "/s";
 
@@ -240,20 +236,6 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_is_lost_when_one_of_its_nodes_is_deleted() {
-    let (server, [client, vandal]) = started().await;
-    let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
-    let lost = tokio::spawn(lease.lost());
-    settle().await;
-    let middle = lease.nodes().nth(1).unwrap().to_owned();
-    vandal.delete(&middle, None).await.unwrap();
-    assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
-    assert!(!lease.is_held() && lease.token().is_err());
-    assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
-    expect_nothing_left(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn session_expiry_frees_permits_and_queue_position() {
     let (server, [holder, waiter, last]) = started().await;
     let lease = semaphore(&holder, 2).acquire_many(2).await.unwrap();
@@ -273,18 +255,6 @@ async fn session_expiry_frees_permits_and_queue_position() {
     assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
     third.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "expired").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn closing_the_client_fails_its_waiters() {
-    let (server, [holder, waiter]) = started().await;
-    let lease = semaphore(&holder, 1).acquire().await.unwrap();
-    let head = queue_for(&semaphore(&waiter, 1), 1).await;
-    let behind = queue_for(&semaphore(&waiter, 1), 1).await;
-    waiter.close().await;
-    assert!(head.await.unwrap().is_err() && behind.await.unwrap().is_err());
-    assert_eq!((turns(&server), leases(&server)), (0, 1));
-    lease.release().await.unwrap();
 }
 
 /// Two waiters that both assume they are first must not both keep some permits and wait.
@@ -326,44 +296,6 @@ async fn turn_ends_after_its_limit_of_deleted_leases() {
     lease.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn acquisition_dropped_after_any_poll_leaves_no_node() {
-    let (server, [client, other]) = started().await;
-    // The acquisition is uncontended, behind a holder that releases, or behind another waiter as
-    // well.
-    for (held, waits) in [(0, 0), (2, 0), (2, 2)] {
-        let mut polls = 0;
-        loop {
-            let holder = match held {
-                0 => None,
-                _ => Some(semaphore(&other, 2).acquire_many(held).await.unwrap()),
-            };
-            let ahead = match waits {
-                0 => None,
-                _ => Some(queue_for(&semaphore(&other, 2), waits).await),
-            };
-            let acquire = {
-                let semaphore = semaphore(&client, 2);
-                tokio::spawn(async move { polled(polls, semaphore.acquire_many(2)).await })
-            };
-            settle().await;
-            drop(holder);
-            if let Some(ahead) = ahead {
-                ahead.await.unwrap().unwrap().release().await.unwrap();
-            }
-            let lease = acquire.await.unwrap();
-            let done = lease.is_some();
-            drop(lease);
-            expect_nothing_left(&server, &format!("{polls} polls, {held} held")).await;
-            if done {
-                break;
-            }
-            polls += 1;
-        }
-        assert!(polls >= 3, "{polls} polls are too few for what there is to do");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -418,26 +350,6 @@ async fn parents_reaped_during_an_acquisition_are_recreated() {
     assert!(moment >= 2, "{moment}");
 }
 
-/// At the end of its counter a server repeats the last number, or continues with negative numbers.
-#[tokio::test(start_paused = true)]
-async fn exhausted_sequence_is_rejected_and_leaves_no_node() {
-    for parent in ["/s/locks", "/s/leases"] {
-        let (server, [client]) = started().await;
-        let semaphore = semaphore(&client, 2);
-        semaphore.acquire().await.unwrap().release().await.unwrap();
-        settle().await;
-        assert!(server.set_sequence(parent, i32::MAX - 2));
-        for _ in 0..6 {
-            let refused = semaphore.acquire_many(2).await.unwrap_err();
-            assert!(matches!(refused, LockError::SequenceExhausted { .. }), "{parent}: {refused}");
-            if parent == "/s/leases" {
-                assert!(semaphore.try_acquire().await.is_err(), "{parent}");
-            }
-            expect_nothing_left(&server, parent).await;
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn permits_cost_what_the_documentation_says() {
     let (server, [client]) = started().await;
@@ -467,122 +379,3 @@ async fn permits_cost_what_the_documentation_says() {
     three.release().await.unwrap();
     assert_eq!(cost().await, 1 + 1 + 3);
 }
-
-/// Many clients acquire and release permits, while connections are cut, answers are lost and
-/// sessions expire.
-#[tokio::test(start_paused = true)]
-async fn permits_never_exceed_the_limit_under_random_faults() {
-    for seed in 0..SEEDS {
-        let server = TestServer::in_memory_with(Settings::new().seed(seed));
-        let _faults = [
-            server.on(Op::Create2).with_probability(0.02).always().apply_then_drop_reply(),
-            server.on(Op::Create2).with_probability(0.02).always().drop_before_applying(),
-            server.on(Op::Delete).with_probability(0.03).always().apply_then_drop_reply(),
-            server.on(Op::GetChildren2).with_probability(0.02).always().drop_before_applying(),
-            server.on_notification().with_probability(0.02).always().drop_before_applying(),
-        ];
-        let world = Arc::new(World::default());
-        let worker = |id| tokio::spawn(work(server.clone(), seed, id, world.clone()));
-        let workers: Vec<_> = (0..WORKERS).map(worker).collect();
-        let trouble = tokio::spawn(trouble(server.clone(), seed, world.clone()));
-        let mut granted = 0;
-        for worker in workers {
-            granted += worker.await.unwrap();
-        }
-        trouble.abort();
-        assert!(granted > WORKERS * ROUNDS / 2, "seed {seed}: {granted} granted");
-        server.clear_faults();
-        tokio::time::sleep(3 * T).await; // reason: sessions that were left expire
-        assert_eq!((turns(&server), leases(&server)), (0, 0), "seed {seed}");
-    }
-}
-
-#[derive(Default)]
-struct World {
-    /// Guard of each worker, with the id of its session.
-    held: Mutex<HashMap<u32, (SessionId, SemaphoreGuard)>>,
-    /// Sessions that the test expired early. Their clients cannot know this beforehand.
-    killed: Mutex<HashSet<SessionId>>,
-}
-
-impl World {
-    /// Counts the permits of all held leases in sessions that the test did not expire.
-    fn permits(&self) -> u32 {
-        let (held, killed) = (self.held.lock().unwrap(), self.killed.lock().unwrap());
-        held.values()
-            .filter(|(session_id, lease)| lease.is_held() && !killed.contains(session_id))
-            .map(|(_, lease)| lease.permits())
-            .sum()
-    }
-}
-
-/// Acquires and releases permits at random. Returns the number of granted acquisitions.
-async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 {
-    let mut random = Random::new(seed << 16 | u64::from(id));
-    let mut sessions = 0;
-    let mut granted = 0;
-    let mut rounds = 0;
-    while rounds < ROUNDS {
-        sessions += 1;
-        let session_seed = u128::from(seed) << 64 | u128::from(id) << 32 | sessions;
-        let client = client(&server, session_seed).await;
-        let semaphore = semaphore(&client, LIMIT);
-        while rounds < ROUNDS && client.end_reason().is_none() {
-            rounds += 1;
-            let permits = 1 + random.below(LIMIT);
-            let acquired = match random.below(4) {
-                0 => semaphore.try_acquire_many(permits).await,
-                1 => {
-                    let time_limit = random.ms(3_000);
-                    semaphore.acquire_many_timeout(permits, time_limit).await
-                }
-                _ => semaphore.acquire_many(permits).await.map(Some),
-            };
-            let Ok(Some(lease)) = acquired else { continue };
-            granted += 1;
-            world.held.lock().unwrap().insert(id, (client.session_id(), lease));
-            let permits = world.permits();
-            assert!(permits <= LIMIT, "seed {seed}: {permits} of {LIMIT}");
-            // reason: virtual time of the hold
-            tokio::time::sleep(random.ms(500)).await;
-            let (_, lease) = world.held.lock().unwrap().remove(&id).unwrap();
-            match random.below(2) {
-                0 => drop(lease),
-                _ => drop(lease.release().await),
-            }
-        }
-        client.close().await;
-    }
-    granted
-}
-
-async fn trouble(server: TestServer, seed: u64, world: Arc<World>) {
-    let mut random = Random::new(!seed);
-    loop {
-        // reason: virtual time between two faults
-        tokio::time::sleep(random.ms(4_000)).await;
-        let ids = server.connections();
-        match random.below(4) {
-            0 => ids.cut(Cut::Rst),
-            1 => {
-                ids.stall();
-                // reason: virtual time of the stall, which may outlast the lease
-                tokio::time::sleep(random.ms(12_000)).await;
-                ids.resume();
-            }
-            _ => {
-                let alive: Vec<SessionId> =
-                    server.with(|ensemble| ensemble.sessions().map(|it| it.id).collect());
-                if let Some(id) = random.pick(&alive) {
-                    world.killed.lock().unwrap().insert(*id);
-                    server.expire(*id);
-                }
-            }
-        }
-    }
-}
-
-const SEEDS: u64 = 30;
-const WORKERS: u32 = 8;
-const ROUNDS: u32 = 12;
-const LIMIT: u32 = 4;

@@ -10,8 +10,6 @@ use zk_recipes::{
     SharedCount, SharedValue, Ticket, WriteGuard, run_whenever_held,
 };
 
-use crate::T;
-
 fn is_send_and_sync<T: Send + Sync>() {}
 fn is_send<T: Send>(_: T) {}
 

@@ -10,7 +10,7 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, Op};
 
-use crate::{T, attempt, now, settle, started};
+use crate::{T, now, settle, started};
 
 /// Request timeout of the handle.
 const SHORT: Duration = Duration::from_millis(5);

@@ -8,9 +8,7 @@ use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::stepped::{Stepped, Steps};
-use crate::{
-    T, child, children, client, config, cut_off, queue, reconnect, running, settle, started,
-};
+use crate::{T, child, children, client, config, cut_off, queue, running, settle, started};
 
 const PATH: &str = "/lock";
 
@@ -59,29 +57,6 @@ async fn waiter_requeues_when_deleted_with_its_predecessor() {
         let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
         one.multi().delete(&first, None).delete(&second, None).send().await.unwrap();
         settle().await;
-        assert!(!deleted.is_finished(), "own first: {own_first}");
-        expect_next_then_deleted(next, deleted).await;
-        drop(held);
-    }
-}
-
-/// Both nodes are deleted while the connection is cut. The events arrive when the watches are set
-/// again.
-#[tokio::test(start_paused = true)]
-async fn waiter_requeues_when_deleted_during_a_disconnect() {
-    for own_first in [true, false] {
-        let (server, [one, other]) = started().await;
-        let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let names = children(&server, PATH);
-        let path = |index: usize| format!("{PATH}/{}", names[index]);
-        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
-        server.refuse_connects(0);
-        server.connection_of(other.session_id()).cut(Cut::Rst);
-        one.delete(&first, None).await.unwrap();
-        one.delete(&second, None).await.unwrap();
-        server.accept_connects(0);
-        // reason: virtual time, in which the client reconnects
-        tokio::time::sleep(T / 2).await;
         assert!(!deleted.is_finished(), "own first: {own_first}");
         expect_next_then_deleted(next, deleted).await;
         drop(held);
@@ -184,22 +159,6 @@ async fn ticket_does_not_take_another_node_for_its_own() {
     // Its own client deletes the other node.
     other.delete(&node, None).await.unwrap();
     assert!(waiting.await.unwrap().token().unwrap() > token);
-}
-
-/// As above, but during a disconnect of the waiter: its watch is set again, on the other node.
-#[tokio::test(start_paused = true)]
-async fn cut_waiter_does_not_take_another_node_for_its_own() {
-    let (server, [one, other]) = started().await;
-    let (held, [deleted, next]) = three(&server, &one, &other).await;
-    let node = child(&server, PATH, 1);
-    cut_off(&server, &other).await;
-    one.delete(&node, None).await.unwrap();
-    one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-    reconnect(&server).await;
-    held.release().await.unwrap();
-    settle().await;
-    one.delete(&node, None).await.unwrap();
-    expect_next_then_deleted(next, deleted).await;
 }
 
 /// The acquisition waits for the outcome of its owner's place in the queue, which no task polls.
