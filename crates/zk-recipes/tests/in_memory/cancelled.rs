@@ -183,6 +183,11 @@ dropped_at_every_step! {
         drop(mutex(&client).try_acquire().await);
     }
 
+    a_ticket: |client| {
+        drop(mutex(&client).enqueue().await.unwrap());
+        drop(mutex(&client).enqueue().await.unwrap().acquire().await.unwrap());
+    }
+
     a_mutex_with_a_local_queue: |client| {
         let lock = mutex(&client).with_local_queue(LocalQueueLimits::default().max_passes(1));
         let turn = async || drop(lock.acquire().await.unwrap().release().await);

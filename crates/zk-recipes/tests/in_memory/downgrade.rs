@@ -13,7 +13,6 @@ use zk_testing::{Cut, Op};
 use crate::rwlock::{PATH, entries, expect_nobody, queue_reader, queue_writer, rw};
 use crate::{LEASE, T, children, now, settle, settle_node_watches, started};
 
-
 const UUID: &str = "_c_00000000-0000-4000-8000-000000000000-";
 
 #[tokio::test(start_paused = true)]
@@ -101,34 +100,33 @@ async fn downgrade_fails_if_the_write_node_was_deleted() {
     expect_nobody(&server, "all have gone").await;
 }
 
+/// The session expires before or during the downgrade, or the connection is silent for so long that
+/// another client may hold the lock.
 #[tokio::test(start_paused = true)]
-async fn downgrade_fails_if_the_session_has_expired() {
-    let (server, [one, other]) = started().await;
-    let stale = rw(&one).write().acquire().await.unwrap();
-    let next = queue_writer(&other).await;
-    assert!(server.expire(one.session_id()));
-    let refused = stale.downgrade().await.unwrap_err();
-    assert!(matches!(refused, LockError::Lost(LossReason::SessionEnded(_))), "{refused}");
-    let next = next.await.unwrap();
-    settle().await;
-    assert_eq!(entries(&server), ["__WRIT__0000000001"]);
-    next.release().await.unwrap();
-}
-
-/// The connection is silent for so long that another client may hold the lock.
-#[tokio::test(start_paused = true)]
-async fn downgrade_on_a_silent_connection_fails_and_leaves_no_node() {
-    let (server, [one, other]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    let next = queue_writer(&other).await;
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Silence);
-    let downgrading = tokio::spawn(writing.downgrade());
-    let next = next.await.unwrap();
-    let refused = downgrading.await.unwrap().unwrap_err();
-    assert!(matches!(refused, LockError::Lost(_)), "{refused}");
-    assert_eq!(entries(&server), ["__WRIT__0000000001"]);
-    next.release().await.unwrap();
+async fn downgrade_fails_when_its_session_ends_and_leaves_no_node() {
+    for how in ["expired", "expires", "silent"] {
+        let (server, [one, other]) = started().await;
+        let writing = rw(&one).write().acquire().await.unwrap();
+        let next = queue_writer(&other).await;
+        match how {
+            "expired" => assert!(server.expire(one.session_id())),
+            "expires" => {
+                drop(server.on(Op::Multi).session(one.session_id()).apply_then_expire_session());
+            }
+            _ => {
+                server.refuse_connects(0);
+                server.connection_of(one.session_id()).cut(Cut::Silence);
+            }
+        }
+        let downgrading = tokio::spawn(writing.downgrade());
+        let next = next.await.unwrap();
+        let refused = downgrading.await.unwrap().unwrap_err();
+        assert!(matches!(refused, LockError::Lost(_)), "{how}: {refused}");
+        let has_expired = matches!(refused, LockError::Lost(LossReason::SessionEnded(_)));
+        assert!(has_expired || how == "silent", "{how}: {refused}");
+        assert_eq!(entries(&server), ["__WRIT__0000000001"], "{how}");
+        next.release().await.unwrap();
+    }
 }
 
 /// The session stays alive and the read node is created. The lease ends before the client can
@@ -168,19 +166,6 @@ async fn downgrade_fails_if_polled_after_the_lease_deadline() {
     tokio::time::sleep(T * 19 / 20).await;
     let refused = downgrade.await.unwrap_err();
     assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
-}
-
-#[tokio::test(start_paused = true)]
-async fn downgrade_fails_if_the_session_expires_during_it() {
-    let (server, [one, other]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    let next = queue_writer(&other).await;
-    let ended = server.on(Op::Multi).session(one.session_id()).apply_then_expire_session();
-    let refused = writing.downgrade().await.unwrap_err();
-    assert!(matches!(refused, LockError::Lost(LossReason::SessionEnded(_))), "{refused}");
-    assert_eq!(ended.count(), 1);
-    drop(next.await.unwrap());
-    expect_nobody(&server, "all have gone").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -350,20 +350,3 @@ async fn curator_188_failed_server_leaves_no_dead_candidate() {
         }
     }
 }
-
-/// The candidates of a process that dies lead no longer than their session.
-#[tokio::test(start_paused = true)]
-async fn next_candidate_leads_a_session_timeout_after_a_death() {
-    let server = TestServer::ensemble(3);
-    let mut watched = Watched::new(&server);
-    for number in [1, 2] {
-        watched.add(&candidate_at(&server, number).await).await;
-    }
-    assert_eq!(watched.leader_within(T).await, 0);
-    // The leader has no other server, so its process might as well be dead.
-    server.kill(1);
-    watched.run(T / 2).await;
-    assert!(watched.candidacies[0].is_leader(), "until its lease ends");
-    watched.run(T).await;
-    assert!(watched.candidacies[1].is_leader() && watched.tokens.len() == 2);
-}

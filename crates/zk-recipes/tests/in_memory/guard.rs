@@ -29,27 +29,6 @@ async fn release_fails_when_the_node_is_deleted_before_its_event() {
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn guard_stays_lost_after_its_node_is_deleted() {
-    let (_server, [holder, vandal]) = started().await;
-    let lock = Mutex::new(&holder, "/lock").unwrap();
-
-    let checked = lock.acquire().await.unwrap();
-    checked.check().await.unwrap();
-    vandal.delete(checked.node(), None).await.unwrap();
-    assert_eq!(checked.check().await, Err(DELETED));
-    assert!(!checked.is_held());
-    assert_eq!(checked.token(), Err(DELETED));
-    assert_eq!(checked.release().await, Err(DELETED));
-
-    let watched = lock.acquire().await.unwrap();
-    let lost = watched.lost();
-    vandal.delete(watched.node(), None).await.unwrap();
-    assert_eq!(lost.await, LossReason::NodeDeleted);
-    assert_eq!(watched.token(), Err(DELETED));
-    assert_eq!(watched.lost().await, LossReason::NodeDeleted);
-}
-
 /// Another client deletes the node and creates it again under the same name.
 #[tokio::test(start_paused = true)]
 async fn check_fails_when_the_node_is_recreated() {

@@ -4,30 +4,9 @@
 use std::time::Duration;
 
 use zk_recipes::Mutex;
-use zk_recipes::session::Config;
-use zk_testing::{Op, Settings, TestServer};
+use zk_testing::{Op, TestServer};
 
-use crate::{T, client, now};
-
-#[tokio::test(start_paused = true)]
-async fn lock_on_cut_follower_is_lost_before_leader_deletes_node() {
-    let settings = Settings::new().servers(3).sync_limit(20);
-    let server = TestServer::in_memory_with(settings);
-    let config = Config::new("server-1:1").unwrap().session_timeout(T);
-    let client = config.connector(server.clone()).connect().await.unwrap();
-    let guard = Mutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
-    let node = guard.node().to_owned();
-    server.cut_from_leader(1);
-    guard.lost().await;
-    assert!(!guard.is_held());
-    let lost_at = now();
-    assert!(server.with(|ensemble| ensemble.tree().contains(&node)), "still there, at the leader");
-    while server.with(|ensemble| ensemble.tree().contains(&node)) {
-        // reason: virtual time must pass for the leader to expire the session
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(now() > lost_at);
-}
+use crate::client;
 
 #[tokio::test(start_paused = true)]
 async fn lock_handover_sends_no_remove_watches() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::Client;
-use zk_testing::{Op, TestServer};
+use zk_testing::TestServer;
 
 use crate::recorded_connection::{
     CREATE2, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, PING, Record, SET_WATCHES, recorded,
@@ -233,35 +233,4 @@ async fn third_in_line_renews_once_if_both_ahead_leave_at_once() {
         assert!(syncs > 0 && writes > 0, "the guard keeps the lease renewed");
         guard.check().await.unwrap();
     }
-}
-
-/// The waiter renews the lease first, and then checks the watch on its own node.
-#[tokio::test(start_paused = true)]
-async fn third_in_line_requeues_when_its_own_node_is_deleted_too() {
-    let server = TestServer::in_memory();
-    let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
-    let (third, record) = recorded_client(&server, 2).await;
-    let _held = mutex(&other).acquire().await.unwrap();
-    let second = queue(&mutex(&other)).await;
-    let waiting = queue(&mutex(&third)).await;
-    record.take();
-    // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 3).await;
-    record.take();
-    let names = children(&server, PATH);
-    // The renewal of the lease is answered after the deletions below.
-    let late = server.on(Op::Multi).session(third.session_id());
-    let late = late.delay(Duration::from_millis(20));
-    let path = |index: usize| format!("{PATH}/{}", names[index]);
-    operator.multi().delete(&path(0), None).delete(&path(1), None).send().await.unwrap();
-    operator.delete(&path(2), None).await.unwrap();
-    // The second waiter queues again at once, ahead of the third.
-    let second = second.await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished());
-    second.release().await.unwrap();
-    let guard = waiting.await.unwrap();
-    assert_eq!(late.count(), 1);
-    assert_ne!(guard.node(), path(2));
-    guard.check().await.unwrap();
 }

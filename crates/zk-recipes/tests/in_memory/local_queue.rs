@@ -9,9 +9,7 @@ use std::time::Duration;
 use futures::future::{FutureExt, join_all};
 use tokio::task::JoinHandle;
 use zk_recipes::session::Client;
-use zk_recipes::{
-    FencingToken, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, revoke,
-};
+use zk_recipes::{FencingToken, LocalQueueLimits, LockError, LossReason, Mutex, Owner, revoke};
 use zk_testing::TestServer;
 
 use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
@@ -385,30 +383,6 @@ async fn cancelled_waiter_leaves_its_position_to_the_next_one() {
     behind.await.unwrap().unwrap().release().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn last_cancelled_waiter_leaves_no_node() {
-    let (server, [here, elsewhere]) = started().await;
-    let lock = shared(&here);
-    let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
-    for is_first_cancelled_first in [false, true] {
-        let mut waiting = [attempt(&lock).await, attempt(&lock).await];
-        assert_eq!(children(&server, PATH).len(), 2);
-        if !is_first_cancelled_first {
-            waiting.reverse();
-        }
-        for waiter in waiting {
-            waiter.abort();
-            settle().await;
-        }
-        assert_eq!(children(&server, PATH).len(), 1);
-        assert!(lock.try_acquire().await.unwrap().is_none(), "it is held elsewhere");
-        settle().await;
-        assert_eq!(children(&server, PATH).len(), 1);
-    }
-    held.release().await.unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-}
-
 /// A waiter is dropped after it was handed the lock, and before it was polled.
 #[tokio::test(start_paused = true)]
 async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
@@ -538,29 +512,4 @@ async fn other_options_and_tickets_have_their_own_nodes() {
     let other = other.await.unwrap().unwrap();
     assert_eq!(lock.participants().await.unwrap()[0].data, b"other");
     other.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn multi_lock_passes_its_locks() {
-    let (_server, client, record) = started_recorded().await;
-    let locks: [Arc<dyn Lock>; 2] = ["/a", "/b"].map(|path| {
-        let lock = Mutex::new(&client, path).unwrap();
-        Arc::new(lock.with_local_queue(unlimited())) as Arc<dyn Lock>
-    });
-    let both = MultiLock::in_canonical_order(locks);
-    let held = both.acquire().await.unwrap();
-    let next = tokio::spawn({
-        let both = both.clone();
-        async move { both.acquire().await.unwrap() }
-    });
-    settle().await;
-    record.take();
-    let tokens = held.tokens().unwrap();
-    held.release().await.unwrap();
-    let next = next.await.unwrap();
-    let next_tokens = next.tokens().unwrap();
-    assert!(tokens.iter().zip(&next_tokens).all(|(before, after)| before < after));
-    // The waiter has queued for the first lock alone, so the second one goes to the ensemble.
-    assert_eq!(next_tokens.iter().map(|token| token.pass()).collect::<Vec<_>>(), [1, 0]);
-    next.release().await.unwrap();
 }

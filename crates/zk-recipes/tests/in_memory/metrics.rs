@@ -207,17 +207,6 @@ async fn every_recipe_counts_what_it_grants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_attempt_is_not_counted_as_waiting() {
-    let (_server, [one, other]) = started().await;
-    let metrics = LockMetrics::new();
-    let _held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
-    assert!(tokio::time::timeout(Duration::from_secs(1), lock.acquire()).await.is_err());
-    let now = metrics.snapshot();
-    assert_eq!((now.waiting, now.given_up, now.acquired, now.wait.count()), (0, 1, 0, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn prometheus_page_has_every_value_with_its_labels() {
     let (_server, [client]) = started().await;
     let metrics = LockMetrics::new();

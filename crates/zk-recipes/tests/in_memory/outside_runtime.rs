@@ -61,30 +61,6 @@ const LONG: Duration = Duration::from_secs(600);
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_reports_its_state_on_a_thread_outside_the_runtime() {
-    let (_server, [one, other]) = started().await;
-    let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
-    let token = guard.token().unwrap();
-    let guard = on_thread(move || {
-        assert!(guard.is_held());
-        assert_eq!(guard.token(), Ok(token));
-        assert!(!guard.remaining().is_zero() && guard.last_proven().is_some());
-        guard
-    })
-    .await;
-    let lost = guard.lost();
-    other.delete(guard.node(), None).await.unwrap();
-    assert_eq!(in_time(lost).await, LossReason::NodeDeleted);
-    on_thread(move || {
-        assert!(!guard.is_held());
-        assert_eq!(guard.token(), Err(DELETED));
-        assert!(guard.remaining().is_zero() && guard.last_proven().is_none());
-        drop(guard);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_runs_outside_the_runtime_after_an_expiry_in_the_queue() {
     let server = TestServer::in_memory();
     let other = client(&server, 2).await;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use zk_recipes::limits::PARENT_ATTEMPTS_MAX;
 use zk_recipes::session::{Client, Config, ErrorCode};
-use zk_recipes::{Mutex, Semaphore, SharedValue};
+use zk_recipes::{Mutex, SharedValue};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::recorded_connection::{recorded_client, started_recorded, without_lease};
-use crate::{T, child, children, client, cut_off, queue, reconnect, settle, started};
+use crate::{Kind, T, child, children, client, cut_off, queue, reconnect, settle, started};
 
 const PATH: &str = "/lock";
 
@@ -72,52 +72,28 @@ async fn first_waiter_requeues_when_deleted_during_a_disconnect() {
 /// the lock. It does not check its node during the renewal.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_its_node_is_deleted_during_renewal() {
-    let (server, [one, other]) = started().await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let lock = mutex(&one);
-    let waiting = queue(&lock).await;
-    let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
-    // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 19 / 20).await;
-    held.release().await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished(), "the lease is being renewed");
-    let node = child(&server, PATH, 0);
-    other.delete(&node, None).await.unwrap();
-    let held = mutex(&other).acquire().await.unwrap();
-    stalled.cancel();
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert!(!waiting.is_finished());
-    held.release().await.unwrap();
-    waiting.await.unwrap().check().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn permit_is_not_granted_if_its_node_is_deleted_during_renewal() {
-    let (server, [one, other]) = started().await;
-    let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-    let held = semaphore(&other).acquire().await.unwrap();
-    let permits = semaphore(&one);
-    let waiting = queue(&permits).await;
-    let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
-    // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 19 / 20).await;
-    held.release().await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished(), "the lease is being renewed");
-    let leases = children(&server, "/lock/leases");
-    assert_eq!(leases.len(), 1);
-    other.delete(&format!("/lock/leases/{}", leases[0]), None).await.unwrap();
-    let held = semaphore(&other).try_acquire().await.unwrap().unwrap();
-    stalled.cancel();
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert!(!waiting.is_finished());
-    held.release().await.unwrap();
-    assert!(waiting.await.unwrap().is_held());
+    for kind in [Kind::Mutex, Kind::Permit] {
+        let (server, [one, other]) = started().await;
+        let held = kind.exclude(&other).await;
+        let waiting = queue(&kind.lock(&one)).await;
+        let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
+        // reason: virtual time, in which the lease runs out
+        tokio::time::sleep(T * 19 / 20).await;
+        held.release_boxed().await.unwrap();
+        settle().await;
+        assert!(!waiting.is_finished(), "{kind:?}: the lease is being renewed");
+        let folder = kind.folders().last().unwrap();
+        assert_eq!(children(&server, folder).len(), 1);
+        other.delete(&child(&server, folder, 0), None).await.unwrap();
+        let held = kind.lock(&other).try_acquire_boxed().await.unwrap().unwrap();
+        stalled.cancel();
+        server.connection_of(one.session_id()).cut(Cut::Rst);
+        // reason: virtual time, in which the client reconnects
+        tokio::time::sleep(T / 4).await;
+        assert!(!waiting.is_finished(), "{kind:?}");
+        held.release_boxed().await.unwrap();
+        assert!(waiting.await.unwrap().is_held(), "{kind:?}");
+    }
 }
 
 /// The server has applied the create, and its caller has been dropped.

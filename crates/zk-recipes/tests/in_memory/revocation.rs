@@ -7,7 +7,7 @@ use zk_recipes::session::{CreateMode, ErrorCode};
 use zk_recipes::{LockError, LossReason, Mutex, revoke};
 use zk_testing::Op;
 
-use crate::started;
+use crate::{T, started};
 
 #[tokio::test(start_paused = true)]
 async fn revocation_reports_requests_made_before_the_call() {
@@ -19,6 +19,11 @@ async fn revocation_reports_requests_made_before_the_call() {
     both_listen.0.await.unwrap();
     both_listen.1.await.unwrap();
     assert!(guard.is_held(), "to be asked is not to lose");
+    // If it kept returning for the same request, a holder that calls it in a loop would never yield.
+    let mut again = std::pin::pin!(guard.revocation_requested());
+    tokio::time::timeout(T, &mut again).await.unwrap_err();
+    assert!(revoke(&other, guard.node()).await.unwrap());
+    tokio::time::timeout(T, again).await.unwrap().unwrap();
     guard.release().await.unwrap();
 
     let guard = lock.acquire().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::limits::RESTARTS_MAX;
-use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn, SessionEnd};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
 use zk_testing::{Op, TestServer};
 
@@ -143,26 +143,6 @@ async fn permits_out_of_range_are_rejected_without_a_request() {
     assert!(children(&server, "/").iter().all(|name| name == "zookeeper"), "nobody was asked");
 }
 
-/// Curator abandons a granted lease when it cannot delete its queue node.
-///
-/// No client can use that permit until the session ends.
-#[tokio::test(start_paused = true)]
-async fn lost_deletes_of_the_queue_node_leak_no_permit() {
-    let (server, [one, other]) = started().await;
-    for times in 1..=3 {
-        let lost = server.on(Op::Delete).times(times).drop_before_applying();
-        let lease = semaphore(&one, 1).acquire().await.unwrap();
-        assert!(lease.is_held());
-        let next = queue_for(&semaphore(&other, 1), 1).await;
-        tokio::time::sleep(T / 2).await; // reason: each try is on a connection of its own
-        assert_eq!(lost.count(), times, "the delete of the turn was lost");
-        assert!(!next.is_finished());
-        lease.release().await.unwrap();
-        next.await.unwrap().unwrap().release().await.unwrap();
-        expect_nothing_left(&server, "both released").await;
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn lease_reports_revocation_and_stops_work_after_its_loss() {
     let (server, [client, other]) = started().await;
@@ -233,28 +213,6 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
     assert_eq!((lease.is_held(), leases(&server)), (true, 2));
     lease.release().await.unwrap();
     expect_nothing_left(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn session_expiry_frees_permits_and_queue_position() {
-    let (server, [holder, waiter, last]) = started().await;
-    let lease = semaphore(&holder, 2).acquire_many(2).await.unwrap();
-    let second = queue_for(&semaphore(&waiter, 2), 2).await;
-    let third = queue_for(&semaphore(&last, 2), 1).await;
-    server.expire(waiter.session_id());
-    let ended = second.await.unwrap().unwrap_err();
-    assert!(ended.retry_on() != RetryOn::SameSession, "{ended}");
-    assert!(!third.is_finished());
-
-    let lost = lease.lost();
-    server.expire(holder.session_id());
-    // The client reconnects at once, and so learns why the nodes were deleted.
-    let expired = LossReason::SessionEnded(SessionEnd::Expired);
-    assert_eq!(lost.await, expired);
-    assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
-    assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
-    third.await.unwrap().unwrap().release().await.unwrap();
-    expect_nothing_left(&server, "expired").await;
 }
 
 /// Two waiters that both assume they are first must not both keep some permits and wait.

@@ -8,7 +8,10 @@ use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::stepped::{Stepped, Steps};
-use crate::{T, child, children, client, config, cut_off, queue, running, settle, started};
+use crate::{
+    attempt, child, children, config, cut_off, queue, queue_many, reconnect, running, settle,
+    started, started_with,
+};
 
 const PATH: &str = "/lock";
 
@@ -23,43 +26,40 @@ async fn three(
     other: &Client,
 ) -> (Guard, [tokio::task::JoinHandle<Guard>; 2]) {
     let held = mutex(one).acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    for _ in 0..2 {
-        let lock = mutex(other);
-        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-        settle().await;
-    }
+    let waiting = queue_many(&mutex(other), 2).await;
     assert_eq!(children(server, PATH).len(), 3);
     (held, waiting.try_into().unwrap())
 }
 
-/// Checks that the second waiter acquires the lock, and after it the waiter whose node was deleted.
-async fn expect_next_then_deleted(
-    next: tokio::task::JoinHandle<Guard>,
-    deleted: tokio::task::JoinHandle<Guard>,
-) {
-    let next = next.await.unwrap();
-    next.check().await.unwrap();
-    next.release().await.unwrap();
-    deleted.await.unwrap().check().await.unwrap();
-}
-
-/// One transaction deletes the nodes of the holder and of the waiter, in either order.
+/// One transaction deletes the nodes of the holder and of the waiter, in either order, and may mark the
+/// release of the holder.
 ///
 /// Both events arrive together. The same transaction grants the lock to the next waiter.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_deleted_with_its_predecessor() {
-    for own_first in [true, false] {
-        let (server, [one, other]) = started().await;
+    for (own_first, is_marked) in [(true, false), (false, false), (true, true), (false, true)] {
+        let case = format!("own first: {own_first}, marked: {is_marked}");
+        let (server, [one, other]) = started_with(Settings::new().version(Version::V3_9)).await;
         let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let names = children(&server, PATH);
-        let path = |index: usize| format!("{PATH}/{}", names[index]);
-        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
-        one.multi().delete(&first, None).delete(&second, None).send().await.unwrap();
+        let [holder, own] = [0, 1].map(|at| child(&server, PATH, at));
+        let mut all = one.multi();
+        if own_first {
+            all = all.delete(&own, None);
+        }
+        if is_marked {
+            all = all.set_data(&holder, b"", None);
+        }
+        all = all.delete(&holder, None);
+        let all = if own_first { all } else { all.delete(&own, None) };
+        all.send().await.unwrap();
         settle().await;
-        assert!(!deleted.is_finished(), "own first: {own_first}");
-        expect_next_then_deleted(next, deleted).await;
-        drop(held);
+        assert!(!deleted.is_finished(), "{case}");
+        let next = next.await.unwrap();
+        next.check().await.unwrap();
+        next.release().await.unwrap();
+        let last = deleted.await.unwrap();
+        last.check().await.unwrap();
+        assert!(last.node() != own && !held.is_held(), "{case}");
     }
 }
 
@@ -67,9 +67,7 @@ async fn waiter_requeues_when_deleted_with_its_predecessor() {
 async fn waiter_fails_after_its_limit_of_deletions() {
     let (server, [one, other]) = started().await;
     let _held = mutex(&one).acquire().await.unwrap();
-    let lock = mutex(&other);
-    let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
-    settle().await;
+    let waiting = attempt(&mutex(&other)).await;
     let mut deleted = 0;
     while !waiting.is_finished() {
         let node = child(&server, PATH, 1);
@@ -78,7 +76,8 @@ async fn waiter_fails_after_its_limit_of_deletions() {
         deleted += 1;
     }
     assert_eq!(deleted, RESTARTS_MAX);
-    assert_eq!(waiting.await.unwrap(), Err(LockError::NodeDeleted { path: PATH.to_owned() }));
+    let failed = waiting.await.unwrap().unwrap_err();
+    assert_eq!(failed, LockError::NodeDeleted { path: PATH.to_owned() });
 }
 
 /// The deletion of the old node must not end the hold of the new one.
@@ -116,9 +115,8 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
         let connector = Stepped { server: server.clone(), steps: steps.clone() };
         let other = config(2).connector(connector).connect().await.unwrap();
         let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let names = children(&server, PATH);
-        let path = |index: usize| format!("{PATH}/{}", names[index]);
-        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
+        let at = if own_first { [1, 0] } else { [0, 1] };
+        let [first, second] = at.map(|at| child(&server, PATH, at));
         server.refuse_connects(0);
         steps.allow(0);
         server.connection_of(other.session_id()).cut(Cut::Rst);
@@ -209,21 +207,22 @@ async fn every_recipe_works_in_the_root() {
 }
 
 /// Another client deletes a waiter's node, and creates it again under the same name, before the
-/// waiter watches it. With `is_cut`, the waiter is disconnected meanwhile. The check runs for every
-/// number of steps of its connection before that, from the reply to the create on.
+/// waiter watches it. The waiter may be disconnected meanwhile. The check runs for every number of
+/// steps of its connection before that, from the reply to the create on.
 ///
 /// The waiter does not take that node for its own: it queues again.
-async fn expect_requeued_without_namesake(is_cut: bool) {
-    for taken in 2..24 {
-        let server = TestServer::in_memory_with(Settings::new().version(Version::V3_9));
-        let one = client(&server, 1).await;
+#[tokio::test(start_paused = true)]
+async fn waiter_requeues_if_another_node_has_its_name() {
+    for (is_cut, taken) in
+        [false, true].into_iter().flat_map(|cut| (2..24).map(move |it| (cut, it)))
+    {
+        let (server, [one]) = started_with(Settings::new().version(Version::V3_9)).await;
         let held = mutex(&one).acquire().await.unwrap();
         let steps = Steps::default();
         let connector = Stepped { server: server.clone(), steps: steps.clone() };
         let other = config(2).connector(connector).connect().await.unwrap();
         steps.allow(taken);
-        let lock = mutex(&other);
-        let waiting = queue(&lock).await;
+        let waiting = queue(&mutex(&other)).await;
         let node = child(&server, PATH, 1);
         if is_cut {
             server.refuse_connects(0);
@@ -232,25 +231,13 @@ async fn expect_requeued_without_namesake(is_cut: bool) {
         one.delete(&node, None).await.unwrap();
         one.create(&node, b"", CreateMode::Persistent).await.unwrap();
         steps.allow_all();
-        server.accept_connects(0);
-        // reason: virtual time, in which the client reconnects
-        tokio::time::sleep(T / 2).await;
+        reconnect(&server).await;
         held.release().await.unwrap();
         settle().await;
         // It is another client's, so it is still there. Mostly it is ahead in the queue.
         one.delete(&node, None).await.unwrap();
         let guard = waiting.await.unwrap();
-        assert_ne!(guard.node(), node, "after {taken} steps");
+        assert_ne!(guard.node(), node, "cut: {is_cut}, after {taken} steps");
         guard.check().await.unwrap();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiter_requeues_if_another_node_has_its_name() {
-    expect_requeued_without_namesake(false).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cut_waiter_requeues_if_another_node_has_its_name() {
-    expect_requeued_without_namesake(true).await;
 }

@@ -12,7 +12,7 @@ use crate::recorded_connection::{
     recorded_client, started_recorded,
 };
 use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::{T, child, children, queue_many, settle, settle_node_watches, started};
+use crate::{T, children, queue_many, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -33,50 +33,36 @@ async fn seen(waiting: &mut Ticket) -> Vec<usize> {
     seen
 }
 
+/// The documentation of `enqueue` states this cost.
 #[tokio::test(start_paused = true)]
-async fn enqueue_of_a_free_mutex_costs_one_more_list() {
-    let (server, client, record) = started_recorded().await;
-    drop(mutex(&client).acquire().await.unwrap()); // creates the path
+async fn enqueue_of_a_free_lock_costs_one_more_list() {
+    let (_server, client, record) = started_recorded().await;
+    let (lock, rw) = (mutex(&client), rw(&client));
+    drop((lock.acquire().await.unwrap(), rw.write().acquire().await.unwrap())); // creates the paths
     settle().await;
     record.take();
-    let mut waiting = mutex(&client).enqueue().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    let enter = [[CREATE2, GET_CHILDREN2]];
+    let again = [[GET_CHILDREN2, EXISTS]]; // there may have been any time in between
+    let mut waiting = lock.enqueue().await.unwrap();
+    assert_eq!(record.take(), enter);
     assert_eq!((waiting.position().ahead, waiting.position().holder), (0, None));
-    assert_eq!(
-        waiting.position_changed().await.unwrap().ahead,
-        0,
-        "it does not wait for its turn again"
-    );
-    assert!(waiting.holder().await.unwrap().is_none());
-    assert_eq!(waiting.node(), Some(child(&server, PATH, 0).as_str()));
+    let moved = waiting.position_changed().await.unwrap();
+    assert_eq!(moved.ahead, 0, "it does not wait for its turn again");
+    assert!(waiting.holder().await.unwrap().is_none() && waiting.node().is_some());
     let guard = waiting.acquire().await.unwrap();
-    let again = [[GET_CHILDREN2, EXISTS]];
-    assert_eq!(record.take(), again, "there may have been any time in between");
+    assert_eq!(record.take(), again);
     settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-}
-
-/// The documentation of `enqueue` states this cost.
-#[tokio::test(start_paused = true)]
-async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
-    let (_server, client, record) = started_recorded().await;
-    let lock = RwLock::new(&client, "/rw").unwrap();
-    drop(lock.write().acquire().await.unwrap()); // creates the path
-    settle().await;
     record.take();
-    let reading = lock.read().enqueue().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    let reading = reading.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
-    reading.release().await.unwrap();
-    record.take();
-    let writing = lock.write().enqueue().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    let writing = writing.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
-    writing.release().await.unwrap();
+    let reading = rw.read().enqueue().await.unwrap();
+    assert_eq!(record.take(), enter);
+    drop(reading.acquire().await.unwrap());
+    assert_eq!(record.take(), again);
+    let writing = rw.write().enqueue().await.unwrap();
+    record.take(); // with the delete of the reader
+    drop(writing.acquire().await.unwrap());
+    assert_eq!(record.take(), again);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,37 +176,6 @@ async fn place_stays_when_a_contender_ahead_changes() {
     held.release().await.unwrap();
     assert_eq!(moved.await.unwrap(), Ok(1));
     drop(between.await.unwrap());
-}
-
-/// The last but one of three contenders ahead gives up, and two are left.
-#[tokio::test(start_paused = true)]
-async fn place_is_exact_when_a_contender_in_the_middle_gives_up() {
-    let (_server, [one, other]) = started().await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let crowd = queue_many(&mutex(&other), 2).await;
-    let mut waiting = mutex(&one).enqueue().await.unwrap();
-    assert_eq!(waiting.position().ahead, 3);
-    let moved = tokio::spawn(async move { waiting.position_changed().await });
-    settle().await;
-    crowd[0].abort();
-    let place = moved.await.unwrap().unwrap();
-    assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(held.node())));
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropped_waiting_leaves_the_queue() {
-    let (server, [client]) = started().await;
-    let held = mutex(&client).acquire().await.unwrap();
-    let waiting = mutex(&client).enqueue().await.unwrap();
-    assert_eq!(children(&server, PATH).len(), 2);
-    drop(waiting);
-    settle().await;
-    assert_eq!(children(&server, PATH).len(), 1);
-    let acquired = mutex(&client).enqueue().await.unwrap().acquire();
-    assert!(tokio::time::timeout(T, acquired).await.is_err());
-    settle().await;
-    assert_eq!(children(&server, PATH).len(), 1);
-    held.release().await.unwrap();
 }
 
 /// A caller can drop and repeat the wait without losing its place.
