@@ -1,7 +1,5 @@
 //! Tests of the blocking API.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,34 +28,6 @@ fn locked() -> (TestServer, Client, Guard<zk_recipes::Guard>) {
     let (server, client) = connected();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
     (server, client, guard)
-}
-
-#[test]
-fn blocking_mutex_has_one_holder_among_threads() {
-    let server = server_on_a_thread();
-    let (inside, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let (config, inside, done) = (config_of(&server), inside.clone(), done.clone());
-            thread::spawn(move || {
-                let client = Client::connect_with(config).unwrap();
-                let lock = Mutex::new(&client, "/lock").unwrap();
-                for _ in 0..10 {
-                    let guard = lock.acquire().unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
-                    guard.token().unwrap();
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    guard.release().unwrap();
-                    done.fetch_add(1, Ordering::SeqCst);
-                }
-            })
-        })
-        .collect();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    assert_eq!(done.load(Ordering::SeqCst), 40);
-    wait_until("all sessions are closed", || server.with(|it| it.sessions().count()) == 0);
 }
 
 #[test]
@@ -189,16 +159,6 @@ fn blocking_client_has_the_plain_operations() {
     assert_eq!(client.exists("/n").unwrap(), None);
     client.close();
     assert_eq!(client.wait_for_end(), SessionEnd::Closed);
-}
-
-#[test]
-fn blocking_guard_that_is_dropped_is_released_at_once() {
-    let (server, client) = connected();
-    let other = client.clone(); // the session stays open
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
-    drop((guard, client));
-    wait_until("the node is deleted", || children(&server, "/lock").is_empty());
-    other.exists("/").unwrap();
 }
 
 #[test]

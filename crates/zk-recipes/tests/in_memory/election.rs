@@ -115,22 +115,19 @@ async fn selector_and_mutex_exclude_each_other() {
 async fn latch_and_selector_refuse_the_path_of_the_other() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
-    let elections = [
-        (Election::new(&sessions, "/e", "").unwrap(), Recipe::Election),
-        (Election::selector(&sessions, "/e", "").unwrap(), Recipe::Mutex),
-    ];
-    for ((first, recipe), (second, _)) in
-        [(&elections[0], &elections[1]), (&elections[1], &elections[0])]
+    let latch = Election::new(&sessions, "/e", "").unwrap();
+    let selector = Election::selector(&sessions, "/e", "").unwrap();
+    for (first, recipe, second) in
+        [(&latch, Recipe::Election, &selector), (&selector, Recipe::Mutex, &latch)]
     {
         let leads = first.stand();
         leads_within(T, &leads).await;
-        let refused = second.stand().failure().await;
-        assert!(
-            matches!(&refused, LockError::ForeignNode { recipe: it, .. } if it == recipe),
-            "{refused}"
-        );
-        let refused = second.lead(for_ever, drop).await.unwrap_err();
-        assert_eq!(refused.retry_on(), RetryOn::Never, "{refused}");
+        for refused in
+            [second.stand().failure().await, second.lead(for_ever, drop).await.unwrap_err()]
+        {
+            let LockError::ForeignNode { recipe: it, .. } = &refused else { panic!("{refused}") };
+            assert_eq!((*it, refused.retry_on()), (recipe, RetryOn::Never));
+        }
         let beside = second.clone().allow_foreign_nodes().stand();
         leads_within(T, &beside).await;
         beside.resign().await.unwrap();
@@ -468,39 +465,35 @@ async fn rejected_resignation_after_the_last_term_is_reported() {
 /// A candidate pauses after a failed attempt. A read-only server rejects each attempt.
 #[tokio::test(start_paused = true)]
 async fn candidate_resigns_at_once_during_the_pause() {
-    for is_dropped in [false, true] {
-        let server = TestServer::in_memory_with(Settings::new().servers(2));
-        let hosts = Config::new("server-0:1,server-1:1").unwrap();
-        let hosts = hosts.session_timeout(T).seed(1).allow_read_only();
-        server.refuse_connects(0);
-        server.make_read_only(1);
-        let sessions = SessionManager::connect(hosts.connector(server.clone())).await.unwrap();
-        let mut candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
+    let server = TestServer::in_memory_with(Settings::new().servers(2));
+    let hosts = Config::new("server-0:1,server-1:1").unwrap();
+    let hosts = hosts.session_timeout(T).seed(1).allow_read_only();
+    server.refuse_connects(0);
+    server.make_read_only(1);
+    let sessions = SessionManager::connect(hosts.connector(server.clone())).await.unwrap();
+    let election = Election::new(&sessions, "/e", "c1").unwrap();
+    let is_rejected = |it: &Leadership| {
+        matches!(it, Leadership::Waiting { after: Some(Interruption::NotAcquired(_)) })
+    };
+    let is_ended = |it: &Leadership| matches!(it, Leadership::Ended(Ok(())));
+    for number in 0..20 {
+        let candidacy = election.stand();
         let mut states = candidacy.subscribe();
-        let is_rejected = |it: &Leadership| {
-            matches!(it, Leadership::Waiting { after: Some(Interruption::NotAcquired(_)) })
-        };
         states.wait_for(is_rejected).await.unwrap();
-        for _ in 0..20 {
-            let begun = now();
-            match is_dropped {
-                true => drop(candidacy),
-                false => candidacy.resign().await.unwrap(),
-            }
-            let is_ended = |it: &Leadership| matches!(it, Leadership::Ended(Ok(())));
-            states.wait_for(is_ended).await.unwrap();
-            assert_eq!(now() - begun, Duration::ZERO);
-            candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
-            states = candidacy.subscribe();
-            // reason: virtual time; some of the candidates resign during the pause
-            tokio::time::sleep(Duration::from_millis(17)).await;
+        // reason: virtual time; most of the candidates resign during the pause
+        tokio::time::sleep(Duration::from_millis(17 * number)).await;
+        let begun = now();
+        match number % 2 {
+            0 => drop(candidacy),
+            _ => candidacy.resign().await.unwrap(),
         }
-        drop(candidacy);
-        server.accept_connects(0);
-        // reason: virtual time, in which a candidate that has not resigned would lead
-        tokio::time::sleep(20 * T).await;
-        assert!(!sessions.client().is_read_only() && children(&server, "/e").is_empty());
+        states.wait_for(is_ended).await.unwrap();
+        assert_eq!(now() - begun, Duration::ZERO, "{number}");
     }
+    server.accept_connects(0);
+    // reason: virtual time, in which a candidate that has not resigned would lead
+    tokio::time::sleep(20 * T).await;
+    assert!(!sessions.client().is_read_only() && children(&server, "/e").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

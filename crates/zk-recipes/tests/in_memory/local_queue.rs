@@ -297,48 +297,36 @@ async fn passed_guard_ends_and_the_next_one_holds() {
     assert_eq!(never_polled.await, LossReason::Released, "it was released before");
 }
 
+/// The node is deleted before the release, or between the release and the first poll of the next
+/// waiter.
 #[tokio::test(start_paused = true)]
 async fn lost_lock_does_not_pass() {
     let (_server, [client, operator]) = started().await;
     let lock = shared(&client);
-    for is_released in [false, true] {
+    for how in ["dropped", "released", "lost on its way"] {
         let held = lock.acquire().await.unwrap();
-        let next = attempt(&lock).await;
+        let mut next = pin!(lock.acquire());
+        assert!(next.as_mut().now_or_never().is_none());
         settle_node_watches().await;
-        operator.delete(held.node(), None).await.unwrap();
-        held.lost().await;
         let node = held.node().to_owned();
-        match is_released {
-            true => assert_eq!(
-                held.release().await,
-                Err(LockError::Lost(LossReason::NodeDeleted)),
-                "the caller is told"
-            ),
-            false => drop(held),
+        if how == "lost on its way" {
+            held.release().await.unwrap();
+            operator.delete(&node, None).await.unwrap();
+            settle().await;
+        } else {
+            operator.delete(&node, None).await.unwrap();
+            held.lost().await;
+            let deleted = Err(LockError::Lost(LossReason::NodeDeleted));
+            match how {
+                "dropped" => drop(held),
+                _ => assert_eq!(held.release().await, deleted, "the caller is told"),
+            }
         }
-        let next = next.await.unwrap().unwrap();
-        assert_ne!(next.node(), node);
+        let next = next.await.unwrap();
+        assert_ne!(next.node(), node, "{how}");
         next.check().await.unwrap();
-        assert_eq!(next.token().unwrap().pass(), 0);
+        assert_eq!(next.token().unwrap().pass(), 0, "{how}");
     }
-}
-
-/// The node is deleted between the release and the first poll of the next waiter.
-#[tokio::test(start_paused = true)]
-async fn lock_lost_on_its_way_is_not_taken_over() {
-    let (_server, [client, operator]) = started().await;
-    let lock = shared(&client);
-    let held = lock.acquire().await.unwrap();
-    let mut next = pin!(lock.acquire());
-    assert!(next.as_mut().now_or_never().is_none());
-    settle_node_watches().await;
-    let node = held.node().to_owned();
-    held.release().await.unwrap();
-    operator.delete(&node, None).await.unwrap();
-    settle().await;
-    let next = next.await.unwrap();
-    assert_ne!(next.node(), node);
-    next.check().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

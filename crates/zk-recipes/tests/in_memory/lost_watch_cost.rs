@@ -8,7 +8,7 @@ use zk_recipes::session::Client;
 use zk_recipes::{LockError, LossReason, MultiLock, Mutex, Semaphore};
 
 use crate::recorded_connection::{Record, WATCH_NODE, recorded_client, without_lease};
-use crate::{Kind, T, settle, started};
+use crate::{Kind, T, child, settle, started};
 
 const TURNS: usize = 400;
 
@@ -116,11 +116,7 @@ async fn readme_loop_sets_one_watch_in_400_turns() {
         written.recv().await.unwrap();
     }
     assert_eq!(without_lease(record.take().concat()), [WATCH_NODE]);
-    let node = server.with(|ensemble| {
-        let node = ensemble.tree().node("/locks/billing").unwrap();
-        node.children().next().unwrap().to_owned()
-    });
-    other.delete(&format!("/locks/billing/{node}"), None).await.unwrap();
+    other.delete(&child(&server, "/locks/billing", 0), None).await.unwrap();
     let ended = tokio::time::timeout(T, billing).await.unwrap().unwrap();
     assert_eq!(ended, Err(LockError::Lost(LossReason::NodeDeleted)));
 }

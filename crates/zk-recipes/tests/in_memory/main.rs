@@ -8,34 +8,6 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
-/// Implements `AsyncWrite` for a type whose field `stream` takes all writes unchanged.
-macro_rules! pass_writes_on {
-    ($stream:ty) => {
-        impl tokio::io::AsyncWrite for $stream {
-            fn poll_write(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bytes: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                Pin::new(&mut self.stream).poll_write(cx, bytes)
-            }
-
-            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(&mut self.stream).poll_flush(cx)
-            }
-
-            fn poll_shutdown(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-            ) -> Poll<io::Result<()>> {
-                Pin::new(&mut self.stream).poll_shutdown(cx)
-            }
-        }
-    };
-}
-
-pub(crate) use pass_writes_on;
-
 mod blocking;
 mod cancelled;
 mod closing;
@@ -47,7 +19,6 @@ mod errors;
 mod foreign_nodes;
 mod guard;
 mod guard_watch;
-mod handover;
 mod leader_change;
 mod lease_in_line;
 mod lifetime_cost;
@@ -63,6 +34,7 @@ mod outside_runtime;
 mod owner;
 mod parity_with_curator;
 mod program_exit;
+mod read_by;
 mod recorded_connection;
 mod reentry_combinations;
 mod relist_and_retry;
@@ -311,27 +283,4 @@ pub(crate) async fn polled<T, E: std::fmt::Debug>(
         }
     })
     .await
-}
-
-/// Pseudo-random numbers that repeat with the same seed (SplitMix64).
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns a number of at least 0 and less than `end`.
-    pub(crate) fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((z ^ (z >> 31)) % u64::from(end)).expect("it is less than one")
-    }
-
-    /// Returns a duration of at least 0 and less than `end` milliseconds.
-    pub(crate) fn ms(&mut self, end: u32) -> Duration {
-        Duration::from_millis(self.below(end).into())
-    }
 }

@@ -405,8 +405,7 @@ async fn waiter_behind_an_unreadable_holder_fails_after_a_long_wait() {
         let acl = vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];
         let _held = mutex(&one).with_acl(acl).acquire().await.unwrap();
         let between = queue(&mutex(&one)).await;
-        let lock = mutex(&two);
-        let last = attempt(&lock).await;
+        let last = attempt(&mutex(&two)).await;
         if !is_early {
             // reason: virtual time of a long wait, after which the node between was read
             tokio::time::sleep(T).await;

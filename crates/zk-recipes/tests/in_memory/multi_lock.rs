@@ -11,7 +11,7 @@ use zk_recipes::{
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
 
-use crate::{T, child, children, client, now, settle, settle_node_watches, started};
+use crate::{T, child, children, client, now, queue, settle, settle_node_watches, started};
 
 fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
     Arc::new(Mutex::new(client, path).unwrap())
@@ -98,12 +98,6 @@ async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
         );
         assert_eq!((a, b), (Ok(()), Ok(())));
     }
-    // Opposite orders deadlock until the timeout.
-    let (a, b) = tokio::join!(
-        async { MultiLock::new(there(&one)).acquire_timeout(T).await.unwrap().is_none() },
-        async { MultiLock::new(back(&other)).acquire_timeout(T).await.unwrap().is_none() },
-    );
-    assert!(a && b, "both hold one and wait for the other: {a} {b}");
     settle().await;
     assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
 }
@@ -124,23 +118,28 @@ async fn canonical_order_acquires_the_write_side_first() {
     }
 }
 
-/// One transaction deletes the node of the acquired lock and the node of the holder of the other
-/// lock.
+/// The node of the acquired lock is deleted, alone or in one transaction with the node of the holder
+/// of the other lock.
 #[tokio::test(start_paused = true)]
-async fn multi_lock_fails_if_a_lock_is_lost_as_the_last_is_granted() {
-    let (server, [one, other]) = started().await;
-    let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
-    let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
-    let waiting = tokio::spawn(async move { locks.acquire().await });
-    settle_node_watches().await;
-    let first = child(&server, "/x", 0);
-    let gone = other.multi().delete(&first, None).delete(held.node(), None).send().await;
-    gone.unwrap();
-    let failed = waiting.await.unwrap().unwrap_err();
-    assert_eq!(failed.failures()[0].path, "/x");
-    assert_eq!(failed.failures()[0].error, LockError::Lost(LossReason::NodeDeleted));
-    settle().await;
-    assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
+async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
+    for is_granted in [false, true] {
+        let (server, [one, other]) = started().await;
+        let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
+        let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
+        let waiting = tokio::spawn(async move { locks.acquire().await.map(drop) });
+        settle_node_watches().await;
+        let gone = other.multi().delete(&child(&server, "/x", 0), None);
+        let gone = if is_granted { gone.delete(held.node(), None) } else { gone };
+        gone.send().await.unwrap();
+        let error = waiting.await.unwrap().unwrap_err();
+        let lost = LockError::Lost(LossReason::NodeDeleted);
+        assert_eq!(failures(&error)[0], ("/x", &lost), "its loss");
+        let released = failures(&error).into_iter().skip(1).all(|it| it == ("/x", &lost));
+        assert!(released, "its release: {error}");
+        settle().await;
+        let left = ["/x", "/y"].map(|path| children(&server, path).len());
+        assert_eq!(left, [0, usize::from(!is_granted)], "only the holder's");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,54 +216,18 @@ async fn multi_guard_is_lost_with_any_of_its_locks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
-    let (server, [one, other]) = started().await;
-    let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
-    let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
-    let waiting = tokio::spawn(async move { locks.acquire().await.map(drop) });
-    settle().await;
-    let node = child(&server, "/x", 0);
-    other.delete(&node, None).await.unwrap();
-    let error = waiting.await.unwrap().unwrap_err();
-    let lost = LockError::Lost(LossReason::NodeDeleted);
-    assert_eq!(failures(&error), [("/x", &lost), ("/x", &lost)], "its loss, its release");
-    settle().await;
-    assert_eq!(children(&server, "/y").len(), 1, "the holder's");
-    held.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn semaphore_mutex_has_one_holder_and_growing_tokens() {
     let (_server, [one, other]) = started().await;
     let mine = SemaphoreMutex::new(&one, "/m").unwrap().with_data("mine");
     let others = SemaphoreMutex::new(&other, "/m").unwrap();
-    assert_eq!(mine.path(), "/m");
-    let mut last = None;
-    for _ in 0..3 {
-        let guard = mine.acquire().await.unwrap();
-        assert!(guard.node().starts_with("/m/leases/_c_"), "{}", guard.node());
-        let participants = mine.participants().await.unwrap();
-        assert_eq!((participants.len(), participants[0].data.as_slice()), (1, &b"mine"[..]));
-        assert!(others.try_acquire().await.unwrap().is_none());
-        assert!(others.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-        assert!(mine.acquire_timeout(T).await.unwrap().is_none(), "it is not re-entrant");
-        let waiting = tokio::spawn({
-            let others = others.clone();
-            async move { others.acquire().await }
-        });
-        settle().await;
-        let token = guard.token().unwrap();
-        assert!(last < Some(token));
-        guard.release().await.unwrap();
-        let next = waiting.await.unwrap().unwrap();
-        assert!(next.token().unwrap() > token);
-        last = Some(next.token().unwrap());
-        next.release().await.unwrap();
-    }
-    // A mutex on the same path is another lock.
     let guard = mine.acquire().await.unwrap();
-    let mutex = Mutex::new(&one, "/m").unwrap().allow_foreign_nodes();
-    let other = mutex.try_acquire().await.unwrap().expect("free");
-    other.release().await.unwrap();
+    assert!(guard.node().starts_with("/m/leases/_c_"), "{}", guard.node());
+    let participants = mine.participants().await.unwrap();
+    assert_eq!((participants.len(), participants[0].data.as_slice()), (1, &b"mine"[..]));
+    assert!(others.try_acquire().await.unwrap().is_none());
+    assert!(mine.acquire_timeout(T).await.unwrap().is_none(), "it is not re-entrant");
+    let waiting = queue(&others).await;
+    let token = guard.token().unwrap();
     guard.release().await.unwrap();
+    assert!(waiting.await.unwrap().token().unwrap() > token);
 }

@@ -6,7 +6,7 @@ use zk_recipes::session::{Acl, Client, Config, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
 use zk_testing::{Settings, TestServer};
 
-use crate::{child, children, client, config, queue, settle, started};
+use crate::{child, children, client, config, queue, queue_many, settle, started};
 
 /// ACL that permits everyone everything except changing the ACL.
 fn acl() -> Vec<Acl> {
@@ -79,12 +79,7 @@ async fn waiters_queue_by_sequence_number_under_any_lock_name() {
     for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
         let (_server, [client]) = started().await;
         let lock = Mutex::new(&client, "/lock").unwrap().with_lock_name(name).unwrap();
-        let mut waiting = Vec::new();
-        for _ in 0..12 {
-            let lock = lock.clone();
-            waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-            settle().await;
-        }
+        let waiting = queue_many(&lock, 12).await;
         for (number, waiting) in waiting.into_iter().enumerate() {
             let guard = waiting.await.unwrap();
             assert!(guard.node().ends_with(&format!("{name}{number:010}")), "{}", guard.node());

@@ -112,29 +112,6 @@ fn detached_session_is_left_alone_when_the_runtime_ends() {
 }
 
 #[test]
-fn dedicated_thread_closes_its_session_without_a_runtime() {
-    let server = server_on_a_thread();
-    let (client, thread) = config_of(&server).connect_blocking().unwrap();
-    let guard = thread.block_on(Mutex::new(&client, "/lock").unwrap().acquire()).unwrap();
-    assert!(guard.is_held());
-    drop((client, guard));
-    wait_until("the session is closed", || has_no_session(&server));
-}
-
-#[test]
-fn dedicated_thread_sends_heartbeats_while_the_caller_blocks() {
-    let server = server_on_a_thread();
-    current_thread().block_on(async {
-        let config = config_of(&server).session_timeout(Duration::from_secs(4));
-        let (client, guard) = locked(config.dedicated_thread()).await;
-        let before = client.stats().frames_received;
-        wait_until("heartbeats are answered", || client.stats().frames_received >= before + 8);
-        assert!(guard.is_held());
-        guard.release().await.unwrap();
-    });
-}
-
-#[test]
 fn guard_on_another_thread_is_lost_while_the_caller_blocks() {
     let server = server_on_a_thread();
     current_thread().block_on(async {

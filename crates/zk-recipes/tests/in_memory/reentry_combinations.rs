@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, RetryOn};
-use zk_recipes::{Lock, LockError, Owner, RwLock};
+use zk_recipes::{Lock, LockError, LossReason, Owner, RwLock};
 
 use crate::recorded_connection::{
     DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client, started_recorded,
 };
 use crate::rwlock::{PATH, entries, expect_nobody, queue_writer, rw};
-use crate::{queue, settle, settle_node_watches, started};
+use crate::{queue, running, settle, settle_node_watches, started};
 
 const NOTHING: [[i32; 0]; 0] = [];
 
@@ -37,16 +37,21 @@ async fn same_owner_reenters_the_side_that_it_holds() {
         let third = lock.try_acquire_boxed().await.unwrap().expect("it has it already");
         assert_eq!(record.take(), NOTHING);
         assert_eq!((first.nodes(), first.tokens()), (second.nodes(), third.tokens()));
+        settle_node_watches().await;
+        assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
+        let lost = running(first.lost_boxed()).await;
         first.release_boxed().await.unwrap();
         drop(second);
         settle().await;
         assert_eq!(record.take(), NOTHING, "one is left");
+        assert!(!lost.is_finished());
         let other = side(&rw(&client), !writes).try_acquire_boxed().await;
         assert!(third.is_held() && other.unwrap().is_none());
         settle().await;
         record.take();
         third.release_boxed().await.unwrap();
         assert_eq!(record.take(), [[DELETE]]);
+        assert_eq!(lost.await.unwrap(), LossReason::Released);
         expect_nobody(&server, "released").await;
     }
 }

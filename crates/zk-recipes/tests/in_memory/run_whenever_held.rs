@@ -13,11 +13,8 @@ use zk_recipes::{
 };
 use zk_testing::{Op, TestServer};
 
-use crate::{T, children, client, config, settle};
-
-async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
-}
+use crate::election::sessions;
+use crate::{T, children, client, settle};
 
 async fn started() -> (TestServer, SessionManager) {
     let server = TestServer::in_memory();

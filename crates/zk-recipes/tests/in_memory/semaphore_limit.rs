@@ -46,24 +46,6 @@ async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
     expect_nothing_left(&server, "released").await;
 }
 
-/// The first waiter yields, so that other waiters acquire the available permits.
-#[tokio::test(start_paused = true)]
-async fn first_waiter_yields_when_the_limit_falls_below_its_count() {
-    let (server, [client]) = started().await;
-    let (count, semaphore) = shared(&client, 3);
-    let holder = semaphore.acquire().await.unwrap();
-    let wants_three = queue_for(&semaphore, 3).await;
-    let wants_one = queue_for(&semaphore, 1).await;
-    assert!(!wants_three.is_finished() && !wants_one.is_finished());
-    count.set(2).await.unwrap();
-    let one = wants_one.await.unwrap().unwrap();
-    assert_eq!((turns(&server), leases(&server)), (0, 2));
-    drop((holder, one));
-    count.set(3).await.unwrap();
-    assert_eq!(wants_three.await.unwrap().unwrap().permits(), 3);
-    expect_nothing_left(&server, "released").await;
-}
-
 /// The waiter has not read the limit since it queued.
 #[tokio::test(start_paused = true)]
 async fn waiter_rereads_the_limit_when_it_becomes_first() {

@@ -25,8 +25,6 @@ const FRAMES_MAX: u64 = 120;
 
 type Ends = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
-type Attempt = fn(Client) -> Ends;
-
 /// Prepares an operation while the server is fast. Then expects it to fail after a bounded number
 /// of attempts on a slow server.
 async fn expect_bounded<P>(name: &str, prepare: fn(Client) -> P)
@@ -142,29 +140,20 @@ bounded! {
 /// A failed acquisition leaves nothing behind, whatever has become of its last request.
 #[tokio::test(start_paused = true)]
 async fn acquisition_may_be_repeated_after_an_unanswered_write() {
-    let attempts: [(&str, Attempt); 5] = [
-        ("mutex", |client| {
-            Box::pin(async move { Mutex::new(&client, "/new")?.acquire().await.map(drop) })
-        }),
-        ("attempt", |client| {
-            Box::pin(async move { Mutex::new(&client, "/new")?.try_acquire().await.map(drop) })
-        }),
-        ("ticket", |client| {
-            Box::pin(async move { Mutex::new(&client, "/new")?.enqueue().await.map(drop) })
-        }),
-        ("permit", |client| {
-            Box::pin(async move { Semaphore::new(&client, "/new", 1)?.acquire().await.map(drop) })
-        }),
-        ("free permit", |client| {
-            Box::pin(
-                async move { Semaphore::new(&client, "/new", 1)?.try_acquire().await.map(drop) },
-            )
-        }),
-    ];
-    for (name, attempt) in attempts {
+    let mutex = |client: &Client| Mutex::new(client, "/new").unwrap();
+    let permits = |client: &Client| Semaphore::new(client, "/new", 1).unwrap();
+    for name in ["mutex", "attempt", "ticket", "permit", "free permit"] {
         let (server, [client]) = started().await;
         server.on(Op::CreateContainer).always().delay(ROUND_TRIP);
-        let error = attempt(client.with_timeout(SHORT)).await.unwrap_err();
+        let client = client.with_timeout(SHORT);
+        let failed = match name {
+            "mutex" => mutex(&client).acquire().await.map(drop),
+            "attempt" => mutex(&client).try_acquire().await.map(drop),
+            "ticket" => mutex(&client).enqueue().await.map(drop),
+            "permit" => permits(&client).acquire().await.map(drop),
+            _ => permits(&client).try_acquire().await.map(drop),
+        };
+        let error = failed.unwrap_err();
         let LockError::Client(failed) = &error else { panic!("{name}: {error}") };
         assert_eq!(*failed.kind(), ErrorKind::TimedOut, "{name}");
         assert_eq!(error.retry_on(), RetryOn::SameSession, "{name}: {error}");

@@ -7,7 +7,7 @@ use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::stepped::{Stepped, Steps};
+use crate::stepped::{Steps, stepped};
 use crate::{
     attempt, child, children, config, cut_off, queue, queue_many, reconnect, running, settle,
     started, started_with,
@@ -112,8 +112,7 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
     for own_first in [true, false] {
         let (server, [one]) = started().await;
         let steps = Steps::default();
-        let connector = Stepped { server: server.clone(), steps: steps.clone() };
-        let other = config(2).connector(connector).connect().await.unwrap();
+        let other = config(2).connector(stepped(&server, &steps)).connect().await.unwrap();
         let (held, [deleted, next]) = three(&server, &one, &other).await;
         let at = if own_first { [1, 0] } else { [0, 1] };
         let [first, second] = at.map(|at| child(&server, PATH, at));
@@ -191,19 +190,16 @@ async fn every_recipe_works_in_the_root() {
     let forever = Duration::MAX;
     let lock = Mutex::new(&one, "/").unwrap().with_owner(&Owner::new());
     let guard = lock.acquire_timeout(forever).await.unwrap().unwrap();
-    let again = lock.acquire().await.unwrap();
     assert!(guard.node().starts_with("/_c_"));
-    again.release().await.unwrap();
-    guard.release().await.unwrap();
+    drop((lock.acquire().await.unwrap(), guard));
     let lock = RwLock::new(&one, "/").unwrap();
     let writer = lock.write().acquire_timeout(forever).await.unwrap().unwrap();
     writer.downgrade().await.unwrap().release().await.unwrap();
     let permits = Semaphore::new(&one, "/", 3).unwrap();
     let lease = permits.acquire_many_timeout(3, forever).await.unwrap().unwrap();
     assert!(lease.nodes().all(|node| node.starts_with("/leases/")));
-    lease.release().await.unwrap();
-    let lock = SemaphoreMutex::new(&one, "/").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
+    drop(lease);
+    drop(SemaphoreMutex::new(&one, "/").unwrap().acquire().await.unwrap());
 }
 
 /// Another client deletes a waiter's node, and creates it again under the same name, before the
@@ -219,8 +215,7 @@ async fn waiter_requeues_if_another_node_has_its_name() {
         let (server, [one]) = started_with(Settings::new().version(Version::V3_9)).await;
         let held = mutex(&one).acquire().await.unwrap();
         let steps = Steps::default();
-        let connector = Stepped { server: server.clone(), steps: steps.clone() };
-        let other = config(2).connector(connector).connect().await.unwrap();
+        let other = config(2).connector(stepped(&server, &steps)).connect().await.unwrap();
         steps.allow(taken);
         let waiting = queue(&mutex(&other)).await;
         let node = child(&server, PATH, 1);

@@ -1,11 +1,9 @@
 //! Position of a waiter in the queue, and the requests that the caller sends to follow it.
 
-use std::time::Duration;
-
 use futures::FutureExt;
-use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::session::Client;
 use zk_recipes::{Mutex, Owner, RwLock, Ticket, WriteGuard};
-use zk_testing::{Cut, Op, Zxid};
+use zk_testing::{Op, Zxid};
 
 use crate::recorded_connection::{
     CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, SET_WATCHES, WATCH_NODE,
@@ -257,26 +255,6 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn place_survives_a_lost_connection() {
-    let (server, [one, other]) = started().await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut waiting = mutex(&one).enqueue().await.unwrap();
-    let node = waiting.node().unwrap().to_owned();
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    assert_eq!(waiting.refresh().await.unwrap().ahead, 1);
-    let moved =
-        tokio::spawn(async move { waiting.position_changed().await.map(|place| (place, waiting)) });
-    settle().await;
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    settle().await;
-    assert!(!moved.is_finished());
-    held.release().await.unwrap();
-    let (place, waiting) = moved.await.unwrap().unwrap();
-    assert_eq!((place.ahead, waiting.node()), (0, Some(node.as_str())));
-    waiting.acquire().await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn reader_counts_writers_ahead_and_writer_counts_all() {
     let (_server, [one, other]) = started().await;
     let lock = rw(&one);
@@ -332,18 +310,4 @@ async fn owner_that_holds_the_lock_does_not_queue() {
     let writing = waiting.acquire().await.unwrap();
     assert!(lock.write().try_acquire().await.unwrap().is_some());
     drop(writing);
-}
-
-#[tokio::test(start_paused = true)]
-async fn foreign_nodes_are_not_counted_in_the_place() {
-    let (_server, [client]) = started().await;
-    client.create(PATH, b"", CreateMode::Persistent).await.unwrap();
-    client.create("/lock/0", b"", CreateMode::Persistent).await.unwrap();
-    let held = mutex(&client).acquire().await.unwrap();
-    let waiting = mutex(&client).enqueue().await.unwrap();
-    let place = waiting.position();
-    assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(held.node())));
-    drop(held);
-    let timeout = Duration::from_secs(1);
-    drop(tokio::time::timeout(timeout, waiting.acquire()).await.unwrap().unwrap());
 }
