@@ -9,7 +9,7 @@ use zk_recipes::blocking::{
 };
 use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
 use zk_recipes::session::{Config, CreateMode, SessionEnd};
-use zk_recipes::{LocalQueueLimits, LockError, LossReason};
+use zk_recipes::{LocalQueueLimits, LossReason};
 use zk_testing::{Op, TestServer};
 
 use crate::children;
@@ -108,13 +108,6 @@ fn blocking_guard_waits_for_its_loss() {
     // Calls on a session that has ended return an error at once.
     client.exists("/lock").unwrap_err();
     Mutex::new(&client, "/lock").unwrap().acquire_timeout(LONG).unwrap_err();
-}
-
-#[test]
-fn blocking_release_reports_a_deleted_node() {
-    let (_server, client, guard) = locked();
-    client.delete(guard.node(), None).unwrap();
-    assert_eq!(guard.release(), Err(LockError::Lost(LossReason::NodeDeleted)));
 }
 
 /// The server does not answer the release.

@@ -17,7 +17,7 @@ use zk_recipes::{
 use zk_testing::{Cut, Op};
 
 use crate::stepped::{Steps, stepped};
-use crate::{Kind, T, children, config, settle, started};
+use crate::{Kind, T, children, config, running, settle, started};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -112,10 +112,8 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     };
 
     gate.allow(steps);
-    let acting = tokio::spawn(act(client.clone()));
-    settle().await;
-    let waiting = tokio::spawn(async move { drop(take_all(&next).await) });
-    settle().await;
+    let acting = running(act(client.clone())).await;
+    let waiting = running(async move { drop(take_all(&next).await) }).await;
     drop(held);
     // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 10).await;

@@ -15,7 +15,9 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Zxid};
 
-use crate::{LEASE, T, children, client, config, now, reconnect, settle, settle_node_watches};
+use crate::{
+    LEASE, T, children, client, config, now, reconnect, running, settle, settle_node_watches,
+};
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
     SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
@@ -190,7 +192,7 @@ async fn work_is_dropped_before_another_candidate_leads() {
     // The work has the only other handle until it is dropped.
     let working = Arc::new(());
     let mut of_work = Some(Arc::clone(&working));
-    let _leading = tokio::spawn(async move {
+    let _leading = running(async move {
         let work = |held| {
             let of_work = of_work.take();
             async move {
@@ -200,8 +202,8 @@ async fn work_is_dropped_before_another_candidate_leads() {
             }
         };
         cut_off.lead(work, drop).await
-    });
-    settle().await;
+    })
+    .await;
     let other = candidate(&server, 2).await.stand();
     settle().await;
     assert!(!other.is_leader() && Arc::strong_count(&working) == 2);
@@ -547,18 +549,6 @@ async fn options_apply_to_the_nodes_of_a_candidate() {
     assert_eq!(metrics.snapshot().acquired, 1);
     Election::new(&sessions, "no path", "").unwrap_err();
     assert!(format!("{election:?} {:?}", election.stand()).contains("/deep/path/e"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_candidates_of_one_process_lead_in_turn() {
-    let (server, election) = started().await;
-    let [one, two] = [election.stand(), election.stand()];
-    settle().await;
-    assert_eq!(children(&server, "/e").len(), 2);
-    assert!(one.is_leader() != two.is_leader());
-    let (leads, waits) = if one.is_leader() { (one, two) } else { (two, one) };
-    leads.resign().await.unwrap();
-    leads_within(T / 100, &waits).await;
 }
 
 /// `CURATOR-171`: leaders do not support revocation.

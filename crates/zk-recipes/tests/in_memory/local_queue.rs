@@ -13,7 +13,7 @@ use zk_recipes::{FencingToken, LocalQueueLimits, LockError, LossReason, Mutex, O
 use zk_testing::TestServer;
 
 use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
-use crate::{T, attempt, children, client, polled, settle, settle_node_watches, started};
+use crate::{T, attempt, children, client, polled, running, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -288,8 +288,7 @@ async fn passed_guard_ends_and_the_next_one_holds() {
     assert!(second.is_held() && second.remaining() > T * 2 / 5);
     second.check().await.unwrap();
 
-    let second_lost = tokio::spawn(second.lost());
-    settle().await;
+    let second_lost = running(second.lost()).await;
     assert!(!second_lost.is_finished());
     operator.delete(second.node(), None).await.unwrap();
     assert_eq!(second_lost.await.unwrap(), LossReason::NodeDeleted);
@@ -468,11 +467,11 @@ async fn timeouts_end_a_local_wait() {
     assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
     assert!(lock.acquire_timeout(T).await.unwrap().is_none());
     let next = attempt(&lock).await;
-    let late = tokio::spawn({
+    let late = running({
         let lock = lock.clone();
         async move { lock.acquire_timeout(T).await }
-    });
-    settle().await;
+    })
+    .await;
     held.release().await.unwrap();
     drop(next.await.unwrap().unwrap());
     late.await.unwrap().unwrap().expect("it is in time").release().await.unwrap();

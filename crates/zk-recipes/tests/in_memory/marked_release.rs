@@ -16,8 +16,8 @@ use crate::recorded_connection::{
     SET_WATCHES, recorded_client, without_lease,
 };
 use crate::{
-    Acquire, T, attempt, child, children, cut_off, now, queue, queue_many, reconnect, settle,
-    settle_node_watches, started_with,
+    Acquire, T, attempt, child, children, cut_off, now, queue, queue_many, reconnect, running,
+    settle, settle_node_watches, started_with,
 };
 
 const PATH: &str = "/lock";
@@ -337,8 +337,7 @@ async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
     let (server, [other], own, record) = started_beside().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut ticket = mutex(&own).enqueue().await.unwrap();
-    let first = tokio::spawn(async move { ticket.position_changed().await.map(|_| ticket) });
-    settle().await;
+    let first = running(async move { ticket.position_changed().await.map(|_| ticket) }).await;
     held.release().await.unwrap();
     let ticket = first.await.unwrap().unwrap();
     server.connection_of(own.session_id()).cut(Cut::Rst);

@@ -6,7 +6,7 @@ use zk_recipes::session::Client;
 use zk_recipes::{LocalQueueLimits, LockMetrics, LossReason, Mutex, RwLock, Semaphore};
 use zk_testing::Op;
 
-use crate::{attempt, settle, started};
+use crate::{attempt, running, settle, started};
 
 fn mutex(client: &Client, metrics: &LockMetrics) -> Mutex {
     Mutex::new(client, "/l").unwrap().with_metrics(metrics)
@@ -118,8 +118,7 @@ async fn hand_off_of_a_permit_begins_with_its_release_or_the_turn() {
     let held = permits(&one, &first).acquire_many(2).await.unwrap();
     // The head waits for two permits; one is free.
     let mine = permits(&two, &head);
-    let at_head = tokio::spawn(async move { mine.acquire_many(2).await });
-    settle().await;
+    let at_head = running(async move { mine.acquire_many(2).await }).await;
     let behind = attempt(&permits(&three, &last)).await;
     let [list, create] = [300, 500].map(Duration::from_millis);
     server.on(Op::GetChildren2).session(two.session_id()).delay(list);

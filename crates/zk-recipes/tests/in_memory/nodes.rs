@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use zk_recipes::session::{Acl, Client, Config, ErrorCode, Perms, RetryOn};
-use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
+use zk_recipes::{LockError, Mutex, RwLock, Semaphore, SemaphoreMutex, revoke};
 use zk_testing::{Settings, TestServer};
 
 use crate::{child, children, client, config, queue, queue_many, settle, started};
@@ -100,17 +100,6 @@ async fn invalid_lock_name_is_rejected_and_named_in_the_error() {
                 && refused.to_string().contains(&format!("{name:?}"))
         );
     }
-}
-
-/// Two lock names are two queues, also for one owner.
-#[tokio::test(start_paused = true)]
-async fn owner_does_not_reenter_under_another_lock_name() {
-    let (_server, [client]) = started().await;
-    let (owner, plain) = (Owner::new(), Mutex::new(&client, "/lock").unwrap());
-    let named = plain.clone().with_lock_name("other-").unwrap().with_owner(&owner);
-    let guard = plain.with_owner(&owner).acquire().await.unwrap();
-    let other = named.try_acquire().await.unwrap();
-    assert!(other.is_none_or(|other| other.node() != guard.node()));
 }
 
 #[tokio::test(start_paused = true)]

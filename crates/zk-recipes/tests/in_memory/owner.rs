@@ -9,7 +9,7 @@ use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
 use zk_testing::{Cut, Op};
 
 use crate::recorded_connection::{DELETE, recorded_client, started_recorded};
-use crate::{T, attempt, children, polled, settle, started};
+use crate::{T, attempt, children, polled, running, settle, started};
 
 const PATH: &str = "/lock";
 
@@ -53,8 +53,7 @@ async fn owner_does_not_read_beside_a_writer_deleted_meanwhile() {
     let writing = lock.write().acquire().await.unwrap();
     let throttled = server.on(Op::Multi).answer(ErrorCode::THROTTLED_OP);
     let read = lock.read().clone();
-    let reading = tokio::spawn(async move { read.acquire().await.map(drop) });
-    settle().await;
+    let reading = running(async move { read.acquire().await.map(drop) }).await;
     other.delete(writing.node(), None).await.unwrap();
     assert_eq!(reading.await.unwrap(), Err(lost(LossReason::NodeDeleted)));
     assert_eq!((throttled.count(), children(&server, PATH).len()), (1, 0));
@@ -73,6 +72,9 @@ async fn owner_reenters_through_any_handle_of_the_same_lock() {
     let again = again.expect("it is the same lock");
     assert_eq!(again.token(), guard.token());
 
+    let named = lock(&client, "/apps/lock").with_lock_name("other-").unwrap().with_owner(&owner);
+    let other_queue = named.try_acquire().await;
+    assert!(!matches!(&other_queue, Ok(Some(other)) if other.node() == guard.node()));
     let of_another = lock(&client, "/apps/lock").with_owner(&Owner::new());
     assert!(of_another.try_acquire().await.unwrap().is_none());
     let other_path = lock(&client, "/lock").with_owner(&owner).try_acquire().await.unwrap();
@@ -217,8 +219,7 @@ async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
     let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let reader = attempt(lock.read()).await;
-    let writer = tokio::spawn(async move { lock.write().acquire().await.map(drop) });
-    settle().await;
+    let writer = running(async move { lock.write().acquire().await.map(drop) }).await;
     assert!(!reader.is_finished() && !writer.is_finished());
     writing.release().await.unwrap();
     let reading = reader.await.unwrap().unwrap();

@@ -11,7 +11,9 @@ use zk_recipes::{Mutex, SharedValue};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::recorded_connection::{recorded_client, started_recorded, without_lease};
-use crate::{Kind, T, child, children, client, cut_off, queue, reconnect, settle, started};
+use crate::{
+    Kind, T, child, children, client, cut_off, queue, reconnect, running, settle, started,
+};
 
 const PATH: &str = "/lock";
 
@@ -38,8 +40,7 @@ async fn first_waiter_requeues_when_its_node_is_deleted() {
         let held = mutex(&other).acquire().await.unwrap();
         settle().await;
         assert_eq!(waiting.refresh().await.unwrap().ahead, 1, "behind another: {behind_another}");
-        let waiting = tokio::spawn(waiting.acquire());
-        settle().await;
+        let waiting = running(waiting.acquire()).await;
         assert!(!waiting.is_finished());
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().check().await.unwrap();
@@ -59,8 +60,7 @@ async fn first_waiter_requeues_when_deleted_during_a_disconnect() {
     assert!(!one.is_connected());
     other.delete(waiting.node().unwrap(), None).await.unwrap();
     let held = mutex(&other).acquire().await.unwrap();
-    let waiting = tokio::spawn(waiting.acquire());
-    settle().await;
+    let waiting = running(waiting.acquire()).await;
     assert!(!waiting.is_finished(), "it cannot know whether its node exists");
     reconnect(&server).await;
     assert!(!waiting.is_finished());
@@ -139,8 +139,7 @@ async fn changed_ignores_an_older_value_of_a_lagging_server() {
     let before = written.set(&b"2"[..]).await.unwrap();
     let value = SharedValue::new(&one, "/v", &b"0"[..]).unwrap();
     assert_eq!(value.get().await.unwrap().value(), "1", "the server lags behind");
-    let changed = tokio::spawn(async move { value.changed(&before).await });
-    settle().await;
+    let changed = running(async move { value.changed(&before).await }).await;
     assert!(!changed.is_finished(), "{:?}", changed.await);
     server.heal(1);
     settle().await;

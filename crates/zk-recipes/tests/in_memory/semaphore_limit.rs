@@ -7,7 +7,7 @@ use zk_recipes::{Semaphore, SharedCount};
 use zk_testing::Op;
 
 use crate::semaphore::{PATH, expect_nothing_left, leases, queue_for, turns};
-use crate::{T, settle, started};
+use crate::{T, running, settle, started};
 
 /// Returns the handles of one process.
 fn shared(client: &Client, limit: i32) -> (SharedCount, Semaphore) {
@@ -73,8 +73,7 @@ async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
 
     server.on(Op::GetData).session(one.session_id()).delay(T / 20);
     let (_, semaphore) = shared(&one, 2);
-    let asked = tokio::spawn(async move { semaphore.try_acquire().await });
-    settle().await;
+    let asked = running(async move { semaphore.try_acquire().await }).await;
     count.set(1).await.unwrap();
     assert!(!asked.is_finished(), "the answer of the server was to be late");
     assert!(asked.await.unwrap().unwrap().is_none(), "the only permit is held");

@@ -102,11 +102,8 @@ impl Kind {
 
 /// Holds the locks of all kinds.
 async fn hold_all(client: &Client) -> (MultiGuard, Option<SemaphoreGuard>) {
-    let locks: [Arc<dyn Lock>; 3] = [
-        Arc::new(Mutex::new(client, "/m").unwrap()),
-        Arc::new(RwLock::new(client, "/rw").unwrap().write().clone()),
-        Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
-    ];
+    let locks = [crate::Kind::Mutex, crate::Kind::Writer, crate::Kind::SemaphoreMutex];
+    let locks = locks.map(|kind| kind.lock(client));
     let semaphore = Semaphore::new(client, "/s", 3).unwrap();
     let held = MultiLock::new(locks).acquire().await.unwrap();
     (held, semaphore.try_acquire_many(3).await.unwrap())

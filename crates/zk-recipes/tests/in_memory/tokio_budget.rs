@@ -12,7 +12,7 @@ use tokio::task::coop::consume_budget;
 use zk_recipes::{Guard, Lock, MultiLock, Mutex};
 use zk_testing::{Cut, TestServer};
 
-use crate::{T, children, client, settle, started};
+use crate::{T, children, client, queue_many, running, settle, started};
 
 /// Units of budget that tokio gives a task for each poll.
 const BUDGET: usize = 128;
@@ -81,15 +81,13 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             let one = client(&server, 2).await;
             let lock = |client| Mutex::new(client, "/lock").unwrap();
             let held = lock(&other).acquire().await.unwrap();
-            let between = (predecessors == 2).then(|| lock(&other));
-            let between = between.map(|lock| tokio::spawn(async move { lock.acquire().await }));
-            settle().await;
+            let between = queue_many(&lock(&other), predecessors - 1).await;
             let spends = Arc::new(AtomicBool::new(false));
-            let waiting = tokio::spawn({
+            let waiting = running({
                 let (lock, spends) = (lock(&one), Arc::clone(&spends));
                 spending(units, spends, async move { lock.acquire().await.unwrap() })
-            });
-            settle().await;
+            })
+            .await;
             assert!(!waiting.is_finished(), "{case}");
 
             // One transaction deletes all nodes, so all events have arrived when the waiter is
@@ -101,10 +99,8 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             spends.store(true, Ordering::Relaxed);
             all.send().await.unwrap();
             // The waiter in between queues again.
-            if let Some(between) = between {
-                settle().await;
-                drop(between);
-            }
+            settle().await;
+            drop(between);
             let guard: Guard = waiting.await.unwrap();
             assert!(!spends.load(Ordering::Relaxed), "{case}");
             assert!(!paths.iter().any(|path| path == guard.node()), "{case}: it has a new node");

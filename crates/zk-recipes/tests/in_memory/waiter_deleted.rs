@@ -87,14 +87,12 @@ async fn requeued_ticket_has_no_watch_of_its_old_node() {
     let held = mutex(&other).acquire().await.unwrap();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     settle().await;
-    let turn = tokio::spawn(async move { waiting.position_changed().await.map(|_| waiting) });
-    settle().await;
+    let turn = running(async move { waiting.position_changed().await.map(|_| waiting) }).await;
     held.release().await.unwrap();
     let waiting = turn.await.unwrap().unwrap();
     let node = waiting.node().unwrap().to_owned();
     cut_off(&server, &one).await;
-    let acquiring = tokio::spawn(waiting.acquire());
-    settle().await;
+    let acquiring = running(waiting.acquire()).await;
     other.delete(&node, None).await.unwrap();
     other.delete(PATH, None).await.unwrap();
     server.accept_connects(0);
@@ -166,11 +164,11 @@ async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
         let _held = mutex(&one).acquire().await.unwrap();
         let lock = mutex(&other).with_owner(&Owner::new());
         let place = lock.enqueue().await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = running({
             let lock = lock.clone();
             async move { lock.acquire().await.map(drop) }
-        });
-        settle().await;
+        })
+        .await;
         match closes {
             true => other.close().await,
             false => assert!(server.expire(other.session_id())),

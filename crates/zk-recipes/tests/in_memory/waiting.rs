@@ -10,7 +10,7 @@ use crate::recorded_connection::{
     recorded_client, started_recorded,
 };
 use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::{T, children, queue_many, settle, settle_node_watches, started};
+use crate::{T, children, queue_many, running, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -94,11 +94,11 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
     assert_eq!(waiting.position().holder.as_deref(), Some(second.node()));
 
-    let seen = tokio::spawn(async move {
+    let seen = running(async move {
         let seen = seen(&mut waiting).await;
         (seen, waiting.acquire().await.unwrap())
-    });
-    settle().await;
+    })
+    .await;
     drop(second);
     for waiter in crowd {
         let guard = waiter.await.unwrap();
@@ -126,10 +126,8 @@ async fn place_is_exact_without_a_list_from_two_ahead_on() {
         let mut waiting = mutex(&one).enqueue().await.unwrap();
         assert_eq!(waiting.position().ahead, 2);
         let moved =
-            tokio::spawn(
-                async move { waiting.position_changed().await.map(|place| (place, waiting)) },
-            );
-        settle().await;
+            running(async move { waiting.position_changed().await.map(|place| (place, waiting)) })
+                .await;
         record.take();
         let left = match holder_goes_first {
             true => {
@@ -162,8 +160,7 @@ async fn place_stays_when_a_contender_ahead_changes() {
     let between = queue_many(&mutex(&other), 1).await.remove(0);
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let moved =
-        tokio::spawn(async move { waiting.position_changed().await.map(|place| place.ahead) });
-    settle().await;
+        running(async move { waiting.position_changed().await.map(|place| place.ahead) }).await;
     record.take();
     other.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
     for _ in 0..100 {
@@ -203,8 +200,7 @@ async fn position_changed_dropped_repeatedly_keeps_position() {
             assert_eq!(waiting.position().ahead, 1);
         }
         assert!(held.is_held());
-        let acquired = tokio::spawn(waiting.acquire());
-        settle().await;
+        let acquired = running(waiting.acquire()).await;
         assert!(!acquired.is_finished());
         held.release().await.unwrap();
         acquired.await.unwrap().unwrap().release().await.unwrap();
