@@ -47,11 +47,14 @@ async fn expect_end<T: Debug>(waiting: JoinHandle<Result<T, LockError>>, end: En
     }
 }
 
+/// Returns a client's handle of a lock.
+type Handle = dyn Fn(&Client) -> Arc<dyn Lock>;
+
 /// Another session holds the lock.
 #[tokio::test(start_paused = true)]
 async fn waiters_of_each_kind_fail_when_their_session_ends() {
     let of_kind = |kind: Kind| move |client: &Client| kind.lock(client);
-    let mut locks: Vec<(Kind, Box<dyn Fn(&Client) -> Arc<dyn Lock>>)> = Vec::new();
+    let mut locks: Vec<(Kind, Box<Handle>)> = Vec::new();
     for kind in Kind::ALL {
         locks.push((kind, Box::new(of_kind(kind))));
     }

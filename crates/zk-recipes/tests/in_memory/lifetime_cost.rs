@@ -95,19 +95,22 @@ async fn acquire_and_release(kind: Kind, client: &Client) {
 
 const HOLD: Duration = Duration::from_millis(200);
 
-/// Requests and lists of a contender at each of [`AHEAD`]. Behind 10 contenders it waits for 2 s, and
+/// Requests and lists of a contender at each of [`AHEAD`].
+type Costs = [(usize, usize); 3];
+
+/// Behind 10 contenders it waits for 2 s, and
 /// behind the others for more than a quarter of the session timeout.
-const WAITS: [(usize, usize); 3] = [(5, 2), (6, 2), (6, 2)];
+const WAITS: Costs = [(5, 2), (6, 2), (6, 2)];
 
 /// As [`WAITS`], for a permit.
-const PERMIT_WAITS: [(usize, usize); 3] = [(13, 6), (14, 6), (14, 6)];
+const PERMIT_WAITS: Costs = [(13, 6), (14, 6), (14, 6)];
 
 #[tokio::test(start_paused = true)]
 async fn contender_sends_a_few_requests_at_any_queue_length() {
     let mixed = |n| if n % 3 == 0 { "__WRIT__" } else { "__READ__" };
     // The second reader waits for the only writer, among readers, which leaves after 2 s.
     let one_writer = |n| if n == 9 { "__WRIT__" } else { "__READ__" };
-    let crowds: [(Kind, Names, [(usize, usize); 3]); 6] = [
+    let crowds: [(Kind, Names, Costs); 6] = [
         (Kind::Mutex, |_| "lock-", WAITS),
         (Kind::Writer, mixed, WAITS),
         (Kind::Reader, |_| "__WRIT__", WAITS),

@@ -32,9 +32,7 @@ impl Reader for Misnaming {
         done!(Pin::new(stream).poll_read(cx, buf))?;
         let read = &mut buf.filled_mut()[before..];
         let named = read.windows(NAMED.len()).position(|it| it == NAMED);
-        if let Some(at) = named
-            && self.0.swap(false, Ordering::SeqCst)
-        {
+        if let Some(at) = named.filter(|_| self.0.swap(false, Ordering::SeqCst)) {
             read[at + 1] = b'x';
         }
         Poll::Ready(Ok(()))
