@@ -79,6 +79,11 @@ async fn waiters_of_each_kind_fail_when_their_session_ends() {
         assert!(now() - before < T / 10, "{end:?}: they wait for nothing any more");
         let left: usize = kind.folders().iter().map(|path| children(&server, path).len()).sum();
         assert!(held.is_held() && left == 1, "{end:?}, {kind:?}: {left} nodes");
+        settle_node_watches().await;
+        let lost = held.lost_boxed();
+        assert!(server.expire(other.session_id()));
+        // The client reconnects at once, and so learns why the node was deleted.
+        assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired), "{kind:?}");
     }
 }
 

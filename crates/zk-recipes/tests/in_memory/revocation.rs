@@ -91,6 +91,15 @@ async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
     drop(guard);
 
     let guard = lock.acquire().await.unwrap();
+    // The work itself finds out, and ends with the lock.
+    let work = async {
+        other.delete(guard.node(), None).await.unwrap();
+        guard.check().await.unwrap_err()
+    };
+    assert_eq!(guard.run_while_held(work).await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    drop(guard);
+
+    let guard = lock.acquire().await.unwrap();
     let (worked, _) = tokio::join!(guard.run_while_held(pending::<()>()), async {
         server.expire(holder.session_id());
     });
