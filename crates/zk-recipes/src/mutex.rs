@@ -147,11 +147,10 @@ impl Mutex {
     /// behind, even while the connection is down.
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, LockError> {
-        if self.is_plain() {
-            return self.lock.acquire().await;
+        match &self.owner {
+            None => self.queue().await,
+            Some(owner) => owner.enter(&self.lock).await?.or_queue(|| self.queue()).await,
         }
-        // On the heap: waiters of a plain lock do not need this memory.
-        Box::pin(self.acquire_around()).await
     }
 
     /// Acquires the lock if it is free and no contender is queued ahead. Returns `None` otherwise.
@@ -166,10 +165,11 @@ impl Mutex {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
         let attempt = async {
-            if self.is_plain() {
-                return self.lock.try_acquire().await;
+            let Some(owner) = &self.owner else { return self.attempt().await };
+            match owner.try_enter(&self.lock)? {
+                Some(entry) => entry.or_try(|| self.attempt()).await,
+                None => Ok(None),
             }
-            Box::pin(self.try_acquire_around()).await
         };
         while_connected(self.client(), self.path(), attempt).await
     }
@@ -218,35 +218,19 @@ impl Mutex {
         participants(&self.lock.client, &self.lock.spec).await
     }
 
-    fn is_plain(&self) -> bool {
-        self.owner.is_none() && self.local_queue.is_none()
-    }
-
-    /// Acquires the lock for its owner, or by its local queue, or both.
-    async fn acquire_around(&self) -> Result<Guard, LockError> {
-        let queue = async {
-            match &self.local_queue {
-                Some(local) => local.acquire(&self.lock).await,
-                None => self.lock.acquire().await,
-            }
-        };
-        match &self.owner {
-            Some(owner) => owner.enter(&self.lock).await?.or_queue(queue).await,
-            None => queue.await,
+    /// Queues, in the local queue first if there is one.
+    async fn queue(&self) -> Result<Guard, LockError> {
+        match &self.local_queue {
+            None => self.lock.acquire().await,
+            // On the heap: waiters without a local queue do not need this memory.
+            Some(local) => Box::pin(local.acquire(&self.lock)).await,
         }
     }
 
-    async fn try_acquire_around(&self) -> Result<Option<Guard>, LockError> {
-        let attempt = async {
-            match &self.local_queue {
-                Some(local) => local.try_acquire(&self.lock).await,
-                None => self.lock.try_acquire().await,
-            }
-        };
-        let Some(owner) = &self.owner else { return attempt.await };
-        match owner.try_enter(&self.lock)? {
-            Some(entry) => entry.or_try(attempt).await,
-            None => Ok(None),
+    async fn attempt(&self) -> Result<Option<Guard>, LockError> {
+        match &self.local_queue {
+            None => self.lock.try_acquire().await,
+            Some(local) => Box::pin(local.try_acquire(&self.lock)).await,
         }
     }
 }

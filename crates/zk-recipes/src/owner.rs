@@ -38,7 +38,7 @@ use crate::queue::spec::{Admission, QueueSpec};
 /// # What it costs
 /// Re-entering a lock needs no request. The release of any guard but the last needs none either.
 /// All other costs are the same as without an owner. An owner costs one list entry for each lock
-/// that it holds or waits for.
+/// that it holds or waits for, until its next acquisition after that.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::session::Client) -> Result<(), zk_recipes::LockError> {
@@ -137,18 +137,22 @@ impl Owner {
     fn slot(&self, lock: &PlainLock) -> Arc<ReentrySlot> {
         let path = lock.client.full_path(&lock.spec.path);
         let mut slots = self.lock();
-        slots.retain(ReentrySlot::is_used);
-        if let Some(slot) = slots.iter().find(|slot| slot.is_of(lock, &path)) {
-            return slot.clone();
-        }
-        let slot = Arc::new(ReentrySlot {
-            client: lock.client.weak(),
-            path,
-            spec: lock.spec.clone(),
-            entry: Arc::default(),
-            holds: Mutex::default(),
+        let (used, unused): (Vec<_>, Vec<_>) = slots.drain(..).partition(ReentrySlot::is_used);
+        *slots = used;
+        let known = slots.iter().find(|slot| slot.is_of(lock, &path)).cloned();
+        let slot = known.unwrap_or_else(|| {
+            let slot = Arc::new(ReentrySlot {
+                client: lock.client.weak(),
+                path,
+                spec: lock.spec.clone(),
+                entry: Arc::default(),
+                holds: Mutex::default(),
+            });
+            slots.push(slot.clone());
+            slot
         });
-        slots.push(slot.clone());
+        drop(slots);
+        drop(unused); // not under the mutex: the last handle of a session wakes tasks
         slot
     }
 
@@ -164,7 +168,9 @@ impl ReentrySlot {
     }
 
     fn is_held(&self) -> bool {
-        self.hold(Side::Exclusive).is_some() || self.hold(Side::Shared).is_some()
+        let is_held =
+            |side| self.hold(side).is_some_and(|(hold, token)| hold.held(token).is_some());
+        is_held(Side::Exclusive) || is_held(Side::Shared)
     }
 
     fn is_of(&self, lock: &PlainLock, path: &str) -> bool {
@@ -208,24 +214,28 @@ impl ReentrySlot {
 
 impl Entry {
     /// Returns the guard of an owner that holds the lock, or acquires it with `queue`.
-    pub(crate) async fn or_queue(
-        self,
-        queue: impl Future<Output = Result<Guard, LockError>>,
-    ) -> Result<Guard, LockError> {
+    pub(crate) async fn or_queue<F>(self, queue: impl FnOnce() -> F) -> Result<Guard, LockError>
+    where
+        F: Future<Output = Result<Guard, LockError>>,
+    {
         match self {
             Self::Held(guard) => Ok(guard),
-            Self::Queue(permit) => Ok(permit.record(queue.await?)),
+            // On the heap: waiters without an owner do not need this memory.
+            Self::Queue(permit) => Ok(permit.record(Box::pin(queue()).await?)),
         }
     }
 
     /// As [`or_queue`](Self::or_queue), with an attempt.
-    pub(crate) async fn or_try(
+    pub(crate) async fn or_try<F>(
         self,
-        attempt: impl Future<Output = Result<Option<Guard>, LockError>>,
-    ) -> Result<Option<Guard>, LockError> {
+        attempt: impl FnOnce() -> F,
+    ) -> Result<Option<Guard>, LockError>
+    where
+        F: Future<Output = Result<Option<Guard>, LockError>>,
+    {
         match self {
             Self::Held(guard) => Ok(Some(guard)),
-            Self::Queue(permit) => Ok(attempt.await?.map(|guard| permit.record(guard))),
+            Self::Queue(permit) => Ok(Box::pin(attempt()).await?.map(|guard| permit.record(guard))),
         }
     }
 }
@@ -322,6 +332,7 @@ mod tests {
         assert_eq!(looked_at.held(token), Some(Ok(())));
         let last = guard.into_last().unwrap();
         assert!(looked_at.share(token).is_none() && looked_at.held(token).is_none());
+        assert!(looked_at.prepare_beside(token).is_none(), "its release may have a mark");
         drop(last);
         assert!(looked_at.is_released());
     }

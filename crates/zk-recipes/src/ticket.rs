@@ -250,9 +250,13 @@ impl Queued {
                     None => pending().await,
                 }
             };
-            match select(pin!(self.waiter.step()), pin!(second)).await {
-                Either::Left((stepped, _)) => stepped?,
-                Either::Right(((), _)) => self.second = None,
+            let has_second_left = match select(pin!(self.waiter.step()), pin!(second)).await {
+                Either::Left((stepped, _)) => stepped.map(|()| false)?,
+                Either::Right(((), _)) => true,
+            };
+            if has_second_left {
+                self.second = None;
+                self.waiter.second_left()?;
             }
             self.is_outdated = true;
         }
@@ -286,17 +290,18 @@ impl Queued {
             self.waiter.not_listed()?;
             return Ok(false);
         };
-        self.position = QueuePosition::of(spec, names, &rank);
-        self.second = None;
-        match rank.second {
+        let position = QueuePosition::of(spec, names, &rank);
+        let second = match rank.second {
             Some(second) if rank.position == 2 => {
                 let node = spec.node(second);
                 let watched = retry(client, || client.get_children_and_watch(&node)).await;
-                self.second = if_exists(watched)?.map(|(_, watch)| watch);
-                Ok(self.second.is_some())
+                let Some((_, watch)) = if_exists(watched)? else { return Ok(false) };
+                Some(watch)
             }
-            _ => Ok(true),
-        }
+            _ => None,
+        };
+        (self.position, self.second) = (position, second);
+        Ok(true)
     }
 }
 

@@ -10,7 +10,7 @@ mod tracing_log;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, Config, DigestMd5, ErrorCode};
-use zk_recipes::{LossReason, Mutex};
+use zk_recipes::{LossReason, Mutex, Semaphore};
 use zk_testing::{Op, Settings, TestServer};
 
 use tracing_log::Log;
@@ -44,6 +44,17 @@ async fn life_of_a_lock_is_logged() {
     // The lease of an idle session may end, and nothing is lost with it.
     tokio::time::sleep(Duration::from_secs(30)).await; // reason: virtual time
     assert_eq!(log.with(&["event WARN"]), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permit_that_is_acquired_is_not_given_up() {
+    let (log, _guard) = Log::start();
+    let client = connect(&TestServer::in_memory()).await;
+    let permit = Semaphore::new(&client, "/permits", 1).unwrap().acquire().await.unwrap();
+    permit.release().await.unwrap();
+    log.assert_one(&["span INFO zk.acquire", "/permits/leases"]);
+    log.assert_one(&["event DEBUG", "lock released"]);
+    assert_eq!(log.with(&["acquisition given up"]), [] as [String; 0]);
 }
 
 #[tokio::test(start_paused = true)]

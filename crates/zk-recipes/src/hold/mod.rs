@@ -129,16 +129,6 @@ impl Hold {
         self.state().loss(self.term)
     }
 
-    /// As [`loss`](Self::loss), of the lease alone.
-    pub(crate) fn lease_loss(&self) -> Option<LossReason> {
-        self.state().lease_loss(self.term)
-    }
-
-    /// Claims the lease once more; returns `None` if the hold has ended.
-    pub(crate) fn claim_lease(&self) -> Option<SessionLease> {
-        self.state().lease.clone()
-    }
-
     /// Reads the lease; returns `None` if the lock is known to be lost for another reason.
     pub(crate) fn lease<T>(&self, read: impl FnOnce(&SessionLease) -> T) -> Option<T> {
         let state = self.state();
@@ -219,9 +209,20 @@ impl Hold {
         self.state().end == Some(LossReason::Released)
     }
 
-    /// Deletes the node without a mark, because another node will stand beside it.
-    pub(crate) fn unmark_release(&self) {
-        self.state().marks_release = false;
+    /// Prepares another node of the holder beside this one: the release will have no mark, because the
+    /// next contender in line must list. Returns the client that keeps the session open, or `None` if
+    /// the last guard of the holder has ended.
+    ///
+    /// # Errors
+    /// As [`share`](Self::share).
+    pub(crate) fn prepare_beside(&self, token: FencingToken) -> Option<Result<Client, LockError>> {
+        let mut state = self.state();
+        if let Err(error) = state.held(self.term, token)? {
+            return Some(Err(error));
+        }
+        // The last guard reads the mark after this, because it ends after this.
+        state.marks_release = false;
+        state.lease.as_ref().map(|lease| Ok(lease.client().clone()))
     }
 
     /// Names who takes the node over from the current holder.
@@ -281,14 +282,14 @@ impl Hold {
 
     /// Makes the guard of the next holder.
     fn next_holder(self: &Arc<Self>) -> Guard {
-        let token = {
+        let guard = {
             let mut state = self.state();
             state.token = state.token.next();
             state.guards = 1;
-            state.token
+            Guard::of(self.clone(), state.token)
         };
-        self.changed.notify_waiters();
-        Guard::of(self.clone(), token)
+        self.changed.notify_waiters(); // last, because a user's waker may panic
+        guard
     }
 
     fn state(&self) -> MutexGuard<'_, HoldState> {
@@ -309,6 +310,13 @@ struct Deletion {
     _lease: Option<SessionLease>,
 }
 
+/// What the end of a hold has found.
+struct Closed {
+    is_gone: bool,
+    is_marked: bool,
+    lease: Option<SessionLease>,
+}
+
 impl Last {
     /// Passes the node on, or deletes it and waits until the server has confirmed it.
     async fn release(mut self) -> Result<(), LockError> {
@@ -326,12 +334,24 @@ impl Last {
         Err(LockError::Lost(LossReason::NodeDeleted))
     }
 
-    /// Ends the hold of a node that is gone.
-    pub(crate) fn forget_node(mut self) {
-        if let Some(hold) = self.0.take() {
-            drop(hold.take_observed());
-            drop(hold.close());
+    /// Ends the hold of a node that the holder has deleted.
+    pub(crate) fn forget_node(self) {
+        self.close(|_| {});
+    }
+
+    /// Ends the hold of a node that somebody else has deleted. Another client may have made one under
+    /// its name.
+    pub(crate) fn node_was_gone(self) {
+        self.close(HoldObserver::node_was_gone);
+    }
+
+    fn close(mut self, observe: impl FnOnce(&mut HoldObserver)) {
+        let Some(hold) = self.0.take() else { return };
+        if let Some(mut observed) = hold.take_observed() {
+            observe(&mut observed);
         }
+        drop(hold.close());
+        hold.changed.notify_waiters();
     }
 }
 
@@ -370,21 +390,22 @@ impl Hold {
     }
 
     fn delete(&self) -> Deletion {
-        let (is_gone, is_marked) = {
-            let state = self.state();
-            (state.end == Some(LossReason::NodeDeleted), state.marks_release)
-        };
-        let lease = self.close();
+        let Closed { is_gone, is_marked, lease } = self.close();
         let deleted = (!is_gone).then(|| self.node.delete(&self.client, is_marked));
-        Deletion { deleted, observed: None, _lease: lease }
+        let deletion = Deletion { deleted, observed: None, _lease: lease };
+        self.changed.notify_waiters(); // last, because a user's waker may panic
+        deletion
     }
 
-    fn close(&self) -> Option<SessionLease> {
+    fn close(&self) -> Closed {
         if let Some(task) = self.node_watch.get() {
             task.abort();
         }
-        self.set_end(LossReason::Released);
-        self.state().lease.take()
+        let mut state = self.state();
+        let is_gone = state.end == Some(LossReason::NodeDeleted);
+        // Before the event of the deletion can arrive.
+        state.end.get_or_insert(LossReason::Released);
+        Closed { is_gone, is_marked: state.marks_release, lease: state.lease.take() }
     }
 
     /// Returns the observer, which reports the end of the holder when it is dropped.

@@ -33,7 +33,10 @@ impl Hold {
             }
         });
         if let Some(task) = task {
-            self.node_watch.get_or_init(|| task);
+            let task = self.node_watch.get_or_init(|| task);
+            if !self.is_open() {
+                task.abort(); // the hold has ended before this task could be seen
+            }
         }
     }
 }

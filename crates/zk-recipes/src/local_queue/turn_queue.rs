@@ -60,11 +60,12 @@ impl<T: Default> TurnQueue<T> {
     /// The queue is not locked while an item is made or sent: both wake tasks, and a waker is code of
     /// the user's runtime. It may lock, or drop a waiter.
     fn hand_over(&self, item: impl FnOnce() -> T) -> bool {
-        let Some(waiter) = self.next() else { return false };
-        let mut sent = waiter.send(item());
+        let Some((number, waiter)) = self.next() else { return false };
+        let waiting = Waiting { queue: self, number, waiter: Some(waiter) };
+        let mut sent = waiting.send(item());
         while let Err(item) = sent {
             // That waiter was dropped meanwhile.
-            let Some(waiter) = self.next() else {
+            let Some((_, waiter)) = self.next() else {
                 drop(item);
                 self.free();
                 return true;
@@ -85,8 +86,8 @@ impl<T: Default> TurnQueue<T> {
 }
 
 impl<T> TurnQueue<T> {
-    fn next(&self) -> Option<oneshot::Sender<T>> {
-        self.lock().waiters.pop_first().map(|(_, waiter)| waiter)
+    fn next(&self) -> Option<(u64, oneshot::Sender<T>)> {
+        self.lock().waiters.pop_first()
     }
 
     /// Returns the next waiter. If there is none, no task has the turn any longer.
@@ -99,6 +100,32 @@ impl<T> TurnQueue<T> {
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first waiter while its item is made. If that panics, it is the first waiter again.
+struct Waiting<'a, T> {
+    queue: &'a TurnQueue<T>,
+    number: u64,
+    waiter: Option<oneshot::Sender<T>>,
+}
+
+impl<T> Waiting<'_, T> {
+    /// # Errors
+    /// Returns the item if the waiter was dropped.
+    fn send(mut self, item: T) -> Result<(), T> {
+        match self.waiter.take() {
+            Some(waiter) => waiter.send(item),
+            None => Err(item),
+        }
+    }
+}
+
+impl<T> Drop for Waiting<'_, T> {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            self.queue.lock().waiters.insert(self.number, waiter);
+        }
     }
 }
 

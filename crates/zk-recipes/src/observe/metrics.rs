@@ -63,7 +63,7 @@ pub struct LockMetricsSnapshot {
     /// reader beside its own writer, and a writer that becomes a reader.
     pub acquired: u64,
     /// Number of contenders that left the queue without the lock: after a timeout, a dropped future,
-    /// an error, or for `try_acquire` because the lock was not free.
+    /// an error, or for `try_acquire` because the lock was not free in the ensemble.
     pub given_up: u64,
     /// Number of locks that were lost with their session. The reason of a loss is the one that is
     /// known when the guard of the lost lock is released or dropped.

@@ -23,7 +23,7 @@ use crate::fencing_token::FencingToken;
 #[derive(Debug)]
 pub(crate) struct AcquireObserver {
     path: String,
-    trace: trace::AcquireSpan,
+    trace: Option<trace::AcquireSpan>,
     hand_off: HandOffPhase,
     /// `None` once the lock is granted.
     metrics: Option<LockMetrics>,
@@ -48,11 +48,17 @@ impl AcquireObserver {
         }
         Box::new(Self {
             path: path.to_owned(),
-            trace: trace::AcquireSpan::begin(path),
+            trace: Some(trace::AcquireSpan::begin(path)),
             hand_off: HandOffPhase::NotNeeded,
             metrics: metrics.cloned(),
             begun: now(),
         })
+    }
+
+    /// Observes the wait for a turn, whose hand-off [continues](Self::continue_hand_off) later.
+    pub(crate) fn of_turn() -> Box<Self> {
+        let (hand_off, begun) = (HandOffPhase::NotNeeded, now());
+        Box::new(Self { path: String::new(), trace: None, hand_off, metrics: None, begun })
     }
 
     /// Continues the hand-off that has begun with the turn before this acquisition.
@@ -84,7 +90,7 @@ impl AcquireObserver {
         token: FencingToken,
         session_id: SessionId,
     ) -> Box<HoldObserver> {
-        let waited = self.trace.granted(node, token);
+        let waited = self.trace.as_mut().and_then(|trace| trace.granted(node, token));
         let metrics = self.metrics.take();
         if let Some(metrics) = &metrics {
             let now = now();

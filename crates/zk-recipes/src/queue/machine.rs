@@ -2,7 +2,7 @@
 //!
 //! The runner in [`waiter`](super::waiter) carries out the [`Step`] of the current state and returns
 //! its result as an [`Input`]. A step follows from the state alone, so the runner may abandon a step
-//! and repeat it. Inputs that are not in the table change nothing.
+//! and repeat it. Inputs that are not in the table do not change the state.
 //!
 //! | state | step | input | next state |
 //! |---|---|---|---|
@@ -51,7 +51,7 @@
 //! reads the state of the watch. Events that were missed during a disconnect have no order: after a
 //! reconnect the contender lists once more.
 //!
-//! The tests in `tests/exploration` try every order of events with this machine.
+//! The tests in `tests/machine` try each row, and every order of events with this machine.
 
 use zk_session::{EventType, Zxid};
 
@@ -411,8 +411,11 @@ impl<N> Machine<N> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/exploration/mod.rs"]
+#[path = "../../tests/machine/exploration/mod.rs"]
 mod exploration;
+#[cfg(test)]
+#[path = "../../tests/machine/table.rs"]
+mod table;
 
 #[cfg(test)]
 mod tests {

@@ -130,7 +130,7 @@ impl QueueSpec {
 
     /// Begins to observe the wait for a turn to acquire these permits, if somebody wants to see it.
     pub(crate) fn observe_turn(&self) -> Option<Box<AcquireObserver>> {
-        self.is_observed().then(|| AcquireObserver::begin(&self.path, None))
+        self.is_observed().then(AcquireObserver::of_turn)
     }
 
     /// Begins to observe a holder that takes over the node of another one.

@@ -70,6 +70,14 @@ pub(crate) struct Granted {
 
 impl Waiter {
     pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
+        Self::observed_by(client, spec, spec.observe())
+    }
+
+    pub(crate) fn observed_by(
+        client: &Client,
+        spec: &Arc<QueueSpec>,
+        observed: Option<Box<AcquireObserver>>,
+    ) -> Self {
         Self {
             contender: Contender::new(client, spec),
             machine: Machine::new(),
@@ -78,7 +86,7 @@ impl Waiter {
             listed: None,
             long_wait: None,
             lease: None,
-            observed: spec.observe(),
+            observed,
         }
     }
 
@@ -130,6 +138,11 @@ impl Waiter {
     /// Reports that a list of the caller does not have the own node.
     pub(crate) fn not_listed(&mut self) -> Result<(), LockError> {
         self.handle(Input::NotListed)
+    }
+
+    /// Reports that the second-nearest contender has left.
+    pub(crate) fn second_left(&mut self) -> Result<(), LockError> {
+        self.handle(Input::Changed(NodeRole::Second, NodeChange::Deleted))
     }
 
     /// Checks the own node again, if the contender is first.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::{Either, select};
 use zk_session::path::child;
-use zk_session::{CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
+use zk_session::{Client, CreateMode, Created, Error, ErrorCode, ErrorKind, Outcome, Repeat};
 
 use crate::child_order::DIGITS;
 use crate::error::{LockError, LossReason};
@@ -48,38 +48,31 @@ pub(super) enum WriteNode {
     Deleted,
 }
 
-/// Creates a read node with the number of the write node. Fails if the write lock is lost or released in
-/// the meantime. The guard of the read lock keeps `token`, that of the writer.
-///
-/// The caller may have no guard of the write lock: the last one can end meanwhile.
+/// Creates a read node with the number of the write node, which has [made place](Hold::prepare_beside) for
+/// it and returned `client`. Fails if the write lock is lost, or its node deleted, in the meantime. The
+/// guard of the read lock keeps `token`, that of the writer.
 pub(super) async fn beside(
     writer: &Hold,
+    client: Client,
     token: FencingToken,
     write_node: WriteNode,
 ) -> Result<Guard, LockError> {
-    writer.unmark_release();
     if write_node == WriteNode::Deleted {
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.set_end(LossReason::Released);
     }
     let spec = Arc::new(writer.spec.downgraded());
-    let observed = spec.observe();
-    let mut reader = Contender::new(&writer.client, &spec);
-    match select(pin!(make(&mut reader, writer, write_node)), pin!(writer.lease_lost())).await {
-        Either::Left((Err(error @ LockError::Client(_)), _)) => {
-            return Err(writer.lease_loss().map_or(error, LockError::Lost));
-        }
+    let (observed, term) = (spec.observe(), writer.term);
+    // The reader and the writer share a session, so the reader is bound to the writer's term.
+    let lease = client.claim_lease();
+    let mut reader = Contender::new(&client, &spec);
+    match select(pin!(make(&mut reader, writer, write_node)), pin!(lease.lost(term))).await {
+        Either::Left((Err(LockError::Client(_)), _)) if !lease.holds(term) => {}
         Either::Left((made, _)) => made?,
-        Either::Right((loss, _)) => return Err(LockError::Lost(loss)),
+        Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
-    if let Some(loss) = writer.lease_loss() {
-        return Err(LockError::Lost(loss));
-    }
-    // The reader and the writer share a session, so the reader is bound to the writer's lease.
-    let (Some(node), Some(lease)) = (reader.take_node(), writer.claim_lease()) else {
-        return Err(LockError::Lost(LossReason::Released));
-    };
-    let (client, term) = (writer.client.clone(), writer.term);
+    let node = if lease.holds(term) { reader.take_node() } else { None };
+    let Some(node) = node else { return Err(LockError::Lost(lease.loss().into())) };
     let (marks_release, watch) = (false, None);
     let reading = Granted { client, spec, node, lease, term, marks_release, watch, observed };
     Ok(Guard::with_token(reading, token))

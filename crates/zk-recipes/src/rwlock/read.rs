@@ -119,12 +119,12 @@ impl ReadLock {
 
     async fn acquire_for(&self, owner: &Owner) -> Result<Guard, LockError> {
         let entry = read_beside(owner.enter(&self.lock).await?).await?;
-        entry.or_queue(self.lock.acquire()).await
+        entry.or_queue(|| self.lock.acquire()).await
     }
 
     async fn try_acquire_for(&self, owner: &Owner) -> Result<Option<Guard>, LockError> {
         let Some(entry) = owner.try_enter(&self.lock)? else { return Ok(None) };
-        read_beside(entry).await?.or_try(self.lock.try_acquire()).await
+        read_beside(entry).await?.or_try(|| self.lock.try_acquire()).await
     }
 }
 
@@ -177,10 +177,11 @@ async fn read_beside(entry: Entry) -> Result<Entry, LockError> {
         Entry::Queue(permit) => permit,
     };
     let Some((writer, token)) = permit.writer() else { return Ok(Entry::Queue(permit)) };
-    if writer.held(token).transpose()?.is_none() {
-        return Ok(Entry::Queue(permit));
-    }
-    match beside(&writer, token, WriteNode::Kept).await {
+    let client = match writer.prepare_beside(token) {
+        Some(client) => client?,
+        None => return Ok(Entry::Queue(permit)),
+    };
+    match beside(&writer, client, token, WriteNode::Kept).await {
         Ok(reads) => Ok(Entry::Held(permit.record(reads))),
         // Its last guard has released the write lock meanwhile.
         Err(LockError::Lost(_)) if writer.is_released() => Ok(Entry::Queue(permit)),

@@ -62,8 +62,7 @@ impl WriteLock {
         check_len(&self.lock)?;
         let guard = match &self.owner {
             None => self.lock.acquire().await?,
-            // On the heap: waiters without an owner do not need this memory.
-            Some(owner) => Box::pin(self.acquire_for(owner)).await?,
+            Some(owner) => owner.enter(&self.lock).await?.or_queue(|| self.lock.acquire()).await?,
         };
         Ok(self.guard(guard))
     }
@@ -78,9 +77,10 @@ impl WriteLock {
     pub async fn try_acquire(&self) -> Result<Option<WriteGuard>, LockError> {
         let attempt = async {
             check_len(&self.lock)?;
-            match &self.owner {
-                None => self.lock.try_acquire().await,
-                Some(owner) => Box::pin(self.try_acquire_for(owner)).await,
+            let Some(owner) = &self.owner else { return self.lock.try_acquire().await };
+            match owner.try_enter(&self.lock)? {
+                Some(entry) => entry.or_try(|| self.lock.try_acquire()).await,
+                None => Ok(None),
             }
         };
         let acquired = while_connected(self.client(), self.path(), attempt).await?;
@@ -127,17 +127,6 @@ impl WriteLock {
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants_of_side(&self.lock.client, &self.lock.spec).await
-    }
-
-    async fn acquire_for(&self, owner: &Owner) -> Result<Guard, LockError> {
-        owner.enter(&self.lock).await?.or_queue(self.lock.acquire()).await
-    }
-
-    async fn try_acquire_for(&self, owner: &Owner) -> Result<Option<Guard>, LockError> {
-        match owner.try_enter(&self.lock)? {
-            Some(entry) => entry.or_try(self.lock.try_acquire()).await,
-            None => Ok(None),
-        }
     }
 
     fn guard(&self, guard: Guard) -> WriteGuard {

@@ -1,13 +1,15 @@
 //! The guard of the write side.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use zk_session::Client;
 
 use super::downgrade::{WriteNode, beside};
-use crate::error::LockError;
+use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::hold::{Guard, LockGuard, held};
+use crate::hold::{Guard, Hold, LockGuard, held};
 use crate::owner::{Entry, Owner, ReentryPermit};
 use crate::plain_lock::PlainLock;
 
@@ -66,15 +68,22 @@ impl WriteGuard {
             Some(Entry::Queue(permit)) => Some(permit),
             None => None,
         };
-        let (hold, token) = (self.guard.hold().clone(), self.guard.token()?);
+        let (hold, token, client) = self.prepare()?;
         // From here on no task can re-enter the write side.
         let reads = match self.guard.into_last() {
-            Err(_others) => beside(&hold, token, WriteNode::Kept).await?,
-            Ok(writer) => {
-                let reads = beside(&hold, token, WriteNode::Deleted).await?;
-                writer.forget_node();
-                reads
-            }
+            Err(_others) => beside(&hold, client, token, WriteNode::Kept).await?,
+            Ok(writer) => match beside(&hold, client, token, WriteNode::Deleted).await {
+                Ok(reads) => {
+                    writer.forget_node();
+                    reads
+                }
+                Err(error) => {
+                    if error == LockError::Lost(LossReason::NodeDeleted) {
+                        writer.node_was_gone();
+                    }
+                    return Err(error);
+                }
+            },
         };
         Ok(record(permit, reads))
     }
@@ -97,8 +106,19 @@ impl WriteGuard {
             Some(Entry::Queue(permit)) => Some(permit),
             None => None,
         };
-        let reads = beside(self.guard.hold(), self.guard.token()?, WriteNode::Kept).await?;
+        let (hold, token, client) = self.prepare()?;
+        let reads = beside(&hold, client, token, WriteNode::Kept).await?;
         Ok(record(permit, reads))
+    }
+
+    /// Makes place for a read node beside the write node.
+    fn prepare(&self) -> Result<(Arc<Hold>, FencingToken, Client), LockError> {
+        let (hold, token) = (self.guard.hold().clone(), self.guard.own_token());
+        match hold.prepare_beside(token) {
+            Some(client) => Ok((hold, token, client?)),
+            // The guard is there, so the holder has not ended.
+            None => Err(LockError::Lost(LossReason::Released)),
+        }
     }
 
     /// Enters the read side for the owner, if there is one.

@@ -37,8 +37,8 @@ impl Semaphore {
             limit.at_least(count).await?;
             // Dropped at the end of the turn. The session then deletes its node, over reconnects if
             // necessary; the permits do not depend on that.
-            let mut own_turn = Waiter::new(&self.client, &self.turns);
-            own_turn.observed = self.permits.observe_turn();
+            let observed = self.permits.observe_turn();
+            let mut own_turn = Waiter::observed_by(&self.client, &self.turns, observed);
             own_turn.wait().await?;
             // Declared after the turn, so that the permits are dropped first.
             let mut permits = Permits::new(self, count, &mut limit);

@@ -143,9 +143,12 @@ impl HeldLock {
     }
 }
 
-/// The nodes that a transaction of this lock checks, also after its release.
+/// The same as [`HeldLock::nodes`].
 fn node_list(held: &HeldLock) -> Vec<&str> {
-    held.shared.nodes.iter().map(String::as_str).collect()
+    match *held.lock() {
+        Some(_) => held.shared.nodes.iter().map(String::as_str).collect(),
+        None => Vec::new(),
+    }
 }
 
 held!(HeldLock, HeldLock, node_list, HeldLock::tokens);

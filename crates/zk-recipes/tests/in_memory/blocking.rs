@@ -1,17 +1,15 @@
 //! Tests of the blocking API.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 use zk_recipes::blocking::{
-    Client, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
+    Client, Guard, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
 use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
 use zk_recipes::session::{Config, CreateMode, SessionEnd};
-use zk_recipes::{LocalQueueLimits, LockError, LossReason};
+use zk_recipes::{LocalQueueLimits, LossReason};
 use zk_testing::{Op, TestServer};
 
 use crate::children;
@@ -20,38 +18,21 @@ use crate::program_exit::{config_of, server_on_a_thread, wait_until};
 const NO_TIME: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(20);
 
-#[test]
-fn blocking_mutex_has_one_holder_among_threads() {
+fn connected() -> (TestServer, Client) {
     let server = server_on_a_thread();
-    let (inside, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let (config, inside, done) = (config_of(&server), inside.clone(), done.clone());
-            thread::spawn(move || {
-                let client = Client::connect_with(config).unwrap();
-                let lock = Mutex::new(&client, "/lock").unwrap();
-                for _ in 0..10 {
-                    let guard = lock.acquire().unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
-                    guard.token().unwrap();
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    guard.release().unwrap();
-                    done.fetch_add(1, Ordering::SeqCst);
-                }
-            })
-        })
-        .collect();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    assert_eq!(done.load(Ordering::SeqCst), 40);
-    wait_until("all sessions are closed", || server.with(|it| it.sessions().count()) == 0);
+    let client = Client::connect_with(config_of(&server)).unwrap();
+    (server, client)
+}
+
+fn locked() -> (TestServer, Client, Guard<zk_recipes::Guard>) {
+    let (server, client) = connected();
+    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    (server, client, guard)
 }
 
 #[test]
 fn blocking_threads_pass_the_lock_in_a_local_queue() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
+    let (_server, client) = connected();
     let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
     let limits = LocalQueueLimits::default().max_passes(u32::MAX).max_time(LONG);
     let lock = Mutex::of(&client, lock.with_local_queue(limits));
@@ -77,8 +58,7 @@ fn blocking_threads_pass_the_lock_in_a_local_queue() {
 
 #[test]
 fn blocking_locks_of_every_kind_exclude_others() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
+    let (server, client) = connected();
 
     let mutex = Mutex::new(&client, "/mutex").unwrap();
     let guard = mutex.acquire().unwrap();
@@ -119,9 +99,7 @@ fn blocking_locks_of_every_kind_exclude_others() {
 
 #[test]
 fn blocking_guard_waits_for_its_loss() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    let (server, client, guard) = locked();
     assert_eq!(guard.wait_for_loss(NO_TIME), None);
     server.expire(client.as_async().session_id());
     let reason = guard.wait_for_loss(LONG);
@@ -132,22 +110,11 @@ fn blocking_guard_waits_for_its_loss() {
     Mutex::new(&client, "/lock").unwrap().acquire_timeout(LONG).unwrap_err();
 }
 
-#[test]
-fn blocking_release_reports_a_deleted_node() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
-    client.delete(guard.node(), None).unwrap();
-    assert_eq!(guard.release(), Err(LockError::Lost(LossReason::NodeDeleted)));
-}
-
 /// The server does not answer the release.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the drop waits on the real clock")]
 fn blocking_drop_waits_for_the_release() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    let (server, _client, guard) = locked();
     let unanswered = server.on(Op::Delete).never_answer();
     let begun = Instant::now();
     drop(guard);
@@ -158,9 +125,7 @@ fn blocking_drop_waits_for_the_release() {
 /// A blocking call panics in a task.
 #[test]
 fn blocking_guard_dropped_in_a_task_is_released() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
+    let (server, _client, guard) = locked();
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(async { drop(guard) });
     wait_until("the node is deleted", || children(&server, "/lock").is_empty());
@@ -168,8 +133,7 @@ fn blocking_guard_dropped_in_a_task_is_released() {
 
 #[test]
 fn blocking_values_print_the_async_ones() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
+    let (_server, client) = connected();
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().unwrap();
     assert_eq!(format!("{client:?}"), format!("Client({:?})", client.as_async()));
@@ -179,8 +143,7 @@ fn blocking_values_print_the_async_ones() {
 
 #[test]
 fn blocking_client_has_the_plain_operations() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
+    let (_server, client) = connected();
     client.create("/n", b"one", CreateMode::Persistent).unwrap();
     assert_eq!(client.set_data("/n", b"two", Some(0)).unwrap().version, 1);
     assert_eq!(client.get_data("/n").unwrap().data, &b"two"[..]);
@@ -189,17 +152,6 @@ fn blocking_client_has_the_plain_operations() {
     assert_eq!(client.exists("/n").unwrap(), None);
     client.close();
     assert_eq!(client.wait_for_end(), SessionEnd::Closed);
-}
-
-#[test]
-fn blocking_guard_that_is_dropped_is_released_at_once() {
-    let server = server_on_a_thread();
-    let client = Client::connect_with(config_of(&server)).unwrap();
-    let other = client.clone(); // the session stays open
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
-    drop((guard, client));
-    wait_until("the node is deleted", || children(&server, "/lock").is_empty());
-    other.exists("/").unwrap();
 }
 
 #[test]

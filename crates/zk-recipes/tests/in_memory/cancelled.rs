@@ -12,12 +12,12 @@ use tokio::task::JoinError;
 use zk_recipes::session::Client;
 use zk_recipes::{
     LocalQueueLimits, Lock, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
-    SemaphoreMutex, SharedValue, revoke,
+    SharedValue, revoke,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op};
 
-use crate::stepped::{Stepped, Steps};
-use crate::{T, children, client, config, settle};
+use crate::stepped::{Steps, stepped};
+use crate::{Kind, T, children, config, running, settle, started};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -61,17 +61,10 @@ fn semaphore(client: &Client) -> Semaphore {
     Semaphore::new(client, "/s", PERMITS).unwrap()
 }
 
-fn semaphore_mutex(client: &Client) -> SemaphoreMutex {
-    SemaphoreMutex::new(client, "/sm").unwrap()
-}
-
 /// Acquires every lock and all permits, in the same order for every client.
 async fn take_all(client: &Client) -> (MultiGuard, SemaphoreGuard) {
-    let locks: [Arc<dyn Lock>; 3] = [
-        Arc::new(mutex(client)),
-        Arc::new(rw(client).write().clone()),
-        Arc::new(semaphore_mutex(client)),
-    ];
+    let kinds = [Kind::Mutex, Kind::Writer, Kind::SemaphoreMutex];
+    let locks = kinds.map(|kind| kind.lock(client));
     let locks = MultiLock::new(locks).acquire().await.unwrap();
     (locks, semaphore(client).acquire_many(PERMITS).await.unwrap())
 }
@@ -105,14 +98,12 @@ struct Ended {
 
 async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) -> Ended {
     let what = format!("{trouble:?}, held: {is_held}, {steps} steps");
-    let server = TestServer::in_memory();
-    let (holder, next) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, next]) = started().await;
     let held = take_all(&holder).await;
     let held = Some(held).filter(|_| is_held);
     settle().await;
     let gate = Steps::default();
-    let stepped = Stepped { server: server.clone(), steps: gate.clone() };
-    let client = config(3).connector(stepped).connect().await.unwrap();
+    let client = config(3).connector(stepped(&server, &gate)).connect().await.unwrap();
     let lost = match trouble {
         Trouble::AnswerLost(op) => {
             Some(server.on(op).session(client.session_id()).apply_then_drop_reply())
@@ -121,10 +112,8 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     };
 
     gate.allow(steps);
-    let acting = tokio::spawn(act(client.clone()));
-    settle().await;
-    let waiting = tokio::spawn(async move { drop(take_all(&next).await) });
-    settle().await;
+    let acting = running(act(client.clone())).await;
+    let waiting = running(async move { drop(take_all(&next).await) }).await;
     drop(held);
     // reason: virtual time, in which the client reconnects
     tokio::time::sleep(T / 10).await;
@@ -150,7 +139,7 @@ async fn ends_within(steps: usize, trouble: Trouble, is_held: bool, act: Act) ->
     waited.unwrap().unwrap();
     // reason: virtual time, in which the clean-up runs
     tokio::time::sleep(T / 4).await;
-    for folder in ["/m", "/rw", "/s/locks", "/s/leases", "/sm/locks", "/sm/leases"] {
+    for folder in Kind::ALL.iter().flat_map(|kind| kind.folders()) {
         assert_eq!(children(&server, folder), [""; 0], "{what}: {folder}");
     }
     assert!(client.end_reason().is_none(), "{what}: by the session, and not by its end");
@@ -182,6 +171,11 @@ dropped_at_every_step! {
 
     a_try_for_a_mutex: |client| {
         drop(mutex(&client).try_acquire().await);
+    }
+
+    a_ticket: |client| {
+        drop(mutex(&client).enqueue().await.unwrap());
+        drop(mutex(&client).enqueue().await.unwrap().acquire().await.unwrap());
     }
 
     a_mutex_with_a_local_queue: |client| {
@@ -252,15 +246,12 @@ dropped_at_every_step! {
     }
 
     a_semaphore_mutex: |client| {
-        drop(semaphore_mutex(&client).acquire().await.unwrap().release().await);
+        let lock = Kind::SemaphoreMutex.lock(&client);
+        drop(lock.acquire_boxed().await.unwrap().release_boxed().await);
     }
 
     several_locks: |client| {
-        let locks: [Arc<dyn Lock>; 3] = [
-            Arc::new(mutex(&client)),
-            Arc::new(rw(&client).write().clone()),
-            Arc::new(semaphore(&client)),
-        ];
+        let locks = [Kind::Mutex, Kind::Writer, Kind::SemaphoreMutex].map(|it| it.lock(&client));
         drop(MultiLock::new(locks).acquire().await.unwrap().release().await);
     }
 

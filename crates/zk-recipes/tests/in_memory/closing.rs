@@ -2,16 +2,15 @@
 //!
 //! They do not wait for their turn. With Curator they wait for ever.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, ErrorKind, RetryOn, SessionEnd};
-use zk_recipes::{
-    Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex,
-};
+use zk_recipes::{LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
 use zk_testing::TestServer;
 
-use crate::{T, client, now, settle, settle_node_watches};
+use crate::{Acquire, Kind, T, children, now, running, settle, settle_node_watches, started};
 
 /// Way in which the session ends.
 #[derive(Clone, Copy, Debug)]
@@ -31,37 +30,7 @@ impl End {
     }
 }
 
-/// Queues 20 waiters for each lock, ends their session, and expects all of them to fail at once.
-///
-/// Another session holds the locks.
-async fn all_are_told(locks: impl Fn(&Client) -> Vec<Arc<dyn Lock>>) {
-    for end in End::ALL {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let mut held = Vec::new();
-        for lock in locks(&other) {
-            held.push(lock.acquire_boxed().await.unwrap());
-        }
-        let mut waiting = Vec::new();
-        for lock in locks(&one) {
-            for _ in 0..20 {
-                let lock = lock.clone();
-                waiting.push(tokio::spawn(async move { lock.acquire_boxed().await.map(drop) }));
-            }
-        }
-        settle().await;
-        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
-        end.of(&one, &server).await;
-        let before = now();
-        for waiting in waiting {
-            expect_end(waiting, end).await;
-        }
-        assert!(now() - before < T / 10, "{end:?}: they wait for nothing any more");
-        assert!(held.iter().all(|held| held.is_held()));
-    }
-}
-
-async fn expect_end(waiting: JoinHandle<Result<(), LockError>>, end: End) {
+async fn expect_end<T: Debug>(waiting: JoinHandle<Result<T, LockError>>, end: End) {
     let told = waiting.await.unwrap().unwrap_err();
     assert!(told.retry_on() != RetryOn::SameSession, "{told}");
     let ended = match &told {
@@ -78,55 +47,51 @@ async fn expect_end(waiting: JoinHandle<Result<(), LockError>>, end: End) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn mutex_waiter_fails_when_its_session_ends() {
-    all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap())]).await;
-}
+/// Returns a client's handle of a lock.
+type Handle = dyn Fn(&Client) -> Arc<dyn Lock>;
 
+/// Another session holds the lock.
 #[tokio::test(start_paused = true)]
-async fn mutex_waiter_with_owner_fails_when_its_session_ends() {
-    let owner = zk_recipes::Owner::new();
-    all_are_told(|client| vec![Arc::new(Mutex::new(client, "/lock").unwrap().with_owner(&owner))])
-        .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn reader_fails_when_its_session_ends() {
-    for end in End::ALL {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let _writing = RwLock::new(&other, "/rw").unwrap().write().acquire().await.unwrap();
-        let lock = RwLock::new(&one, "/rw").unwrap();
-        let waiting = tokio::spawn(async move { lock.read().acquire().await.map(drop) });
-        settle().await;
-        assert!(!waiting.is_finished());
-        end.of(&one, &server).await;
-        expect_end(waiting, end).await;
+async fn waiters_of_each_kind_fail_when_their_session_ends() {
+    let of_kind = |kind: Kind| move |client: &Client| kind.lock(client);
+    let mut locks: Vec<(Kind, Box<Handle>)> = Vec::new();
+    for kind in Kind::ALL {
+        locks.push((kind, Box::new(of_kind(kind))));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn writer_fails_when_its_session_ends() {
-    all_are_told(|client| vec![Arc::new(RwLock::new(client, "/rw").unwrap().write().clone())])
-        .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn semaphore_waiter_fails_when_its_session_ends() {
-    all_are_told(|client| vec![Arc::new(Semaphore::new(client, "/s", 1).unwrap())]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn semaphore_mutex_waiter_fails_when_its_session_ends() {
-    all_are_told(|client| vec![Arc::new(SemaphoreMutex::new(client, "/m").unwrap())]).await;
+    let (owner, mutex) = (Owner::new(), |client: &Client| Mutex::new(client, "/m").unwrap());
+    locks.push((Kind::Mutex, Box::new(move |client| Arc::new(mutex(client).with_owner(&owner)))));
+    let shared = move |client: &Client| mutex(client).with_local_queue(LocalQueueLimits::default());
+    locks.push((Kind::Mutex, Box::new(move |client| Arc::new(shared(client)))));
+    for (end, (kind, lock)) in
+        End::ALL.iter().flat_map(|end| locks.iter().map(move |it| (*end, it)))
+    {
+        let (server, [one, other]) = started().await;
+        let held = kind.exclude(&other).await;
+        let lock = lock(&one);
+        let waiting: Vec<_> = (0..20).map(|_| tokio::spawn(lock.clone().acquired())).collect();
+        settle().await;
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+        end.of(&one, &server).await;
+        let before = now();
+        for waiting in waiting {
+            expect_end(waiting, end).await;
+        }
+        assert!(now() - before < T / 10, "{end:?}: they wait for nothing any more");
+        let left: usize = kind.folders().iter().map(|path| children(&server, path).len()).sum();
+        assert!(held.is_held() && left == 1, "{end:?}, {kind:?}: {left} nodes");
+        settle_node_watches().await;
+        let lost = held.lost_boxed();
+        assert!(server.expire(other.session_id()));
+        // The client reconnects at once, and so learns why the node was deleted.
+        assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired), "{kind:?}");
+    }
 }
 
 /// The waiter already holds the first lock, which is lost and released as well.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_waiter_fails_when_its_session_ends() {
     for (end, is_watched) in End::ALL.into_iter().flat_map(|end| [(end, false), (end, true)]) {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _in_the_way = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
         let lock = |path| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
         let both = MultiLock::new([lock("/a"), lock("/b")]);
@@ -158,14 +123,12 @@ async fn multi_lock_waiter_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn unanswered_downgrade_fails_when_its_session_ends() {
     for end in End::ALL {
-        let server = TestServer::in_memory();
-        let one = client(&server, 1).await;
+        let (server, [one]) = started().await;
         let writing = RwLock::new(&one, "/rw").unwrap().write().acquire().await.unwrap();
         // The server never answers the transaction, on any connection.
         let multis = server.on(zk_testing::Op::Multi).session(one.session_id());
         let fault = multis.always().never_answer();
-        let waiting = tokio::spawn(async move { writing.downgrade().await.map(drop) });
-        settle().await;
+        let waiting = running(writing.downgrade()).await;
         assert!(!waiting.is_finished() && fault.count() > 0);
         let before = now();
         end.of(&one, &server).await;
@@ -177,15 +140,10 @@ async fn unanswered_downgrade_fails_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn position_wait_fails_when_its_session_ends() {
     for end in End::ALL {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
         let mut queued = Mutex::new(&one, "/lock").unwrap().enqueue().await.unwrap();
-        let waiting = tokio::spawn(async move {
-            queued.position_changed().await?;
-            Ok(())
-        });
-        settle().await;
+        let waiting = running(async move { queued.position_changed().await }).await;
         assert!(!waiting.is_finished());
         end.of(&one, &server).await;
         expect_end(waiting, end).await;

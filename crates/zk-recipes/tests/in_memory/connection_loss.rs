@@ -1,17 +1,17 @@
-//! A connection that is cut under two hundred waiters, and a session that expires under them.
+//! A connection that is cut under two hundred waiters.
 
 use std::future::Future;
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, RetryOn, SessionEnd};
-use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore};
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{LockError, LockGuard};
 use zk_testing::{Cut, TestServer};
 
 use crate::recorded_connection::{
     CREATE2, DELETE, GET_CHILDREN2, Record, SET_WATCHES, WATCH_NODE, recorded_client,
     without_checks, without_lease,
 };
-use crate::{T, children, client, settle};
+use crate::{Acquire, Kind, T, children, client, settle};
 
 const WAITERS: usize = 200;
 
@@ -19,31 +19,29 @@ const WAITERS: usize = 200;
 const SERVERS: [usize; 2] = [0, 1];
 
 /// Waiters of one session.
-struct Queue<G> {
+struct Queue {
+    kind: Kind,
     client: Client,
     record: Record,
-    waiters: Vec<JoinHandle<Result<G, LockError>>>,
+    waiters: Vec<JoinHandle<Result<Box<dyn LockGuard>, LockError>>>,
 }
 
-impl<G: Send + 'static> Queue<G> {
-    async fn new<F>(server: &TestServer, acquire: fn(Client) -> F) -> Self
-    where
-        F: Future<Output = Result<G, LockError>> + Send + 'static,
-    {
-        let (client, record) = recorded_client(server, 1).await;
-        let mut this = Self { client, record, waiters: Vec::new() };
-        this.grow(WAITERS / 2, acquire).await;
-        this
+impl Queue {
+    /// Starts two servers with a queue, behind a holder of another session.
+    async fn start(kind: Kind, count: usize) -> (TestServer, Client, Box<dyn LockGuard>, Self) {
+        let server = TestServer::ensemble(2);
+        let other = client(&server, 2).await;
+        let held = kind.exclude(&other).await;
+        let (client, record) = recorded_client(&server, 1).await;
+        let mut this = Self { kind, client, record, waiters: Vec::new() };
+        this.grow(count).await;
+        (server, other, held, this)
     }
 
     /// Adds `count` waiters at the end of the queue.
-    async fn grow<F>(&mut self, count: usize, acquire: fn(Client) -> F)
-    where
-        F: Future<Output = Result<G, LockError>> + Send + 'static,
-    {
-        for _ in 0..count {
-            self.waiters.push(tokio::spawn(acquire(self.client.clone())));
-        }
+    async fn grow(&mut self, count: usize) {
+        let waiters = (0..count).map(|_| tokio::spawn(self.kind.lock(&self.client).acquired()));
+        self.waiters.extend(waiters);
         settle().await;
         self.record.take();
     }
@@ -82,29 +80,13 @@ fn sorted(mut ops: Vec<i32>) -> Vec<i32> {
     ops
 }
 
-async fn mutex(client: Client) -> Result<zk_recipes::Guard, LockError> {
-    Mutex::new(&client, "/lock").unwrap().acquire().await
-}
-
-async fn reader(client: Client) -> Result<zk_recipes::Guard, LockError> {
-    RwLock::new(&client, "/lock").unwrap().read().acquire().await
-}
-
-async fn permit(client: Client) -> Result<zk_recipes::SemaphoreGuard, LockError> {
-    Semaphore::new(&client, "/lock", 3).unwrap().acquire().await
-}
-
 #[tokio::test(start_paused = true)]
 async fn reconnect_sets_the_watches_again_without_a_list() {
     for back_at in SERVERS {
-        let server = TestServer::ensemble(2);
-        let holder = client(&server, 2).await;
-        let held = mutex(holder.clone()).await.unwrap();
-        let queue = Queue::new(&server, mutex).await;
+        let (server, _other, held, queue) = Queue::start(Kind::Mutex, WAITERS / 2).await;
         let sent = queue.cut(&server, back_at, async {}).await;
-        assert_eq!(sent, [SET_WATCHES]);
-        assert_eq!(queue.granted(), 0);
-        held.release().await.unwrap();
+        assert_eq!((sent, queue.granted()), (vec![SET_WATCHES], 0));
+        held.release_boxed().await.unwrap();
         settle().await;
         assert_eq!(queue.granted(), 1);
         // A waiter that was disconnected lists once before it acquires the lock, because the missed
@@ -118,34 +100,26 @@ async fn reconnect_sets_the_watches_again_without_a_list() {
 #[tokio::test(start_paused = true)]
 async fn nodes_deleted_during_a_disconnect_cost_three_lists() {
     for back_at in SERVERS {
-        let server = TestServer::ensemble(2);
-        let other = client(&server, 2).await;
-        let held = mutex(other.clone()).await.unwrap();
-        let mut queue = Queue::new(&server, mutex).await;
-        let middle = other
-            .create("/lock/_c_middle-lock-", b"", CreateMode::EphemeralSequential)
-            .await
-            .unwrap();
-        queue.grow(WAITERS / 2, mutex).await;
+        let (server, other, held, mut queue) = Queue::start(Kind::Mutex, WAITERS / 2).await;
+        let mode = CreateMode::EphemeralSequential;
+        let middle = other.create("/m/_c_middle-lock-", b"", mode).await.unwrap().path;
+        queue.grow(WAITERS / 2).await;
         let both_go = async {
-            held.release().await.unwrap();
-            other.delete(&middle.path, None).await.unwrap();
+            held.release_boxed().await.unwrap();
+            other.delete(&middle, None).await.unwrap();
         };
         let sent = queue.cut(&server, back_at, both_go).await;
         // The first in the queue lists once before it acquires the lock. Each of the two waiters
         // behind the middle lists too, and watches the contenders ahead that it has not watched
         // before.
-        let expected = [vec![GET_CHILDREN2; 3], vec![SET_WATCHES; 3]].concat();
-        assert_eq!(sent, sorted(expected));
-        assert_eq!(queue.granted(), 1);
-        let nodes = children(&server, "/lock");
-        assert_eq!(nodes.len(), WAITERS);
+        assert_eq!(sent, sorted([[GET_CHILDREN2; 3], [SET_WATCHES; 3]].concat()));
+        assert_eq!((queue.granted(), children(&server, "/m").len()), (1, WAITERS));
 
         // All of them acquire the lock in turn.
         for waiter in queue.waiters {
-            waiter.await.unwrap().unwrap().release().await.unwrap();
+            waiter.await.unwrap().unwrap().release_boxed().await.unwrap();
         }
-        assert_eq!(children(&server, "/lock"), [""; 0]);
+        assert_eq!(children(&server, "/m"), [""; 0]);
     }
 }
 
@@ -153,14 +127,10 @@ async fn nodes_deleted_during_a_disconnect_cost_three_lists() {
 #[tokio::test(start_paused = true)]
 async fn readers_list_once_if_the_writer_left_during_a_disconnect() {
     for back_at in SERVERS {
-        let server = TestServer::ensemble(2);
-        let other = client(&server, 2).await;
-        let writer = RwLock::new(&other, "/lock").unwrap().write().acquire().await.unwrap();
-        let mut queue = Queue::new(&server, reader).await;
-        queue.grow(WAITERS / 2, reader).await;
+        let (server, _other, writer, queue) = Queue::start(Kind::Reader, WAITERS).await;
         let sent = queue.cut(&server, back_at, async {}).await;
         assert_eq!(sent, [SET_WATCHES], "nobody has gone");
-        let goes = async { writer.release().await.unwrap() };
+        let goes = async { writer.release_boxed().await.unwrap() };
         let sent = queue.cut(&server, back_at, goes).await;
         // The guards keep the watches of the waiters.
         assert_eq!(sent, sorted([vec![GET_CHILDREN2; WAITERS], vec![SET_WATCHES]].concat()));
@@ -175,18 +145,10 @@ async fn readers_list_once_if_the_writer_left_during_a_disconnect() {
 #[tokio::test(start_paused = true)]
 async fn permit_released_during_a_disconnect_wakes_two_waiters() {
     for back_at in SERVERS {
-        let server = TestServer::ensemble(2);
-        let other = client(&server, 2).await;
-        let mut held = Vec::new();
-        for _ in 0..3 {
-            held.push(permit(other.clone()).await.unwrap());
-        }
-        let mut queue = Queue::new(&server, permit).await;
-        queue.grow(WAITERS / 2, permit).await;
+        let (server, _other, held, queue) = Queue::start(Kind::Permit, WAITERS).await;
         let sent = queue.cut(&server, back_at, async {}).await;
         assert_eq!(sent, [SET_WATCHES]);
-        let given_back = held.pop().unwrap();
-        let goes = async { given_back.release().await.unwrap() };
+        let goes = async { held.release_boxed().await.unwrap() };
         let sent = queue.cut(&server, back_at, goes).await;
         assert_eq!(queue.granted(), 1);
         let first = [GET_CHILDREN2, WATCH_NODE, DELETE];
@@ -196,28 +158,4 @@ async fn permit_released_during_a_disconnect_wakes_two_waiters() {
         let path = [GET_CHILDREN2];
         assert_eq!(sent, sorted([&first[..], &next[..], &path, &[SET_WATCHES]].concat()));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn session_expiry_fails_all_waiters_and_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 2).await;
-    let held = mutex(holder.clone()).await.unwrap();
-    let mut queue = Queue::new(&server, mutex).await;
-    queue.grow(WAITERS / 2, mutex).await;
-    server.expire(queue.client.session_id());
-    settle().await;
-    assert_eq!(queue.granted(), WAITERS, "all of them have heard");
-    assert_eq!(queue.record.count(), 0, "nobody asks anything of a session that is over");
-    for waiter in queue.waiters {
-        let error = waiter.await.unwrap().unwrap_err();
-        assert!(error.retry_on() != RetryOn::SameSession, "{error}");
-        assert!(error.to_string().contains("expired"), "{error}");
-    }
-    assert_eq!(children(&server, "/lock").len(), 1);
-    let lost = held.lost();
-    server.expire(holder.session_id());
-    // The client reconnects at once, and so learns why the node was deleted.
-    assert_eq!(lost.await, LossReason::SessionEnded(SessionEnd::Expired));
-    assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
 }

@@ -13,7 +13,7 @@ use zk_recipes::{Candidacy, Election, Leadership, LockError};
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::election::{candidate, sessions};
-use crate::stepped::{Stepped, Steps};
+use crate::stepped::{Steps, stepped};
 use crate::{T, children, config, settle};
 
 /// Candidates of one election, and the tokens of their leaders.
@@ -74,21 +74,14 @@ impl Watched {
     }
 }
 
-/// Returns the handle of a candidate that uses one server of an ensemble.
-async fn candidate_at(server: &TestServer, number: u128) -> Election {
-    let config = Config::new(&format!("server-{number}:1")).unwrap().session_timeout(T);
-    let sessions =
-        SessionManager::connect(config.seed(number).connector(server.clone())).await.unwrap();
-    Election::new(&sessions, "/e", format!("c{number}")).unwrap()
-}
-
-/// Returns the handle of a candidate that uses all three servers of an ensemble.
-async fn candidate_anywhere(server: &TestServer, seed: u128) -> Election {
-    let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap().session_timeout(T);
-    let sessions =
-        SessionManager::connect(config.seed(seed).connector(server.clone())).await.unwrap();
+/// Returns the handle of a candidate that uses these servers of an ensemble.
+async fn candidate_at(server: &TestServer, hosts: &str, seed: u128) -> Election {
+    let config = Config::new(hosts).unwrap().session_timeout(T).seed(seed);
+    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
     Election::new(&sessions, "/e", format!("c{seed}")).unwrap()
 }
+
+const ALL_SERVERS: &str = "server-0:1,server-1:1,server-2:1";
 
 /// `CURATOR-444`: the servers cannot reach each other for a session timeout, and then two lead.
 #[tokio::test(start_paused = true)]
@@ -97,7 +90,7 @@ async fn curator_444_cut_servers_make_no_two_leaders() {
         let server = TestServer::ensemble(3);
         let mut watched = Watched::new(&server);
         for number in [1, 2, 0] {
-            watched.add(&candidate_at(&server, number).await).await;
+            watched.add(&candidate_at(&server, &format!("server-{number}:1"), number).await).await;
         }
         assert_eq!(watched.leader_within(T).await, 0);
         for cut in [1, 2] {
@@ -187,7 +180,7 @@ async fn curator_653_652_ensembles_election_makes_no_two_leaders() {
     let server = TestServer::ensemble(3);
     let mut watched = Watched::new(&server);
     for seed in 1..4 {
-        watched.add(&candidate_anywhere(&server, seed).await).await;
+        watched.add(&candidate_at(&server, ALL_SERVERS, seed).await).await;
     }
     for round in 0..6 {
         let next = (server.leader() + 1) % 3;
@@ -294,8 +287,8 @@ async fn curator_62_cancelled_candidate_blocks_nobody() {
 async fn is_cancelled_after(steps: usize, is_background: bool) -> bool {
     let server = TestServer::in_memory();
     let gate = Steps::default();
-    let stepped = Stepped { server: server.clone(), steps: gate.clone() };
-    let sessions = SessionManager::connect(config(1).connector(stepped)).await.unwrap();
+    let sessions =
+        SessionManager::connect(config(1).connector(stepped(&server, &gate))).await.unwrap();
     let election = Election::selector(&sessions, "/e", "cancelled").unwrap();
     gate.allow(steps);
     let leads = Arc::new(AtomicBool::new(false));
@@ -328,7 +321,7 @@ async fn curator_188_failed_server_leaves_no_dead_candidate() {
     let mut watched = Watched::new(&server);
     let mut elections = Vec::new();
     for seed in 1..4 {
-        elections.push(candidate_anywhere(&server, seed).await);
+        elections.push(candidate_at(&server, ALL_SERVERS, seed).await);
         watched.add(&elections[elections.len() - 1]).await;
     }
     for _ in 0..3 {
@@ -349,21 +342,4 @@ async fn curator_188_failed_server_leaves_no_dead_candidate() {
             assert!(server.with(|ensemble| ensemble.is_alive(it.participant.session_id)), "{it:?}");
         }
     }
-}
-
-/// The candidates of a process that dies lead no longer than their session.
-#[tokio::test(start_paused = true)]
-async fn next_candidate_leads_a_session_timeout_after_a_death() {
-    let server = TestServer::ensemble(3);
-    let mut watched = Watched::new(&server);
-    for number in [1, 2] {
-        watched.add(&candidate_at(&server, number).await).await;
-    }
-    assert_eq!(watched.leader_within(T).await, 0);
-    // The leader has no other server, so its process might as well be dead.
-    server.kill(1);
-    watched.run(T / 2).await;
-    assert!(watched.candidacies[0].is_leader(), "until its lease ends");
-    watched.run(T).await;
-    assert!(watched.candidacies[1].is_leader() && watched.tokens.len() == 2);
 }

@@ -10,9 +10,9 @@ use zk_recipes::{
     Election, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock,
     Semaphore, SharedCount,
 };
-use zk_testing::{TestServer, Zxid};
+use zk_testing::Zxid;
 
-use crate::{client, config, settle};
+use crate::{attempt, client, config, started};
 
 /// Formats an error as a `main` that returns a `Result` prints it.
 fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
@@ -22,8 +22,7 @@ fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn path_errors_name_the_path_in_one_line() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let line = r#"Error: path "locks/a" does not start with '/' (at byte 0)"#;
     assert_eq!(printed(Mutex::new(&client, "locks/a")), line);
     assert_eq!(printed(Mutex::new(&client, "locks/a").map_err(LockError::from)), line);
@@ -41,8 +40,7 @@ async fn program(client: &Client) -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn lock_errors_print_as_one_line() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let line = printed(program(&one).await);
     assert_eq!(line, "Error: the lock was lost: the client was closed");
 
@@ -61,8 +59,7 @@ async fn lock_errors_print_as_one_line() {
 /// A reporter of errors prints the chain of sources.
 #[tokio::test(start_paused = true)]
 async fn lock_errors_have_the_failed_request_as_their_source() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     let lock: Arc<dyn Lock> = Arc::new(Mutex::new(&client, "/e").unwrap());
     let failed = MultiLock::new([lock]).acquire().await.unwrap_err();
@@ -77,13 +74,11 @@ async fn lock_errors_have_the_failed_request_as_their_source() {
 /// The session ends before the reply to the create arrives.
 #[tokio::test(start_paused = true)]
 async fn failed_acquisition_names_the_create_of_its_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/l").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     server.stall(0);
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    settle().await;
+    let waiting = attempt(&lock).await;
     client.close().await;
     let line = printed(waiting.await.unwrap());
     assert!(line.starts_with("Error: create /l/_c_"), "{line}");
@@ -91,8 +86,7 @@ async fn failed_acquisition_names_the_create_of_its_node() {
 
 #[tokio::test(start_paused = true)]
 async fn debug_output_names_nodes_and_states() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/l").unwrap();
     let guard = lock.clone().with_owner(&Owner::new()).acquire().await.unwrap();
     let ticket = lock.enqueue().await.unwrap();
@@ -117,8 +111,7 @@ async fn debug_output_names_nodes_and_states() {
 
 #[tokio::test(start_paused = true)]
 async fn participants_print_ids_in_hexadecimal() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = Mutex::new(&client, "/l").unwrap();
     let guard = lock.acquire().await.unwrap();
     let participants = format!("{:?}", lock.participants().await.unwrap());

@@ -9,8 +9,8 @@ use zk_recipes::{
 };
 use zk_testing::{Op, TestServer};
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
-use crate::{T, children, client, settle};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
+use crate::{T, children, settle, started};
 
 const PATH: &str = "/app/lock";
 
@@ -92,8 +92,7 @@ async fn acquire(
 
 #[tokio::test(start_paused = true)]
 async fn last_lock_name_decides_on_the_recipe() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let named = |client| Mutex::new(client, PATH).unwrap().with_lock_name(Mutex::LEADER_LATCH);
     let renamed = named(&one).unwrap().with_lock_name("lock-").unwrap();
     let _leader = named(&other).unwrap().acquire().await.unwrap();
@@ -103,44 +102,10 @@ async fn last_lock_name_decides_on_the_recipe() {
     assert!(is_foreign(&refused), "{refused:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_recipe_refuses_a_path_with_nodes_of_another() {
-    for first in Kind::ALL {
-        for second in Kind::ALL.into_iter().filter(|second| second.refuses(first)) {
-            for is_try in [true, false] {
-                let case = format!("{second:?} beside {first:?}, a try: {is_try}");
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-                let held = first.lock(&one, false).acquire_boxed().await.unwrap();
-                settle().await;
-                let refused = acquire(&second.lock(&other, false), is_try).await.expect_err(&case);
-                let node = held.nodes()[0].to_owned();
-                let recipe = first.recipe().unwrap();
-                let path = PATH.to_owned();
-                let expected = LockError::ForeignNode { path, node: node.clone(), recipe };
-                assert_eq!(refused, expected, "{case}");
-                assert!(refused.retry_on() != RetryOn::SameSession, "{case}");
-                let text = refused.to_string();
-                assert!(text.contains(&node) && text.contains(&recipe.to_string()), "{text}");
-                settle().await;
-                assert_eq!(nodes(&server), 1, "{case}: nothing is left but the holder's node");
-                assert!(held.is_held(), "{case}");
-                let again = first.lock(&other, false).try_acquire_boxed().await;
-                assert!(again.is_ok(), "{case}: the refused one is in nobody's way: {again:?}");
-
-                let allowed = acquire(&second.lock(&other, true), is_try).await;
-                let both = allowed.expect(&case).expect("it is another lock");
-                assert!(held.is_held() && both.is_held(), "{case}");
-            }
-        }
-    }
-}
-
 /// The ways are `enqueue`, a timeout, a multi-lock, and several permits.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_is_found_by_every_way_to_acquire() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
     let foreign = LockError::ForeignNode {
         path: PATH.to_owned(),
@@ -166,8 +131,7 @@ async fn foreign_node_is_found_by_every_way_to_acquire() {
 /// The contender that arrives second checks the path, so the node of the first one stays valid.
 #[tokio::test(start_paused = true)]
 async fn waiter_is_not_refused_for_a_node_that_arrives_later() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
     let mut ticket = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
     let foreign = format!("{PATH}/__READ__0000000009");
@@ -188,8 +152,7 @@ async fn two_recipes_never_hold_one_path_together() {
                 }
                 for is_used in [false, true] {
                     let case = format!("{first:?}, {second:?}, {delay}, used: {is_used}");
-                    let server = TestServer::in_memory();
-                    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                    let (server, [one, other]) = started().await;
                     let locks = [first.lock(&one, false), second.lock(&other, false)];
                     if is_used {
                         one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
@@ -215,37 +178,58 @@ async fn two_recipes_never_hold_one_path_together() {
     }
 }
 
-/// Nodes of Curator's lock recipes, with and without protection, and nodes of other recipes.
+/// Nodes of Curator's recipes, with and without protection, of kazoo's and ZooKeeper's own recipes,
+/// and of no recipe.
 #[tokio::test(start_paused = true)]
 async fn foreign_nodes_are_recognized_by_their_names() {
     const UUID: &str = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
-    let of_others = ["member-0000000001", "0000000001", "lock-x", "readme"];
     let names = [
         ("lock-0000000001", Some(Recipe::Mutex)),
         ("__READ__0000000001", Some(Recipe::ReadWriteLock)),
         ("__WRIT__0000000001", Some(Recipe::ReadWriteLock)),
         ("lease-0000000001", Some(Recipe::Semaphore)),
         ("latch-0000000001", Some(Recipe::Election)),
+        ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__lock__0000000000", Some(Recipe::KazooLock)),
+        ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__rlock__0000000000", Some(Recipe::KazooLock)),
+        ("0b7f36dc3cc24b579c3e5c3ae2f1c0de", Some(Recipe::KazooSemaphore)),
+        ("x-72057594037927936-0000000000", Some(Recipe::ZooKeeperLock)),
+        ("n_0000000000", Some(Recipe::ZooKeeperLock)),
+        ("member-0000000001", None),
+        ("0000000001", None),
+        ("lock-x", None),
+        ("readme", None),
     ];
-    let names = names.into_iter().chain(of_others.map(|name| (name, None)));
-    for (name, recipe) in names {
-        for prefix in ["", UUID] {
+    for (at, (name, recipe)) in names.into_iter().enumerate() {
+        let is_protected = at < 5 || recipe.is_none();
+        for prefix in ["", UUID].into_iter().take(1 + usize::from(is_protected)) {
             for kind in Kind::ALL {
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
                 let node = format!("{PATH}/{prefix}{name}");
                 one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
                 let lock = kind.lock(&other, false);
-                let asked = tokio::time::timeout(T, lock.acquire_boxed()).await;
-                let own = kind.recipe().unwrap_or(Recipe::Mutex);
-                let is_foreign = recipe.is_some_and(|recipe| recipe != own);
-                match asked {
-                    Ok(Err(LockError::ForeignNode { node: named, .. })) => {
-                        assert!(is_foreign, "{kind:?} {node}");
-                        assert_eq!(named, node, "{kind:?}");
-                    }
-                    asked => assert!(!is_foreign, "{kind:?} {node}: {asked:?}"),
+                let case = format!("{kind:?} beside {node}");
+                let foreign = recipe.filter(|it| *it != kind.recipe().unwrap_or(Recipe::Mutex));
+                let Some(recipe) = foreign else {
+                    let asked = tokio::time::timeout(T, lock.acquire_boxed()).await;
+                    assert!(!matches!(asked, Ok(Err(_))), "{case}: {asked:?}");
+                    continue;
+                };
+                let expected = LockError::ForeignNode { path: PATH.to_owned(), node, recipe };
+                for is_try in [true, false] {
+                    let refused = acquire(&lock, is_try).await.expect_err(&case);
+                    let text = refused.to_string();
+                    assert!(text.contains(name) && text.contains(&recipe.to_string()), "{text}");
+                    assert_eq!(
+                        (&refused, refused.retry_on()),
+                        (&expected, RetryOn::Never),
+                        "{case}"
+                    );
+                    settle().await;
+                    assert_eq!(nodes(&server), usize::from(!prefix.is_empty()), "{case}");
+                    let allowed = acquire(&kind.lock(&other, true), is_try).await;
+                    assert!(allowed.expect(&case).is_some(), "{case}");
+                    settle().await;
                 }
             }
         }
@@ -257,8 +241,7 @@ async fn foreign_nodes_are_recognized_by_their_names() {
 /// An empty one belongs to a semaphore that is not in use, until the server removes it.
 #[tokio::test(start_paused = true)]
 async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let permits = Semaphore::new(&one, PATH, 2).unwrap();
     let mutex = Mutex::new(&other, PATH).unwrap();
     permits.acquire().await.unwrap().release().await.unwrap();
@@ -291,8 +274,7 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
 /// A client that cannot read a node called `leases` does not take it for a semaphore's.
 #[tokio::test(start_paused = true)]
 async fn mutex_is_acquired_beside_leases_that_it_cannot_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let leases = format!("{PATH}/leases");
     one.ensure_path(&format!("{leases}/lease-0000000000"), ParentMode::Persistent).await.unwrap();
     let mutex = Mutex::new(&other, PATH).unwrap();
@@ -302,56 +284,42 @@ async fn mutex_is_acquired_beside_leases_that_it_cannot_read() {
 }
 
 /// A semaphore that is refused or dropped must not leave a node that makes other recipes refuse the
-/// path.
+/// path. No server removes a container that never had a child.
 #[tokio::test(start_paused = true)]
-async fn semaphore_beside_another_recipe_makes_no_leases() {
-    for (wait, is_try) in (0..20).flat_map(|wait| [(wait, true), (wait, false)]) {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
+async fn dropped_semaphore_does_not_exclude_a_mutex() {
+    let mut unused = 0;
+    let waits = (0..20).flat_map(|wait| [(wait, true), (wait, false)]);
+    for ((wait, is_try), is_held) in waits.flat_map(|it| [(it, true), (it, false)]) {
+        let (server, [one, other]) = started().await;
+        let mutex = Mutex::new(&one, PATH).unwrap();
+        let held = if is_held { Some(mutex.acquire().await.unwrap()) } else { None };
         let answers = server.on_any_request().always().session(other.session_id());
         drop(answers.delay(Duration::from_millis(2)));
         let permits = Kind::Semaphore.lock(&other, false);
         let wait = Duration::from_millis(wait);
-        match tokio::time::timeout(wait, acquire(&permits, is_try)).await {
-            Ok(Err(LockError::ForeignNode { .. })) | Err(_) => {}
-            Ok(asked) => panic!("{asked:?}"),
-        }
+        let asked = tokio::time::timeout(wait, acquire(&permits, is_try)).await;
+        let is_refused = matches!(&asked, Ok(Err(LockError::ForeignNode { .. })) | Err(_));
+        assert!(is_refused || !is_held, "{asked:?}");
+        drop((asked, held));
         settle().await;
-        assert!(!children(&server, PATH).contains(&"leases".to_owned()), "{wait:?} {is_try}");
-        held.release().await.unwrap();
+        let has_leases = || children(&server, PATH).contains(&"leases".to_owned());
+        assert!(!is_held || !has_leases(), "{wait:?} {is_try}");
+        server.reap_containers();
+        unused += usize::from(has_leases());
+        drop(mutex.acquire().await.unwrap());
     }
+    assert!(unused > 0);
 }
 
-/// No server removes a container that never had a child.
 /// The leases exist already, so that nothing has to be created.
 #[tokio::test(start_paused = true)]
 async fn semaphore_in_use_refuses_a_contender_of_a_mutex() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let _held = Semaphore::new(&one, "/s", 2).unwrap().acquire().await.unwrap();
     let contender = format!("/s/_c_{}-lock-", path::random_uuid(&other));
     other.create(&contender, b"", CreateMode::EphemeralSequential).await.unwrap();
     let refused = Semaphore::new(&other, "/s", 2).unwrap().acquire().await.map(drop).unwrap_err();
     assert!(matches!(refused, LockError::ForeignNode { .. }), "{refused}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn mutex_is_acquired_beside_leases_that_were_never_used() {
-    let mut unused = 0;
-    for wait in 0..20 {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let answers = server.on_any_request().always().session(other.session_id());
-        drop(answers.delay(Duration::from_millis(2)));
-        let permits = Kind::Semaphore.lock(&other, false);
-        drop(tokio::time::timeout(Duration::from_millis(wait), acquire(&permits, true)).await);
-        settle().await;
-        server.reap_containers();
-        unused += usize::from(children(&server, PATH).contains(&"leases".to_owned()));
-        drop(Mutex::new(&one, PATH).unwrap().acquire().await.unwrap());
-    }
-    assert!(unused > 0);
 }
 
 /// A check is repeated if its answer is lost with the connection.
@@ -360,8 +328,7 @@ async fn foreign_node_is_found_after_a_lost_answer() {
     for (first, second) in [(Kind::Mutex, Kind::Semaphore), (Kind::Semaphore, Kind::Mutex)] {
         for op in [Op::Create2, Op::GetChildren2] {
             for nth in 1..4 {
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 let held = first.lock(&one, false).acquire_boxed().await.unwrap();
                 settle().await;
                 let session = other.session_id();
@@ -380,8 +347,7 @@ async fn foreign_node_is_found_after_a_lost_answer() {
 /// Requests that the check sends.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_check_costs_what_the_documentation_says() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let mutex = Mutex::new(&client, PATH).unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap(); // creates the path
     for name in ["zzz", "locks"] {
@@ -410,61 +376,11 @@ async fn foreign_node_check_costs_what_the_documentation_says() {
     }
 }
 
-/// Names of other clients' locks: kazoo's `Lock` and `ReadLock`, its `Semaphore`, and the recipes that
-/// ZooKeeper ships with.
-const OF_OTHER_CLIENTS: [(&str, Recipe); 5] = [
-    ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__lock__0000000000", Recipe::KazooLock),
-    ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__rlock__0000000000", Recipe::KazooLock),
-    ("0b7f36dc3cc24b579c3e5c3ae2f1c0de", Recipe::KazooSemaphore),
-    ("x-72057594037927936-0000000000", Recipe::ZooKeeperLock),
-    ("n_0000000000", Recipe::ZooKeeperLock),
-];
-
-#[tokio::test(start_paused = true)]
-async fn locks_of_other_clients_are_refused() {
-    for (name, recipe) in OF_OTHER_CLIENTS {
-        for kind in Kind::ALL {
-            for is_try in [true, false] {
-                let case = format!("{kind:?} beside {name}, a try: {is_try}");
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-                one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
-                let node = format!("{PATH}/{name}");
-                one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-                let refused = acquire(&kind.lock(&other, false), is_try).await.expect_err(&case);
-                let expected = LockError::ForeignNode { path: PATH.to_owned(), node, recipe };
-                assert_eq!(refused, expected, "{case}");
-                settle().await;
-                assert_eq!(nodes(&server), 0, "{case}");
-                let allowed = acquire(&kind.lock(&other, true), is_try).await;
-                assert!(allowed.expect(&case).is_some(), "{case}");
-            }
-        }
-    }
-}
-
-/// The refusal precedes the wait: a waiter is no contender of that path.
-#[tokio::test(start_paused = true)]
-async fn waiter_is_refused_like_a_holder() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let _held = Kind::Mutex.lock(&one, true).acquire_boxed().await.unwrap();
-    let _beside = Kind::Reader.lock(&one, true).acquire_boxed().await.unwrap();
-    let waits = Kind::Mutex.lock(&other, false);
-    let refused = tokio::time::timeout(T, waits.acquire_boxed()).await.expect("it waits");
-    let refused = refused.unwrap_err();
-    assert!(
-        matches!(refused, LockError::ForeignNode { recipe: Recipe::ReadWriteLock, .. }),
-        "{refused}"
-    );
-}
-
 /// The servers remove the unused node `leases`. A mutex that comes then finds no node of the semaphore, and
 /// another client makes the node again.
 #[tokio::test(start_paused = true)]
 async fn semaphore_checks_its_path_again_after_its_node_was_reaped() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let semaphore = Semaphore::new(&one, PATH, 2).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     settle().await;

@@ -1,24 +1,24 @@
 //! Loss of a guard: by a deletion, by a release, and by time.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 
+use futures::FutureExt;
 use zk_recipes::session::CreateMode;
-use zk_recipes::{LockError, LossReason, Mutex};
+use zk_recipes::{LocalQueueLimits, LockError, LossReason, Mutex};
 use zk_testing::TestServer;
 
-use crate::{LEASE, T, client, config, settle, settle_node_watches};
+use crate::{LEASE, T, attempt, children, config, now, settle, settle_node_watches, started};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(start_paused = true)]
 async fn release_fails_when_the_node_is_deleted_before_its_event() {
-    let server = TestServer::in_memory();
-    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, vandal]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     settle_node_watches().await;
@@ -31,33 +31,10 @@ async fn release_fails_when_the_node_is_deleted_before_its_event() {
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn guard_stays_lost_after_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
-    let lock = Mutex::new(&holder, "/lock").unwrap();
-
-    let checked = lock.acquire().await.unwrap();
-    checked.check().await.unwrap();
-    vandal.delete(checked.node(), None).await.unwrap();
-    assert_eq!(checked.check().await, Err(DELETED));
-    assert!(!checked.is_held());
-    assert_eq!(checked.token(), Err(DELETED));
-    assert_eq!(checked.release().await, Err(DELETED));
-
-    let watched = lock.acquire().await.unwrap();
-    let lost = watched.lost();
-    vandal.delete(watched.node(), None).await.unwrap();
-    assert_eq!(lost.await, LossReason::NodeDeleted);
-    assert_eq!(watched.token(), Err(DELETED));
-    assert_eq!(watched.lost().await, LossReason::NodeDeleted);
-}
-
 /// Another client deletes the node and creates it again under the same name.
 #[tokio::test(start_paused = true)]
 async fn check_fails_when_the_node_is_recreated() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     other.delete(guard.node(), None).await.unwrap();
     other.create(guard.node(), b"", CreateMode::Ephemeral).await.unwrap();
@@ -68,16 +45,11 @@ async fn check_fails_when_the_node_is_recreated() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_returns_released_when_the_guard_is_released() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     let mut lost = pin!(guard.lost());
-    poll_fn(|cx| {
-        assert!(lost.as_mut().poll(cx).is_pending());
-        Poll::Ready(())
-    })
-    .await;
+    assert!(lost.as_mut().now_or_never().is_none());
     guard.release().await.unwrap();
     assert_eq!(lost.await, LossReason::Released);
 
@@ -110,25 +82,9 @@ async fn lost_returns_on_time_while_the_driver_is_blocked() {
     assert!(!guard.is_held());
 }
 
-#[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
-fn now() -> tokio::time::Instant {
-    tokio::time::Instant::now()
-}
-
-#[tokio::test(start_paused = true)]
-async fn zero_timeout_acquires_only_a_free_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire_timeout(Duration::ZERO).await.unwrap().expect("it is free");
-    assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-    guard.release().await.unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn check_of_a_lost_guard_fails_without_a_request() {
-    let server = TestServer::in_memory();
-    let (holder, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, vandal]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     settle_node_watches().await;
     vandal.delete(guard.node(), None).await.unwrap();
@@ -136,4 +92,33 @@ async fn check_of_a_lost_guard_fails_without_a_request() {
     let before = holder.stats().frames_sent;
     assert_eq!(guard.check().await.map(drop), Err(DELETED));
     assert_eq!(holder.stats().frames_sent, before);
+}
+
+struct Panicking;
+
+impl std::task::Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        panic!("the waker of a user");
+    }
+}
+
+/// A waker is code of the user's runtime.
+#[tokio::test(start_paused = true)]
+async fn guard_is_released_although_a_waker_panics() {
+    let (server, [client]) = started().await;
+    let lock = Mutex::new(&client, "/lock").unwrap();
+    let lock = lock.with_local_queue(LocalQueueLimits::default());
+    for is_passed in [false, true] {
+        let guard = lock.acquire().await.unwrap();
+        let next = if is_passed { Some(attempt(&lock).await) } else { None };
+        let mut lost = Box::pin(guard.lost());
+        let waker = Waker::from(Arc::new(Panicking));
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(guard))).is_err());
+        settle().await;
+        match next {
+            Some(next) => drop(next.await.unwrap().unwrap()),
+            None => assert_eq!(children(&server, "/lock"), [""; 0]),
+        }
+    }
 }

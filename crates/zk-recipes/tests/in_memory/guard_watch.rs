@@ -5,128 +5,45 @@ use std::time::Duration;
 
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorKind, Limit, Perms};
-use zk_recipes::{
-    FencingToken, Guard, Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore,
-    SemaphoreGuard, revoke,
-};
+use zk_recipes::{Guard, Lock, LockError, LockGuard, LossReason, MultiLock, Mutex, RwLock, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::recorded_connection::{
-    DELETE, EXISTS, GET_CHILDREN2, WATCH_NODE, recorded, recorded_client, without_lease,
+    DELETE, EXISTS, WATCH_NODE, recorded, recorded_client, without_lease,
 };
-use crate::{LEASE, PROMISED, T, client, config, now, settle, settle_node_watches};
+use crate::{
+    Kind, LEASE, PROMISED, T, client, config, cut_off, now, queue, reconnect, running, settle,
+    settle_node_watches, started,
+};
 
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
-/// Guard or lease of any kind of lock.
-enum Held {
-    Guard(Guard),
-    Semaphore(SemaphoreGuard),
+/// Guards of each kind of lock. `None` is the guard of a downgraded writer.
+fn guards() -> impl Iterator<Item = Option<Kind>> {
+    Kind::ALL.map(Some).into_iter().chain([None])
 }
 
-impl Held {
-    fn node(&self) -> &str {
-        match self {
-            Self::Guard(guard) => guard.node(),
-            Self::Semaphore(lease) => lease.nodes().next().unwrap(),
-        }
+async fn acquire(kind: Option<Kind>, client: &Client) -> Box<dyn LockGuard> {
+    if let Some(kind) = kind {
+        return kind.lock(client).acquire_boxed().await.unwrap();
     }
-
-    fn token(&self) -> Result<FencingToken, LockError> {
-        match self {
-            Self::Guard(guard) => guard.token(),
-            Self::Semaphore(lease) => lease.token(),
-        }
-    }
-
-    fn is_held(&self) -> bool {
-        match self {
-            Self::Guard(guard) => guard.is_held(),
-            Self::Semaphore(lease) => lease.is_held(),
-        }
-    }
-
-    fn remaining(&self) -> Duration {
-        match self {
-            Self::Guard(guard) => guard.remaining(),
-            Self::Semaphore(lease) => lease.remaining(),
-        }
-    }
-
-    /// Waits for a revocation request.
-    async fn revocation_requested(&self) {
-        match self {
-            Self::Guard(guard) => guard.revocation_requested().await.unwrap(),
-            Self::Semaphore(lease) => lease.revocation_requested().await.unwrap(),
-        }
-    }
-
-    async fn release(self) -> Result<(), LockError> {
-        match self {
-            Self::Guard(guard) => guard.release().await,
-            Self::Semaphore(lease) => lease.release().await,
-        }
-    }
+    let writing = RwLock::new(client, "/rw").unwrap().write().acquire().await.unwrap();
+    Box::new(writing.downgrade().await.unwrap())
 }
 
-/// Ways to acquire a guard or a lease.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Mutex,
-    Reader,
-    Writer,
-    DowngradedWriter,
-    Permit,
-}
-
-impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Mutex, Self::Reader, Self::Writer, Self::DowngradedWriter, Self::Permit];
-
-    async fn acquire(self, client: &Client) -> Held {
-        let rw = RwLock::new(client, "/rw").unwrap();
-        match self {
-            Self::Mutex => {
-                Held::Guard(Mutex::new(client, "/lock").unwrap().acquire().await.unwrap())
-            }
-            Self::Reader => Held::Guard(rw.read().acquire().await.unwrap()),
-            Self::Writer => Held::Guard(rw.write().acquire().await.unwrap().into()),
-            Self::DowngradedWriter => {
-                Held::Guard(rw.write().acquire().await.unwrap().downgrade().await.unwrap())
-            }
-            Self::Permit => {
-                Held::Semaphore(Semaphore::new(client, "/s", 1).unwrap().acquire().await.unwrap())
-            }
-        }
-    }
-
-    /// Acquires the side that excludes all other contenders.
-    async fn acquire_alone(self, client: &Client) -> Held {
-        match self {
-            Self::Reader | Self::DowngradedWriter => Self::Writer.acquire(client).await,
-            other => other.acquire(client).await,
-        }
-    }
-
-    /// Acquires the lock, after a wait for another client if `waits`.
-    async fn held(self, one: &Client, other: &Client, waits: bool) -> Held {
-        let in_the_way = match waits {
-            true => Some(self.acquire_alone(other).await),
-            false => None,
-        };
-        let acquiring = tokio::spawn({
-            let one = one.clone();
-            async move { self.acquire(&one).await }
-        });
-        settle().await;
-        assert_eq!(acquiring.is_finished(), !waits, "{self:?}");
-        if let Some(in_the_way) = in_the_way {
-            in_the_way.release().await.unwrap();
-        }
-        let held = acquiring.await.unwrap();
-        settle_node_watches().await;
-        held
-    }
+/// Acquires the lock, after a wait for another client if `waits`.
+async fn held(kind: Option<Kind>, one: &Client, other: &Client, waits: bool) -> Box<dyn LockGuard> {
+    let in_the_way = match waits {
+        true => Some(kind.unwrap_or(Kind::Writer).exclude(other).await),
+        false => None,
+    };
+    let one = one.clone();
+    let acquiring = running(async move { acquire(kind, &one).await }).await;
+    assert_eq!(acquiring.is_finished(), !waits, "{kind:?}");
+    drop(in_the_way);
+    let held = acquiring.await.unwrap();
+    settle_node_watches().await;
+    held
 }
 
 /// Another client creates the node again under the same name before the guard watches it, or during
@@ -134,14 +51,11 @@ impl Kind {
 #[tokio::test(start_paused = true)]
 async fn guard_is_lost_when_its_node_is_recreated() {
     for is_cut in [false, true] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
         if is_cut {
             settle_node_watches().await;
-            server.refuse_connects(0);
-            server.connection_of(one.session_id()).cut(Cut::Rst);
-            settle().await;
+            cut_off(&server, &one).await;
         }
         other.delete(guard.node(), None).await.unwrap();
         other.create(guard.node(), b"", CreateMode::Ephemeral).await.unwrap();
@@ -163,29 +77,28 @@ async fn guard_is_lost_when_its_node_is_recreated() {
 /// No task waits in `lost()`. A declined revocation request must not use up the watch.
 #[tokio::test(start_paused = true)]
 async fn guard_fails_once_the_deletion_event_has_arrived() {
-    for kind in Kind::ALL {
+    for kind in guards() {
         for waits in [false, true] {
             for declines_a_request in [false, true] {
                 for asks_token in [false, true] {
                     let case = format!("{kind:?}, {waits}, {declines_a_request}, {asks_token}");
-                    let server = TestServer::in_memory();
-                    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-                    let held = kind.held(&one, &other, waits).await;
+                    let (_server, [one, other]) = started().await;
+                    let held = held(kind, &one, &other, waits).await;
                     if declines_a_request {
-                        assert!(revoke(&other, held.node()).await.unwrap(), "{case}");
-                        held.revocation_requested().await;
+                        assert!(revoke(&other, held.nodes()[0]).await.unwrap(), "{case}");
+                        held.revocation_requested_boxed().await.unwrap();
                         settle().await;
                     }
-                    assert!(held.is_held() && held.token().is_ok(), "{case}");
-                    other.delete(held.node(), None).await.unwrap();
+                    assert!(held.is_held() && held.tokens().is_ok(), "{case}");
+                    other.delete(held.nodes()[0], None).await.unwrap();
                     settle().await;
                     match asks_token {
-                        true => assert_eq!(held.token(), Err(DELETED), "{case}"),
+                        true => assert_eq!(held.tokens(), Err(DELETED), "{case}"),
                         false => assert!(!held.is_held(), "{case}"),
                     }
-                    assert_eq!((held.token(), held.is_held()), (Err(DELETED), false), "{case}");
+                    assert_eq!((held.tokens(), held.is_held()), (Err(DELETED), false), "{case}");
                     assert_eq!(held.remaining(), Duration::ZERO, "{case}");
-                    assert_eq!(held.release().await, Err(DELETED), "{case}");
+                    assert_eq!(held.release_boxed().await, Err(DELETED), "{case}");
                 }
             }
         }
@@ -199,22 +112,25 @@ async fn guard_fails_once_the_deletion_event_has_arrived() {
 async fn guard_fails_when_its_node_is_deleted_before_its_watch() {
     let server = TestServer::in_memory();
     let other = client(&server, 2).await;
-    for kind in Kind::ALL {
+    for kind in guards() {
         let (one, record) = recorded_client(&server, 1).await;
         // On a new path, the permit lists again after the creation of the path, with a watch.
-        kind.acquire(&one).await.release().await.unwrap();
-        let held = kind.acquire(&one).await;
+        acquire(kind, &one).await.release_boxed().await.unwrap();
+        let held = acquire(kind, &one).await;
         record.take();
-        other.delete(held.node(), None).await.unwrap();
+        other.delete(held.nodes()[0], None).await.unwrap();
         // The queue node of a permit has been deleted by now.
         settle().await;
-        let of_turn = if let Kind::Permit = kind { vec![DELETE] } else { vec![] };
+        let of_turn = match kind {
+            Some(Kind::Permit | Kind::SemaphoreMutex) => vec![DELETE],
+            _ => vec![],
+        };
         assert_eq!(without_lease(record.take().concat()), of_turn, "{kind:?}");
         assert!(held.is_held(), "{kind:?}: nothing tells of the deletion yet");
         settle_node_watches().await;
-        assert_eq!(held.token(), Err(DELETED), "{kind:?}");
+        assert_eq!(held.tokens(), Err(DELETED), "{kind:?}");
         assert_eq!(without_lease(record.take().concat()), [WATCH_NODE], "{kind:?}");
-        assert_eq!(held.release().await, Err(DELETED), "{kind:?}");
+        assert_eq!(held.release_boxed().await, Err(DELETED), "{kind:?}");
     }
 }
 
@@ -260,6 +176,9 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
         // reason: virtual time, until shortly after the delay is over
         tokio::time::sleep(margin * 2).await;
         assert_eq!(sent(), [WATCH_NODE], "{timeout:?}");
+        // reason: virtual time, in which the guard keeps the lock
+        tokio::time::sleep(timeout * 3).await;
+        assert_eq!(sent(), [0; 0], "one watch is enough");
         assert!(guard.is_held());
     }
 }
@@ -267,21 +186,18 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
 /// The event of the deletion arrives when the watches are set again.
 #[tokio::test(start_paused = true)]
 async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
-    for kind in Kind::ALL {
+    for kind in guards() {
         for waits in [false, true] {
-            let server = TestServer::in_memory();
-            let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-            let held = kind.held(&one, &other, waits).await;
+            let (server, [one, other]) = started().await;
+            let held = held(kind, &one, &other, waits).await;
             server.refuse_connects(0);
             server.connection_of(one.session_id()).cut(Cut::Rst);
-            other.delete(held.node(), None).await.unwrap();
+            other.delete(held.nodes()[0], None).await.unwrap();
             settle().await;
             assert!(held.is_held(), "{kind:?}: nothing arrives over a cut connection");
-            server.accept_connects(0);
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
+            reconnect(&server).await;
             assert!(one.is_connected());
-            assert_eq!(held.token(), Err(DELETED), "{kind:?}, waits: {waits}");
+            assert_eq!(held.tokens(), Err(DELETED), "{kind:?}, waits: {waits}");
         }
     }
 }
@@ -289,9 +205,8 @@ async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
 /// The request for the watch is lost with the connection.
 #[tokio::test(start_paused = true)]
 async fn guard_sets_its_watch_again_when_the_request_was_lost() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     settle().await;
@@ -311,47 +226,6 @@ async fn guard_sets_its_watch_again_when_the_request_was_lost() {
     other.delete(guard.node(), None).await.unwrap();
     settle().await;
     assert_eq!(guard.token(), Err(DELETED));
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_in_a_select_loop_sends_one_watch_in_400_turns() {
-    for waits in [false, true] {
-        let server = TestServer::in_memory();
-        let other = client(&server, 2).await;
-        let (one, record) = recorded_client(&server, 1).await;
-        let lock = Mutex::new(&one, "/lock").unwrap();
-        let in_the_way = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
-        let guard = match waits {
-            true => {
-                let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-                settle().await;
-                record.take();
-                in_the_way.release().await.unwrap();
-                waiting.await.unwrap()
-            }
-            false => {
-                in_the_way.release().await.unwrap();
-                let guard = lock.acquire().await.unwrap();
-                assert_eq!(record.take().concat().last(), Some(&GET_CHILDREN2));
-                guard
-            }
-        };
-        for turn in 0..400 {
-            tokio::select! {
-                biased;
-                reason = guard.lost() => panic!("lost in turn {turn}: {reason}"),
-                // reason: virtual time of a turn
-                () = tokio::time::sleep(T / 1_000) => {}
-            }
-        }
-        let expected = if waits { vec![] } else { vec![WATCH_NODE] };
-        assert_eq!(without_lease(record.take().concat()), expected, "waits: {waits}");
-        let (one_waits, another_waits) = (guard.lost(), guard.lost());
-        other.delete(guard.node(), None).await.unwrap();
-        assert_eq!(one_waits.await, LossReason::NodeDeleted);
-        assert_eq!(another_waits.await, LossReason::NodeDeleted);
-        assert_eq!(without_lease(record.take().concat()), [0; 0], "waits: {waits}");
-    }
 }
 
 /// Expects an idle, held guard to have time left: up to the end of the lease, which counts from
@@ -384,8 +258,7 @@ async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
 #[tokio::test(start_paused = true)]
 async fn remaining_never_reaches_zero_while_held_and_idle() {
     for idle in [0, 1, 2, 3, 5, 7, 11] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (_server, [client]) = started().await;
         // reason: virtual time, in which the session sends nothing but pings
         tokio::time::sleep(T * idle / 4).await;
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
@@ -406,8 +279,7 @@ async fn remaining_never_reaches_zero_while_held_and_idle() {
 #[tokio::test(start_paused = true)]
 async fn lost_guard_has_no_time_left() {
     for how in ["deleted", "cut off", "expired", "closed"] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
         settle_node_watches().await;
         expect_time_left(&guard);
@@ -432,8 +304,7 @@ async fn lost_guard_has_no_time_left() {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_that_cannot_watch_fails_to_acquire() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 1).await;
+    let (server, [holder]) = started().await;
     let _held = Mutex::new(&holder, "/l").unwrap().acquire().await.unwrap();
     let full = config(2).max_watches(0).connector(server.clone()).connect().await.unwrap();
     let began = now();
@@ -448,8 +319,7 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
 
 #[tokio::test(start_paused = true)]
 async fn holder_without_watches_sees_deletion_and_lease_end() {
-    let server = TestServer::in_memory();
-    let other = client(&server, 1).await;
+    let (server, [other]) = started().await;
     let (full, record) = recorded(config(2).max_watches(0), &server).await;
     let lock = Mutex::new(&full, "/l").unwrap();
 
@@ -480,11 +350,7 @@ async fn reader_beside_its_writer_survives_the_watch_of_a_writer() {
         let (one, other) = (client(&server, 1).await, client(&server, 2).await);
         let lock = RwLock::new(&one, "/lock").unwrap();
         let writing = lock.write().acquire().await.unwrap();
-        let next = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.write().acquire().await.unwrap() }
-        });
-        settle().await;
+        let next = queue(lock.write()).await;
         let reading = writing.read().await.unwrap();
         settle_node_watches().await;
         writing.release().await.unwrap();

@@ -4,16 +4,15 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use zk_recipes::Mutex;
 use zk_recipes::session::Client;
-use zk_recipes::{Guard, Mutex};
-use zk_testing::{Op, TestServer};
+use zk_testing::TestServer;
 
 use crate::recorded_connection::{
     CREATE2, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, PING, Record, SET_WATCHES, recorded,
     recorded_client,
 };
-use crate::{T, children, client, config, now, settle};
+use crate::{T, child, children, client, config, now, queue, settle, started};
 
 const PATH: &str = "/lock";
 
@@ -21,14 +20,6 @@ const NOTHING: [[i32; 0]; 0] = [];
 
 pub(crate) fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
-}
-
-/// Queues a waiter, and lets it set its watches.
-pub(crate) async fn queue(client: &Client) -> JoinHandle<Guard> {
-    let lock = mutex(client);
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-    settle().await;
-    waiting
 }
 
 /// Returns the numbers of pings, syncs and empty transactions that were sent.
@@ -79,7 +70,7 @@ async fn only_holder_and_next_in_line_write_while_100_wait() {
     let (mut records, mut waiting) = (Vec::new(), Vec::new());
     for seed in 0..100 {
         let (client, record) = recorded_client(&server, seed).await;
-        waiting.push(queue(&client).await);
+        waiting.push(queue(&mutex(&client)).await);
         records.push(record);
     }
     assert_eq!(children(&server, PATH).len(), 101);
@@ -166,15 +157,14 @@ async fn moving_queue_of_200_is_not_delayed_by_leases() {
 #[tokio::test(start_paused = true)]
 async fn next_in_line_acquires_without_a_request_after_a_long_wait() {
     for had_two_ahead in [false, true] {
-        let server = TestServer::in_memory();
-        let other = client(&server, 1).await;
+        let (server, [other]) = started().await;
         let (next, record) = recorded_client(&server, 2).await;
         let mut held = mutex(&other).acquire().await.unwrap();
         let between = match had_two_ahead {
-            true => Some(queue(&other).await),
+            true => Some(queue(&mutex(&other)).await),
             false => None,
         };
-        let waiting = queue(&next).await;
+        let waiting = queue(&mutex(&next)).await;
         assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![SET_WATCHES]]);
         if let Some(between) = between {
             held.release().await.unwrap();
@@ -206,13 +196,13 @@ async fn third_in_line_renews_once_if_both_ahead_leave_at_once() {
         let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
         let (third, record) = recorded_client(&server, 2).await;
         let held = mutex(&other).acquire().await.unwrap();
-        let second = queue(&other).await;
-        let waiting = queue(&third).await;
+        let second = queue(&mutex(&other)).await;
+        let waiting = queue(&mutex(&third)).await;
         record.take();
         // reason: virtual time, in which the queue does not move
         tokio::time::sleep(T * 3).await;
         expect_evidence_kept(&record, 3);
-        let own = format!("{PATH}/{}", children(&server, PATH)[2]);
+        let own = child(&server, PATH, 2);
         match in_one_transaction {
             true => {
                 let names = children(&server, PATH);
@@ -243,35 +233,4 @@ async fn third_in_line_renews_once_if_both_ahead_leave_at_once() {
         assert!(syncs > 0 && writes > 0, "the guard keeps the lease renewed");
         guard.check().await.unwrap();
     }
-}
-
-/// The waiter renews the lease first, and then checks the watch on its own node.
-#[tokio::test(start_paused = true)]
-async fn third_in_line_requeues_when_its_own_node_is_deleted_too() {
-    let server = TestServer::in_memory();
-    let (other, operator) = (client(&server, 1).await, client(&server, 3).await);
-    let (third, record) = recorded_client(&server, 2).await;
-    let _held = mutex(&other).acquire().await.unwrap();
-    let second = queue(&other).await;
-    let waiting = queue(&third).await;
-    record.take();
-    // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 3).await;
-    record.take();
-    let names = children(&server, PATH);
-    // The renewal of the lease is answered after the deletions below.
-    let late = server.on(Op::Multi).session(third.session_id());
-    let late = late.delay(Duration::from_millis(20));
-    let path = |index: usize| format!("{PATH}/{}", names[index]);
-    operator.multi().delete(&path(0), None).delete(&path(1), None).send().await.unwrap();
-    operator.delete(&path(2), None).await.unwrap();
-    // The second waiter queues again at once, ahead of the third.
-    let second = second.await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished());
-    second.release().await.unwrap();
-    let guard = waiting.await.unwrap();
-    assert_eq!(late.count(), 1);
-    assert_ne!(guard.node(), path(2));
-    guard.check().await.unwrap();
 }

@@ -26,17 +26,15 @@
 //!
 //! Only the size of a list grows with the queue: it has one name for each contender.
 
-use std::future::Future;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode, ParentMode};
-use zk_recipes::{Mutex, RwLock, Semaphore, SemaphoreMutex};
-use zk_testing::TestServer;
 
 use crate::recorded_connection::{
-    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, recorded_client, without_lease,
+    CLOSE, CREATE2, DELETE, GET_CHILDREN2, REMOVE_WATCHES, recorded_client, started_recorded,
+    without_lease,
 };
-use crate::{client, settle, settle_node_watches};
+use crate::{Kind, queue, running, settle, settle_node_watches, started};
 
 /// Numbers of contenders ahead.
 const AHEAD: [usize; 3] = [10, 100, 1_000];
@@ -59,35 +57,30 @@ struct Life {
 }
 
 /// Runs a contender behind `ahead` nodes of another client, which are deleted one by one.
-async fn live<F>(
-    ahead: usize,
-    folder: &str,
-    lock_name: Names,
-    acquire_and_release: fn(Client) -> F,
-) -> Life
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let server = TestServer::in_memory();
-    let (others, (own, record)) = (client(&server, 1).await, recorded_client(&server, 2).await);
-    // The only permit of the semaphore is held until all nodes ahead are deleted.
-    let permit = Semaphore::new(&others, "/q", 1).unwrap().acquire().await.unwrap();
+async fn live(ahead: usize, kind: Kind, names: Names) -> Life {
+    let (server, [others]) = started().await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let folder = kind.folders()[0];
     others.ensure_path(folder, ParentMode::Persistent).await.unwrap();
+    let permit = match kind {
+        // The only permit is held until all nodes ahead are deleted.
+        Kind::Permit | Kind::SemaphoreMutex => Some(kind.exclude(&others).await),
+        _ => None,
+    };
     let mut nodes = Vec::new();
     for n in 0..ahead {
-        let path = format!("{folder}/_c_{n:016}-{}", lock_name(n));
+        let path = format!("{folder}/_c_{n:016}-{}", names(n));
         let mode = CreateMode::EphemeralSequential;
         nodes.push(others.create(&path, b"", mode).await.unwrap().path);
     }
-    let contender = tokio::spawn(acquire_and_release(own));
-    settle().await;
+    let contender = running(async move { acquire_and_release(kind, &own).await }).await;
     assert!(!contender.is_finished());
     for node in nodes {
         others.delete(&node, None).await.unwrap();
         // reason: virtual time of a hold, long enough for unused watches to be removed
         tokio::time::sleep(HOLD).await;
     }
-    permit.release().await.unwrap();
+    drop(permit);
     contender.await.unwrap();
     settle().await;
     let ops = without_lease(record.take().concat());
@@ -96,193 +89,93 @@ where
     Life { requests, lists: count(GET_CHILDREN2), bytes_read: record.take_bytes_read() }
 }
 
-/// Requests and lists of a contender at each of [`AHEAD`]. Behind 10 contenders it waits for 2 s, and
-/// behind the others for more than a quarter of the session timeout.
-const WAITS: [(usize, usize); 3] = [(5, 2), (6, 2), (6, 2)];
-
-/// As [`WAITS`], for a permit.
-const PERMIT_WAITS: [(usize, usize); 3] = [(13, 6), (14, 6), (14, 6)];
+async fn acquire_and_release(kind: Kind, client: &Client) {
+    kind.lock(client).acquire_boxed().await.unwrap().release_boxed().await.unwrap();
+}
 
 const HOLD: Duration = Duration::from_millis(200);
 
-/// Runs a contender behind each number of [`AHEAD`], and expects these numbers of requests and
-/// lists.
-async fn expect<F>(
-    expected: [(usize, usize); 3],
-    folder: &str,
-    lock_name: Names,
-    acquire_and_release: fn(Client) -> F,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
-    for (ahead, expected) in AHEAD.into_iter().zip(expected) {
-        let life = live(ahead, folder, lock_name, acquire_and_release).await;
-        assert_eq!((life.requests, life.lists), expected, "{ahead} ahead: {life:?}");
-        // The first list names all contenders ahead. The second list of a reader names all but a
-        // few. Later lists are short, because the contenders ahead have left.
-        let most = 3_000 + 2 * NAME_LEN * ahead;
-        assert!(life.bytes_read <= most, "{ahead} ahead: {life:?}");
-    }
-}
+/// Requests and lists of a contender at each of [`AHEAD`].
+type Costs = [(usize, usize); 3];
+
+/// Behind 10 contenders it waits for 2 s, and
+/// behind the others for more than a quarter of the session timeout.
+const WAITS: Costs = [(5, 2), (6, 2), (6, 2)];
+
+/// As [`WAITS`], for a permit.
+const PERMIT_WAITS: Costs = [(13, 6), (14, 6), (14, 6)];
 
 #[tokio::test(start_paused = true)]
-async fn mutex_contender_sends_at_most_6_requests_at_any_queue_length() {
-    expect(
-        WAITS,
-        "/lock",
-        |_| "lock-",
-        |client| async move {
-            Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap().release().await.unwrap();
-        },
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn writer_sends_at_most_6_requests_at_any_queue_length() {
+async fn contender_sends_a_few_requests_at_any_queue_length() {
     let mixed = |n| if n % 3 == 0 { "__WRIT__" } else { "__READ__" };
-    expect(WAITS, "/lock", mixed, |client| async move {
-        let lock = RwLock::new(&client, "/lock").unwrap();
-        lock.write().acquire().await.unwrap().release().await.unwrap();
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn reader_sends_at_most_6_requests_at_any_queue_length() {
-    // In the first case the reader waits for the last of the writers. In the second case it waits
-    // for the only writer, among readers, which leaves after 2 s.
-    let crowds: [(_, Names); 2] =
-        [(WAITS, |_| "__WRIT__"), ([(5, 2); 3], |n| if n == 9 { "__WRIT__" } else { "__READ__" })];
-    for (expected, crowd) in crowds {
-        expect(expected, "/lock", crowd, |client| async move {
-            let lock = RwLock::new(&client, "/lock").unwrap();
-            lock.read().acquire().await.unwrap().release().await.unwrap();
-        })
-        .await;
+    // The second reader waits for the only writer, among readers, which leaves after 2 s.
+    let one_writer = |n| if n == 9 { "__WRIT__" } else { "__READ__" };
+    let crowds: [(Kind, Names, Costs); 6] = [
+        (Kind::Mutex, |_| "lock-", WAITS),
+        (Kind::Writer, mixed, WAITS),
+        (Kind::Reader, |_| "__WRIT__", WAITS),
+        (Kind::Reader, one_writer, [(5, 2); 3]),
+        (Kind::Permit, |_| "lock-", PERMIT_WAITS),
+        (Kind::SemaphoreMutex, |_| "lock-", PERMIT_WAITS),
+    ];
+    for (kind, names, expected) in crowds {
+        for (ahead, expected) in AHEAD.into_iter().zip(expected) {
+            let life = live(ahead, kind, names).await;
+            let case = format!("{kind:?}, {ahead} ahead: {life:?}");
+            assert_eq!((life.requests, life.lists), expected, "{case}");
+            // The first list names all contenders ahead. The second list of a reader names all but
+            // a few. Later lists are short, because the contenders ahead have left.
+            assert!(life.bytes_read <= 3_000 + 2 * NAME_LEN * ahead, "{case}");
+        }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn permit_contender_sends_at_most_14_requests() {
-    expect(
-        PERMIT_WAITS,
-        "/q/locks",
-        |_| "lock-",
-        |client| async move {
-            let permits = Semaphore::new(&client, "/q", 1).unwrap();
-            permits.acquire().await.unwrap().release().await.unwrap();
-        },
-    )
-    .await;
-    expect(
-        PERMIT_WAITS,
-        "/q/locks",
-        |_| "lock-",
-        |client| async move {
-            let lock = SemaphoreMutex::new(&client, "/q").unwrap();
-            lock.acquire().await.unwrap().release().await.unwrap();
-        },
-    )
-    .await;
-}
-
-/// Returns the requests of each write, for an uncontended acquisition and its release.
-async fn uncontended<F>(act: fn(Client) -> F) -> Vec<Vec<i32>>
-where
-    F: Future<Output = ()>,
-{
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    act(client.clone()).await; // creates the path
-    settle().await;
-    record.take();
-    act(client.clone()).await;
-    settle().await;
-    record.take()
 }
 
 #[tokio::test(start_paused = true)]
 async fn free_lock_costs_one_write_for_each_of_its_queues() {
     let enter = vec![CREATE2, GET_CHILDREN2];
-    let writer = uncontended(|client| async move {
-        let lock = RwLock::new(&client, "/lock").unwrap();
-        lock.write().acquire().await.unwrap().release().await.unwrap();
-    });
-    // The guard does not watch its node, because it is released at once.
-    let out = vec![DELETE];
-    assert_eq!(writer.await, [enter.clone(), out.clone()]);
-    let reader = uncontended(|client| async move {
-        let lock = RwLock::new(&client, "/lock").unwrap();
-        lock.read().acquire().await.unwrap().release().await.unwrap();
-    });
-    assert_eq!(reader.await, [enter.clone(), out.clone()]);
-    // The queue node, then the lease. Both are deleted.
-    let permit = uncontended(|client| async move {
-        let permits = Semaphore::new(&client, "/q", 1).unwrap();
-        permits.acquire().await.unwrap().release().await.unwrap();
-    });
-    let both_out = vec![DELETE, DELETE];
-    // A new handle lists the path once.
-    let look = vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2];
-    assert_eq!(permit.await, [enter.clone(), look.clone(), both_out.clone()]);
-    let lock = uncontended(|client| async move {
-        let lock = SemaphoreMutex::new(&client, "/q").unwrap();
-        lock.acquire().await.unwrap().release().await.unwrap();
-    });
-    assert_eq!(lock.await, [enter.clone(), look, both_out]);
-    // `try_acquire` creates no queue node, because it does not wait.
-    let tried = uncontended(|client| async move {
-        let permits = Semaphore::new(&client, "/q", 1).unwrap();
-        permits.try_acquire().await.unwrap().unwrap().release().await.unwrap();
-    });
-    assert_eq!(tried.await, [vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2], out]);
+    for kind in Kind::ALL {
+        let (_server, client, record) = started_recorded().await;
+        acquire_and_release(kind, &client).await; // creates the path
+        settle().await;
+        record.take();
+        acquire_and_release(kind, &client).await;
+        settle_node_watches().await;
+        let expected = match kind {
+            // The queue node, then the lease. Both are deleted. A new handle lists the path once.
+            Kind::Permit | Kind::SemaphoreMutex => {
+                let look = vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2];
+                vec![enter.clone(), look, vec![DELETE, DELETE]]
+            }
+            // The guard does not watch its node, because it is released at once.
+            _ => vec![enter.clone(), vec![DELETE]],
+        };
+        assert_eq!(record.take(), expected, "{kind:?}");
+    }
 }
 
-/// Returns the requests of the next in line: between the event and the acquisition, and during the
-/// hold.
-async fn hand_off<G, F, A>(holder: fn(Client) -> G, next: fn(Client) -> F) -> [Vec<Vec<i32>>; 2]
-where
-    G: Future<Output = A>,
-    F: Future<Output = ()> + Send + 'static,
-{
-    let server = TestServer::in_memory();
-    let (other, (own, record)) = (client(&server, 1).await, recorded_client(&server, 2).await);
-    let held = holder(other).await;
-    let waiting = tokio::spawn(next(own));
-    settle().await;
-    record.take();
-    drop(held);
-    waiting.await.unwrap();
-    settle().await;
-    let handed_over = record.take();
-    settle_node_watches().await;
-    [handed_over, record.take()]
-}
-
-/// The hand-off of a mutex costs no request; see [`mutex_cost`](crate::mutex_cost).
+/// The hand-off of a mutex costs no request, after any wait; see
+/// [`lease_in_line`](crate::lease_in_line).
 ///
 /// A writer may return as a reader ahead of the waiters, and permits must be counted. These
 /// hand-offs cost one list. The guard keeps the watch of the waiter on its node.
 #[tokio::test(start_paused = true)]
 async fn hand_off_of_rwlock_or_permit_costs_one_list() {
-    let write = |client| async move {
-        RwLock::new(&client, "/lock").unwrap().write().acquire().await.unwrap()
-    };
-    let next = hand_off(write, |client| async move {
-        std::mem::forget(RwLock::new(&client, "/lock").unwrap().write().acquire().await.unwrap());
-    });
-    assert_eq!(next.await, [vec![vec![GET_CHILDREN2]], vec![]]);
-    let next = hand_off(write, |client| async move {
-        std::mem::forget(RwLock::new(&client, "/lock").unwrap().read().acquire().await.unwrap());
-    });
-    assert_eq!(next.await, [vec![vec![GET_CHILDREN2]], vec![]]);
-    let permit =
-        |client| async move { Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap() };
-    let next = hand_off(permit, |client| async move {
-        std::mem::forget(Semaphore::new(&client, "/q", 1).unwrap().acquire().await.unwrap());
-    });
-    // The waiter deletes its queue node. Later it removes the watch on the leases.
-    let later = vec![vec![REMOVE_WATCHES]];
-    assert_eq!(next.await, [vec![vec![GET_CHILDREN2], vec![DELETE]], later]);
+    for kind in [Kind::Writer, Kind::Reader, Kind::Permit] {
+        let (server, [other]) = started().await;
+        let (own, record) = recorded_client(&server, 2).await;
+        let held = kind.exclude(&other).await;
+        let waiting = queue(&kind.lock(&own)).await;
+        record.take();
+        held.release_boxed().await.unwrap();
+        let _guard = waiting.await.unwrap();
+        settle().await;
+        let handed_over = record.take();
+        settle_node_watches().await;
+        let expected = match kind {
+            // The waiter deletes its queue node. Later it removes the watch on the leases.
+            Kind::Permit => (vec![vec![GET_CHILDREN2], vec![DELETE]], vec![vec![REMOVE_WATCHES]]),
+            _ => (vec![vec![GET_CHILDREN2]], vec![]),
+        };
+        assert_eq!((handed_over, record.take()), expected, "{kind:?}");
+    }
 }

@@ -8,15 +8,12 @@ use std::time::Duration;
 
 use futures::future::{FutureExt, join_all};
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, SessionEnd};
-use zk_recipes::{
-    FencingToken, Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner,
-    revoke,
-};
+use zk_recipes::session::Client;
+use zk_recipes::{FencingToken, LocalQueueLimits, LockError, LossReason, Mutex, Owner, revoke};
 use zk_testing::TestServer;
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, recorded_client};
-use crate::{T, children, client, polled, settle, settle_node_watches};
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
+use crate::{T, attempt, children, client, polled, running, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -33,14 +30,6 @@ fn shared(client: &Client) -> Mutex {
 
 fn limited(client: &Client, limits: LocalQueueLimits) -> Mutex {
     Mutex::new(client, PATH).unwrap().with_local_queue(limits)
-}
-
-/// Starts an acquisition, and lets it run until it waits.
-async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
-    let lock = lock.clone();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    settle().await;
-    waiting
 }
 
 /// A waker that does something while it wakes, as a runtime of another kind may.
@@ -60,8 +49,7 @@ fn poll_with<F: Future + Unpin>(future: &mut F, wake: impl Fn() + Send + Sync + 
 
 #[tokio::test(start_paused = true)]
 async fn waker_of_a_waiter_may_drop_it_or_try_the_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     let waiter = Arc::new(StdMutex::new(None));
@@ -74,7 +62,7 @@ async fn waker_of_a_waiter_may_drop_it_or_try_the_lock() {
     *waiter.lock().unwrap() = Some(acquiring);
     let mut lost = held.lost().boxed();
     poll_with(&mut lost, move || drop(tried.try_acquire().now_or_never()));
-    let later = spawned(&lock).await;
+    let later = attempt(&lock).await;
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(held.release().now_or_never()));
     let released = is_done.recv_timeout(Duration::from_secs(30)).expect("it hangs");
@@ -147,8 +135,7 @@ async fn finished(tasks: Vec<JoinHandle<()>>) {
 
 #[tokio::test(start_paused = true)]
 async fn local_waiters_acquire_in_order_without_a_request() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = shared(&client);
     lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
@@ -172,33 +159,41 @@ async fn local_waiters_acquire_in_order_without_a_request() {
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
+/// The time counts from the grant of the ensemble, and not from the last pass.
 #[tokio::test(start_paused = true)]
-async fn lock_goes_to_the_ensemble_after_the_last_pass() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = limited(&client, unlimited().max_passes(3));
-    let holders = Holders::default();
-    finished(holders.start("", &lock, 10, Duration::from_millis(1)).await).await;
-    assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
-    assert_eq!(children(&server, PATH), [""; 0]);
+async fn lock_goes_to_the_ensemble_at_either_limit() {
+    for (limits, hold_ms) in
+        [(unlimited().max_passes(3), 1), (unlimited().max_time(Duration::from_millis(100)), 30)]
+    {
+        let (server, [client]) = started().await;
+        let (lock, holders) = (limited(&client, limits), Holders::default());
+        finished(holders.start("", &lock, 10, Duration::from_millis(hold_ms)).await).await;
+        assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1], "{limits:?}");
+        assert_eq!(children(&server, PATH), [""; 0]);
+    }
 }
 
+/// The waiters have no node, and wait for the turn of a holder that has lost the lock.
 #[tokio::test(start_paused = true)]
-async fn lock_goes_to_the_ensemble_after_the_time() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let limits = unlimited().max_time(Duration::from_millis(100));
-    let holders = Holders::default();
-    let hold = Duration::from_millis(30);
-    finished(holders.start("", &limited(&client, limits), 10, hold).await).await;
-    assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]);
+async fn local_waiters_fail_when_their_holders_session_ends() {
+    let (server, [client]) = started().await;
+    let lock = shared(&client);
+    let held = lock.acquire().await.unwrap();
+    let waiting = [attempt(&lock).await, attempt(&lock).await];
+    assert!(server.expire(client.session_id()));
+    for waiter in waiting {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::Client(_)), "{error:?}");
+    }
+    assert!(!held.is_held(), "the holder keeps a lost guard");
+    drop(held);
+    lock.acquire().await.unwrap_err();
 }
 
 /// The release is at the moment of the grant.
 #[tokio::test(start_paused = true)]
 async fn lock_never_passes_with_a_limit_of_zero() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     for (limits, passes) in [
         (unlimited(), 1),
         (unlimited().max_time(Duration::ZERO), 0),
@@ -218,7 +213,7 @@ async fn lock_of_try_acquire_passes_to_the_next_waiter() {
     let server = TestServer::in_memory();
     let lock = shared(&client(&server, 1).await);
     let held = lock.try_acquire().await.unwrap().expect("it is free");
-    let next = spawned(&lock).await;
+    let next = attempt(&lock).await;
     assert_eq!(children(&server, PATH).len(), 1, "it waits for its turn, without a node");
     held.release().await.unwrap();
     assert_eq!(next.await.unwrap().unwrap().token().unwrap().pass(), 1);
@@ -227,13 +222,12 @@ async fn lock_of_try_acquire_passes_to_the_next_waiter() {
 /// The lock was passed in time. The waiter takes it up when its time is over.
 #[tokio::test(start_paused = true)]
 async fn late_waiter_leaves_the_lock_to_another_process() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [here, elsewhere]) = started().await;
     let lock = limited(&here, unlimited().max_time(T / 10));
     let held = lock.acquire().await.unwrap();
     let mut late = pin!(lock.acquire());
     assert!(late.as_mut().now_or_never().is_none());
-    let other = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let other = attempt(&Mutex::new(&elsewhere, PATH).unwrap()).await;
     held.release().await.unwrap();
     settle().await;
     assert!(!other.is_finished(), "it was passed on");
@@ -245,20 +239,6 @@ async fn late_waiter_leaves_the_lock_to_another_process() {
     assert_eq!(late.await.unwrap().token().unwrap().pass(), 0, "the ensemble granted it");
 }
 
-/// The time counts from the grant of the ensemble, and not from the last pass.
-#[tokio::test(start_paused = true)]
-async fn time_of_the_limit_is_not_renewed_by_a_pass() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
-    let lock = limited(&here, unlimited().max_time(T / 10));
-    let holders = Holders::default();
-    let mut tasks = holders.start("a", &lock, 4, T / 25).await;
-    let other = Mutex::new(&elsewhere, PATH).unwrap();
-    tasks.extend(holders.start("b", &other, 1, T / 25).await);
-    finished(tasks).await;
-    assert_eq!(holders.names(), ["a0", "a1", "a2", "b0", "a3"]);
-}
-
 /// The next waiter must not take over a node whose number no contender may use.
 #[tokio::test(start_paused = true)]
 async fn failed_position_is_not_left_to_the_next_waiter() {
@@ -266,7 +246,7 @@ async fn failed_position_is_not_left_to_the_next_waiter() {
     let lock = limited(&client(&server, 1).await, unlimited().max_passes(0));
     let held = lock.acquire().await.unwrap();
     assert!(server.set_sequence(PATH, i32::MAX));
-    let waiting = [spawned(&lock).await, spawned(&lock).await];
+    let waiting = [attempt(&lock).await, attempt(&lock).await];
     held.release().await.unwrap();
     for waiter in waiting {
         let error = waiter.await.unwrap().unwrap_err();
@@ -278,8 +258,7 @@ async fn failed_position_is_not_left_to_the_next_waiter() {
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_alternate_within_their_limits() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let limits = unlimited().max_passes(2);
     let (one, other) = (limited(&one, limits), limited(&other, limits));
     let holders = Holders::default();
@@ -294,11 +273,10 @@ async fn two_processes_alternate_within_their_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn passed_guard_ends_and_the_next_one_holds() {
-    let server = TestServer::in_memory();
-    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, operator]) = started().await;
     let lock = shared(&client);
     let first = lock.acquire().await.unwrap();
-    let next = spawned(&lock).await;
+    let next = attempt(&lock).await;
     let (lost, never_polled, asked) = (first.lost(), first.lost(), first.revocation_requested());
     let (lost, asked) = (tokio::spawn(lost), tokio::spawn(asked));
     settle_node_watches().await;
@@ -310,8 +288,7 @@ async fn passed_guard_ends_and_the_next_one_holds() {
     assert!(second.is_held() && second.remaining() > T * 2 / 5);
     second.check().await.unwrap();
 
-    let second_lost = tokio::spawn(second.lost());
-    settle().await;
+    let second_lost = running(second.lost()).await;
     assert!(!second_lost.is_finished());
     operator.delete(second.node(), None).await.unwrap();
     assert_eq!(second_lost.await.unwrap(), LossReason::NodeDeleted);
@@ -319,65 +296,50 @@ async fn passed_guard_ends_and_the_next_one_holds() {
     assert_eq!(never_polled.await, LossReason::Released, "it was released before");
 }
 
+/// The node is deleted before the release, or between the release and the first poll of the next
+/// waiter.
 #[tokio::test(start_paused = true)]
 async fn lost_lock_does_not_pass() {
-    let server = TestServer::in_memory();
-    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, operator]) = started().await;
     let lock = shared(&client);
-    for is_released in [false, true] {
+    for how in ["dropped", "released", "lost on its way"] {
         let held = lock.acquire().await.unwrap();
-        let next = spawned(&lock).await;
+        let mut next = pin!(lock.acquire());
+        assert!(next.as_mut().now_or_never().is_none());
         settle_node_watches().await;
-        operator.delete(held.node(), None).await.unwrap();
-        held.lost().await;
         let node = held.node().to_owned();
-        match is_released {
-            true => assert_eq!(
-                held.release().await,
-                Err(LockError::Lost(LossReason::NodeDeleted)),
-                "the caller is told"
-            ),
-            false => drop(held),
+        if how == "lost on its way" {
+            held.release().await.unwrap();
+            operator.delete(&node, None).await.unwrap();
+            settle().await;
+        } else {
+            operator.delete(&node, None).await.unwrap();
+            held.lost().await;
+            let deleted = Err(LockError::Lost(LossReason::NodeDeleted));
+            match how {
+                "dropped" => drop(held),
+                _ => assert_eq!(held.release().await, deleted, "the caller is told"),
+            }
         }
-        let next = next.await.unwrap().unwrap();
-        assert_ne!(next.node(), node);
+        let next = next.await.unwrap();
+        assert_ne!(next.node(), node, "{how}");
         next.check().await.unwrap();
-        assert_eq!(next.token().unwrap().pass(), 0);
+        assert_eq!(next.token().unwrap().pass(), 0, "{how}");
     }
-}
-
-/// The node is deleted between the release and the first poll of the next waiter.
-#[tokio::test(start_paused = true)]
-async fn lock_lost_on_its_way_is_not_taken_over() {
-    let server = TestServer::in_memory();
-    let (client, operator) = (client(&server, 1).await, client(&server, 2).await);
-    let lock = shared(&client);
-    let held = lock.acquire().await.unwrap();
-    let mut next = pin!(lock.acquire());
-    assert!(next.as_mut().now_or_never().is_none());
-    settle_node_watches().await;
-    let node = held.node().to_owned();
-    held.release().await.unwrap();
-    operator.delete(&node, None).await.unwrap();
-    settle().await;
-    let next = next.await.unwrap();
-    assert_ne!(next.node(), node);
-    next.check().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn lock_does_not_pass_after_a_reported_revocation() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [here, elsewhere]) = started().await;
     let lock = shared(&here);
     let held = lock.acquire().await.unwrap();
-    let local = spawned(&lock).await;
-    let other = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let local = attempt(&lock).await;
+    let other = attempt(&Mutex::new(&elsewhere, PATH).unwrap()).await;
     revoke(&elsewhere, held.node()).await.unwrap();
     held.release().await.unwrap();
     // The first holder did not listen, so its lock passed. The request is still on the node.
     let held = local.await.unwrap().unwrap();
-    let local = spawned(&lock).await;
+    let local = attempt(&lock).await;
     held.revocation_requested().await.unwrap();
     assert!(held.is_held());
     held.release().await.unwrap();
@@ -389,13 +351,12 @@ async fn lock_does_not_pass_after_a_reported_revocation() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_waiter_leaves_its_position_to_the_next_one() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [here, elsewhere]) = started().await;
     let lock = shared(&here);
     let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
-    let in_ensemble = spawned(&lock).await;
-    let local = spawned(&lock).await;
-    let behind = spawned(&Mutex::new(&elsewhere, PATH).unwrap()).await;
+    let in_ensemble = attempt(&lock).await;
+    let local = attempt(&lock).await;
+    let behind = attempt(&Mutex::new(&elsewhere, PATH).unwrap()).await;
     let nodes = children(&server, PATH);
     assert_eq!(nodes.len(), 3);
     in_ensemble.abort();
@@ -409,36 +370,10 @@ async fn cancelled_waiter_leaves_its_position_to_the_next_one() {
     behind.await.unwrap().unwrap().release().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn last_cancelled_waiter_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
-    let lock = shared(&here);
-    let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
-    for is_first_cancelled_first in [false, true] {
-        let mut waiting = [spawned(&lock).await, spawned(&lock).await];
-        assert_eq!(children(&server, PATH).len(), 2);
-        if !is_first_cancelled_first {
-            waiting.reverse();
-        }
-        for waiter in waiting {
-            waiter.abort();
-            settle().await;
-        }
-        assert_eq!(children(&server, PATH).len(), 1);
-        assert!(lock.try_acquire().await.unwrap().is_none(), "it is held elsewhere");
-        settle().await;
-        assert_eq!(children(&server, PATH).len(), 1);
-    }
-    held.release().await.unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-}
-
 /// A waiter is dropped after it was handed the lock, and before it was polled.
 #[tokio::test(start_paused = true)]
 async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = shared(&client);
     for is_last in [false, true] {
         let held = lock.acquire().await.unwrap();
@@ -446,7 +381,7 @@ async fn waiter_cancelled_when_it_is_handed_the_lock_passes_it_on() {
         assert!(cancelled.as_mut().now_or_never().is_none());
         let next = match is_last {
             true => None,
-            false => Some(spawned(&lock).await),
+            false => Some(attempt(&lock).await),
         };
         record.take();
         held.release().await.unwrap();
@@ -472,8 +407,7 @@ async fn waiter_cancelled_at_any_poll_forgets_no_other() {
         for place in 0..3 {
             for polls in 0..12 {
                 let case = format!("{limits:?}, place {place}, {polls} polls");
-                let server = TestServer::in_memory();
-                let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [here, elsewhere]) = started().await;
                 let lock = limited(&here, limits);
                 let held = Mutex::new(&elsewhere, PATH).unwrap().acquire().await.unwrap();
                 let waiters = (0..3).map(|number| {
@@ -500,13 +434,12 @@ async fn waiter_cancelled_at_any_poll_forgets_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_of_an_owner_passes_with_its_last_guard() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = shared(&client);
     let owned = lock.clone().with_owner(&Owner::new());
     let outer = owned.acquire().await.unwrap();
-    let next = spawned(&lock).await;
-    let of_owner = spawned(&owned).await;
+    let next = attempt(&lock).await;
+    let of_owner = attempt(&owned).await;
     let inner = of_owner.await.unwrap().unwrap();
     assert_eq!(inner.token(), outer.token(), "it enters again, ahead of the waiter");
     settle_node_watches().await;
@@ -518,7 +451,7 @@ async fn hold_of_an_owner_passes_with_its_last_guard() {
     let next = next.await.unwrap().unwrap();
     assert_eq!(record.take(), NOTHING);
     // The owner has no hold any more, so it queues.
-    let again = spawned(&owned).await;
+    let again = attempt(&owned).await;
     assert!(!again.is_finished());
     let token = next.token().unwrap();
     next.release().await.unwrap();
@@ -527,19 +460,18 @@ async fn hold_of_an_owner_passes_with_its_last_guard() {
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_end_a_local_wait() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
     assert!(lock.acquire_timeout(T).await.unwrap().is_none());
-    let next = spawned(&lock).await;
-    let late = tokio::spawn({
+    let next = attempt(&lock).await;
+    let late = running({
         let lock = lock.clone();
         async move { lock.acquire_timeout(T).await }
-    });
-    settle().await;
+    })
+    .await;
     held.release().await.unwrap();
     drop(next.await.unwrap().unwrap());
     late.await.unwrap().unwrap().expect("it is in time").release().await.unwrap();
@@ -548,41 +480,15 @@ async fn timeouts_end_a_local_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn local_waiters_fail_when_their_session_ends() {
-    let server = TestServer::in_memory();
-    let (here, elsewhere) = (client(&server, 1).await, client(&server, 2).await);
-    for is_held_here in [true, false] {
-        let here = match is_held_here {
-            true => here.clone(),
-            false => client(&server, 3).await,
-        };
-        let lock = shared(&here);
-        let other = Mutex::new(&elsewhere, PATH).unwrap();
-        let held = if is_held_here { &lock } else { &other }.acquire().await.unwrap();
-        let waiting = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
-        assert!(server.expire(here.session_id()));
-        for waiter in waiting {
-            let error = waiter.await.unwrap().unwrap_err();
-            assert!(matches!(error, LockError::Client(_)), "{error:?}");
-        }
-        assert_eq!(here.end_reason(), Some(SessionEnd::Expired));
-        assert_eq!(held.is_held(), !is_held_here, "the holder keeps a lost guard");
-        drop(held);
-        assert!(lock.acquire().await.is_err());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn other_options_and_tickets_have_their_own_nodes() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = shared(&client);
     let held = lock.acquire().await.unwrap();
     let ticket = lock.enqueue().await.unwrap();
     assert_eq!(ticket.position().ahead, 1);
-    let other = spawned(&lock.clone().with_data("other")).await;
+    let other = attempt(&lock.clone().with_data("other")).await;
     assert_eq!(lock.participants().await.unwrap().len(), 3);
-    let local = spawned(&lock).await;
+    let local = attempt(&lock).await;
     drop(held);
     let local = local.await.unwrap().unwrap();
     assert_eq!(local.token().unwrap().pass(), 1);
@@ -593,30 +499,4 @@ async fn other_options_and_tickets_have_their_own_nodes() {
     let other = other.await.unwrap().unwrap();
     assert_eq!(lock.participants().await.unwrap()[0].data, b"other");
     other.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn multi_lock_passes_its_locks() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    let locks: [Arc<dyn Lock>; 2] = ["/a", "/b"].map(|path| {
-        let lock = Mutex::new(&client, path).unwrap();
-        Arc::new(lock.with_local_queue(unlimited())) as Arc<dyn Lock>
-    });
-    let both = MultiLock::in_canonical_order(locks);
-    let held = both.acquire().await.unwrap();
-    let next = tokio::spawn({
-        let both = both.clone();
-        async move { both.acquire().await.unwrap() }
-    });
-    settle().await;
-    record.take();
-    let tokens = held.tokens().unwrap();
-    held.release().await.unwrap();
-    let next = next.await.unwrap();
-    let next_tokens = next.tokens().unwrap();
-    assert!(tokens.iter().zip(&next_tokens).all(|(before, after)| before < after));
-    // The waiter has queued for the first lock alone, so the second one goes to the ensemble.
-    assert_eq!(next_tokens.iter().map(|token| token.pass()).collect::<Vec<_>>(), [1, 0]);
-    next.release().await.unwrap();
 }

@@ -1,16 +1,14 @@
 //! `lost()` in a loop, as in the README: one watch for each node, however often it is called.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use zk_recipes::session::Client;
-use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore};
-use zk_testing::TestServer;
+use zk_recipes::{LockError, LossReason, MultiLock, Mutex, Semaphore};
 
 use crate::recorded_connection::{Record, WATCH_NODE, recorded_client, without_lease};
-use crate::{T, client, settle};
+use crate::{Kind, T, child, settle, started};
 
 const TURNS: usize = 400;
 
@@ -54,39 +52,24 @@ async fn expect_one_watch_each<F: Future<Output = LossReason>>(
 
 #[tokio::test(start_paused = true)]
 async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
-    let server = TestServer::in_memory();
-    let other = client(&server, 1).await;
+    let (server, [other]) = started().await;
     let (client, record) = recorded_client(&server, 2).await;
-    let rw = RwLock::new(&client, "/rw").unwrap();
+    for kind in Kind::ALL {
+        // On a new path, the permit lists again after the creation of the path, with a watch.
+        kind.lock(&client).acquire_boxed().await.unwrap().release_boxed().await.unwrap();
+        let guard = kind.lock(&client).acquire_boxed().await.unwrap();
+        settle().await; // the queue node of a permit is deleted
+        let nodes = guard.nodes().into_iter().map(str::to_owned).collect();
+        let name = format!("{kind:?}");
+        expect_one_watch_each(&name, nodes, || guard.lost_boxed(), &other, &record).await;
+    }
     let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
-    // On a new path, the permit lists again after the creation of the path, with a watch.
-    semaphore.acquire().await.unwrap().release().await.unwrap();
-    {
-        let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
-        let nodes = vec![guard.node().to_owned()];
-        expect_one_watch_each("Guard", nodes, || guard.lost(), &other, &record).await;
-    }
-    {
-        let guard = rw.write().acquire().await.unwrap();
-        let nodes = vec![guard.node().to_owned()];
-        expect_one_watch_each("WriteGuard", nodes, || guard.lost(), &other, &record).await;
-    }
-    {
-        let guard = rw.read().acquire().await.unwrap();
-        let nodes = vec![guard.node().to_owned()];
-        expect_one_watch_each("a reader's Guard", nodes, || guard.lost(), &other, &record).await;
-    }
-    for permits in [1, 3] {
-        let lease = semaphore.acquire_many(permits).await.unwrap();
-        settle().await; // the queue node is deleted
-        let nodes = lease.nodes().map(str::to_owned).collect();
-        expect_one_watch_each("SemaphoreGuard", nodes, || lease.lost(), &other, &record).await;
-    }
-    let locks: [Arc<dyn Lock>; 3] = [
-        Arc::new(Mutex::new(&client, "/m").unwrap()),
-        Arc::new(rw.write().clone()),
-        Arc::new(semaphore),
-    ];
+    let lease = semaphore.acquire_many(3).await.unwrap();
+    settle().await;
+    let nodes = lease.nodes().map(str::to_owned).collect();
+    expect_one_watch_each("SemaphoreGuard", nodes, || lease.lost(), &other, &record).await;
+    drop(lease);
+    let locks = [Kind::Mutex, Kind::Writer, Kind::Permit].map(|kind| kind.lock(&client));
     let guard = MultiLock::new(locks).acquire().await.unwrap();
     settle().await;
     let nodes = guard.nodes().iter().map(ToString::to_string).collect();
@@ -122,8 +105,7 @@ async fn readme_loop_sets_one_watch_in_400_turns() {
         "it is the README's"
     );
 
-    let server = TestServer::in_memory();
-    let other = client(&server, 1).await;
+    let (server, [other]) = started().await;
     let (client, record) = recorded_client(&server, 2).await;
     let (invoices, mut written) = mpsc::unbounded_channel();
     let billing = tokio::spawn(bill(client, invoices));
@@ -134,11 +116,7 @@ async fn readme_loop_sets_one_watch_in_400_turns() {
         written.recv().await.unwrap();
     }
     assert_eq!(without_lease(record.take().concat()), [WATCH_NODE]);
-    let node = server.with(|ensemble| {
-        let node = ensemble.tree().node("/locks/billing").unwrap();
-        node.children().next().unwrap().to_owned()
-    });
-    other.delete(&format!("/locks/billing/{node}"), None).await.unwrap();
+    other.delete(&child(&server, "/locks/billing", 0), None).await.unwrap();
     let ended = tokio::time::timeout(T, billing).await.unwrap().unwrap();
     assert_eq!(ended, Err(LockError::Lost(LossReason::NodeDeleted)));
 }

@@ -8,34 +8,6 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
-/// Implements `AsyncWrite` for a type whose field `stream` takes all writes unchanged.
-macro_rules! pass_writes_on {
-    ($stream:ty) => {
-        impl tokio::io::AsyncWrite for $stream {
-            fn poll_write(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bytes: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                Pin::new(&mut self.stream).poll_write(cx, bytes)
-            }
-
-            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(&mut self.stream).poll_flush(cx)
-            }
-
-            fn poll_shutdown(
-                mut self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-            ) -> Poll<io::Result<()>> {
-                Pin::new(&mut self.stream).poll_shutdown(cx)
-            }
-        }
-    };
-}
-
-pub(crate) use pass_writes_on;
-
 mod blocking;
 mod cancelled;
 mod closing;
@@ -47,7 +19,6 @@ mod errors;
 mod foreign_nodes;
 mod guard;
 mod guard_watch;
-mod handover;
 mod leader_change;
 mod lease_in_line;
 mod lifetime_cost;
@@ -56,7 +27,6 @@ mod lost_watch_cost;
 mod marked_release;
 mod metrics;
 mod multi_lock;
-mod mutex_cost;
 mod nodes;
 mod other_clients;
 mod outage_end;
@@ -64,6 +34,7 @@ mod outside_runtime;
 mod owner;
 mod parity_with_curator;
 mod program_exit;
+mod read_by;
 mod recorded_connection;
 mod reentry_combinations;
 mod relist_and_retry;
@@ -86,12 +57,19 @@ mod waiting;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use tokio::task::JoinHandle;
 use zk_recipes::limits::NODE_WATCH_DELAY;
 use zk_recipes::session::{Client, Config};
-use zk_testing::TestServer;
+use zk_recipes::{
+    Guard, Lock, LockError, LockGuard, Mutex, ReadLock, RwLock, Semaphore, SemaphoreGuard,
+    SemaphoreMutex, WriteGuard, WriteLock,
+};
+use zk_testing::{Cut, Settings, TestServer};
 
 /// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
@@ -112,6 +90,144 @@ pub(crate) fn config(seed: u128) -> Config {
 
 pub(crate) async fn client(server: &TestServer, seed: u128) -> Client {
     config(seed).connector(server.clone()).connect().await.unwrap()
+}
+
+/// Starts a server in memory and connects clients with the seeds 1, 2 and so on.
+pub(crate) async fn started<const N: usize>() -> (TestServer, [Client; N]) {
+    started_with(Settings::new()).await
+}
+
+pub(crate) async fn started_with<const N: usize>(settings: Settings) -> (TestServer, [Client; N]) {
+    let server = TestServer::in_memory_with(settings);
+    let mut clients = Vec::new();
+    for seed in 1..=N {
+        clients.push(client(&server, seed as u128).await);
+    }
+    (server, clients.try_into().expect("as many clients"))
+}
+
+/// A lock of any kind, with the guard of its own type.
+pub(crate) trait Acquire: Clone + Send + 'static {
+    type Held: Send;
+
+    fn acquired(self) -> BoxFuture<'static, Result<Self::Held, LockError>>;
+}
+
+macro_rules! acquire {
+    ($($lock:ty: $held:ty,)*) => {
+        $(impl Acquire for $lock {
+            type Held = $held;
+
+            fn acquired(self) -> BoxFuture<'static, Result<$held, LockError>> {
+                Box::pin(async move { self.acquire().await })
+            }
+        })*
+    };
+}
+
+acquire! {
+    Mutex: Guard,
+    ReadLock: Guard,
+    WriteLock: WriteGuard,
+    Semaphore: SemaphoreGuard,
+    SemaphoreMutex: Guard,
+}
+
+impl Acquire for Arc<dyn Lock> {
+    type Held = Box<dyn LockGuard>;
+
+    fn acquired(self) -> BoxFuture<'static, Result<Self::Held, LockError>> {
+        Box::pin(async move { self.acquire_boxed().await })
+    }
+}
+
+/// Kind of a lock, or side of the read-write lock. Each lock has a path of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Reader,
+    Writer,
+    Permit,
+    SemaphoreMutex,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Mutex, Self::Reader, Self::Writer, Self::Permit, Self::SemaphoreMutex];
+
+    pub(crate) fn lock(self, client: &Client) -> Arc<dyn Lock> {
+        let rw = RwLock::new(client, "/rw").unwrap();
+        match self {
+            Self::Mutex => Arc::new(Mutex::new(client, "/m").unwrap()),
+            Self::Reader => Arc::new(rw.read().clone()),
+            Self::Writer => Arc::new(rw.write().clone()),
+            Self::Permit => Arc::new(Semaphore::new(client, "/s", 1).unwrap()),
+            Self::SemaphoreMutex => Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
+        }
+    }
+
+    /// Acquires the lock so that it excludes all other contenders.
+    pub(crate) async fn exclude(self, client: &Client) -> Box<dyn LockGuard> {
+        let kind = if self == Self::Reader { Self::Writer } else { self };
+        kind.lock(client).acquire_boxed().await.unwrap()
+    }
+
+    /// Returns the parents of the lock's nodes, first that of its queue.
+    pub(crate) fn folders(self) -> &'static [&'static str] {
+        match self {
+            Self::Mutex => &["/m"],
+            Self::Reader | Self::Writer => &["/rw"],
+            Self::Permit => &["/s/locks", "/s/leases"],
+            Self::SemaphoreMutex => &["/sm/locks", "/sm/leases"],
+        }
+    }
+}
+
+/// Runs a future in a task, until it waits or has ended.
+pub(crate) async fn running<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let task = tokio::spawn(future);
+    settle().await;
+    task
+}
+
+/// Starts an acquisition, and lets it run until it waits or has ended.
+pub(crate) async fn attempt<L: Acquire>(lock: &L) -> JoinHandle<Result<L::Held, LockError>> {
+    running(lock.clone().acquired()).await
+}
+
+/// As [`attempt`], for an acquisition that does not fail.
+pub(crate) async fn queue<L: Acquire>(lock: &L) -> JoinHandle<L::Held> {
+    let acquired = lock.clone().acquired();
+    running(async move { acquired.await.unwrap() }).await
+}
+
+/// Queues this many contenders, one after the other.
+pub(crate) async fn queue_many<L: Acquire>(lock: &L, count: usize) -> Vec<JoinHandle<L::Held>> {
+    let mut waiting = Vec::new();
+    for _ in 0..count {
+        waiting.push(queue(lock).await);
+    }
+    waiting
+}
+
+/// Cuts a client off. It cannot reconnect before [`reconnect`].
+pub(crate) async fn cut_off(server: &TestServer, client: &Client) {
+    server.refuse_connects(0);
+    server.connection_of(client.session_id()).cut(Cut::Rst);
+    settle().await;
+}
+
+/// Lets clients connect again, and waits for the longest pause before their next attempt.
+pub(crate) async fn reconnect(server: &TestServer) {
+    server.accept_connects(0);
+    tokio::time::sleep(T / 4).await; // reason: virtual time
+}
+
+/// Returns the path of a child, counted from 0 in the order of [`children`].
+pub(crate) fn child(server: &TestServer, path: &str, at: usize) -> String {
+    format!("{path}/{}", children(server, path)[at])
 }
 
 /// Returns the names of a node's children, sorted by the text after their last hyphen.
@@ -167,33 +283,4 @@ pub(crate) async fn polled<T, E: std::fmt::Debug>(
         }
     })
     .await
-}
-
-/// Pseudo-random numbers that repeat with the same seed (SplitMix64).
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns a number of at least 0 and less than `end`.
-    pub(crate) fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((z ^ (z >> 31)) % u64::from(end)).expect("it is less than one")
-    }
-
-    /// Returns a duration of at least 0 and less than `end` milliseconds.
-    pub(crate) fn ms(&mut self, end: u32) -> Duration {
-        Duration::from_millis(self.below(end).into())
-    }
-
-    /// Returns a random element, or `None` if the slice is empty.
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        let end = u32::try_from(from.len()).expect("they are few");
-        from.get(self.below(end.max(1)) as usize)
-    }
 }

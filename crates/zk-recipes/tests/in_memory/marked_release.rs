@@ -10,137 +10,87 @@ use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, path};
 use zk_recipes::{Guard, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::lease_in_line::{mutex, queue};
+use crate::lease_in_line::mutex;
 use crate::recorded_connection::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };
-use crate::{T, children, client, now, settle, settle_node_watches};
+use crate::{
+    Acquire, T, attempt, child, children, cut_off, now, queue, queue_many, reconnect, running,
+    settle, settle_node_watches, started_with,
+};
 
 const PATH: &str = "/lock";
 const NOTHING: [i32; 0] = [];
 
-fn server() -> TestServer {
-    TestServer::in_memory_with(Settings::new().version(Version::V3_9))
+async fn started<const N: usize>() -> (TestServer, [Client; N]) {
+    started_with(Settings::new().version(Version::V3_9)).await
 }
 
-/// Queues `count` waiters of one session.
-async fn queue_many(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
-    let mut waiting = Vec::new();
-    for _ in 0..count {
-        waiting.push(queue(client).await);
-    }
-    waiting
+/// A server with clients, and a client whose requests are recorded.
+async fn started_beside<const N: usize>() -> (TestServer, [Client; N], Client, Record) {
+    let (server, others) = started().await;
+    let (own, record) = recorded_client(&server, 9).await;
+    (server, others, own, record)
 }
 
 /// A holder, a waiter of the same session, and behind them a waiter of another one.
 async fn three(one: &Client, two: &Client) -> (Guard, JoinHandle<Guard>, JoinHandle<Guard>) {
     let held = mutex(one).acquire().await.unwrap();
-    let second = queue(one).await;
-    (held, second, queue(two).await)
+    let second = queue(&mutex(one)).await;
+    (held, second, queue(&mutex(two)).await)
 }
 
 fn sent(record: &Record) -> Vec<i32> {
     without_lease(record.take().concat())
 }
 
-fn path_of(server: &TestServer, at: usize) -> String {
-    format!("{PATH}/{}", children(server, PATH)[at])
-}
-
-/// Create, list, one request for all watches, release.
+/// Create, list, one request for all watches, marked release.
 #[tokio::test(start_paused = true)]
 async fn waiter_sends_4_requests_with_1_list_in_queues_of_any_length() {
     for waiters in [3, 30, 300] {
-        let server = server();
-        let held = mutex(&client(&server, 1).await).acquire().await.unwrap();
+        let (server, [holder]) = started().await;
+        let held = mutex(&holder).acquire().await.unwrap();
         let (mut turns, mut records) = (Vec::new(), Vec::new());
         for seed in 0..waiters {
             let (client, record) = recorded_client(&server, 2 + seed).await;
-            let lock = mutex(&client);
-            turns.push(tokio::spawn(async move {
-                lock.acquire().await.unwrap().release().await.unwrap();
-            }));
+            turns.push(tokio::spawn(mutex(&client).acquired()));
             records.push((client, record));
             // reason: virtual time, in which the waiter queues
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         held.release().await.unwrap();
         for turn in turns {
-            turn.await.unwrap();
+            turn.await.unwrap().unwrap().release().await.unwrap();
         }
-        let mut most = 0;
-        for (_, record) in &records {
-            let ops: Vec<i32> = sent(record).into_iter().filter(|op| *op != CLOSE).collect();
-            let lists = ops.iter().filter(|op| **op == GET_CHILDREN2).count();
-            assert_eq!(lists, 1, "{ops:?}");
-            most = most.max(ops.len());
+        for (number, (_, record)) in records.iter().enumerate() {
+            let mut ops = sent(record);
+            ops.retain(|op| *op != CLOSE);
+            assert_eq!(ops, [CREATE2, GET_CHILDREN2, SET_WATCHES, MULTI], "waiter {number}");
         }
-        assert_eq!(most, 4, "{waiters} waiters");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn requests_of_a_waiter_are_these() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&other, 5).await;
-    let waiting = queue(&own).await;
-    let watches = vec![SET_WATCHES];
-    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], watches]);
-    held.release().await.unwrap();
-    for turn in ahead.drain(..) {
-        turn.await.unwrap().release().await.unwrap();
-    }
-    let guard = waiting.await.unwrap();
-    settle().await;
-    assert_eq!(sent(&record), NOTHING, "the events granted the lock");
-    guard.check().await.unwrap();
-    record.take();
-    guard.release().await.unwrap();
-    assert_eq!(record.take(), [[MULTI]], "the release is marked");
-}
-
-#[tokio::test(start_paused = true)]
-async fn release_without_a_wait_is_a_plain_delete() {
-    let server = server();
-    let (client, record) = recorded_client(&server, 1).await;
-    let guard = mutex(&client).acquire().await.unwrap();
-    record.take();
-    guard.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn older_servers_receive_no_marked_release() {
-    let server = TestServer::in_memory_with(Settings::new().version(Version::V3_8));
-    let (client, record) = recorded_client(&server, 1).await;
-    let held = mutex(&client).acquire().await.unwrap();
-    let waiting = queue(&client).await;
-    held.release().await.unwrap();
-    let guard = waiting.await.unwrap();
-    record.take();
-    guard.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-}
-
-/// A session asks once, when it waits for the first time.
+/// A session asks once, when it waits for the first time. Only on servers whose events have zxids does
+/// it mark the releases of contenders that have waited.
 #[tokio::test(start_paused = true)]
 async fn session_asks_once_whether_events_have_zxids() {
     for version in [Version::V3_8, Version::V3_9] {
-        let server = TestServer::in_memory_with(Settings::new().version(version));
-        let client = client(&server, 1).await;
+        let (server, [client]) = started_with(Settings::new().version(version)).await;
         let asked = server.on(Op::CheckWatches).always().delay(Duration::ZERO);
+        let [marked, plain] =
+            [Op::Multi, Op::Delete].map(|op| server.on(op).always().delay(Duration::ZERO));
         let held = mutex(&client).acquire().await.unwrap();
         assert_eq!(asked.count(), 0, "a free lock needs no answer");
-        let waiting = queue_many(&client, 4).await;
+        let waiting = queue_many(&mutex(&client), 4).await;
         assert_eq!(asked.count(), 1);
         held.release().await.unwrap();
+        assert_eq!((marked.count(), plain.count()), (0, 1), "it has not waited");
         for turn in waiting {
             turn.await.unwrap().release().await.unwrap();
         }
+        let expected = if version == Version::V3_9 { (4, 1) } else { (0, 5) };
+        assert_eq!((marked.count(), plain.count()), expected, "{version:?}");
         assert_eq!(asked.count(), 1);
         assert_eq!(client.events_have_zxids().await, version == Version::V3_9);
     }
@@ -150,10 +100,9 @@ async fn session_asks_once_whether_events_have_zxids() {
 #[tokio::test(start_paused = true)]
 async fn own_mark_is_neither_a_loss_nor_a_revocation_request() {
     for is_dropped in [false, true] {
-        let server = server();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let held = mutex(&client).acquire().await.unwrap();
-        let waiting = queue(&client).await;
+        let waiting = queue(&mutex(&client)).await;
         held.release().await.unwrap();
         let guard = waiting.await.unwrap();
         let (lost, asked) =
@@ -173,10 +122,9 @@ async fn own_mark_is_neither_a_loss_nor_a_revocation_request() {
 /// The change belongs to another transaction than the deletion, so it proves nothing.
 #[tokio::test(start_paused = true)]
 async fn revocation_request_before_a_plain_delete_is_no_mark() {
-    let server = server();
-    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, two]) = started().await;
     let (held, second, third) = three(&one, &two).await;
-    let (between, own) = (path_of(&server, 1), path_of(&server, 2));
+    let (between, own) = (child(&server, PATH, 1), child(&server, PATH, 2));
     revoke(&two, &between).await.unwrap();
     settle().await;
     one.delete(&between, None).await.unwrap();
@@ -191,84 +139,35 @@ async fn revocation_request_before_a_plain_delete_is_no_mark() {
 /// A waiter that gives up was not first.
 #[tokio::test(start_paused = true)]
 async fn cancelled_waiters_do_not_grant_the_lock() {
-    let server = server();
-    let client = client(&server, 1).await;
-    let held = mutex(&client).acquire().await.unwrap();
-    let mut waiting = queue_many(&client, 7).await;
-    let last = waiting.pop().unwrap();
-    for given_up in [5, 2, 4, 0, 1, 3] {
-        waiting[given_up].abort();
-        settle().await;
-        assert!(!last.is_finished() && held.is_held());
-    }
-    assert_eq!(children(&server, PATH).len(), 2);
-    held.release().await.unwrap();
-    last.await.unwrap().check().await.unwrap();
-}
-
-/// The holder's mark arrives, but the waiter's own node was deleted at the same time or before.
-#[tokio::test(start_paused = true)]
-async fn waiter_without_a_node_does_not_acquire_by_a_mark() {
-    for own_first in [true, false] {
-        let server = server();
-        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
-        let (held, second, third) = three(&one, &two).await;
+    for version in [Version::V3_8, Version::V3_9] {
+        let (server, [client]) = started_with(Settings::new().version(version)).await;
+        let held = mutex(&client).acquire().await.unwrap();
+        let mut waiting = queue_many(&mutex(&client), 7).await;
+        let last = waiting.pop().unwrap();
+        // The nearest waiter leaves before the second nearest, and after it.
+        for given_up in [5, 2, 4, 0, 1, 3] {
+            waiting[given_up].abort();
+            settle().await;
+            assert!(!last.is_finished() && held.is_held());
+        }
+        assert_eq!(children(&server, PATH).len(), 2);
         held.release().await.unwrap();
-        let second = second.await.unwrap();
-        let (holder, own) = (path_of(&server, 0), path_of(&server, 1));
-        let marked = |multi: zk_recipes::session::Multi<'static>| {
-            multi.set_data(&holder, b"", None).delete(&holder, None)
-        };
-        let all = match own_first {
-            true => marked(one.multi().delete(&own, None)),
-            false => marked(one.multi()).delete(&own, None),
-        };
-        all.send().await.unwrap();
-        let third = third.await.unwrap();
-        assert_ne!(third.node(), own, "own first: {own_first}");
-        third.check().await.unwrap();
-        assert!(!second.is_held());
+        last.await.unwrap().check().await.unwrap();
     }
-}
-
-/// A missed event has no zxid, and the own node may be gone as well.
-#[tokio::test(start_paused = true)]
-async fn mark_that_was_missed_during_a_disconnect_costs_a_list() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let (held, second, third) = three(&other, &own).await;
-    held.release().await.unwrap();
-    let second = second.await.unwrap();
-    record.take();
-    server.refuse_connects(0);
-    server.connection_of(own.session_id()).cut(Cut::Rst);
-    settle().await;
-    second.release().await.unwrap();
-    server.accept_connects(0);
-    let guard = third.await.unwrap();
-    assert!(sent(&record).contains(&GET_CHILDREN2));
-    guard.check().await.unwrap();
 }
 
 /// The change was heard on the first connection, and the deletion on the next one.
 #[tokio::test(start_paused = true)]
 async fn change_and_deletion_around_a_disconnect_are_no_mark() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
+    let (server, [other], own, record) = started_beside().await;
     let (held, second, third) = three(&other, &own).await;
-    let between = path_of(&server, 1);
+    let between = child(&server, PATH, 1);
     revoke(&other, &between).await.unwrap();
     settle().await;
-    server.refuse_connects(0);
-    server.connection_of(own.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &own).await;
     other.delete(&between, None).await.unwrap();
     record.take();
-    server.accept_connects(0);
-    // reason: virtual time, the random pause before the next attempt to connect
-    tokio::time::sleep(T / 4).await;
+    reconnect(&server).await;
     assert!(!third.is_finished() && held.is_held());
     held.release().await.unwrap();
     third.await.unwrap().check().await.unwrap();
@@ -278,16 +177,11 @@ async fn change_and_deletion_around_a_disconnect_are_no_mark() {
 /// The node's ACL lets nobody change the data. The first list of the next waiter finds it is first.
 #[tokio::test(start_paused = true)]
 async fn node_that_must_not_change_is_deleted_without_a_mark() {
-    let server = server();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, [], client, record) = started_beside().await;
     let acl = vec![Acl::world(Perms::READ | Perms::CREATE | Perms::DELETE)];
     let lock = || mutex(&client).with_acl(acl.clone());
     let held = lock().acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = lock();
-        async move { lock.acquire().await.unwrap() }
-    });
-    settle().await;
+    let waiting = queue(&lock()).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap();
     record.take();
@@ -299,42 +193,25 @@ async fn node_that_must_not_change_is_deleted_without_a_mark() {
 /// Curator's `LeaderLatch` would take the change for the only event of its watch.
 #[tokio::test(start_paused = true)]
 async fn candidate_of_a_leader_latch_releases_without_a_mark() {
-    let server = server();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, [], client, record) = started_beside().await;
     let election = mutex(&client).with_lock_name("latch-").unwrap();
     let leads = election.acquire().await.unwrap();
-    let [second, third] = [(); 2].map(|()| {
-        let election = election.clone();
-        tokio::spawn(async move { election.acquire().await.unwrap() })
-    });
-    settle().await;
+    let waiting = queue_many(&election, 2).await;
     leads.release().await.unwrap();
-    let second = second.await.unwrap();
-    record.take();
-    second.release().await.unwrap();
-    let third = third.await.unwrap();
-    assert!(!record.take().concat().contains(&MULTI), "the release is a plain delete");
-    third.release().await.unwrap();
-    assert_eq!(children(&server, PATH), [""; 0]);
+    for next in waiting {
+        next.await.unwrap().release().await.unwrap();
+    }
+    assert!(!record.take().concat().contains(&MULTI), "each release is a plain delete");
 }
 
 /// The reader holds the lock on when the writer's node is gone.
 #[tokio::test(start_paused = true)]
 async fn writer_beside_its_reader_releases_without_a_mark() {
-    let server = server();
-    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
-    let lock = RwLock::new(&one, PATH).unwrap();
+    let (_server, [one, two]) = started().await;
+    let [lock, other] = [&one, &two].map(|client| RwLock::new(client, PATH).unwrap());
     let held = lock.write().acquire().await.unwrap();
-    let writer = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.write().acquire().await.unwrap() }
-    });
-    settle().await;
-    let next = tokio::spawn({
-        let lock = RwLock::new(&two, PATH).unwrap();
-        async move { lock.write().acquire().await.unwrap() }
-    });
-    settle().await;
+    let writer = queue(lock.write()).await;
+    let next = queue(other.write()).await;
     held.release().await.unwrap();
     let writing = writer.await.unwrap();
     let reading = writing.read().await.unwrap();
@@ -349,19 +226,11 @@ async fn writer_beside_its_reader_releases_without_a_mark() {
 /// Writers and readers behind a writer acquire the lock by its mark; behind a reader they list.
 #[tokio::test(start_paused = true)]
 async fn writer_hands_over_to_writers_and_readers_without_a_list() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let lock = RwLock::new(&other, PATH).unwrap();
-    let held = lock.write().acquire().await.unwrap();
-    let writer = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
-    settle().await;
-    let mut readers = Vec::new();
-    for _ in 0..10 {
-        let lock = RwLock::new(&own, PATH).unwrap();
-        readers.push(tokio::spawn(async move { lock.read().acquire().await.unwrap() }));
-        settle().await;
-    }
+    let (_server, [other], own, record) = started_beside().await;
+    let [theirs, ours] = [&other, &own].map(|client| RwLock::new(client, PATH).unwrap());
+    let held = theirs.write().acquire().await.unwrap();
+    let writer = queue(theirs.write()).await;
+    let readers = queue_many(ours.read(), 10).await;
     held.release().await.unwrap();
     let writer = writer.await.unwrap();
     record.take();
@@ -369,22 +238,15 @@ async fn writer_hands_over_to_writers_and_readers_without_a_list() {
     for reader in readers {
         reader.await.unwrap().check().await.unwrap();
     }
-    let lists = sent(&record).iter().filter(|op| **op == GET_CHILDREN2).count();
-    assert_eq!(lists, 0);
+    assert!(!sent(&record).contains(&GET_CHILDREN2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn semaphore_mutex_marks_the_ends_of_its_turns() {
-    let server = server();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, [], client, record) = started_beside().await;
     let lock = SemaphoreMutex::new(&client, PATH).unwrap();
     let held = lock.acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    for _ in 0..5 {
-        let lock = lock.clone();
-        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-        settle().await;
-    }
+    let waiting = queue_many(&lock, 5).await;
     held.release().await.unwrap();
     for turn in waiting {
         turn.await.unwrap().release().await.unwrap();
@@ -397,12 +259,10 @@ async fn semaphore_mutex_marks_the_ends_of_its_turns() {
 /// predecessor. It renews its lease from the time when that contender leaves.
 #[tokio::test(start_paused = true)]
 async fn long_wait_ends_with_a_fresh_lease() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
+    let (_server, [other], own, record) = started_beside().await;
     let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&other, 2).await;
-    let waiting = queue(&own).await;
+    let mut ahead = queue_many(&mutex(&other), 2).await;
+    let waiting = queue(&mutex(&own)).await;
     record.take();
     // reason: virtual time of a long wait
     tokio::time::sleep(T).await;
@@ -424,36 +284,16 @@ async fn long_wait_ends_with_a_fresh_lease() {
     assert!(guard.remaining() > T / 3, "{:?}", guard.remaining());
 }
 
-/// An operator deletes the node of the holder. The next waiter finds out by a list.
-#[tokio::test(start_paused = true)]
-async fn deletion_by_another_client_costs_a_list() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut ahead = queue_many(&other, 2).await;
-    let last = queue(&own).await;
-    held.release().await.unwrap();
-    ahead.remove(0).await.unwrap().release().await.unwrap();
-    let holder = ahead.remove(0).await.unwrap();
-    record.take();
-    other.delete(holder.node(), None).await.unwrap();
-    last.await.unwrap().check().await.unwrap();
-    assert!(sent(&record).contains(&GET_CHILDREN2));
-    assert_eq!(holder.lost().await, LossReason::NodeDeleted);
-}
-
 /// A node of another client has the name of a contender, and children come and go below it.
 #[tokio::test(start_paused = true)]
 async fn waiter_waits_while_the_node_ahead_gets_children() {
     for version in [Version::V3_8, Version::V3_9] {
-        let server = TestServer::in_memory_with(Settings::new().version(version));
-        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        let (_server, [one, two]) = started_with(Settings::new().version(version)).await;
         one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
         let ahead = format!("{PATH}/_c_{}-lock-", path::random_uuid(&one));
         let mode = CreateMode::PersistentSequential;
         let ahead = one.create(&ahead, b"", mode).await.unwrap().path;
-        let waiting = queue(&two).await;
+        let waiting = queue(&mutex(&two)).await;
         let below = format!("{ahead}/child");
         for _ in 0..2 {
             one.create(&below, b"", CreateMode::Persistent).await.unwrap();
@@ -470,9 +310,7 @@ async fn waiter_waits_while_the_node_ahead_gets_children() {
 /// A contender of another client never marks its release.
 #[tokio::test(start_paused = true)]
 async fn contender_of_another_client_is_handed_over_by_a_list() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
+    let (_server, [other], own, record) = started_beside().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut java = Vec::new();
     for _ in 0..2 {
@@ -480,7 +318,7 @@ async fn contender_of_another_client_is_handed_over_by_a_list() {
         let mode = CreateMode::EphemeralSequential;
         java.push(other.create(&path, b"", mode).await.unwrap().path);
     }
-    let waiting = queue(&own).await;
+    let waiting = queue(&mutex(&own)).await;
     record.take();
     held.release().await.unwrap();
     settle().await;
@@ -496,13 +334,10 @@ async fn contender_of_another_client_is_handed_over_by_a_list() {
 /// The waiter comes first, loses its connection, and is first again in the next list.
 #[tokio::test(start_paused = true)]
 async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
-    let server = server();
-    let other = client(&server, 1).await;
-    let (own, record) = recorded_client(&server, 2).await;
+    let (server, [other], own, record) = started_beside().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut ticket = mutex(&own).enqueue().await.unwrap();
-    let first = tokio::spawn(async move { ticket.position_changed().await.map(|_| ticket) });
-    settle().await;
+    let first = running(async move { ticket.position_changed().await.map(|_| ticket) }).await;
     held.release().await.unwrap();
     let ticket = first.await.unwrap().unwrap();
     server.connection_of(own.session_id()).cut(Cut::Rst);
@@ -520,11 +355,10 @@ async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
 #[tokio::test(start_paused = true)]
 async fn waiter_acquires_at_once_when_the_one_between_gave_up() {
     for version in [Version::V3_8, Version::V3_9] {
-        let server = TestServer::in_memory_with(Settings::new().version(version));
-        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        let (_server, [one, two]) = started_with(Settings::new().version(version)).await;
         let held = mutex(&one).acquire().await.unwrap();
-        let between = queue(&one).await;
-        let last = queue(&two).await;
+        let between = queue(&mutex(&one)).await;
+        let last = queue(&mutex(&two)).await;
         between.abort();
         settle().await;
         let released = now();
@@ -537,10 +371,9 @@ async fn waiter_acquires_at_once_when_the_one_between_gave_up() {
 /// No event of the holder's deletion arrives, so the waiter has to find out by a read.
 #[tokio::test(start_paused = true)]
 async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
-    let server = server();
-    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, two]) = started().await;
     let held = mutex(&one).acquire().await.unwrap();
-    let waiting = queue(&two).await;
+    let waiting = queue(&mutex(&two)).await;
     let lost = server.on_notification().session(two.session_id()).always().never_answer();
     held.release().await.unwrap();
     settle().await;
@@ -554,8 +387,7 @@ async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
 /// No event would tell the waiter that its own node is gone.
 #[tokio::test(start_paused = true)]
 async fn waiter_that_may_not_read_its_own_node_fails() {
-    let server = server();
-    let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, two]) = started().await;
     let _held = mutex(&one).acquire().await.unwrap();
     let lock = mutex(&two).with_acl(vec![Acl::world(Perms::WRITE | Perms::DELETE)]);
     let failed = tokio::time::timeout(T / 10, lock.acquire()).await.expect("it does not wait");
@@ -567,15 +399,12 @@ async fn waiter_that_may_not_read_its_own_node_fails() {
 #[tokio::test(start_paused = true)]
 async fn waiter_behind_an_unreadable_holder_fails_after_a_long_wait() {
     for is_early in [true, false] {
-        let server = server();
-        let (one, two) = (client(&server, 1).await, client(&server, 2).await);
+        let (_server, [one, two]) = started().await;
         one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
         let acl = vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];
         let _held = mutex(&one).with_acl(acl).acquire().await.unwrap();
-        let between = queue(&one).await;
-        let lock = mutex(&two);
-        let last = tokio::spawn(async move { lock.acquire().await });
-        settle().await;
+        let between = queue(&mutex(&one)).await;
+        let last = attempt(&mutex(&two)).await;
         if !is_early {
             // reason: virtual time of a long wait, after which the node between was read
             tokio::time::sleep(T).await;

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
+use zk_recipes::session::Client;
 use zk_recipes::{LocalQueueLimits, LockMetrics, LossReason, Mutex, RwLock, Semaphore};
-use zk_testing::{Op, TestServer};
+use zk_testing::Op;
 
-use crate::{client, settle};
+use crate::{attempt, running, settle, started};
+
+fn mutex(client: &Client, metrics: &LockMetrics) -> Mutex {
+    Mutex::new(client, "/l").unwrap().with_metrics(metrics)
+}
 
 #[tokio::test(start_paused = true)]
 async fn waits_holds_and_margins_are_measured() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let metrics = LockMetrics::new();
-    let lock = |client| Mutex::new(client, "/l").unwrap().with_metrics(&metrics);
+    let lock = |client| mutex(client, &metrics);
     let held = lock(&one).acquire().await.unwrap();
-    let mine = lock(&other);
-    let waiting = tokio::spawn(async move { mine.acquire().await });
-    settle().await;
+    let waiting = attempt(&lock(&other)).await;
     let now = metrics.snapshot();
     assert_eq!((now.held, now.waiting, now.acquired), (1, 1, 1));
     assert!(lock(&other).try_acquire().await.unwrap().is_none());
@@ -37,16 +39,12 @@ async fn waits_holds_and_margins_are_measured() {
 /// The event of a marked release grants the lock, without a request.
 #[tokio::test(start_paused = true)]
 async fn hand_off_begins_with_the_last_contender_that_leaves() {
-    let server = TestServer::in_memory();
-    let (one, two, three) =
-        (client(&server, 1).await, client(&server, 2).await, client(&server, 3).await);
+    let (_server, [one, two, three]) = started().await;
     let metrics = LockMetrics::new();
-    let lock = |client| Mutex::new(client, "/l").unwrap().with_metrics(&metrics);
+    let lock = |client| mutex(client, &metrics);
     let held = lock(&one).acquire().await.unwrap();
     let between = lock(&two).enqueue().await.unwrap();
-    let mine = lock(&three);
-    let waiting = tokio::spawn(async move { mine.acquire().await });
-    settle().await;
+    let waiting = attempt(&lock(&three)).await;
     drop(between);
     tokio::time::sleep(Duration::from_secs(3)).await; // reason: virtual time
     assert_eq!(hand_offs(&metrics), (0, Duration::ZERO), "nobody waited, or still waits");
@@ -62,23 +60,18 @@ async fn hand_off_begins_with_the_last_contender_that_leaves() {
 /// A waiter for a read-write lock lists the queue after the event.
 #[tokio::test(start_paused = true)]
 async fn hand_off_contains_the_list_after_the_event() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let metrics = LockMetrics::new();
     let sides = |client| RwLock::new(client, "/rw").unwrap().with_metrics(&metrics);
     let reading = sides(&one).read().acquire().await.unwrap();
-    let writer = sides(&other).write().clone();
-    let waiting = tokio::spawn(async move { writer.acquire().await });
-    settle().await;
+    let waiting = attempt(sides(&other).write()).await;
     let delay = Duration::from_millis(300);
     server.on(Op::GetChildren2).session(other.session_id()).delay(delay);
     reading.release().await.unwrap();
     let writing = waiting.await.unwrap().unwrap();
     assert_eq!(hand_offs(&metrics), (1, delay));
 
-    let reader = sides(&one).read().clone();
-    let waiting = tokio::spawn(async move { reader.acquire().await });
-    settle().await;
+    let waiting = attempt(sides(&one).read()).await;
     server.on(Op::GetChildren2).session(one.session_id()).delay(delay);
     writing.release().await.unwrap();
     drop(waiting.await.unwrap().unwrap());
@@ -87,11 +80,10 @@ async fn hand_off_contains_the_list_after_the_event() {
 
 #[tokio::test(start_paused = true)]
 async fn hand_off_of_a_ticket_lasts_until_it_is_acquired() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let metrics = LockMetrics::new();
     let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
+    let lock = mutex(&other, &metrics);
     let mut ticket = lock.enqueue().await.unwrap();
     held.release().await.unwrap();
     assert_eq!(ticket.position_changed().await.unwrap().ahead, 0);
@@ -104,11 +96,10 @@ async fn hand_off_of_a_ticket_lasts_until_it_is_acquired() {
 /// A waiter whose node is deleted queues again. It does not wait in its new place.
 #[tokio::test(start_paused = true)]
 async fn waiter_that_queues_again_at_a_free_lock_adds_no_hand_off() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let metrics = LockMetrics::new();
     let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
+    let lock = mutex(&other, &metrics);
     let mut ticket = lock.enqueue().await.unwrap();
     let own = ticket.node().unwrap().to_owned();
     // One transaction, so that both nodes are gone before the waiter lists.
@@ -121,19 +112,14 @@ async fn waiter_that_queues_again_at_a_free_lock_adds_no_hand_off() {
 
 #[tokio::test(start_paused = true)]
 async fn hand_off_of_a_permit_begins_with_its_release_or_the_turn() {
-    let server = TestServer::in_memory();
-    let (one, two, three) =
-        (client(&server, 1).await, client(&server, 2).await, client(&server, 3).await);
+    let (server, [one, two, three]) = started().await;
     let [first, head, last] = [(); 3].map(|()| LockMetrics::new());
     let permits = |client, metrics| Semaphore::new(client, "/s", 3).unwrap().with_metrics(metrics);
     let held = permits(&one, &first).acquire_many(2).await.unwrap();
     // The head waits for two permits; one is free.
     let mine = permits(&two, &head);
-    let at_head = tokio::spawn(async move { mine.acquire_many(2).await });
-    settle().await;
-    let mine = permits(&three, &last);
-    let behind = tokio::spawn(async move { mine.acquire().await });
-    settle().await;
+    let at_head = running(async move { mine.acquire_many(2).await }).await;
+    let behind = attempt(&permits(&three, &last)).await;
     let [list, create] = [300, 500].map(Duration::from_millis);
     server.on(Op::GetChildren2).session(two.session_id()).delay(list);
     server.on(Op::Create2).session(three.session_id()).delay(create);
@@ -150,10 +136,9 @@ async fn hand_off_of_a_permit_begins_with_its_release_or_the_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn losses_are_counted_by_reason() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let metrics = LockMetrics::new();
-    let lock = Mutex::new(&one, "/l").unwrap().with_metrics(&metrics);
+    let lock = mutex(&one, &metrics);
 
     let held = lock.acquire().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await; // reason: the watch on the node is set later
@@ -182,8 +167,7 @@ async fn losses_are_counted_by_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn every_recipe_counts_what_it_grants() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let metrics = LockMetrics::new();
     let counted =
         |wanted| assert_eq!((metrics.snapshot().acquired, metrics.snapshot().held), wanted);
@@ -204,11 +188,7 @@ async fn every_recipe_counts_what_it_grants() {
     let limits = LocalQueueLimits::default().max_time(Duration::from_secs(1));
     let local = local.with_local_queue(limits);
     let held = local.acquire().await.unwrap();
-    let next = tokio::spawn({
-        let local = local.clone();
-        async move { local.acquire().await }
-    });
-    settle().await;
+    let next = attempt(&local).await;
     held.release().await.unwrap();
     let passed = next.await.unwrap().unwrap();
     counted((9, 1));
@@ -222,23 +202,10 @@ async fn every_recipe_counts_what_it_grants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_attempt_is_not_counted_as_waiting() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let metrics = LockMetrics::new();
-    let _held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&other, "/l").unwrap().with_metrics(&metrics);
-    assert!(tokio::time::timeout(Duration::from_secs(1), lock.acquire()).await.is_err());
-    let now = metrics.snapshot();
-    assert_eq!((now.waiting, now.given_up, now.acquired, now.wait.count()), (0, 1, 0, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn prometheus_page_has_every_value_with_its_labels() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let metrics = LockMetrics::new();
-    let lock = Mutex::new(&client, "/l").unwrap().with_metrics(&metrics);
+    let lock = mutex(&client, &metrics);
     let held = lock.acquire().await.unwrap();
     tokio::time::sleep(Duration::from_secs(4)).await; // reason: virtual time
     held.release().await.unwrap();

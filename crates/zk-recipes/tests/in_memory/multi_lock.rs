@@ -11,7 +11,7 @@ use zk_recipes::{
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
 
-use crate::{T, children, client, now, polled, settle, settle_node_watches};
+use crate::{T, child, children, client, now, queue, settle, settle_node_watches, started};
 
 fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
     Arc::new(Mutex::new(client, path).unwrap())
@@ -37,8 +37,7 @@ fn failures(error: &MultiLockError) -> Vec<(&str, &LockError)> {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_acquires_in_order_and_releases_in_reverse() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     for canonical in [false, true] {
         let locks = match canonical {
             false => MultiLock::new(mixed(&client)),
@@ -60,7 +59,11 @@ async fn multi_lock_acquires_in_order_and_releases_in_reverse() {
         assert_eq!(nodes(&server), 3);
 
         let gone = deletions(&server);
-        guard.release().await.unwrap();
+        match canonical {
+            true => guard.release().await.unwrap(),
+            false => drop(guard),
+        }
+        settle().await;
         let mut expected = nodes_held;
         expected.reverse();
         assert_eq!(*gone.lock().unwrap(), expected);
@@ -83,23 +86,8 @@ fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_multi_guard_releases_in_reverse() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
-    settle().await;
-    let gone = deletions(&server);
-    drop(guard);
-    settle().await;
-    let gone: Vec<String> = gone.lock().unwrap().iter().map(|it| it[..2].to_owned()).collect();
-    assert_eq!(gone, ["/a", "/b", "/c"]);
-    assert_eq!(nodes(&server), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let there = |client: &Client| [mutex(client, "/x"), mutex(client, "/y")];
     let back = |client: &Client| [mutex(client, "/y"), mutex(client, "/x")];
     for _ in 0..20 {
@@ -110,12 +98,6 @@ async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
         );
         assert_eq!((a, b), (Ok(()), Ok(())));
     }
-    // Opposite orders deadlock until the timeout.
-    let (a, b) = tokio::join!(
-        async { MultiLock::new(there(&one)).acquire_timeout(T).await.unwrap().is_none() },
-        async { MultiLock::new(back(&other)).acquire_timeout(T).await.unwrap().is_none() },
-    );
-    assert!(a && b, "both hold one and wait for the other: {a} {b}");
     settle().await;
     assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
 }
@@ -136,30 +118,33 @@ async fn canonical_order_acquires_the_write_side_first() {
     }
 }
 
-/// One transaction deletes the node of the acquired lock and the node of the holder of the other
-/// lock.
+/// The node of the acquired lock is deleted, alone or in one transaction with the node of the holder
+/// of the other lock.
 #[tokio::test(start_paused = true)]
-async fn multi_lock_fails_if_a_lock_is_lost_as_the_last_is_granted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
-    let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
-    let waiting = tokio::spawn(async move { locks.acquire().await });
-    settle_node_watches().await;
-    let first = format!("/x/{}", children(&server, "/x")[0]);
-    let gone = other.multi().delete(&first, None).delete(held.node(), None).send().await;
-    gone.unwrap();
-    let failed = waiting.await.unwrap().unwrap_err();
-    assert_eq!(failed.failures()[0].path, "/x");
-    assert_eq!(failed.failures()[0].error, LockError::Lost(LossReason::NodeDeleted));
-    settle().await;
-    assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
+async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
+    for is_granted in [false, true] {
+        let (server, [one, other]) = started().await;
+        let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
+        let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
+        let waiting = tokio::spawn(async move { locks.acquire().await.map(drop) });
+        settle_node_watches().await;
+        let gone = other.multi().delete(&child(&server, "/x", 0), None);
+        let gone = if is_granted { gone.delete(held.node(), None) } else { gone };
+        gone.send().await.unwrap();
+        let error = waiting.await.unwrap().unwrap_err();
+        let lost = LockError::Lost(LossReason::NodeDeleted);
+        assert_eq!(failures(&error)[0], ("/x", &lost), "its loss");
+        let released = failures(&error).into_iter().skip(1).all(|it| it == ("/x", &lost));
+        assert!(released, "its release: {error}");
+        settle().await;
+        let left = ["/x", "/y"].map(|path| children(&server, path).len());
+        assert_eq!(left, [0, usize::from(!is_granted)], "only the holder's");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_timeout_covers_all_locks() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let lock = |path: &str| Mutex::new(&other, path).unwrap();
     let held = [lock("/x").acquire().await.unwrap(), lock("/y").acquire().await.unwrap()];
     let start = now();
@@ -180,8 +165,7 @@ async fn multi_lock_timeout_covers_all_locks() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
-    let server = TestServer::in_memory();
-    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, vandal]) = started().await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     let locks = MultiLock::new(["/x", "/y", "/e", "/z"].map(|path| mutex(&client, path)));
     let error = locks.acquire().await.unwrap_err();
@@ -210,8 +194,7 @@ async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_guard_is_lost_with_any_of_its_locks() {
-    let server = TestServer::in_memory();
-    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [client, vandal]) = started().await;
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     settle().await;
@@ -253,74 +236,18 @@ async fn boxed_multi_guard_checks_and_releases_all_locks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn multi_lock_wait_ends_when_an_acquired_lock_is_lost() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let held = Mutex::new(&other, "/y").unwrap().acquire().await.unwrap();
-    let locks = MultiLock::new(["/x", "/y"].map(|path| mutex(&one, path)));
-    let waiting = tokio::spawn(async move { locks.acquire().await.map(drop) });
-    settle().await;
-    let node = format!("/x/{}", children(&server, "/x")[0]);
-    other.delete(&node, None).await.unwrap();
-    let error = waiting.await.unwrap().unwrap_err();
-    let lost = LockError::Lost(LossReason::NodeDeleted);
-    assert_eq!(failures(&error), [("/x", &lost), ("/x", &lost)], "its loss, its release");
-    settle().await;
-    assert_eq!(children(&server, "/y").len(), 1, "the holder's");
-    held.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn multi_lock_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let locks = MultiLock::new(mixed(&client));
-    for polls in 0.. {
-        let guard = polled(polls, locks.acquire()).await;
-        let done = guard.is_some();
-        drop(guard);
-        settle().await;
-        assert_eq!(nodes(&server), 0, "{polls} polls");
-        if done {
-            assert!(polls > 3, "{polls}");
-            return;
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn semaphore_mutex_has_one_holder_and_growing_tokens() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let mine = SemaphoreMutex::new(&one, "/m").unwrap().with_data("mine");
     let others = SemaphoreMutex::new(&other, "/m").unwrap();
-    assert_eq!(mine.path(), "/m");
-    let mut last = None;
-    for _ in 0..3 {
-        let guard = mine.acquire().await.unwrap();
-        assert!(guard.node().starts_with("/m/leases/_c_"), "{}", guard.node());
-        let participants = mine.participants().await.unwrap();
-        assert_eq!((participants.len(), participants[0].data.as_slice()), (1, &b"mine"[..]));
-        assert!(others.try_acquire().await.unwrap().is_none());
-        assert!(others.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-        assert!(mine.acquire_timeout(T).await.unwrap().is_none(), "it is not re-entrant");
-        let waiting = tokio::spawn({
-            let others = others.clone();
-            async move { others.acquire().await }
-        });
-        settle().await;
-        let token = guard.token().unwrap();
-        assert!(last < Some(token));
-        guard.release().await.unwrap();
-        let next = waiting.await.unwrap().unwrap();
-        assert!(next.token().unwrap() > token);
-        last = Some(next.token().unwrap());
-        next.release().await.unwrap();
-    }
-    // A mutex on the same path is another lock.
     let guard = mine.acquire().await.unwrap();
-    let mutex = Mutex::new(&one, "/m").unwrap().allow_foreign_nodes();
-    let other = mutex.try_acquire().await.unwrap().expect("free");
-    other.release().await.unwrap();
+    assert!(guard.node().starts_with("/m/leases/_c_"), "{}", guard.node());
+    let participants = mine.participants().await.unwrap();
+    assert_eq!((participants.len(), participants[0].data.as_slice()), (1, &b"mine"[..]));
+    assert!(others.try_acquire().await.unwrap().is_none());
+    assert!(mine.acquire_timeout(T).await.unwrap().is_none(), "it is not re-entrant");
+    let waiting = queue(&others).await;
+    let token = guard.token().unwrap();
     guard.release().await.unwrap();
+    assert!(waiting.await.unwrap().token().unwrap() > token);
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use zk_recipes::session::{Acl, Client, Config, ErrorCode, Perms, RetryOn};
-use zk_recipes::{LockError, Mutex, Owner, RwLock, Semaphore, SemaphoreMutex, revoke};
+use zk_recipes::{LockError, Mutex, RwLock, Semaphore, SemaphoreMutex, revoke};
 use zk_testing::{Settings, TestServer};
 
-use crate::{children, client, config, settle};
+use crate::{child, children, client, config, queue, queue_many, settle, started};
 
 /// ACL that permits everyone everything except changing the ACL.
 fn acl() -> Vec<Acl> {
@@ -23,8 +23,7 @@ async fn expect_ours(client: &Client, nodes: impl IntoIterator<Item = String>, d
 
 #[tokio::test(start_paused = true)]
 async fn mutex_node_has_the_given_name_data_and_acl() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = |client: &Client| {
         let lock = Mutex::new(client, "/above/lock").unwrap().with_lock_name("mutex-7-").unwrap();
         lock.with_data(*b"me").with_acl(acl())
@@ -35,11 +34,7 @@ async fn mutex_node_has_the_given_name_data_and_acl() {
     expect_ours(&one, ["/above".to_owned(), "/above/lock".to_owned()], b"").await;
 
     assert!(lock(&other).try_acquire().await.unwrap().is_none());
-    let waiting = tokio::spawn({
-        let lock = lock(&other);
-        async move { lock.acquire().await.unwrap() }
-    });
-    settle().await;
+    let waiting = queue(&lock(&other)).await;
     let participants = lock(&other).participants().await.unwrap();
     let sequences: Vec<_> = participants.iter().map(|it| it.sequence).collect();
     assert_eq!(sequences, [Some(0), Some(2)]);
@@ -82,15 +77,9 @@ async fn node_of_a_connection_without_an_address_is_empty() {
 #[tokio::test(start_paused = true)]
 async fn waiters_queue_by_sequence_number_under_any_lock_name() {
     for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (_server, [client]) = started().await;
         let lock = Mutex::new(&client, "/lock").unwrap().with_lock_name(name).unwrap();
-        let mut waiting = Vec::new();
-        for _ in 0..12 {
-            let lock = lock.clone();
-            waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-            settle().await;
-        }
+        let waiting = queue_many(&lock, 12).await;
         for (number, waiting) in waiting.into_iter().enumerate() {
             let guard = waiting.await.unwrap();
             assert!(guard.node().ends_with(&format!("{name}{number:010}")), "{}", guard.node());
@@ -101,8 +90,7 @@ async fn waiters_queue_by_sequence_number_under_any_lock_name() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_lock_name_is_rejected_and_named_in_the_error() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     for name in ["", "0123", "a/b", "a\u{0}b"] {
         let lock = Mutex::new(&client, "/lock").unwrap();
         let refused = lock.with_lock_name(name).unwrap_err();
@@ -114,22 +102,9 @@ async fn invalid_lock_name_is_rejected_and_named_in_the_error() {
     }
 }
 
-/// Two lock names are two queues, also for one owner.
-#[tokio::test(start_paused = true)]
-async fn owner_does_not_reenter_under_another_lock_name() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let (owner, plain) = (Owner::new(), Mutex::new(&client, "/lock").unwrap());
-    let named = plain.clone().with_lock_name("other-").unwrap().with_owner(&owner);
-    let guard = plain.with_owner(&owner).acquire().await.unwrap();
-    let other = named.try_acquire().await.unwrap();
-    assert!(other.is_none_or(|other| other.node() != guard.node()));
-}
-
 #[tokio::test(start_paused = true)]
 async fn rwlock_and_downgrade_nodes_have_the_given_data_and_acl() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let lock = RwLock::new(&client, "/above/rw").unwrap().with_data(*b"me").with_acl(acl());
     let writing = lock.write().acquire().await.unwrap();
     let reading = writing.read().await.unwrap();
@@ -146,8 +121,7 @@ async fn rwlock_and_downgrade_nodes_have_the_given_data_and_acl() {
 
 #[tokio::test(start_paused = true)]
 async fn semaphore_nodes_have_the_given_data_and_acl() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = Semaphore::new(&client, "/above/s", 2).unwrap();
     let semaphore = semaphore.with_data(*b"me").with_acl(acl());
     let lease = semaphore.acquire_many(2).await.unwrap();
@@ -155,9 +129,8 @@ async fn semaphore_nodes_have_the_given_data_and_acl() {
     for path in ["/above", "/above/s", "/above/s/locks", "/above/s/leases"] {
         expect_ours(&client, [path.to_owned()], b"").await;
     }
-    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
-    settle().await;
-    let turn = format!("/above/s/locks/{}", children(&server, "/above/s/locks")[0]);
+    let waiting = queue(&semaphore).await;
+    let turn = child(&server, "/above/s/locks", 0);
     assert_eq!(client.get_acl(&turn).await.unwrap().acl, acl());
     drop(lease);
     drop(waiting.await.unwrap());
@@ -170,8 +143,7 @@ async fn semaphore_nodes_have_the_given_data_and_acl() {
 /// An ACL that the server rejects is an error, and leaves no node.
 #[tokio::test(start_paused = true)]
 async fn empty_acl_fails_and_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap().with_acl(Vec::new());
     let LockError::Client(refused) = lock.acquire().await.unwrap_err() else {
         panic!("the server declines")

@@ -1,155 +1,35 @@
 //! Bugs of the other Rust clients, each by its number in the list of observed bugs.
 //!
 //! K stands for `zookeeper-client` 0.11, A for `zookeeper-async` 5.0. The bugs of their decoders
-//! (K7 to K9, A6) are in `zk-proto/tests/other_clients.rs`. K10 is unsafe code, and there is none
-//! here.
+//! (K7 to K9, A6) are in `zk-proto/tests/other_clients.rs`, those of their sessions (K1, K2, K11) in the
+//! tests of zk-session-core and zk-testing. Each step of an acquisition (K3, K5, K6, A1 to A3, A5) is
+//! dropped and cut in `cancelled`. K10 is unsafe code, and there is none here.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
-use zk_recipes::session::{CreateMode, ErrorKind, SessionEvent, WatchStreamItem};
+use zk_recipes::session::{CreateMode, ErrorKind};
 use zk_recipes::{LockError, LossReason, Mutex};
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op};
 
-use crate::{T, client, config};
-
-/// Lets all tasks run until they wait for time to pass.
-async fn settle() {
-    // reason: the paused clock advances when no task is ready
-    tokio::time::sleep(Duration::from_millis(50)).await;
-}
-
-fn contenders(server: &TestServer) -> usize {
-    server.with(|ensemble| ensemble.tree().node("/lock").map_or(0, |node| node.children().count()))
-}
-
-#[tokio::test(start_paused = true)]
-async fn k1_persistent_and_recursive_watches_survive_a_reconnect() {
-    let server = TestServer::in_memory();
-    let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
-    writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
-    let mut one = watcher.watch("/a").await.unwrap();
-    let mut all = watcher.watch_recursive("/").await.unwrap();
-    server.connection_of(watcher.session_id()).cut(Cut::Rst);
-    assert_eq!(one.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
-    assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
-    writer.set_data("/a", b"x", None).await.unwrap();
-    for stream in [&mut one, &mut all] {
-        let news = stream.next().await.unwrap().unwrap();
-        assert!(matches!(&news, WatchStreamItem::Changed(event) if event.path == "/a"), "{news:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn k2_session_survives_more_watched_paths_than_fit_a_frame() {
-    let server = TestServer::in_memory();
-    let (watcher, writer) = (client(&server, 1).await, client(&server, 2).await);
-    let path = |n: u32| format!("/{n:0>200}");
-    let mut watches = Vec::new();
-    for n in 0..2_000 {
-        watches.push(watcher.exists_and_watch(&path(n)).await.unwrap().1);
-    }
-    let session_id = watcher.session_id();
-    let mut events = watcher.events();
-    server.connection_of(session_id).cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
-    assert_eq!(watcher.exists(&path(0)).await.unwrap(), None);
-    assert_eq!(watcher.session_id(), session_id);
-    for n in [0, 1_999] {
-        writer.create(&path(n), b"", CreateMode::Persistent).await.unwrap();
-        watches.remove(if n == 0 { 0 } else { watches.len() - 1 }).await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn k3_acquisition_cancelled_during_create_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    for polls in 1..4 {
-        let mut acquire = Box::pin(lock.acquire());
-        for _ in 0..polls {
-            let held = poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_ready())).await;
-            if held {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(acquire);
-        settle().await;
-        assert_eq!(contenders(&server), 0, "after {polls} polls");
-    }
-}
+use crate::{children, settle, started};
 
 #[tokio::test(start_paused = true)]
 async fn k4_unlock_completes_when_the_connection_breaks() {
     for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
         server.on(Op::Delete).cut_request_after(7, how);
         drop(guard);
-        while contenders(&server) > 0 {
+        while !children(&server, "/lock").is_empty() {
             settle().await;
         }
         assert!(client.end_reason().is_none(), "{how:?}: by the session, not by its end");
     }
 }
 
-/// A guard cannot be cloned. Handles can be cloned, and hold no lock.
-#[tokio::test(start_paused = true)]
-async fn k5_dropping_a_clone_of_a_handle_unlocks_nothing() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    drop(lock.clone());
-    drop(client.clone());
-    drop(lock);
-    settle().await;
-    guard.check().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn k6_acquisition_after_a_lost_create_reply_has_one_node() {
-    for how in [Cut::Fin, Cut::Rst, Cut::Silence] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
-        let lock = Mutex::new(&client, "/lock").unwrap();
-        lock.acquire().await.unwrap().release().await.unwrap();
-        server.next_reply_to(Op::Create2).by(how).apply_then_drop_reply();
-        let guard = lock.acquire().await.unwrap();
-        assert_eq!(contenders(&server), 1, "{how:?}");
-        guard.check().await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn k11_queued_requests_fail_at_a_limit() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    server.refuse_connects(0);
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    settle().await;
-    let data = vec![0; 900_000];
-    let mut queued = Vec::new();
-    let refused = loop {
-        let mut write = Box::pin(client.set_data("/a", &data, None));
-        match poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx))).await {
-            Poll::Pending => queued.push(write),
-            Poll::Ready(answer) => break answer.unwrap_err(),
-        }
-        assert!(queued.len() < 1_000, "without a bound");
-    };
-    assert!(matches!(refused.kind(), ErrorKind::LimitReached(_)), "{refused}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn k12_fired_and_dropped_watches_are_forgotten() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     for n in 0..100 {
         let path = format!("/n{n}");
         client.create(&path, b"", CreateMode::Persistent).await.unwrap();
@@ -167,58 +47,8 @@ async fn k12_fired_and_dropped_watches_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a1_sixteen_contenders_all_acquire_the_lock() {
-    let server = TestServer::in_memory();
-    let mut turns = Vec::new();
-    for seed in 0..16 {
-        let client = client(&server, seed).await;
-        turns.push(tokio::spawn(async move {
-            let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-            guard.check().await.unwrap();
-            guard.release().await.unwrap();
-        }));
-    }
-    for turn in turns {
-        turn.await.unwrap();
-    }
-    assert_eq!(contenders(&server), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a2_cancelled_or_timed_out_waiter_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
-    let _guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&waiter, "/lock").unwrap();
-    assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let task = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
-    settle().await;
-    assert_eq!(contenders(&server), 2);
-    task.abort();
-    settle().await;
-    assert_eq!(contenders(&server), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a3_client_stays_usable_after_a_timed_out_waiter() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    assert!(lock.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    guard.release().await.unwrap(); // fires the watch of the waiter that timed out
-    lock.acquire().await.unwrap().release().await.unwrap();
-    client.exists("/").await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
     let session_id = client.session_id();
     server.expire(session_id);
@@ -227,40 +57,4 @@ async fn a4_expired_session_stays_ended_and_its_lock_is_lost() {
     assert!(matches!(told.kind(), ErrorKind::SessionEnded(_)), "{told}");
     assert_eq!(client.session_id(), session_id, "no other one in its place");
     assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a5_waiter_acquires_a_lock_released_during_a_disconnect() {
-    let server = TestServer::in_memory();
-    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
-    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
-    let mut events = waiter.events();
-    let lock = Mutex::new(&waiter, "/lock").unwrap();
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap().token() });
-    while contenders(&server) < 2 {
-        settle().await;
-    }
-    server.refuse_connects(0);
-    server.connection_of(waiter.session_id()).cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
-    guard.release().await.unwrap();
-    server.accept_connects(0);
-    waiting.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a7_failed_unlock_errors_and_short_timeout_keeps_connection() {
-    let server = TestServer::in_memory();
-    let client = config(1)
-        .session_timeout(Duration::from_millis(900))
-        .connector(server.clone())
-        .connect()
-        .await
-        .unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-    // reason: virtual time, in which a storm of reconnects would show
-    tokio::time::sleep(T).await;
-    assert_eq!(client.stats().connections_lost, 0);
-    server.expire(client.session_id());
-    assert!(guard.release().await.is_err());
 }

@@ -17,30 +17,14 @@ const OUTAGE: Duration = Duration::from_secs(10);
 /// Time in which an answer arrives and is used.
 const STEP: Duration = Duration::from_millis(5);
 
-/// How a server fails.
-#[derive(Clone, Copy, Debug)]
-enum Failure {
-    Refuses,
-    Closes,
-    IsSilent,
-}
+/// How a server fails: how that begins, and how it ends.
+type Failure = (&'static str, fn(&TestServer, usize), fn(&TestServer, usize));
 
-impl Failure {
-    fn begin(self, server: &TestServer, number: usize) {
-        match self {
-            Self::Refuses => server.refuse_connects(number),
-            Self::Closes => server.close_on_connect(number),
-            Self::IsSilent => server.stall(number),
-        }
-    }
-
-    fn end(self, server: &TestServer, number: usize) {
-        match self {
-            Self::Refuses | Self::Closes => server.accept_connects(number),
-            Self::IsSilent => server.resume(number),
-        }
-    }
-}
+const FAILURES: [Failure; 3] = [
+    ("refuses", TestServer::refuse_connects, TestServer::accept_connects),
+    ("closes", TestServer::close_on_connect, TestServer::accept_connects),
+    ("is silent", TestServer::stall, TestServer::resume),
+];
 
 async fn pass(time: Duration) {
     tokio::time::sleep(time).await; // reason: virtual time
@@ -62,11 +46,11 @@ async fn leaderless(servers: usize, failure: Failure, pass_time: Duration, seed:
     let has_leader = || candidacies.iter().any(Candidacy::is_leader);
     pass(T).await;
     assert!(has_leader());
-    (0..servers).for_each(|number| failure.begin(&server, number));
+    (0..servers).for_each(|number| failure.1(&server, number));
     server.connections().cut(Cut::Rst);
     pass(OUTAGE).await;
     assert!(!has_leader());
-    (0..servers).for_each(|number| failure.end(&server, number));
+    (0..servers).for_each(|number| failure.2(&server, number));
     let mut waited = Duration::ZERO;
     while !has_leader() {
         pass(STEP).await;
@@ -81,7 +65,7 @@ async fn leaderless(servers: usize, failure: Failure, pass_time: Duration, seed:
 #[tokio::test(start_paused = true)]
 async fn election_after_an_outage_takes_a_pause_and_the_expiry_pass() {
     for servers in [1, 3] {
-        for failure in [Failure::Refuses, Failure::Closes, Failure::IsSilent] {
+        for failure in FAILURES {
             for pass_ms in [100, 2_000] {
                 let pass_time = Duration::from_millis(pass_ms);
                 let mut times = Vec::new();
@@ -89,7 +73,7 @@ async fn election_after_an_outage_takes_a_pause_and_the_expiry_pass() {
                     times.push(leaderless(servers, failure, pass_time, seed).await);
                 }
                 times.sort_unstable();
-                let case = format!("{servers} servers, {failure:?}, {pass_time:?}: {times:?}");
+                let case = format!("{servers} servers, {}, {pass_time:?}: {times:?}", failure.0);
                 assert!(times[14] <= pass_time + BACKOFF_MAX + 2 * STEP, "{case}");
             }
         }

@@ -17,7 +17,7 @@ use zk_recipes::{
 };
 use zk_testing::{Op, Settings, TestServer};
 
-use crate::{T, children, client, config, settle};
+use crate::{T, child, children, client, config, settle, started};
 
 /// Runs `act` on a new thread, and waits until it returns.
 async fn on_thread<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
@@ -61,31 +61,6 @@ const LONG: Duration = Duration::from_secs(600);
 const DELETED: LockError = LockError::Lost(LossReason::NodeDeleted);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_reports_its_state_on_a_thread_outside_the_runtime() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
-    let token = guard.token().unwrap();
-    let guard = on_thread(move || {
-        assert!(guard.is_held());
-        assert_eq!(guard.token(), Ok(token));
-        assert!(!guard.remaining().is_zero() && guard.last_proven().is_some());
-        guard
-    })
-    .await;
-    let lost = guard.lost();
-    other.delete(guard.node(), None).await.unwrap();
-    assert_eq!(in_time(lost).await, LossReason::NodeDeleted);
-    on_thread(move || {
-        assert!(!guard.is_held());
-        assert_eq!(guard.token(), Err(DELETED));
-        assert!(guard.remaining().is_zero() && guard.last_proven().is_none());
-        drop(guard);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_runs_outside_the_runtime_after_an_expiry_in_the_queue() {
     let server = TestServer::in_memory();
     let other = client(&server, 2).await;
@@ -111,8 +86,7 @@ async fn work_runs_outside_the_runtime_after_an_expiry_in_the_queue() {
 /// Every timer runs on the runtime of the session's driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timers_work_outside_the_runtime() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     let timeout = Duration::from_millis(20);
 
@@ -143,7 +117,7 @@ async fn timers_work_outside_the_runtime() {
     while children(&server, "/lock").is_empty() {
         tokio::task::yield_now().await;
     }
-    other.delete(&format!("/lock/{}", children(&server, "/lock")[0]), None).await.unwrap();
+    other.delete(&child(&server, "/lock", 0), None).await.unwrap();
     let (lost, ran) = in_time(waiting).await.unwrap();
     assert_eq!((lost, ran), (LossReason::NodeDeleted, Err(DELETED)));
 }
@@ -170,8 +144,7 @@ async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
 fn waits_outside_the_runtime_fail_when_it_shuts_down() {
     let runtime = Runtime::new().unwrap();
     let (server, one, other) = runtime.block_on(async {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         (server, one, other)
     });
     let lock = Mutex::new(&one, "/lock").unwrap();
@@ -210,8 +183,7 @@ async fn wait_on<F: Future>(runtime: &Runtime, future: F) {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_moves_to_another_runtime_when_its_own_ends() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     let queue = lock.clone().with_local_queue(LocalQueueLimits::default());
     for of_a_queue in [true, false] {
@@ -245,31 +217,24 @@ async fn waiter_moves_to_another_runtime_when_its_own_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guard_acquired_outside_the_runtime_sees_its_deletion() {
     for waits in [false, true] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let lock = Mutex::new(&one, "/lock").unwrap();
-        let in_the_way = match waits {
-            true => Some(Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap()),
-            false => None,
-        };
+        let (server, [one, other]) = started().await;
+        let [lock, others] = [&one, &other].map(|client| Mutex::new(client, "/lock").unwrap());
+        let in_the_way = if waits { Some(others.acquire().await.unwrap()) } else { None };
         let acquiring = tokio::spawn(on_thread(move || block_on(lock.acquire()).unwrap()));
         if let Some(in_the_way) = in_the_way {
-            let is_queued = async {
-                while children(&server, "/lock").len() < 2 {
-                    tokio::task::yield_now().await;
-                }
-            };
-            in_time(is_queued).await;
+            while children(&server, "/lock").len() < 2 {
+                tokio::task::yield_now().await;
+            }
             in_the_way.release().await.unwrap();
         }
         let guard: Guard = in_time(acquiring).await.unwrap();
-        assert!(guard.is_held(), "waits: {waits}");
+        assert!(guard.is_held() && guard.last_proven().is_some(), "waits: {waits}");
         // The guard's own watch reports the deletion; no check is sent before that.
         let lost = guard.lost();
         other.delete(guard.node(), None).await.unwrap();
         assert_eq!(in_time(lost).await, LossReason::NodeDeleted, "waits: {waits}");
         let released = on_thread(move || {
-            assert_eq!(guard.token(), Err(DELETED), "waits: {waits}");
+            assert_eq!((guard.token(), guard.remaining()), (Err(DELETED), Duration::ZERO));
             block_on(guard.release())
         });
         assert_eq!(in_time(released).await, Err(DELETED), "waits: {waits}");

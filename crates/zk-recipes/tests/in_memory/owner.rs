@@ -1,21 +1,17 @@
 //! Owners: which acquisitions re-enter a held lock, which fail, and which wait.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
-use tokio::task::JoinHandle;
+use futures::FutureExt;
 use zk_recipes::session::{Client, ErrorCode, SessionEnd};
-use zk_recipes::{Guard, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
-use zk_testing::{Cut, Op, TestServer};
+use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
+use zk_testing::{Cut, Op};
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, WATCH_NODE, recorded_client};
-use crate::{Random, T, children, client, polled, settle, settle_node_watches};
+use crate::recorded_connection::{DELETE, recorded_client, started_recorded};
+use crate::{T, attempt, children, polled, running, settle, started};
 
 const PATH: &str = "/lock";
-
-const NOTHING: [[i32; 0]; 0] = [];
 
 fn mutex(client: &Client, owner: &Owner) -> Mutex {
     Mutex::new(client, PATH).unwrap().with_owner(owner)
@@ -25,24 +21,9 @@ fn lost(reason: LossReason) -> LockError {
     LockError::Lost(reason)
 }
 
-async fn spawned(lock: &Mutex) -> JoinHandle<Result<Guard, LockError>> {
-    let lock = lock.clone();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    settle().await;
-    waiting
-}
-
-/// Polls a future once, and expects it to be pending.
-async fn begin<T>(future: Pin<&mut impl Future<Output = T>>) {
-    let mut future = future;
-    let waits = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
-    assert!(waits);
-}
-
 #[tokio::test(start_paused = true)]
 async fn writer_is_released_while_its_owner_acquires_the_read_side() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
     for trouble in ["late", "lost", "throttled"] {
         let writing = lock.write().acquire().await.unwrap();
@@ -52,14 +33,15 @@ async fn writer_is_released_while_its_owner_acquires_the_read_side() {
             "lost" => read_node.drop_before_applying(),
             _ => read_node.answer(ErrorCode::THROTTLED_OP), // the next attempt is after the release
         };
-        let read = lock.read().clone();
-        let reading = tokio::spawn(async move { read.acquire().await });
-        settle().await;
+        let place = writing.node().rsplit("__").next().map(str::to_owned);
+        let reading = attempt(lock.read()).await;
         writing.release().await.unwrap();
         let is_writer = |name: &String| name.contains("__WRIT__");
         assert!(!children(&server, PATH).iter().any(is_writer), "{trouble}");
         let reading = reading.await.unwrap().unwrap();
         reading.check().await.unwrap();
+        let keeps_place = reading.node().rsplit("__").next() == place.as_deref();
+        assert_eq!(keeps_place, trouble != "throttled", "{trouble}");
         reading.release().await.unwrap();
         settle().await;
         assert_eq!(children(&server, PATH), [""; 0]);
@@ -69,75 +51,21 @@ async fn writer_is_released_while_its_owner_acquires_the_read_side() {
 /// Only after a release does the owner queue again: it still has a guard of the lost lock.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_read_beside_a_writer_deleted_meanwhile() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
     let throttled = server.on(Op::Multi).answer(ErrorCode::THROTTLED_OP);
     let read = lock.read().clone();
-    let reading = tokio::spawn(async move { read.acquire().await.map(drop) });
-    settle().await;
+    let reading = running(async move { read.acquire().await.map(drop) }).await;
     other.delete(writing.node(), None).await.unwrap();
     assert_eq!(reading.await.unwrap(), Err(lost(LossReason::NodeDeleted)));
     assert_eq!((throttled.count(), children(&server, PATH).len()), (1, 0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn reacquiring_a_held_lock_costs_no_request() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    let lock = mutex(&client, &Owner::new());
-    let outer = lock.acquire().await.unwrap();
-    record.take();
-    let inner = lock.acquire().await.unwrap();
-    let innermost = lock.try_acquire().await.unwrap().expect("it has it already");
-    assert_eq!((inner.node(), inner.token()), (outer.node(), outer.token()));
-    assert_eq!(record.take(), NOTHING, "it holds the lock already");
-    assert!(Mutex::new(&client, PATH).unwrap().try_acquire().await.unwrap().is_none());
-    settle().await;
-    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![DELETE]], "of the other one");
-    settle_node_watches().await;
-    assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
-
-    let outer_lost = tokio::spawn(outer.lost());
-    settle().await;
-    assert_eq!(record.take(), NOTHING);
-    outer.release().await.unwrap();
-    drop(inner);
-    settle().await;
-    assert_eq!(record.take(), NOTHING, "one guard is left");
-    assert!(!outer_lost.is_finished());
-    innermost.check().await.unwrap();
-    record.take();
-    innermost.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-    assert_eq!(outer_lost.await.unwrap(), LossReason::Released);
-    assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_is_held_until_the_last_guard_of_its_owner_is_dropped() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = mutex(&client, &Owner::new());
-    let mut guards = Vec::new();
-    for _ in 0..5 {
-        guards.push(lock.acquire().await.unwrap());
-    }
-    while let Some(guard) = guards.pop() {
-        settle().await;
-        assert_eq!(children(&server, PATH).len(), 1);
-        guard.check().await.unwrap();
-    }
-    settle().await;
-    assert_eq!(children(&server, PATH), [""; 0]);
-}
-
 /// In Curator, a thread can re-enter a lock only through the same lock object.
 #[tokio::test(start_paused = true)]
 async fn owner_reenters_through_any_handle_of_the_same_lock() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     client.create("/apps", b"", zk_recipes::session::CreateMode::Persistent).await.unwrap();
     let owner = Owner::new();
     let lock = |client: &Client, path: &str| Mutex::new(client, path).unwrap();
@@ -147,6 +75,9 @@ async fn owner_reenters_through_any_handle_of_the_same_lock() {
     let again = again.expect("it is the same lock");
     assert_eq!(again.token(), guard.token());
 
+    let named = lock(&client, "/apps/lock").with_lock_name("other-").unwrap().with_owner(&owner);
+    let other_queue = named.try_acquire().await;
+    assert!(!matches!(&other_queue, Ok(Some(other)) if other.node() == guard.node()));
     let of_another = lock(&client, "/apps/lock").with_owner(&Owner::new());
     assert!(of_another.try_acquire().await.unwrap().is_none());
     let other_path = lock(&client, "/lock").with_owner(&owner).try_acquire().await.unwrap();
@@ -159,8 +90,7 @@ async fn owner_reenters_through_any_handle_of_the_same_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_from_another_session() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let owner = Owner::new();
     let guard = mutex(&one, &owner).acquire().await.unwrap();
     let elsewhere = mutex(&other, &owner);
@@ -180,8 +110,7 @@ async fn owner_does_not_reenter_from_another_session() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lost_lock() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = mutex(&one, &Owner::new());
     let guard = lock.acquire().await.unwrap();
     let inner = lock.acquire().await.unwrap();
@@ -200,8 +129,7 @@ async fn owner_does_not_reenter_a_lost_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_of_a_lost_read_guard_does_not_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let reading = lock.read().acquire().await.unwrap();
     other.delete(reading.node(), None).await.unwrap();
@@ -215,8 +143,7 @@ async fn owner_of_a_lost_read_guard_does_not_write() {
 /// The session and the node still exist, so a new acquisition would wait for its own node.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_after_the_lease_deadline() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let guard = lock.write().acquire().await.unwrap();
     server.refuse_connects(0);
@@ -237,13 +164,12 @@ async fn owner_does_not_reenter_after_the_lease_deadline() {
 /// The lock counts as released from the first poll of `release` on. Later acquisitions queue.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lock_during_its_release() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (_server, [one]) = started().await;
     let lock = mutex(&one, &Owner::new());
     let guard = lock.acquire().await.unwrap();
     let (node, token) = (guard.node().to_owned(), guard.token().unwrap());
     let mut releasing = pin!(guard.release());
-    begin(releasing.as_mut()).await;
+    assert!(releasing.as_mut().now_or_never().is_none());
     let next = lock.acquire().await.unwrap();
     assert_ne!(next.node(), node);
     assert!(next.token().unwrap() > token);
@@ -253,14 +179,13 @@ async fn owner_does_not_reenter_a_lock_during_its_release() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_queues_once_for_concurrent_acquisitions() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
     let lock = mutex(&one, &Owner::new());
-    let first = spawned(&lock).await;
+    let first = attempt(&lock).await;
     record.take();
-    let second = spawned(&lock).await;
+    let second = attempt(&lock).await;
     assert!(lock.try_acquire().await.unwrap().is_none(), "it is taken");
     assert!(lock.acquire_timeout(T / 10).await.unwrap().is_none());
     assert_eq!(record.count(), 0);
@@ -276,11 +201,10 @@ async fn owner_queues_once_for_concurrent_acquisitions() {
 
 #[tokio::test(start_paused = true)]
 async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
     let lock = mutex(&one, &Owner::new());
-    let [first, second, third] = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
+    let [first, second, third] = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
     let node = children(&server, PATH).pop();
     first.abort();
     settle().await;
@@ -294,17 +218,11 @@ async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
 /// The reader queues first, so the writer of the same owner would wait for it.
 #[tokio::test(start_paused = true)]
 async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
-    let reader = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.read().acquire().await }
-    });
-    settle().await;
-    let writer = tokio::spawn(async move { lock.write().acquire().await.map(drop) });
-    settle().await;
+    let reader = attempt(lock.read()).await;
+    let writer = running(async move { lock.write().acquire().await.map(drop) }).await;
     assert!(!reader.is_finished() && !writer.is_finished());
     writing.release().await.unwrap();
     let reading = reader.await.unwrap().unwrap();
@@ -313,23 +231,8 @@ async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_the_client_fails_all_waiters_of_an_owner() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let _in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
-    let lock = mutex(&one, &Owner::new());
-    let waiting = [spawned(&lock).await, spawned(&lock).await, spawned(&lock).await];
-    one.close().await;
-    for waiting in waiting {
-        let refused = waiting.await.unwrap().unwrap_err();
-        assert!(matches!(refused, LockError::Client(_)), "{refused}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (server, [one]) = started().await;
     let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
     let mut completed = 0;
     for polls in 0..8 {
@@ -348,8 +251,7 @@ async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_debug_lists_only_the_paths_it_holds() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (_server, [one]) = started().await;
     let owner = Owner::new();
     let mut guards = Vec::new();
     for n in 0..3 {
@@ -365,8 +267,7 @@ async fn owner_debug_lists_only_the_paths_it_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
+    let (server, one, record) = started_recorded().await;
     let owner = Owner::new();
     let rw = RwLock::new(&one, "/rw").unwrap().with_owner(&owner);
     let handle = || -> Arc<dyn Lock> { Arc::new(mutex(&one, &owner)) };
@@ -392,81 +293,4 @@ async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
     assert_eq!(refused.failures()[0].error, LockError::WouldDeadlock { path: "/rw".to_owned() });
     settle().await;
     assert_eq!((children(&server, PATH).len(), children(&server, "/rw").len()), (0, 0));
-}
-
-/// Three owners with four tasks each acquire, release and time out, while connections are cut.
-#[tokio::test(start_paused = true)]
-async fn tasks_of_three_owners_exclude_each_other_over_reconnects() {
-    for seed in 0..8 {
-        let server = TestServer::in_memory();
-        let inside = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let mut tasks = Vec::new();
-        for number in 0..3u64 {
-            let (one, owner) = (client(&server, u128::from(number) + 1).await, Owner::new());
-            for task in 0..4 {
-                let lock = RwLock::new(&one, PATH).unwrap().with_owner(&owner);
-                let random = Random::new(seed * 100 + number * 10 + task);
-                tasks.push(tokio::spawn(come_and_go(lock, number, random, inside.clone())));
-            }
-        }
-        let mut random = Random::new(seed);
-        for _ in 0..4 {
-            // reason: virtual time between two faults
-            tokio::time::sleep(random.ms(2_000)).await;
-            server.connections().cut(Cut::Rst);
-        }
-        let mut met = Met::default();
-        for task in tasks {
-            let (let_in, refused) = task.await.unwrap();
-            met = (met.0 + let_in, met.1 + refused);
-        }
-        assert!(met.0 > 100 && met.1 > 0, "seed {seed}: let in and refused {met:?}");
-        // reason: virtual time, in which the clean-up runs over a new connection
-        tokio::time::sleep(T / 5).await;
-        assert_eq!(children(&server, PATH), [""; 0], "seed {seed}");
-    }
-}
-
-/// Owners that hold the lock, each with whether it writes.
-type Inside = Arc<std::sync::Mutex<Vec<(u64, bool)>>>;
-
-/// Number of acquisitions, and number of refusals because the owner would deadlock.
-type Met = (usize, usize);
-
-async fn come_and_go(lock: RwLock, owner: u64, mut random: Random, inside: Inside) -> Met {
-    let mut met = Met::default();
-    for _ in 0..30 {
-        let (time_limit, writes) = (random.ms(300) + T / 1_000, random.below(3) == 0);
-        let guard = match writes {
-            true => lock.write().acquire_timeout(time_limit).await.map(|it| it.map(Guard::from)),
-            false => lock.read().acquire_timeout(time_limit).await,
-        };
-        match guard {
-            Ok(Some(guard)) => {
-                met.0 += 1;
-                let entry = (owner, writes);
-                {
-                    let mut inside = inside.lock().unwrap();
-                    let alone = |other: &(u64, bool)| other.0 == owner || !(writes || other.1);
-                    assert!(inside.iter().all(alone), "{entry:?} beside {inside:?}");
-                    inside.push(entry);
-                }
-                // reason: virtual time of the hold
-                tokio::time::sleep(random.ms(60)).await;
-                {
-                    let mut inside = inside.lock().unwrap();
-                    let at = inside.iter().position(|other| *other == entry).unwrap();
-                    inside.swap_remove(at);
-                }
-                match random.below(2) {
-                    0 => drop(guard),
-                    _ => guard.release().await.unwrap(),
-                }
-            }
-            Err(LockError::WouldDeadlock { .. }) => met.1 += 1,
-            Ok(None) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-    met
 }

@@ -2,29 +2,22 @@
 //!
 //! Each test names the test of Curator. `tests/CURATOR.md` lists all of them.
 
-use std::time::Duration;
-
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, ErrorCode};
-use zk_recipes::{
-    LockError, LossReason, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard, SharedCount,
-};
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, ParentMode};
+use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore, SemaphoreGuard, SharedCount};
+use zk_testing::{Cut, Op, SessionId};
 
-use crate::{T, children, client, settle};
+use crate::{T, children, client, cut_off, reconnect, running, settle, started};
 
 const PATH: &str = "/a/path";
 
-/// Starts an acquisition, and lets it run until it waits or holds its permits.
-async fn queue(
+async fn queue_for(
     client: &Client,
     max: u32,
     permits: u32,
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = Semaphore::new(client, PATH, max).unwrap();
-    let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
-    settle().await;
-    waiting
+    running(async move { semaphore.acquire_many(permits).await }).await
 }
 
 fn finished<X>(tasks: &[JoinHandle<X>]) -> u32 {
@@ -37,8 +30,7 @@ fn finished<X>(tasks: &[JoinHandle<X>]) -> u32 {
 /// This crate creates none, and waits for them like for any other contender.
 #[tokio::test(start_paused = true)]
 async fn waiter_queues_behind_a_persistent_contender() {
-    let server = TestServer::in_memory();
-    let (gone, one) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [gone, one]) = started().await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     let prefix = "/lock/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-";
@@ -62,13 +54,12 @@ async fn waiter_queues_behind_a_persistent_contender() {
 async fn permits_released_in_chunks_grant_as_many_waiters() {
     const MAX: u32 = 11;
     for chunk in [1, 2, 5, 11] {
-        let server = TestServer::in_memory();
-        let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (_server, [holder, other]) = started().await;
         let semaphore = Semaphore::new(&holder, PATH, MAX).unwrap();
         let mut held = semaphore.acquire_many(MAX).await.unwrap();
         let mut waiting = Vec::new();
         for _ in 0..MAX {
-            waiting.push(queue(&other, MAX, 1).await);
+            waiting.push(queue_for(&other, MAX, 1).await);
         }
         assert_eq!(finished(&waiting), 0);
         while held.permits() > chunk {
@@ -86,46 +77,22 @@ async fn permits_released_in_chunks_grant_as_many_waiters() {
     }
 }
 
-/// `TestInterProcessSemaphore.testNoOrphanedNodes`, `testGetParticipantNodes`: the participants are
-/// exactly the remaining leases. Other contenders time out, find no permit, or are dropped.
-#[tokio::test(start_paused = true)]
-async fn cancelled_acquisitions_leave_no_participant() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
-    let semaphore = Semaphore::new(&other, PATH, 1).unwrap();
-    assert!(semaphore.acquire_timeout(Duration::from_secs(1)).await.unwrap().is_none());
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    let dropped = queue(&other, 1, 1).await;
-    let behind = queue(&other, 1, 1).await;
-    assert_eq!(semaphore.participants().await.unwrap().len(), 2, "of those who wait, the first");
-    dropped.abort();
-    behind.abort();
-    settle().await;
-    let listed = semaphore.participants().await.unwrap();
-    let listed: Vec<&str> = listed.iter().map(|it| it.path.as_str()).collect();
-    assert_eq!(listed, lease.nodes().collect::<Vec<_>>());
-    assert_eq!(children(&server, "/a/path/locks"), [""; 0]);
-}
-
 /// `TestInterProcessSemaphore.testAcquireAfterLostServer` (CURATOR-335),
 /// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: contenders queue before or during
 /// the loss of the server. They acquire in order after it returns, and no other node is left.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_granted_in_order_after_a_reconnect() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
-    let waiting = queue(&other, 1, 1).await;
+    let (server, [one, other]) = started().await;
+    let lease = queue_for(&one, 1, 1).await.await.unwrap().unwrap();
+    let waiting = queue_for(&other, 1, 1).await;
     server.refuse_connects(0);
     for client in [&one, &other] {
         server.connection_of(client.session_id()).cut(Cut::Rst);
     }
     settle().await;
-    let late = queue(&one, 1, 1).await;
+    let late = queue_for(&one, 1, 1).await;
     assert!(one.end_reason().is_none() && !one.is_connected());
-    server.accept_connects(0);
-    tokio::time::sleep(T / 4).await; // reason: for the next attempt to connect
+    reconnect(&server).await;
     assert!(lease.is_held(), "the session lives");
     assert!(!waiting.is_finished() && !late.is_finished());
     lease.release().await.unwrap();
@@ -143,8 +110,7 @@ async fn waiters_are_granted_in_order_after_a_reconnect() {
 /// lock.
 #[tokio::test(start_paused = true)]
 async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let lock = Mutex::new(&one, "/lock").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     // The list that would show the acquisition fails, and so does the first delete of the node.
@@ -162,73 +128,21 @@ async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
     guard.release().await.unwrap();
 }
 
-/// `TestInterProcessReadWriteLock.testThatDowngradingRespectsThreads`: the owner of the write side
-/// may read. Other owners in the same process wait.
-#[tokio::test(start_paused = true)]
-async fn reader_of_another_owner_waits_for_the_writer() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = RwLock::new(&client, PATH).unwrap();
-    let (owner, other) = (Owner::new(), Owner::new());
-    let writing = lock.clone().with_owner(&owner).write().acquire().await.unwrap();
-    let within = Duration::from_secs(10);
-    for stranger in [&lock, &lock.clone().with_owner(&other)] {
-        assert!(stranger.read().acquire_timeout(within).await.unwrap().is_none());
-    }
-    let own = lock.clone().with_owner(&owner).read().acquire_timeout(within).await.unwrap();
-    assert!(own.is_some_and(|reading| reading.is_held()));
-    writing.release().await.unwrap();
-}
-
-/// `TestInterProcessReadWriteLock.testContendingDowngrading`: many contenders write and continue
-/// reading, at the same time. No writer acquires the lock beside a reader that was a writer.
-#[tokio::test(start_paused = true)]
-async fn downgraded_writers_exclude_the_next_writer() {
-    let server = TestServer::in_memory();
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
-    let mut tasks = Vec::new();
-    for seed in 0..5 {
-        let lock = RwLock::new(&client(&server, seed).await, PATH).unwrap();
-        let lock = lock.with_owner(&Owner::new());
-        let inside = inside.clone();
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..10 {
-                use std::sync::atomic::Ordering::SeqCst;
-                let writing = lock.write().acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, SeqCst), 0, "somebody is inside");
-                let reading = lock.read().acquire().await.unwrap();
-                writing.release().await.unwrap();
-                settle().await;
-                assert_eq!(inside.fetch_sub(1, SeqCst), 1, "a writer came in beside the reader");
-                reading.release().await.unwrap();
-            }
-        }));
-    }
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(children(&server, PATH), [""; 0]);
-}
-
 /// `TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher` and its neighbours: a
 /// disconnect and a reconnect are not reported as a change. A change made in the meantime is
 /// reported.
 #[tokio::test(start_paused = true)]
 async fn shared_count_reports_changes_but_not_reconnects() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let count = SharedCount::new(&one, "/count", 1).unwrap();
     let seen = count.get().await.unwrap();
-    let changed = tokio::spawn(async move { count.changed(&seen).await.unwrap().count() });
-    settle().await;
+    let changed = running(async move { count.changed(&seen).await.unwrap().count() }).await;
     for _ in 0..3 {
         server.connection_of(one.session_id()).cut(Cut::Rst);
         tokio::time::sleep(T / 4).await; // reason: for the next attempt to connect
         assert!(one.is_connected() && !changed.is_finished());
     }
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &one).await;
     SharedCount::new(&other, "/count", 9).unwrap().set(2).await.unwrap();
     settle().await;
     assert!(!changed.is_finished());
@@ -241,10 +155,9 @@ async fn shared_count_reports_changes_but_not_reconnects() {
 /// The waiters create the parents again and queue again. The lease of the holder reports its loss.
 #[tokio::test(start_paused = true)]
 async fn waiters_requeue_when_an_operator_deletes_the_lock() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let lease = queue(&one, 1, 1).await.await.unwrap().unwrap();
-    let waiting = [queue(&one, 1, 1).await, queue(&other, 1, 1).await];
+    let (server, [one, other]) = started().await;
+    let lease = queue_for(&one, 1, 1).await.await.unwrap().unwrap();
+    let waiting = [queue_for(&one, 1, 1).await, queue_for(&other, 1, 1).await];
     let visits = waiting.map(|waiting| {
         tokio::spawn(async move { waiting.await.unwrap().unwrap().release().await })
     });
@@ -269,31 +182,25 @@ async fn waiters_requeue_when_an_operator_deletes_the_lock() {
 /// lock.
 #[tokio::test(start_paused = true)]
 async fn foreign_nodes_block_neither_a_semaphore_nor_a_rwlock() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
-    drop(queue(&one, 2, 1).await.await.unwrap().unwrap());
-    let sides = RwLock::new(&one, "/rw").unwrap();
-    drop(sides.write().acquire().await.unwrap());
-    settle().await;
+    let (_server, [one]) = started().await;
     for folder in ["/a/path/locks", "/a/path/leases", "/rw"] {
+        one.ensure_path(folder, ParentMode::Persistent).await.unwrap();
         for name in ["0", "readme.txt", "-", "zzz", "\u{e4}", "0000000000"] {
             let node = format!("{folder}/{name}");
             one.create(&node, b"", CreateMode::Persistent).await.unwrap();
         }
     }
-    let both = queue(&one, 2, 2).await.await.unwrap().unwrap();
-    assert_eq!(both.permits(), 2);
-    let next = queue(&one, 2, 1).await;
+    let both = queue_for(&one, 2, 2).await.await.unwrap().unwrap();
+    let next = queue_for(&one, 2, 1).await;
     assert!(!next.is_finished(), "nor do they hide those who have them");
     both.release().await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
+    let sides = RwLock::new(&one, "/rw").unwrap();
     let reading = sides.read().acquire().await.unwrap();
     assert!(sides.write().try_acquire().await.unwrap().is_none());
     reading.release().await.unwrap();
     sides.write().acquire().await.unwrap().downgrade().await.unwrap().release().await.unwrap();
     // A foreign node with the name of a writer counts as a writer.
-    let writer = one.create("/rw/__WRIT__0000000000", b"", CreateMode::Persistent).await.unwrap();
+    one.create("/rw/__WRIT__0000000000", b"", CreateMode::Persistent).await.unwrap();
     assert!(sides.read().try_acquire().await.unwrap().is_none());
-    one.delete(&writer.path, None).await.unwrap();
-    assert!(sides.read().try_acquire().await.unwrap().is_some());
 }

@@ -68,43 +68,27 @@ async fn locked(config: Config) -> (Client, Guard) {
 }
 
 #[test]
-fn main_that_returns_leaves_no_lock_behind() {
+fn main_that_returns_fails_or_panics_leaves_no_lock_behind() {
     for runtime in [current_thread, multi_thread] {
-        let server = server_on_a_thread();
-        let runtime = runtime();
-        runtime.block_on(async {
-            let (_client, guard) = locked(config_of(&server)).await;
-            assert!(guard.is_held());
-        });
-        drop(runtime);
-        wait_until("the session is closed", || has_no_session(&server));
-        assert!(children(&server, "/lock").is_empty());
+        for end in ["returns", "fails", "panics"] {
+            let server = server_on_a_thread();
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                runtime().block_on(async {
+                    let (client, guard) = locked(config_of(&server)).await;
+                    assert_eq!(guard.is_held(), end != "panics", "on purpose");
+                    let path = if end == "fails" { "not a path" } else { "/a/path" };
+                    Mutex::new(&client, path)?;
+                    Ok::<_, LockError>(())
+                })
+            }));
+            assert_eq!(
+                (ended.is_err(), matches!(ended, Ok(Err(_)))),
+                (end == "panics", end == "fails")
+            );
+            wait_until("the session is closed", || has_no_session(&server));
+            assert!(children(&server, "/lock").is_empty());
+        }
     }
-}
-
-#[test]
-fn main_that_fails_leaves_no_lock_behind() {
-    let server = server_on_a_thread();
-    let failed: Result<(), LockError> = current_thread().block_on(async {
-        let (client, _guard) = locked(config_of(&server)).await;
-        Mutex::new(&client, "not a path")?;
-        Ok(())
-    });
-    failed.unwrap_err();
-    wait_until("the session is closed", || has_no_session(&server));
-}
-
-#[test]
-fn main_that_panics_leaves_no_lock_behind() {
-    let server = server_on_a_thread();
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
-        current_thread().block_on(async {
-            let (_client, guard) = locked(config_of(&server)).await;
-            assert!(!guard.is_held(), "on purpose");
-        });
-    }));
-    panicked.unwrap_err();
-    wait_until("the session is closed", || has_no_session(&server));
 }
 
 #[test]
@@ -125,29 +109,6 @@ fn detached_session_is_left_alone_when_the_runtime_ends() {
     client.detach().unwrap();
     drop(runtime);
     assert!(!has_no_session(&server));
-}
-
-#[test]
-fn dedicated_thread_closes_its_session_without_a_runtime() {
-    let server = server_on_a_thread();
-    let (client, thread) = config_of(&server).connect_blocking().unwrap();
-    let guard = thread.block_on(Mutex::new(&client, "/lock").unwrap().acquire()).unwrap();
-    assert!(guard.is_held());
-    drop((client, guard));
-    wait_until("the session is closed", || has_no_session(&server));
-}
-
-#[test]
-fn dedicated_thread_sends_heartbeats_while_the_caller_blocks() {
-    let server = server_on_a_thread();
-    current_thread().block_on(async {
-        let config = config_of(&server).session_timeout(Duration::from_secs(4));
-        let (client, guard) = locked(config.dedicated_thread()).await;
-        let before = client.stats().frames_received;
-        wait_until("heartbeats are answered", || client.stats().frames_received >= before + 8);
-        assert!(guard.is_held());
-        guard.release().await.unwrap();
-    });
 }
 
 #[test]

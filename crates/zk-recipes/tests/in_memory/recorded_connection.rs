@@ -64,6 +64,13 @@ pub(crate) async fn recorded_client(server: &TestServer, seed: u128) -> (Client,
     recorded(config(seed), server).await
 }
 
+/// Starts a server in memory, and connects a client whose requests are recorded.
+pub(crate) async fn started_recorded() -> (TestServer, Client, Record) {
+    let server = TestServer::in_memory();
+    let (client, record) = recorded_client(&server, 1).await;
+    (server, client, record)
+}
+
 /// Connects a client with this configuration, and records its requests. The session has already
 /// asked whether events have zxids, as its first waiter does.
 pub(crate) async fn recorded(config: Config, server: &TestServer) -> (Client, Record) {

@@ -3,17 +3,17 @@
 //! Eight combine the owner (the same or another one), the held side and the requested side. The
 //! ninth is repeated re-entry.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, RetryOn};
-use zk_recipes::{LockError, Owner, RwLock};
-use zk_testing::TestServer;
+use zk_recipes::{Lock, LockError, LossReason, Owner, RwLock};
 
 use crate::recorded_connection::{
-    CREATE2, DELETE, EXISTS, GET_CHILDREN2, MULTI, WATCH_NODE, recorded_client,
+    DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client, started_recorded,
 };
-use crate::rwlock::{PATH, expect_nobody, queue, queue_reader, queue_writer, rw};
-use crate::{client, settle, settle_node_watches};
+use crate::rwlock::{PATH, entries, expect_nobody, queue_writer, rw};
+use crate::{queue, running, settle, settle_node_watches, started};
 
 const NOTHING: [[i32; 0]; 0] = [];
 
@@ -21,34 +21,73 @@ fn own(client: &Client) -> RwLock {
     rw(client).with_owner(&Owner::new())
 }
 
+fn side(lock: &RwLock, writes: bool) -> Arc<dyn Lock> {
+    if writes { Arc::new(lock.write().clone()) } else { Arc::new(lock.read().clone()) }
+}
+
 #[tokio::test(start_paused = true)]
-async fn same_owner_read_then_read() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    let lock = own(&client);
-    let first = lock.read().acquire().await.unwrap();
-    settle().await;
-    record.take();
-    let second = lock.read().acquire().await.unwrap();
-    let third = lock.read().try_acquire().await.unwrap().expect("it has it already");
-    assert_eq!(record.take(), NOTHING);
-    assert_eq!((first.node(), first.token()), (second.node(), third.token()));
-    first.release().await.unwrap();
-    drop(second);
-    settle().await;
-    assert_eq!(record.take(), NOTHING, "one is left");
-    third.check().await.unwrap();
-    record.take();
-    third.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-    expect_nobody(&server, "released").await;
+async fn same_owner_reenters_the_side_that_it_holds() {
+    for writes in [false, true] {
+        let (server, client, record) = started_recorded().await;
+        let lock = side(&own(&client), writes);
+        let first = lock.acquire_boxed().await.unwrap();
+        settle().await;
+        record.take();
+        let second = lock.acquire_boxed().await.unwrap();
+        let third = lock.try_acquire_boxed().await.unwrap().expect("it has it already");
+        assert_eq!(record.take(), NOTHING);
+        assert_eq!((first.nodes(), first.tokens()), (second.nodes(), third.tokens()));
+        settle_node_watches().await;
+        assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
+        let lost = running(first.lost_boxed()).await;
+        first.release_boxed().await.unwrap();
+        drop(second);
+        settle().await;
+        assert_eq!(record.take(), NOTHING, "one is left");
+        assert!(!lost.is_finished());
+        let other = side(&rw(&client), !writes).try_acquire_boxed().await;
+        assert!(third.is_held() && other.unwrap().is_none());
+        settle().await;
+        record.take();
+        third.release_boxed().await.unwrap();
+        assert_eq!(record.take(), [[DELETE]]);
+        assert_eq!(lost.await.unwrap(), LossReason::Released);
+        expect_nobody(&server, "released").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_waits_unless_both_read() {
+    for (holder_writes, writes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let case = format!("holder writes: {holder_writes}, writes: {writes}");
+        let (server, [one, other]) = started().await;
+        let held = side(&own(&one), holder_writes).acquire_boxed().await.unwrap();
+        let shares = !holder_writes && !writes;
+        for client in [&one, &other] {
+            let tried = side(&own(client), writes).try_acquire_boxed().await.unwrap();
+            assert_eq!(tried.is_some(), shares, "{case}");
+        }
+        settle().await;
+        let waiting = [&other, &one].map(|client| side(&own(client), writes));
+        let waiting = [queue(&waiting[0]).await, queue(&waiting[1]).await];
+        assert!(waiting.iter().all(|waiting| waiting.is_finished() == shares), "{case}");
+        assert_eq!(entries(&server).len(), 3, "{case}: each has a node of its own");
+        assert!(held.is_held());
+        let token = held.tokens().unwrap();
+        held.release_boxed().await.unwrap();
+        for waiting in waiting {
+            let guard = waiting.await.unwrap();
+            assert!(guard.tokens().unwrap() > token, "{case}");
+            guard.release_boxed().await.unwrap();
+        }
+        expect_nobody(&server, &case).await;
+    }
 }
 
 /// A waiting writer does not block an owner that reads from reading again.
 #[tokio::test(start_paused = true)]
 async fn same_owner_read_then_read_while_a_writer_waits() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = own(&one);
     let first = lock.read().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
@@ -63,8 +102,7 @@ async fn same_owner_read_then_read_while_a_writer_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_read_then_write() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     let reading = lock.read().acquire().await.unwrap();
     record.take();
@@ -83,9 +121,8 @@ async fn same_owner_read_then_write() {
 
 #[tokio::test(start_paused = true)]
 async fn same_owner_write_then_read() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let lock = own(&one);
     let writing = lock.write().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
@@ -105,7 +142,7 @@ async fn same_owner_write_then_read() {
     drop((again, writing_again));
     writing.release().await.unwrap();
     settle().await;
-    assert_eq!(queue(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
+    assert_eq!(entries(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
     assert!(!writer.is_finished(), "a reader is at the place where the writer was");
     let refused = lock.write().try_acquire().await.unwrap_err();
     assert_eq!(refused, LockError::WouldDeadlock { path: PATH.to_owned() }, "it only reads now");
@@ -113,138 +150,22 @@ async fn same_owner_write_then_read() {
     drop(writer.await.unwrap());
 }
 
-#[tokio::test(start_paused = true)]
-async fn same_owner_write_then_write() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    let lock = own(&client);
-    let first = lock.write().acquire().await.unwrap();
-    record.take();
-    let second = lock.write().acquire().await.unwrap();
-    let third = lock.write().acquire_timeout(Duration::ZERO).await.unwrap().expect("it has it");
-    assert_eq!(record.take(), NOTHING);
-    assert_eq!((first.node(), first.token()), (second.node(), third.token()));
-    first.release().await.unwrap();
-    third.release().await.unwrap();
-    assert_eq!(record.take(), NOTHING);
-    assert!(rw(&client).read().try_acquire().await.unwrap().is_none(), "it still writes");
-    second.release().await.unwrap();
-    expect_nobody(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_read_then_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let first = own(&one).read().acquire().await.unwrap();
-    let second = own(&other).read().acquire().await.unwrap();
-    let third = own(&one).read().acquire().await.unwrap();
-    assert_eq!(queue(&server).len(), 3, "each has a node of its own");
-    for reader in [first, second, third] {
-        assert!(reader.is_held());
-        reader.release().await.unwrap();
-    }
-    expect_nobody(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_read_then_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let readers = [own(&one).read().acquire().await, own(&one).read().acquire().await];
-    for client in [&one, &other] {
-        assert!(own(client).write().try_acquire().await.unwrap().is_none());
-    }
-    let writer = queue_writer(&other).await;
-    for reader in readers {
-        assert!(!writer.is_finished());
-        reader.unwrap().release().await.unwrap();
-        settle().await;
-    }
-    assert!(writer.await.unwrap().is_held());
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_write_then_read() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let writing = own(&one).write().acquire().await.unwrap();
-    for client in [&one, &other] {
-        assert!(own(client).read().try_acquire().await.unwrap().is_none());
-    }
-    let readers = [queue_reader(&other).await, queue_reader(&one).await];
-    assert!(readers.iter().all(|reader| !reader.is_finished()));
-    writing.release().await.unwrap();
-    for reader in readers {
-        assert!(reader.await.unwrap().is_held());
-    }
-    expect_nobody(&server, "dropped").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_owner_write_then_write() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let first = own(&one).write().acquire().await.unwrap();
-    for client in [&one, &other] {
-        assert!(own(client).write().try_acquire().await.unwrap().is_none());
-    }
-    let second = queue_writer(&other).await;
-    assert!(!second.is_finished());
-    let token = first.token().unwrap();
-    first.release().await.unwrap();
-    assert!(second.await.unwrap().token().unwrap() > token);
-}
-
-#[tokio::test(start_paused = true)]
-async fn same_owner_reentry_costs_one_node_and_one_watch_per_side() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    let lock = own(&client);
-    drop(lock.write().acquire().await.unwrap()); // creates the path
-    settle().await;
-    record.take();
-    let mut writers = vec![lock.write().acquire().await.unwrap()];
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    settle_node_watches().await;
-    assert_eq!(record.take(), [[WATCH_NODE]]);
-    let mut readers = Vec::new();
-    for _ in 0..50 {
-        writers.push(lock.clone().write().acquire().await.unwrap());
-        readers.push(lock.clone().read().acquire().await.unwrap());
-    }
-    assert_eq!(record.take(), [[MULTI, EXISTS]], "the first reader's");
-    settle_node_watches().await;
-    assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
-    for writer in writers {
-        writer.release().await.unwrap();
-    }
-    assert_eq!(record.take(), [[DELETE]]);
-    assert_eq!(queue(&server).len(), 1);
-    for reader in readers {
-        reader.release().await.unwrap();
-    }
-    assert_eq!(record.take(), [[DELETE]]);
-    expect_nobody(&server, "released").await;
-}
-
 /// An owner with several write guards becomes a reader when the last of them is downgraded.
 #[tokio::test(start_paused = true)]
 async fn downgrade_keeps_writing_until_the_last_write_guard() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     let lock = own(&client);
     let outer = lock.write().acquire().await.unwrap();
     let inner = lock.write().acquire().await.unwrap();
     let token = outer.token().unwrap();
     let reading = inner.downgrade().await.unwrap();
-    assert_eq!(queue(&server).len(), 2, "it goes on writing");
+    assert_eq!(entries(&server).len(), 2, "it goes on writing");
     outer.check().await.unwrap();
     record.take();
     let reading_too = outer.downgrade().await.unwrap();
     assert_eq!(record.take(), [[DELETE]], "it reads already");
     assert_eq!(reading.node(), reading_too.node());
-    assert_eq!(queue(&server), ["__READ__0000000000"]);
+    assert_eq!(entries(&server), ["__READ__0000000000"]);
     drop(reading_too);
     assert_eq!(reading.check().await, Ok(token));
     reading.release().await.unwrap();

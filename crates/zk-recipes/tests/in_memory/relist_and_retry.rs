@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use zk_recipes::limits::PARENT_ATTEMPTS_MAX;
 use zk_recipes::session::{Client, Config, ErrorCode};
-use zk_recipes::{Mutex, RwLock, Semaphore, SharedValue, revoke};
+use zk_recipes::{Mutex, SharedValue};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::recorded_connection::{recorded_client, without_lease};
-use crate::{T, children, client, now, settle};
+use crate::recorded_connection::{recorded_client, started_recorded, without_lease};
+use crate::{
+    Kind, T, child, children, client, cut_off, queue, reconnect, running, settle, started,
+};
 
 const PATH: &str = "/lock";
 
@@ -24,8 +26,7 @@ fn mutex(client: &Client) -> Mutex {
 #[tokio::test(start_paused = true)]
 async fn first_waiter_requeues_when_its_node_is_deleted() {
     for behind_another in [false, true] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (_server, [one, other]) = started().await;
         let before = match behind_another {
             true => Some(mutex(&other).acquire().await.unwrap()),
             false => None,
@@ -39,8 +40,7 @@ async fn first_waiter_requeues_when_its_node_is_deleted() {
         let held = mutex(&other).acquire().await.unwrap();
         settle().await;
         assert_eq!(waiting.refresh().await.unwrap().ahead, 1, "behind another: {behind_another}");
-        let waiting = tokio::spawn(waiting.acquire());
-        settle().await;
+        let waiting = running(waiting.acquire()).await;
         assert!(!waiting.is_finished());
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().check().await.unwrap();
@@ -50,40 +50,19 @@ async fn first_waiter_requeues_when_its_node_is_deleted() {
 /// The waiter acquires before it reconnects, so its watch on its own node has not fired.
 #[tokio::test(start_paused = true)]
 async fn first_waiter_requeues_when_deleted_during_a_disconnect() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let (moved, released) = tokio::join!(waiting.position_changed(), held.release());
     released.unwrap();
     assert_eq!(moved.unwrap().ahead, 0);
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &one).await;
     assert!(!one.is_connected());
     other.delete(waiting.node().unwrap(), None).await.unwrap();
     let held = mutex(&other).acquire().await.unwrap();
-    let waiting = tokio::spawn(waiting.acquire());
-    settle().await;
+    let waiting = running(waiting.acquire()).await;
     assert!(!waiting.is_finished(), "it cannot know whether its node exists");
-    server.accept_connects(0);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert!(!waiting.is_finished());
-    held.release().await.unwrap();
-    waiting.await.unwrap().unwrap().check().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn first_writer_requeues_when_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let lock = |client: &Client| RwLock::new(client, PATH).unwrap();
-    let waiting = lock(&one).write().enqueue().await.unwrap();
-    other.delete(waiting.node().unwrap(), None).await.unwrap();
-    let held = lock(&other).write().acquire().await.unwrap();
-    let waiting = tokio::spawn(waiting.acquire());
-    settle().await;
+    reconnect(&server).await;
     assert!(!waiting.is_finished());
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().check().await.unwrap();
@@ -93,72 +72,27 @@ async fn first_writer_requeues_when_its_node_is_deleted() {
 /// the lock. It does not check its node during the renewal.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_its_node_is_deleted_during_renewal() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let held = mutex(&other).acquire().await.unwrap();
-    let lock = mutex(&one);
-    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-    settle().await;
-    let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
-    // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 19 / 20).await;
-    held.release().await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished(), "the lease is being renewed");
-    let node = format!("{PATH}/{}", children(&server, PATH)[0]);
-    other.delete(&node, None).await.unwrap();
-    let held = mutex(&other).acquire().await.unwrap();
-    stalled.cancel();
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert!(!waiting.is_finished());
-    held.release().await.unwrap();
-    waiting.await.unwrap().check().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn permit_is_not_granted_if_its_node_is_deleted_during_renewal() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let semaphore = |client: &Client| Semaphore::new(client, PATH, 1).unwrap();
-    let held = semaphore(&other).acquire().await.unwrap();
-    let permits = semaphore(&one);
-    let waiting = tokio::spawn(async move { permits.acquire().await.unwrap() });
-    settle().await;
-    let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
-    // reason: virtual time, in which the lease runs out
-    tokio::time::sleep(T * 19 / 20).await;
-    held.release().await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished(), "the lease is being renewed");
-    let leases = children(&server, "/lock/leases");
-    assert_eq!(leases.len(), 1);
-    other.delete(&format!("/lock/leases/{}", leases[0]), None).await.unwrap();
-    let held = semaphore(&other).try_acquire().await.unwrap().unwrap();
-    stalled.cancel();
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert!(!waiting.is_finished());
-    held.release().await.unwrap();
-    assert!(waiting.await.unwrap().is_held());
-}
-
-/// With a timeout of zero, an acquisition does not wait for a connection.
-#[tokio::test(start_paused = true)]
-async fn zero_timeout_does_not_wait_for_a_connection() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
-    let lock = mutex(&one);
-    lock.acquire().await.unwrap().release().await.unwrap();
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
-    settle().await;
-    for timeout in [Duration::ZERO, Duration::from_nanos(1)] {
-        let before = now();
-        assert!(lock.acquire_timeout(timeout).await.unwrap().is_none());
-        assert!(now() - before <= Duration::from_millis(1), "{timeout:?}");
+    for kind in [Kind::Mutex, Kind::Permit] {
+        let (server, [one, other]) = started().await;
+        let held = kind.exclude(&other).await;
+        let waiting = queue(&kind.lock(&one)).await;
+        let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
+        // reason: virtual time, in which the lease runs out
+        tokio::time::sleep(T * 19 / 20).await;
+        held.release_boxed().await.unwrap();
+        settle().await;
+        assert!(!waiting.is_finished(), "{kind:?}: the lease is being renewed");
+        let folder = kind.folders().last().unwrap();
+        assert_eq!(children(&server, folder).len(), 1);
+        other.delete(&child(&server, folder, 0), None).await.unwrap();
+        let held = kind.lock(&other).try_acquire_boxed().await.unwrap().unwrap();
+        stalled.cancel();
+        server.connection_of(one.session_id()).cut(Cut::Rst);
+        // reason: virtual time, in which the client reconnects
+        tokio::time::sleep(T / 4).await;
+        assert!(!waiting.is_finished(), "{kind:?}");
+        held.release_boxed().await.unwrap();
+        assert!(waiting.await.unwrap().is_held(), "{kind:?}");
     }
 }
 
@@ -205,8 +139,7 @@ async fn changed_ignores_an_older_value_of_a_lagging_server() {
     let before = written.set(&b"2"[..]).await.unwrap();
     let value = SharedValue::new(&one, "/v", &b"0"[..]).unwrap();
     assert_eq!(value.get().await.unwrap().value(), "1", "the server lags behind");
-    let changed = tokio::spawn(async move { value.changed(&before).await });
-    settle().await;
+    let changed = running(async move { value.changed(&before).await }).await;
     assert!(!changed.is_finished(), "{:?}", changed.await);
     server.heal(1);
     settle().await;
@@ -218,8 +151,7 @@ async fn changed_ignores_an_older_value_of_a_lagging_server() {
 #[tokio::test(start_paused = true)]
 async fn delete_is_retried_after_a_transient_error() {
     for code in [ErrorCode::THROTTLED_OP, ErrorCode::SESSION_MOVED] {
-        let server = TestServer::in_memory();
-        let one = client(&server, 1).await;
+        let (server, [one]) = started().await;
         let guard = mutex(&one).acquire().await.unwrap();
         server.on(Op::Delete).answer(code);
         drop(guard);
@@ -233,8 +165,7 @@ async fn delete_is_retried_after_a_transient_error() {
 #[tokio::test(start_paused = true)]
 async fn parents_are_created_again_a_limited_number_of_times() {
     for (times, is_acquired) in [(PARENT_ATTEMPTS_MAX, true), (PARENT_ATTEMPTS_MAX + 1, false)] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         let times = u64::try_from(times).unwrap();
         let missing = server.on(Op::Create2).times(times).answer(ErrorCode::NO_NODE);
         assert_eq!(mutex(&client).acquire().await.is_ok(), is_acquired);
@@ -246,46 +177,22 @@ async fn parents_are_created_again_a_limited_number_of_times() {
 /// may cancel acquisitions very often.
 #[tokio::test(start_paused = true)]
 async fn acquisitions_cancelled_in_an_outage_send_nothing() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (server, client, record) = started_recorded().await;
     mutex(&client).acquire().await.unwrap().release().await.unwrap();
-    server.refuse_connects(0);
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    settle().await;
+    cut_off(&server, &client).await;
     for _ in 0..100 {
         tokio::time::timeout(T / 1_000, mutex(&client).acquire()).await.unwrap_err();
     }
     record.take();
-    server.accept_connects(0);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
+    reconnect(&server).await;
     assert!(client.is_connected());
     assert_eq!(without_lease(record.take().concat()), [0; 0]);
-}
-
-/// If `revocation` kept returning for the same request, a holder that calls it in a loop would
-/// never yield its thread.
-#[tokio::test(start_paused = true)]
-async fn revocation_waits_for_a_new_request_after_it_has_returned() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let guard = mutex(&one).acquire().await.unwrap();
-    let (first, second) = (guard.revocation_requested(), guard.revocation_requested());
-    assert!(revoke(&other, guard.node()).await.unwrap());
-    first.await.unwrap();
-    second.await.unwrap();
-    let again = guard.revocation_requested();
-    let mut again = std::pin::pin!(again);
-    tokio::time::timeout(T, &mut again).await.unwrap_err();
-    assert!(revoke(&other, guard.node()).await.unwrap());
-    tokio::time::timeout(T, again).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn participants_are_listed_after_a_lost_connection() {
     for op in [Op::GetChildren2, Op::GetData] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let guard = mutex(&one).acquire().await.unwrap();
         server.on(op).drop_before_applying();
         let seen = mutex(&other).participants().await.unwrap();
@@ -298,8 +205,7 @@ async fn participants_are_listed_after_a_lost_connection() {
 /// replies, and the clean-up runs again.
 #[tokio::test(start_paused = true)]
 async fn repeated_cleanup_keeps_the_node_of_the_next_attempt() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     other.delete(waiting.node().unwrap(), None).await.unwrap();
     settle().await;

@@ -46,6 +46,7 @@ async fn completes(who: Resigns, lost: Option<Op>, polls: usize) -> bool {
             polled(polls, resigning.resign()).await // time passes until the reconnect
         }
     };
+    assert!(done.is_none() || children(&server, "/e").len() == 1, "{what}: confirmed");
     // reason: virtual time, in which the client reconnects and deletes its node
     tokio::time::sleep(T / 4).await;
     server.clear_faults();

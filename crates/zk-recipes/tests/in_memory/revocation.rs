@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use zk_recipes::session::{CreateMode, ErrorCode};
 use zk_recipes::{LockError, LossReason, Mutex, revoke};
-use zk_testing::{Op, TestServer};
+use zk_testing::Op;
 
-use crate::client;
+use crate::{T, started};
 
 #[tokio::test(start_paused = true)]
 async fn revocation_reports_requests_made_before_the_call() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert!(revoke(&other, guard.node()).await.unwrap());
@@ -20,6 +19,11 @@ async fn revocation_reports_requests_made_before_the_call() {
     both_listen.0.await.unwrap();
     both_listen.1.await.unwrap();
     assert!(guard.is_held(), "to be asked is not to lose");
+    // If it kept returning for the same request, a holder that calls it in a loop would never yield.
+    let mut again = std::pin::pin!(guard.revocation_requested());
+    tokio::time::timeout(T, &mut again).await.unwrap_err();
+    assert!(revoke(&other, guard.node()).await.unwrap());
+    tokio::time::timeout(T, again).await.unwrap().unwrap();
     guard.release().await.unwrap();
 
     let guard = lock.acquire().await.unwrap();
@@ -30,8 +34,7 @@ async fn revocation_reports_requests_made_before_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn revoke_is_repeated_after_a_lost_reply() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     let lost = server.on(Op::SetData).session(other.session_id()).apply_then_drop_reply();
     assert_eq!(revoke(&other, guard.node()).await, Ok(true));
@@ -41,8 +44,7 @@ async fn revoke_is_repeated_after_a_lost_reply() {
 
 #[tokio::test(start_paused = true)]
 async fn other_data_on_the_node_is_no_revocation_request() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     other.set_data(guard.node(), b"__REVOKE_", None).await.unwrap();
     let told = tokio::time::timeout(Duration::from_secs(60), guard.revocation_requested()).await;
@@ -57,8 +59,7 @@ async fn other_data_on_the_node_is_no_revocation_request() {
 /// A Java candidate behind this one would wait forever.
 #[tokio::test(start_paused = true)]
 async fn candidate_of_a_leader_latch_is_not_revoked() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     let election = Mutex::new(&holder, "/e").unwrap().with_lock_name(Mutex::LEADER_LATCH).unwrap();
     let leader = election.acquire().await.unwrap();
     let before = other.get_data(leader.node()).await.unwrap().data;
@@ -69,8 +70,7 @@ async fn candidate_of_a_leader_latch_is_not_revoked() {
 
 #[tokio::test(start_paused = true)]
 async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let lock = Mutex::new(&holder, "/lock").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(guard.run_while_held(async { 7 }).await, Ok(7));
@@ -91,6 +91,15 @@ async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
     drop(guard);
 
     let guard = lock.acquire().await.unwrap();
+    // The work itself finds out, and ends with the lock.
+    let work = async {
+        other.delete(guard.node(), None).await.unwrap();
+        guard.check().await.unwrap_err()
+    };
+    assert_eq!(guard.run_while_held(work).await, Err(LockError::Lost(LossReason::NodeDeleted)));
+    drop(guard);
+
+    let guard = lock.acquire().await.unwrap();
     let (worked, _) = tokio::join!(guard.run_while_held(pending::<()>()), async {
         server.expire(holder.session_id());
     });
@@ -99,8 +108,7 @@ async fn run_ends_when_the_lock_is_lost_or_revocation_is_requested() {
 
 #[tokio::test(start_paused = true)]
 async fn guard_transaction_is_rejected_after_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [holder, other]) = started().await;
     other.create("/stock", b"100", CreateMode::Persistent).await.unwrap();
     let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
     guard.multi().set_data("/stock", b"99", None).send().await.unwrap();

@@ -5,17 +5,25 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex as Shared};
 
 use tokio::sync::mpsc;
-use zk_recipes::session::{Config, CreateMode, RetryOn, SessionEnd, SessionManager};
+use zk_recipes::session::{
+    Client, Config, CreateMode, PathError, RetryOn, SessionEnd, SessionManager,
+};
 use zk_recipes::{
-    FencingToken, HeldLock, Interruption, LockError, LossReason, Mutex, Semaphore,
-    run_whenever_held,
+    FencingToken, HeldLock, Interruption, LockError, LossReason, Mutex, run_whenever_held,
 };
 use zk_testing::{Op, TestServer};
 
-use crate::{T, children, client, config, settle};
+use crate::election::sessions;
+use crate::{T, children, client, settle};
 
-async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
-    SessionManager::connect(config(seed).connector(server.clone())).await.unwrap()
+async fn started() -> (TestServer, SessionManager) {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    (server, sessions)
+}
+
+fn mutex(client: &Client) -> Result<Mutex, PathError> {
+    Mutex::new(client, "/lock")
 }
 
 /// Outcome of work that never finishes.
@@ -33,7 +41,7 @@ fn run(
     let running = tokio::spawn(async move {
         let ran = run_whenever_held(
             &sessions,
-            |client| Mutex::new(client, "/lock"),
+            mutex,
             |held| {
                 started.send(held).unwrap();
                 std::future::pending::<Never>()
@@ -47,8 +55,7 @@ fn run(
 
 #[tokio::test(start_paused = true)]
 async fn work_runs_again_on_the_next_session() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
+    let (server, sessions) = started().await;
     let (mut holders, interruptions, running) = run(sessions.clone());
     let mut tokens: Vec<FencingToken> = Vec::new();
     let mut last: Option<HeldLock> = None;
@@ -129,32 +136,6 @@ async fn work_is_dropped_before_another_can_hold_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finished_work_returns_its_output_and_releases_the_lock() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let mut runs = 0;
-    let done = run_whenever_held(
-        &sessions,
-        |client| Semaphore::new(client, "/permits", 1),
-        |held| {
-            runs += 1;
-            let (is_last, server) = (runs == 3, server.clone());
-            async move {
-                if !is_last {
-                    server.expire(held.client().session_id());
-                    std::future::pending::<()>().await;
-                }
-                held.token()
-            }
-        },
-        drop,
-    );
-    let token = done.await.unwrap();
-    assert!(token.czxid() > 0 && runs == 3);
-    assert!(children(&server, "/permits/leases").is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn dropped_loop_leaves_nothing_behind() {
     let server = TestServer::in_memory();
     let holder = client(&server, 2).await;
@@ -167,7 +148,7 @@ async fn dropped_loop_leaves_nothing_behind() {
         }
         let mut running = pin!(run_whenever_held(
             &sessions,
-            |client| Mutex::new(client, "/lock"),
+            mutex,
             async |_| std::future::pending::<Never>().await,
             |interruption| panic!("{interruption}"),
         ));
@@ -180,8 +161,7 @@ async fn dropped_loop_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
+    let (_server, sessions) = started().await;
     let ran = run_whenever_held(
         &sessions,
         |client| Mutex::new(client, "not a path"),
@@ -194,8 +174,7 @@ async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
 
 #[tokio::test(start_paused = true)]
 async fn loop_waits_while_the_session_is_being_closed() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
+    let (server, sessions) = started().await;
     let (mut holders, interruptions, running) = run(sessions.clone());
     holders.recv().await.unwrap();
     // No server answers the request to close, so closing takes its maximum time.
@@ -210,13 +189,12 @@ async fn loop_waits_while_the_session_is_being_closed() {
 #[tokio::test(start_paused = true)]
 async fn ended_loop_releases_its_lock_while_a_handle_is_kept() {
     for panics in [false, true] {
-        let server = TestServer::in_memory();
-        let sessions = sessions(&server, 1).await;
+        let (server, sessions) = started().await;
         let (started, mut holders) = mpsc::unbounded_channel();
         let running = tokio::spawn(async move {
             let ran = run_whenever_held(
                 &sessions,
-                |client| Mutex::new(client, "/lock"),
+                mutex,
                 |held| {
                     started.send(held).unwrap();
                     async move {
@@ -238,12 +216,11 @@ async fn ended_loop_releases_its_lock_while_a_handle_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn work_runs_again_if_the_session_expires_during_a_request() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
+    let (server, sessions) = started().await;
     let (mut runs, mut interruptions) = (0, Vec::new());
     let ran = run_whenever_held(
         &sessions,
-        |client| Mutex::new(client, "/lock"),
+        mutex,
         |held| {
             runs += 1;
             let (is_last, server) = (runs == 3, server.clone());
@@ -270,13 +247,12 @@ async fn work_runs_again_if_the_session_expires_during_a_request() {
 #[tokio::test(start_paused = true)]
 async fn only_failed_work_runs_again_if_the_session_ends_on_release() {
     for fails in [false, true] {
-        let server = TestServer::in_memory();
-        let sessions = sessions(&server, 1).await;
+        let (server, sessions) = started().await;
         server.on(Op::Delete).never_answer();
         let (mut runs, mut interruptions) = (0, Vec::new());
         let ran = run_whenever_held(
             &sessions,
-            |client| Mutex::new(client, "/lock"),
+            mutex,
             |held| {
                 runs += 1;
                 let (fails, server) = (fails && runs == 1, server.clone());
@@ -310,7 +286,7 @@ async fn work_runs_again_if_its_node_was_deleted_before_release() {
     let (mut runs, mut interruptions) = (0, Vec::new());
     let ran = run_whenever_held(
         &sessions,
-        |client| Mutex::new(client, "/lock"),
+        mutex,
         |held| {
             runs += 1;
             let (is_last, operator) = (runs == 2, operator.clone());
@@ -333,11 +309,10 @@ async fn work_runs_again_if_its_node_was_deleted_before_release() {
 
 #[tokio::test(start_paused = true)]
 async fn error_of_the_work_ends_the_loop_while_the_lock_is_held() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
+    let (server, sessions) = started().await;
     let ran = run_whenever_held(
         &sessions,
-        |client| Mutex::new(client, "/lock"),
+        mutex,
         |held| async move {
             held.multi().set_data("/missing", b"", None).send().await?;
             Ok::<_, LockError>(())

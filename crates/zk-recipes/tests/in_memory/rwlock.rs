@@ -1,17 +1,12 @@
 //! The read-write lock: sharing, order and number of requests.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Guard, Lock, LockError, MultiLock, RwLock, WriteGuard};
-use zk_testing::{Cut, Settings, TestServer, Version};
+use zk_recipes::{Guard, RwLock, WriteGuard};
+use zk_testing::{Settings, TestServer, Version};
 
-use crate::recorded_connection::{
-    CREATE2, DELETE, GET_CHILDREN2, SET_WATCHES, WATCH_NODE, recorded_client, without_lease,
-};
-use crate::{Random, children, client, polled, settle, settle_node_watches};
+use crate::recorded_connection::{GET_CHILDREN2, recorded_client, without_lease};
+use crate::{children, client, queue, settle, settle_node_watches, started};
 
 pub(crate) const PATH: &str = "/rw";
 
@@ -19,67 +14,27 @@ pub(crate) fn rw(client: &Client) -> RwLock {
     RwLock::new(client, PATH).unwrap()
 }
 
-/// Starts a reader, and lets it run until it waits or holds the lock.
+/// Queues a reader.
 pub(crate) async fn queue_reader(client: &Client) -> JoinHandle<Guard> {
-    let lock = rw(client);
-    let waiting = tokio::spawn(async move { lock.read().acquire().await.unwrap() });
-    settle().await;
-    waiting
+    queue(rw(client).read()).await
 }
 
-/// Starts a writer, and lets it run until it waits or holds the lock.
+/// Queues a writer.
 pub(crate) async fn queue_writer(client: &Client) -> JoinHandle<WriteGuard> {
-    let lock = rw(client);
-    let waiting = tokio::spawn(async move { lock.write().acquire().await.unwrap() });
-    settle().await;
-    waiting
+    queue(rw(client).write()).await
 }
 
 /// Returns the kind and number of each node, in queue order.
-pub(crate) fn queue(server: &TestServer) -> Vec<String> {
-    let mut queue: Vec<String> =
+pub(crate) fn entries(server: &TestServer) -> Vec<String> {
+    let mut entries: Vec<String> =
         children(server, PATH).iter().map(|name| name[name.len() - 18..].to_owned()).collect();
-    queue.sort_by_key(|entry| entry[8..].to_owned());
-    queue
+    entries.sort_by_key(|entry| entry[8..].to_owned());
+    entries
 }
 
 pub(crate) async fn expect_nobody(server: &TestServer, what: &str) {
     settle().await;
     assert_eq!(children(server, PATH), [""; 0], "{what}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn acquisitions_without_an_owner_are_separate_readers() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = rw(&client);
-    let first = lock.read().acquire().await.unwrap();
-    let second = lock.read().try_acquire().await.unwrap().expect("readers share");
-    assert_ne!(first.node(), second.node());
-    assert!(first.is_held() && second.is_held());
-    first.release().await.unwrap();
-    assert!(second.is_held(), "each has a hold of its own");
-    assert!(lock.write().try_acquire().await.unwrap().is_none());
-    second.release().await.unwrap();
-    lock.write().try_acquire().await.unwrap().expect("it is free").release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn reader_of_a_writer_takes_the_position_of_the_writer() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let writing = rw(&one).write().acquire().await.unwrap();
-    let writer = queue_writer(&other).await;
-    let reading = writing.read().await.unwrap();
-    assert_eq!(reading.token(), writing.token());
-    assert_eq!(queue(&server).len(), 3);
-    writing.release().await.unwrap();
-    settle().await;
-    assert_eq!(queue(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
-    assert!(!writer.is_finished(), "a reader is at the place where the writer was");
-    reading.check().await.unwrap();
-    reading.release().await.unwrap();
-    drop(writer.await.unwrap());
 }
 
 /// Both readers have waited. The release of the second one does not tell the writer behind it that
@@ -102,8 +57,7 @@ async fn writer_waits_for_every_reader_that_has_waited() {
 
 #[tokio::test(start_paused = true)]
 async fn reader_does_not_overtake_a_waiting_writer() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let reading = rw(&one).read().acquire().await.unwrap();
     let writer = queue_writer(&other).await;
     let late = queue_reader(&one).await;
@@ -116,8 +70,7 @@ async fn reader_does_not_overtake_a_waiting_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn participants_of_each_side_are_listed_separately() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = rw(&one).with_data(*b"one");
     assert_eq!([lock.path(), lock.read().path(), lock.write().path()], [PATH; 3]);
     assert_eq!(lock.participants().await.unwrap(), []);
@@ -143,39 +96,12 @@ async fn participants_of_each_side_are_listed_separately() {
     assert_eq!(all, [(read.clone(), Some(0)), (write, Some(1)), (read, Some(2))]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn free_lock_costs_one_write_and_a_waiter_one_watch() {
-    let server = TestServer::in_memory();
-    let holder = client(&server, 1).await;
-    let (other, record) = recorded_client(&server, 2).await;
-    rw(&holder).write().acquire().await.unwrap().release().await.unwrap(); // creates the path
-    let reading = rw(&other).read().acquire().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    settle().await;
-    assert_eq!(record.take(), [[0; 0]; 0], "a short hold needs no watch");
-    settle_node_watches().await;
-    assert_eq!(record.take(), [[WATCH_NODE]], "of the guard");
-    reading.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-
-    let writing = rw(&holder).write().acquire().await.unwrap();
-    let waiting = queue_reader(&other).await;
-    assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], vec![SET_WATCHES]]);
-    writing.release().await.unwrap();
-    drop(waiting.await.unwrap());
-    settle().await;
-    // Another contender may have queued ahead of the reader, so it lists. Then the guard is
-    // dropped.
-    assert_eq!(record.take(), [[GET_CHILDREN2], [DELETE]]);
-}
-
 /// In Curator every reader watches the first writer. All readers wake, list and watch again
 /// whenever a writer leaves.
 #[tokio::test(start_paused = true)]
 async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
     const READERS: usize = 20;
-    let server = TestServer::in_memory();
-    let writers = client(&server, 1).await;
+    let (server, [writers]) = started().await;
     let (readers, record) = recorded_client(&server, 2).await;
     let first = rw(&writers).write().acquire().await.unwrap();
     let second = queue_writer(&writers).await;
@@ -202,191 +128,4 @@ async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
     let sent = without_lease(record.take().concat());
     assert_eq!(sent, [0; 0], "each guard keeps the watch of the waiter on its node");
     assert!(guards.iter().all(Guard::is_held));
-}
-
-#[tokio::test(start_paused = true)]
-async fn writer_wakes_only_when_its_predecessor_leaves() {
-    let server = TestServer::in_memory();
-    let others = client(&server, 1).await;
-    let (writer, record) = recorded_client(&server, 2).await;
-    let mut readers = Vec::new();
-    for _ in 0..10 {
-        readers.push(rw(&others).read().acquire().await.unwrap());
-    }
-    let waiting = queue_writer(&writer).await;
-    assert_eq!(record.count(), 3);
-    let last = readers.pop().unwrap();
-    for reader in readers {
-        reader.release().await.unwrap();
-    }
-    settle().await;
-    assert_eq!(record.count(), 0);
-    last.release().await.unwrap();
-    drop(waiting.await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn timed_out_acquisition_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let writing = rw(&one).write().acquire().await.unwrap();
-    for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_secs(1)] {
-        let lock = rw(&other);
-        assert!(lock.read().acquire_timeout(timeout).await.unwrap().is_none());
-        assert!(lock.write().acquire_timeout(timeout).await.unwrap().is_none());
-        settle().await;
-        assert_eq!(queue(&server).len(), 1, "{timeout:?}");
-    }
-    writing.release().await.unwrap();
-    let lock = rw(&other);
-    assert!(lock.read().acquire_timeout(Duration::ZERO).await.unwrap().is_some());
-    assert!(lock.write().acquire_timeout(Duration::from_secs(1)).await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn acquisition_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    for is_held in [false, true] {
-        let holding = match is_held {
-            true => Some(rw(&one).write().acquire().await.unwrap()),
-            false => None,
-        };
-        for polls in 0..12 {
-            // A waiter that is not woken is not polled again, so the timeout drops it.
-            let (lock, limit) = (rw(&other), Duration::from_secs(1));
-            drop(tokio::time::timeout(limit, polled(polls, lock.read().acquire())).await);
-            drop(tokio::time::timeout(limit, polled(polls, lock.write().acquire())).await);
-            settle().await;
-            assert_eq!(queue(&server).len(), usize::from(is_held), "after {polls} polls");
-        }
-        drop(holding);
-        expect_nobody(&server, "given up").await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn exhausted_sequence_is_rejected_on_both_sides() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    rw(&one).read().acquire().await.unwrap().release().await.unwrap();
-    assert!(server.set_sequence(PATH, i32::MAX - 2));
-    for _ in 0..5 {
-        for client in [&one, &other] {
-            let read = rw(client).read().acquire().await.unwrap_err();
-            assert!(matches!(read, LockError::SequenceExhausted { .. }), "{read}");
-            let write = rw(client).write().try_acquire().await.unwrap_err();
-            assert!(matches!(write, LockError::SequenceExhausted { .. }), "{write}");
-        }
-    }
-    expect_nobody(&server, "refused").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn multi_lock_holds_sides_of_several_rwlocks() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let locks: [Arc<dyn Lock>; 2] = [
-        Arc::new(RwLock::new(&one, "/b").unwrap().write().clone()),
-        Arc::new(RwLock::new(&one, "/a").unwrap().read().clone()),
-    ];
-    let held = MultiLock::in_canonical_order(locks).acquire().await.unwrap();
-    let free = |path: &str| RwLock::new(&other, path).unwrap();
-    assert!(free("/a").read().try_acquire().await.unwrap().is_some());
-    assert!(free("/a").write().try_acquire().await.unwrap().is_none());
-    assert!(free("/b").read().try_acquire().await.unwrap().is_none());
-    held.release().await.unwrap();
-    assert!(free("/b").write().try_acquire().await.unwrap().is_some());
-}
-
-/// Current holders, and all acquisitions in order.
-#[derive(Default)]
-struct Inside {
-    readers: usize,
-    writers: usize,
-    /// Sequence number of each acquisition, and whether it is a writer.
-    admitted: Vec<(String, bool)>,
-}
-
-/// Contenders read, write and downgrade at random, while connections are cut.
-///
-/// No contender holds the lock beside a writer. An earlier contender acquires earlier, unless both
-/// are readers.
-#[tokio::test(start_paused = true)]
-async fn grants_follow_queue_order_and_writers_are_exclusive() {
-    for seed in 0..20 {
-        let server = TestServer::in_memory();
-        let inside = Arc::new(Mutex::new(Inside::default()));
-        let (mut tasks, mut sessions) = (Vec::new(), Vec::new());
-        for contender in 0..6_u32 {
-            let client = client(&server, u128::from(100 * seed + u64::from(contender))).await;
-            sessions.push(client.session_id());
-            let random = Random::new(1_000 * seed + u64::from(contender));
-            tasks.push(tokio::spawn(take_turns(client, random, inside.clone())));
-        }
-        let mut random = Random::new(seed);
-        while !tasks.iter().all(JoinHandle::is_finished) {
-            tokio::time::sleep(random.ms(400)).await; // reason: virtual time between two faults
-            if let Some(session_id) = random.pick(&sessions) {
-                server.connection_of(*session_id).cut(Cut::Rst);
-            }
-        }
-        for task in tasks {
-            task.await.unwrap();
-        }
-        let admitted = std::mem::take(&mut inside.lock().unwrap().admitted);
-        assert_eq!(admitted.len(), 6 * 10, "seed {seed}");
-        for (at, (number, writes)) in admitted.iter().enumerate() {
-            for (earlier, earlier_writes) in &admitted[..at] {
-                let may_overtake = !writes && !earlier_writes;
-                assert!(may_overtake || earlier < number, "seed {seed}: {earlier}, {number}");
-            }
-        }
-        expect_nobody(&server, "all have gone").await;
-    }
-}
-
-async fn take_turns(client: Client, mut random: Random, inside: Arc<Mutex<Inside>>) {
-    for _ in 0..10 {
-        // reason: virtual time, in which other contenders run
-        tokio::time::sleep(random.ms(50)).await;
-        if random.below(3) > 0 {
-            let guard = rw(&client).read().acquire().await.unwrap();
-            read(&inside, guard, &mut random, true).await;
-            continue;
-        }
-        let guard = rw(&client).write().acquire().await.unwrap();
-        {
-            let mut inside = inside.lock().unwrap();
-            assert_eq!((inside.readers, inside.writers), (0, 0));
-            inside.writers = 1;
-            inside.admitted.push((number(&guard), true));
-        }
-        tokio::time::sleep(random.ms(20)).await; // reason: the hold, in virtual time
-        inside.lock().unwrap().writers = 0;
-        if random.below(2) == 0 {
-            guard.release().await.unwrap();
-        } else {
-            let guard = guard.downgrade().await.unwrap();
-            read(&inside, guard, &mut random, false).await;
-        }
-    }
-}
-
-async fn read(inside: &Mutex<Inside>, guard: Guard, random: &mut Random, is_new: bool) {
-    {
-        let mut inside = inside.lock().unwrap();
-        assert_eq!(inside.writers, 0);
-        inside.readers += 1;
-        if is_new {
-            inside.admitted.push((number(&guard), false));
-        }
-    }
-    tokio::time::sleep(random.ms(20)).await; // reason: the hold, in virtual time
-    inside.lock().unwrap().readers -= 1;
-    guard.release().await.unwrap();
-}
-
-fn number(guard: &Guard) -> String {
-    guard.node()[guard.node().len() - 10..].to_owned()
 }

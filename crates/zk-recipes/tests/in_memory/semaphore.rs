@@ -1,17 +1,15 @@
 //! Semaphores: order, limits and clean-up. No node is left behind.
 
-use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::limits::RESTARTS_MAX;
-use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn, SessionEnd};
+use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
-use zk_testing::{Cut, Op, SessionId, Settings, TestServer};
+use zk_testing::{Op, TestServer};
 
-use crate::{Random, T, children, client, polled, settle, settle_node_watches};
+use crate::{T, child, children, running, settle, settle_node_watches, started};
 
 pub(crate) const PATH: &str = "/s";
 
@@ -20,14 +18,12 @@ fn semaphore(client: &Client, max: u32) -> Semaphore {
 }
 
 /// Starts an acquisition, and lets it run until it waits or holds its permits.
-pub(crate) async fn queue(
+pub(crate) async fn queue_for(
     semaphore: &Semaphore,
     permits: u32,
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = semaphore.clone();
-    let waiting = tokio::spawn(async move { semaphore.acquire_many(permits).await });
-    settle().await;
-    waiting
+    running(async move { semaphore.acquire_many(permits).await }).await
 }
 
 pub(crate) fn turns(server: &TestServer) -> usize {
@@ -45,8 +41,7 @@ pub(crate) async fn expect_nothing_left(server: &TestServer, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn permits_of_a_throttled_create_have_growing_tokens() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 3);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     server.on(Op::Create2).nth(2).answer(ErrorCode::THROTTLED_OP); // the first is the turn
@@ -61,11 +56,10 @@ async fn permits_of_a_throttled_create_have_growing_tokens() {
 #[tokio::test(start_paused = true)]
 async fn waiting_lease_with_a_namesake_is_neither_granted_nor_deleted() {
     for (permits, which) in [(1, 0), (2, 0), (2, 1)] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let held = semaphore(&one, 3).acquire_many(3).await.unwrap();
-        let waits = queue(&semaphore(&other, 3), permits).await;
-        let node = format!("/s/leases/{}", children(&server, "/s/leases")[3 + which]);
+        let waits = queue_for(&semaphore(&other, 3), permits).await;
+        let node = child(&server, "/s/leases", 3 + which);
         one.delete(&node, None).await.unwrap();
         one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
         settle().await;
@@ -83,11 +77,10 @@ async fn waiting_lease_with_a_namesake_is_neither_granted_nor_deleted() {
 /// Its own client may not read it, so it is compared and not watched.
 #[tokio::test(start_paused = true)]
 async fn waiting_permit_that_its_client_cannot_read_is_granted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = semaphore(&one, 1).acquire().await.unwrap();
     let unreadable = vec![Acl::world(Perms::WRITE | Perms::DELETE)];
-    let waits = queue(&semaphore(&other, 1).with_acl(unreadable), 1).await;
+    let waits = queue_for(&semaphore(&other, 1).with_acl(unreadable), 1).await;
     assert!(!waits.is_finished());
     held.release().await.unwrap();
     waits.await.unwrap().unwrap().release().await.unwrap();
@@ -96,13 +89,12 @@ async fn waiting_permit_that_its_client_cannot_read_is_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_granted_in_queue_order_for_any_count() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let first = semaphore(&holder, 3).acquire_many(2).await.unwrap();
     let second = semaphore(&other, 3).acquire().await.unwrap();
     assert!(second.token().unwrap() > first.token().unwrap());
-    let wants_two = queue(&semaphore(&other, 3), 2).await;
-    let wants_one = queue(&semaphore(&holder, 3), 1).await;
+    let wants_two = queue_for(&semaphore(&other, 3), 2).await;
+    let wants_one = queue_for(&semaphore(&holder, 3), 1).await;
     assert_eq!((turns(&server), leases(&server)), (2, 3 + 2));
 
     second.release().await.unwrap();
@@ -121,8 +113,7 @@ async fn permits_are_granted_in_queue_order_for_any_count() {
 /// Curator acquires permits one by one, so both contenders hold some and wait for ever.
 #[tokio::test(start_paused = true)]
 async fn contenders_for_five_of_six_permits_do_not_deadlock() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for _ in 0..20 {
         let acquire = async |client: &Client| {
             let lease = semaphore(client, 6).acquire_many(5).await.unwrap();
@@ -137,8 +128,7 @@ async fn contenders_for_five_of_six_permits_do_not_deadlock() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_out_of_range_are_rejected_without_a_request() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 3);
     for permits in [0, 4, u32::MAX] {
         let refused = LockError::PermitsOutOfRange { path: PATH.to_owned(), permits, max: 3 };
@@ -153,31 +143,9 @@ async fn permits_out_of_range_are_rejected_without_a_request() {
     assert!(children(&server, "/").iter().all(|name| name == "zookeeper"), "nobody was asked");
 }
 
-/// Curator abandons a granted lease when it cannot delete its queue node.
-///
-/// No client can use that permit until the session ends.
-#[tokio::test(start_paused = true)]
-async fn lost_deletes_of_the_queue_node_leak_no_permit() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    for times in 1..=3 {
-        let lost = server.on(Op::Delete).times(times).drop_before_applying();
-        let lease = semaphore(&one, 1).acquire().await.unwrap();
-        assert!(lease.is_held());
-        let next = queue(&semaphore(&other, 1), 1).await;
-        tokio::time::sleep(T / 2).await; // reason: each try is on a connection of its own
-        assert_eq!(lost.count(), times, "the delete of the turn was lost");
-        assert!(!next.is_finished());
-        lease.release().await.unwrap();
-        next.await.unwrap().unwrap().release().await.unwrap();
-        expect_nothing_left(&server, "both released").await;
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn lease_reports_revocation_and_stops_work_after_its_loss() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     let lease = semaphore(&client, 2).with_data("mine").acquire_many(2).await.unwrap();
     client.create("/book", b"1", CreateMode::Persistent).await.unwrap();
     assert_eq!(lease.run_while_held(async { 7 }).await, Ok(7));
@@ -203,13 +171,12 @@ async fn lease_reports_revocation_and_stops_work_after_its_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn try_acquire_leaves_permits_that_the_first_waiter_needs() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (mine, others) = (semaphore(&one, 3), semaphore(&other, 3));
     let first = mine.try_acquire().await.unwrap().expect("free");
     let two = others.try_acquire_many(2).await.unwrap().expect("free");
     assert!(mine.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-    let waiting = queue(&mine, 2).await;
+    let waiting = queue_for(&mine, 2).await;
     first.release().await.unwrap();
     settle().await;
     assert!(others.try_acquire().await.unwrap().is_none(), "one is free, and waited for");
@@ -223,8 +190,7 @@ async fn try_acquire_leaves_permits_that_the_first_waiter_needs() {
 
 #[tokio::test(start_paused = true)]
 async fn lease_has_data_splits_and_is_listed_as_participant() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 5).with_data("worker 7");
     assert_eq!(semaphore.participants().await.unwrap(), []);
     let mut lease = semaphore.acquire_many(3).await.unwrap();
@@ -249,71 +215,18 @@ async fn lease_has_data_splits_and_is_listed_as_participant() {
     expect_nothing_left(&server, "released").await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn lease_is_lost_when_one_of_its_nodes_is_deleted() {
-    let server = TestServer::in_memory();
-    let (client, vandal) = (client(&server, 1).await, client(&server, 2).await);
-    let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
-    let lost = tokio::spawn(lease.lost());
-    settle().await;
-    let middle = lease.nodes().nth(1).unwrap().to_owned();
-    vandal.delete(&middle, None).await.unwrap();
-    assert_eq!(lost.await.unwrap(), LossReason::NodeDeleted);
-    assert!(!lease.is_held() && lease.token().is_err());
-    assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
-    expect_nothing_left(&server, "released").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn session_expiry_frees_permits_and_queue_position() {
-    let server = TestServer::in_memory();
-    let [holder, waiter, last] =
-        [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
-    let lease = semaphore(&holder, 2).acquire_many(2).await.unwrap();
-    let second = queue(&semaphore(&waiter, 2), 2).await;
-    let third = queue(&semaphore(&last, 2), 1).await;
-    server.expire(waiter.session_id());
-    let ended = second.await.unwrap().unwrap_err();
-    assert!(ended.retry_on() != RetryOn::SameSession, "{ended}");
-    assert!(!third.is_finished());
-
-    let lost = lease.lost();
-    server.expire(holder.session_id());
-    // The client reconnects at once, and so learns why the nodes were deleted.
-    let expired = LossReason::SessionEnded(SessionEnd::Expired);
-    assert_eq!(lost.await, expired);
-    assert_eq!(holder.end_reason(), Some(SessionEnd::Expired));
-    assert_eq!(lease.release().await, Err(LockError::Lost(LossReason::NodeDeleted)));
-    third.await.unwrap().unwrap().release().await.unwrap();
-    expect_nothing_left(&server, "expired").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn closing_the_client_fails_its_waiters() {
-    let server = TestServer::in_memory();
-    let (holder, waiter) = (client(&server, 1).await, client(&server, 2).await);
-    let lease = semaphore(&holder, 1).acquire().await.unwrap();
-    let head = queue(&semaphore(&waiter, 1), 1).await;
-    let behind = queue(&semaphore(&waiter, 1), 1).await;
-    waiter.close().await;
-    assert!(head.await.unwrap().is_err() && behind.await.unwrap().is_err());
-    assert_eq!((turns(&server), leases(&server)), (0, 1));
-    lease.release().await.unwrap();
-}
-
 /// Two waiters that both assume they are first must not both keep some permits and wait.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (holder, client_b) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, client_b]) = started().await;
     let lease = semaphore(&holder, 6).acquire_many(2).await.unwrap();
-    let first = queue(&semaphore(&client_b, 6), 5).await;
-    let second = queue(&semaphore(&holder, 6), 5).await;
-    let turn = format!("/s/locks/{}", children(&server, "/s/locks")[0]);
+    let first = queue_for(&semaphore(&client_b, 6), 5).await;
+    let second = queue_for(&semaphore(&holder, 6), 5).await;
+    let turn = child(&server, "/s/locks", 0);
     holder.delete(&turn, None).await.unwrap();
     settle().await;
     assert_eq!((turns(&server), leases(&server)), (2, 2 + 5), "one of them has leases");
-    let deleted = format!("/s/leases/{}", children(&server, "/s/leases")[3]);
+    let deleted = child(&server, "/s/leases", 3);
     holder.delete(&deleted, None).await.unwrap();
     settle().await;
     assert_eq!((turns(&server), leases(&server)), (2, 2 + 5));
@@ -326,14 +239,13 @@ async fn waiter_requeues_when_its_turn_or_lease_node_is_deleted() {
 /// Somebody deletes each lease of the first waiter, which must not keep its turn for ever.
 #[tokio::test(start_paused = true)]
 async fn turn_ends_after_its_limit_of_deleted_leases() {
-    let server = TestServer::in_memory();
-    let (holder, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [holder, other]) = started().await;
     let lease = semaphore(&holder, 1).acquire().await.unwrap();
-    let waiting = queue(&semaphore(&other, 1), 1).await;
+    let waiting = queue_for(&semaphore(&other, 1), 1).await;
     let turn = children(&server, "/s/locks");
     let mut deleted = 0;
     while children(&server, "/s/locks") == turn && deleted <= 2 * RESTARTS_MAX {
-        let node = format!("/s/leases/{}", children(&server, "/s/leases")[1]);
+        let node = child(&server, "/s/leases", 1);
         holder.delete(&node, None).await.unwrap();
         settle().await;
         deleted += 1;
@@ -345,52 +257,12 @@ async fn turn_ends_after_its_limit_of_deleted_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquisition_dropped_after_any_poll_leaves_no_node() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
-    // The acquisition is uncontended, behind a holder that releases, or behind another waiter as
-    // well.
-    for (held, waits) in [(0, 0), (2, 0), (2, 2)] {
-        let mut polls = 0;
-        loop {
-            let holder = match held {
-                0 => None,
-                _ => Some(semaphore(&other, 2).acquire_many(held).await.unwrap()),
-            };
-            let ahead = match waits {
-                0 => None,
-                _ => Some(queue(&semaphore(&other, 2), waits).await),
-            };
-            let acquire = {
-                let semaphore = semaphore(&client, 2);
-                tokio::spawn(async move { polled(polls, semaphore.acquire_many(2)).await })
-            };
-            settle().await;
-            drop(holder);
-            if let Some(ahead) = ahead {
-                ahead.await.unwrap().unwrap().release().await.unwrap();
-            }
-            let lease = acquire.await.unwrap();
-            let done = lease.is_some();
-            drop(lease);
-            expect_nothing_left(&server, &format!("{polls} polls, {held} held")).await;
-            if done {
-                break;
-            }
-            polls += 1;
-        }
-        assert!(polls >= 3, "{polls} polls are too few for what there is to do");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
     let requests = [Op::Create2, Op::CreateContainer, Op::GetChildren2, Op::Delete, Op::Sync];
     for op in requests {
         for nth in 1..=4 {
             for applied in [true, false] {
-                let server = TestServer::in_memory();
-                let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [client, other]) = started().await;
                 let sentence = server.on(op).nth(nth);
                 match applied {
                     true => sentence.apply_then_drop_reply(),
@@ -411,8 +283,7 @@ async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
 /// The server may remove empty containers at any moment.
 #[tokio::test(start_paused = true)]
 async fn parents_reaped_during_an_acquisition_are_recreated() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 2);
     let mut moment = 0;
     loop {
@@ -437,31 +308,9 @@ async fn parents_reaped_during_an_acquisition_are_recreated() {
     assert!(moment >= 2, "{moment}");
 }
 
-/// At the end of its counter a server repeats the last number, or continues with negative numbers.
-#[tokio::test(start_paused = true)]
-async fn exhausted_sequence_is_rejected_and_leaves_no_node() {
-    for parent in ["/s/locks", "/s/leases"] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
-        let semaphore = semaphore(&client, 2);
-        semaphore.acquire().await.unwrap().release().await.unwrap();
-        settle().await;
-        assert!(server.set_sequence(parent, i32::MAX - 2));
-        for _ in 0..6 {
-            let refused = semaphore.acquire_many(2).await.unwrap_err();
-            assert!(matches!(refused, LockError::SequenceExhausted { .. }), "{parent}: {refused}");
-            if parent == "/s/leases" {
-                assert!(semaphore.try_acquire().await.is_err(), "{parent}");
-            }
-            expect_nothing_left(&server, parent).await;
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn permits_cost_what_the_documentation_says() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 9);
     semaphore.acquire().await.unwrap().release().await.unwrap(); // creates the path
     settle().await;
@@ -488,122 +337,3 @@ async fn permits_cost_what_the_documentation_says() {
     three.release().await.unwrap();
     assert_eq!(cost().await, 1 + 1 + 3);
 }
-
-/// Many clients acquire and release permits, while connections are cut, answers are lost and
-/// sessions expire.
-#[tokio::test(start_paused = true)]
-async fn permits_never_exceed_the_limit_under_random_faults() {
-    for seed in 0..SEEDS {
-        let server = TestServer::in_memory_with(Settings::new().seed(seed));
-        let _faults = [
-            server.on(Op::Create2).with_probability(0.02).always().apply_then_drop_reply(),
-            server.on(Op::Create2).with_probability(0.02).always().drop_before_applying(),
-            server.on(Op::Delete).with_probability(0.03).always().apply_then_drop_reply(),
-            server.on(Op::GetChildren2).with_probability(0.02).always().drop_before_applying(),
-            server.on_notification().with_probability(0.02).always().drop_before_applying(),
-        ];
-        let world = Arc::new(World::default());
-        let worker = |id| tokio::spawn(work(server.clone(), seed, id, world.clone()));
-        let workers: Vec<_> = (0..WORKERS).map(worker).collect();
-        let trouble = tokio::spawn(trouble(server.clone(), seed, world.clone()));
-        let mut granted = 0;
-        for worker in workers {
-            granted += worker.await.unwrap();
-        }
-        trouble.abort();
-        assert!(granted > WORKERS * ROUNDS / 2, "seed {seed}: {granted} granted");
-        server.clear_faults();
-        tokio::time::sleep(3 * T).await; // reason: sessions that were left expire
-        assert_eq!((turns(&server), leases(&server)), (0, 0), "seed {seed}");
-    }
-}
-
-#[derive(Default)]
-struct World {
-    /// Guard of each worker, with the id of its session.
-    held: Mutex<HashMap<u32, (SessionId, SemaphoreGuard)>>,
-    /// Sessions that the test expired early. Their clients cannot know this beforehand.
-    killed: Mutex<HashSet<SessionId>>,
-}
-
-impl World {
-    /// Counts the permits of all held leases in sessions that the test did not expire.
-    fn permits(&self) -> u32 {
-        let (held, killed) = (self.held.lock().unwrap(), self.killed.lock().unwrap());
-        held.values()
-            .filter(|(session_id, lease)| lease.is_held() && !killed.contains(session_id))
-            .map(|(_, lease)| lease.permits())
-            .sum()
-    }
-}
-
-/// Acquires and releases permits at random. Returns the number of granted acquisitions.
-async fn work(server: TestServer, seed: u64, id: u32, world: Arc<World>) -> u32 {
-    let mut random = Random::new(seed << 16 | u64::from(id));
-    let mut sessions = 0;
-    let mut granted = 0;
-    let mut rounds = 0;
-    while rounds < ROUNDS {
-        sessions += 1;
-        let session_seed = u128::from(seed) << 64 | u128::from(id) << 32 | sessions;
-        let client = client(&server, session_seed).await;
-        let semaphore = semaphore(&client, LIMIT);
-        while rounds < ROUNDS && client.end_reason().is_none() {
-            rounds += 1;
-            let permits = 1 + random.below(LIMIT);
-            let acquired = match random.below(4) {
-                0 => semaphore.try_acquire_many(permits).await,
-                1 => {
-                    let time_limit = random.ms(3_000);
-                    semaphore.acquire_many_timeout(permits, time_limit).await
-                }
-                _ => semaphore.acquire_many(permits).await.map(Some),
-            };
-            let Ok(Some(lease)) = acquired else { continue };
-            granted += 1;
-            world.held.lock().unwrap().insert(id, (client.session_id(), lease));
-            let permits = world.permits();
-            assert!(permits <= LIMIT, "seed {seed}: {permits} of {LIMIT}");
-            // reason: virtual time of the hold
-            tokio::time::sleep(random.ms(500)).await;
-            let (_, lease) = world.held.lock().unwrap().remove(&id).unwrap();
-            match random.below(2) {
-                0 => drop(lease),
-                _ => drop(lease.release().await),
-            }
-        }
-        client.close().await;
-    }
-    granted
-}
-
-async fn trouble(server: TestServer, seed: u64, world: Arc<World>) {
-    let mut random = Random::new(!seed);
-    loop {
-        // reason: virtual time between two faults
-        tokio::time::sleep(random.ms(4_000)).await;
-        let ids = server.connections();
-        match random.below(4) {
-            0 => ids.cut(Cut::Rst),
-            1 => {
-                ids.stall();
-                // reason: virtual time of the stall, which may outlast the lease
-                tokio::time::sleep(random.ms(12_000)).await;
-                ids.resume();
-            }
-            _ => {
-                let alive: Vec<SessionId> =
-                    server.with(|ensemble| ensemble.sessions().map(|it| it.id).collect());
-                if let Some(id) = random.pick(&alive) {
-                    world.killed.lock().unwrap().insert(*id);
-                    server.expire(*id);
-                }
-            }
-        }
-    }
-}
-
-const SEEDS: u64 = 30;
-const WORKERS: u32 = 8;
-const ROUNDS: u32 = 12;
-const LIMIT: u32 = 4;

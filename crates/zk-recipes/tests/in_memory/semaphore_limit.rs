@@ -4,10 +4,10 @@ use std::pin::pin;
 
 use zk_recipes::session::{Client, ErrorCode};
 use zk_recipes::{Semaphore, SharedCount};
-use zk_testing::{Op, TestServer};
+use zk_testing::Op;
 
-use crate::semaphore::{PATH, expect_nothing_left, leases, queue, turns};
-use crate::{T, client, settle};
+use crate::semaphore::{PATH, expect_nothing_left, leases, queue_for, turns};
+use crate::{T, running, settle, started};
 
 /// Returns the handles of one process.
 fn shared(client: &Client, limit: i32) -> (SharedCount, Semaphore) {
@@ -18,13 +18,12 @@ fn shared(client: &Client, limit: i32) -> (SharedCount, Semaphore) {
 
 #[tokio::test(start_paused = true)]
 async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (count, _) = shared(&other, 1);
     let (_, semaphore) = shared(&one, 1);
     let first = semaphore.acquire().await.unwrap();
-    let second = queue(&semaphore, 1).await;
-    let three_more = queue(&semaphore, 3).await;
+    let second = queue_for(&semaphore, 1).await;
+    let three_more = queue_for(&semaphore, 3).await;
     assert!(!second.is_finished());
     assert_eq!((turns(&server), leases(&server)), (1, 2), "three are not queued for when one is");
 
@@ -38,7 +37,7 @@ async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
     assert!(first.is_held() && second.is_held() && three.is_held());
     assert!(semaphore.try_acquire().await.unwrap().is_none());
 
-    let next = queue(&semaphore, 1).await;
+    let next = queue_for(&semaphore, 1).await;
     drop((first, second, three));
     settle().await;
     assert!(!next.is_finished() && leases(&server) == 0, "there are none to be had");
@@ -47,34 +46,14 @@ async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
     expect_nothing_left(&server, "released").await;
 }
 
-/// The first waiter yields, so that other waiters acquire the available permits.
-#[tokio::test(start_paused = true)]
-async fn first_waiter_yields_when_the_limit_falls_below_its_count() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let (count, semaphore) = shared(&client, 3);
-    let holder = semaphore.acquire().await.unwrap();
-    let wants_three = queue(&semaphore, 3).await;
-    let wants_one = queue(&semaphore, 1).await;
-    assert!(!wants_three.is_finished() && !wants_one.is_finished());
-    count.set(2).await.unwrap();
-    let one = wants_one.await.unwrap().unwrap();
-    assert_eq!((turns(&server), leases(&server)), (0, 2));
-    drop((holder, one));
-    count.set(3).await.unwrap();
-    assert_eq!(wants_three.await.unwrap().unwrap().permits(), 3);
-    expect_nothing_left(&server, "released").await;
-}
-
 /// The waiter has not read the limit since it queued.
 #[tokio::test(start_paused = true)]
 async fn waiter_rereads_the_limit_when_it_becomes_first() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let (count, semaphore) = shared(&client, 2);
     let holder = semaphore.acquire().await.unwrap();
-    let wants_two = queue(&semaphore, 2).await;
-    let wants_one = queue(&semaphore, 1).await;
+    let wants_two = queue_for(&semaphore, 2).await;
+    let wants_one = queue_for(&semaphore, 1).await;
     count.set(1).await.unwrap();
     settle().await;
     assert!(!wants_one.is_finished() && !wants_two.is_finished(), "the only one is held");
@@ -88,15 +67,13 @@ async fn waiter_rereads_the_limit_when_it_becomes_first() {
 /// The answer with the old limit is in flight when the limit is lowered.
 #[tokio::test(start_paused = true)]
 async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (count, others) = shared(&other, 2);
     let holder = others.acquire().await.unwrap();
 
     server.on(Op::GetData).session(one.session_id()).delay(T / 20);
     let (_, semaphore) = shared(&one, 2);
-    let asked = tokio::spawn(async move { semaphore.try_acquire().await });
-    settle().await;
+    let asked = running(async move { semaphore.try_acquire().await }).await;
     count.set(1).await.unwrap();
     assert!(!asked.is_finished(), "the answer of the server was to be late");
     assert!(asked.await.unwrap().unwrap().is_none(), "the only permit is held");
@@ -107,8 +84,7 @@ async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
 /// The first waiter hears of the lower limit and of the release at the same time.
 #[tokio::test(start_paused = true)]
 async fn limit_lowered_before_a_release_is_not_exceeded() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (count, others) = shared(&other, 2);
     let (first, second) = (others.acquire().await.unwrap(), others.acquire().await.unwrap());
 
@@ -128,13 +104,12 @@ async fn limit_lowered_before_a_release_is_not_exceeded() {
 /// The list is throttled, and the limit beside it is not. The limit falls before the list is repeated.
 #[tokio::test(start_paused = true)]
 async fn limit_lowered_before_a_repeated_list_is_not_exceeded() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (count, others) = shared(&other, 2);
     let (first, second) = (others.acquire().await.unwrap(), others.acquire().await.unwrap());
 
     let (_, semaphore) = shared(&one, 2);
-    let waiting = queue(&semaphore, 1).await;
+    let waiting = queue_for(&semaphore, 1).await;
     server.on(Op::GetChildren2).session(one.session_id()).answer(ErrorCode::THROTTLED_OP);
     server.on(Op::GetChildren2).session(one.session_id()).nth(2).delay(T / 20);
     second.release().await.unwrap();
@@ -151,8 +126,7 @@ async fn limit_lowered_before_a_repeated_list_is_not_exceeded() {
 /// The first waiter needs more permits than the limit now allows.
 #[tokio::test(start_paused = true)]
 async fn waiter_above_a_lowered_limit_gives_its_turn_back() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let (count, others) = shared(&other, 3);
     let [first, second] = [others.acquire_many(2).await.unwrap(), others.acquire().await.unwrap()];
 

@@ -24,8 +24,8 @@ fn locks_and_guards_are_send_and_sync() {
 
 /// The futures are created and never polled.
 #[test]
-fn futures_of_locks_are_send() {
-    fn check(lock: &Mutex, permits: &Semaphore, guard: Guard, manager: &SessionManager) {
+fn futures_of_locks_and_elections_are_send() {
+    fn locks(lock: &Mutex, permits: &Semaphore, guard: Guard, manager: &SessionManager) {
         is_send(lock.acquire());
         is_send(lock.acquire_timeout(Duration::ZERO));
         is_send(permits.acquire_many(2));
@@ -39,21 +39,14 @@ fn futures_of_locks_are_send() {
             |_| {},
         ));
     }
-    let _: fn(&Mutex, &Semaphore, Guard, &SessionManager) = check;
-}
-
-/// The futures are created and never polled.
-#[test]
-fn futures_of_elections_are_send() {
-    fn check(election: &Election, candidacy: Candidacy) {
-        is_send(
-            election
-                .lead(|_| std::future::ready(Ok::<_, LockError>(ControlFlow::Break(()))), |_| {}),
-        );
+    fn elections(election: &Election, candidacy: Candidacy) {
+        let work = |_| std::future::ready(Ok::<_, LockError>(ControlFlow::Break(())));
+        is_send(election.lead(work, |_| {}));
         is_send(election.candidates());
         is_send(election.leader());
         is_send(candidacy.wait_to_lead());
         is_send(candidacy.resign());
     }
-    let _: fn(&Election, Candidacy) = check;
+    let _: fn(&Mutex, &Semaphore, Guard, &SessionManager) = locks;
+    let _: fn(&Election, Candidacy) = elections;
 }

@@ -2,15 +2,14 @@
 
 use zk_recipes::session::{Acl, CreateMode, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, SharedCount, SharedValue};
+use zk_testing::Op;
 use zk_testing::server::NodeKind;
-use zk_testing::{Op, TestServer};
 
-use crate::client;
+use crate::started;
 
 #[tokio::test(start_paused = true)]
 async fn node_is_created_with_the_first_seed_and_container_parents() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let value = SharedValue::new(&one, "/a/b/value", &b"seed"[..]).unwrap();
     assert_eq!(value.get().await.unwrap().value(), "seed");
     let same = SharedValue::new(&other, "/a/b/value", &b"another seed"[..]).unwrap();
@@ -25,8 +24,7 @@ async fn node_is_created_with_the_first_seed_and_container_parents() {
 
 #[tokio::test(start_paused = true)]
 async fn get_reads_a_node_that_another_client_creates_first() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     client.create("/v", b"theirs", CreateMode::Persistent).await.unwrap();
     let missing = server.on(Op::GetData).answer(ErrorCode::NO_NODE);
     let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();
@@ -36,8 +34,7 @@ async fn get_reads_a_node_that_another_client_creates_first() {
 
 #[tokio::test(start_paused = true)]
 async fn value_and_its_parents_have_the_given_acl() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let list = vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE)];
     let value = SharedValue::new(&client, "/a/value", "seed").unwrap().with_acl(list.clone());
     value.get().await.unwrap();
@@ -50,8 +47,7 @@ async fn value_and_its_parents_have_the_given_acl() {
 
 #[tokio::test(start_paused = true)]
 async fn try_set_fails_if_the_value_changed_since_it_was_read() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let value = SharedValue::new(&client, "/v", &b"0"[..]).unwrap();
     let read = value.get().await.unwrap();
     let first = value.try_set(&read, &b"1"[..]).await.unwrap().unwrap();
@@ -66,8 +62,7 @@ async fn try_set_fails_if_the_value_changed_since_it_was_read() {
 
 #[tokio::test(start_paused = true)]
 async fn changed_returns_a_change_made_before_the_call() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let reader = SharedCount::new(&one, "/c", 3).unwrap();
     let writer = SharedCount::new(&other, "/c", 9).unwrap();
     let mut seen = reader.get().await.unwrap();
@@ -83,8 +78,7 @@ async fn changed_returns_a_change_made_before_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn shared_count_rejects_non_integer_data() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     client.create("/c", b"three", CreateMode::Persistent).await.unwrap();
     let count = SharedCount::new(&client, "/c", 0).unwrap();
     let told = count.get().await;
@@ -97,8 +91,7 @@ async fn shared_count_rejects_non_integer_data() {
 /// ZooKeeper compares versions, and the versions of both nodes begin at 0.
 #[tokio::test(start_paused = true)]
 async fn try_set_reports_a_recreated_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = started().await;
     let value = SharedValue::new(&client, "/v", &b"seed"[..]).unwrap();
     let count = SharedCount::new(&client, "/c", 1).unwrap();
     let (read, counted) = (value.get().await.unwrap(), count.get().await.unwrap());
@@ -124,8 +117,7 @@ async fn try_set_reports_a_recreated_node() {
 
 #[tokio::test(start_paused = true)]
 async fn value_that_cannot_be_created_is_an_error() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let value = SharedValue::new(&client, "/value", "seed").unwrap();
     let refused = server.on(Op::Create2).times(20).answer(ErrorCode::NO_AUTH);
     let LockError::Client(error) = value.get().await.unwrap_err() else { panic!("another error") };

@@ -8,9 +8,9 @@ use zk_recipes::session::{Client, ErrorKind, RetryOn};
 use zk_recipes::{
     LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation_requested, revoke,
 };
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Cut, Op};
 
-use crate::{T, client, now, settle};
+use crate::{T, now, settle, started};
 
 /// Request timeout of the handle.
 const SHORT: Duration = Duration::from_millis(5);
@@ -25,16 +25,13 @@ const FRAMES_MAX: u64 = 120;
 
 type Ends = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
-type Attempt = fn(Client) -> Ends;
-
 /// Prepares an operation while the server is fast. Then expects it to fail after a bounded number
 /// of attempts on a slow server.
 async fn expect_bounded<P>(name: &str, prepare: fn(Client) -> P)
 where
     P: Future<Output = (Ends,)>,
 {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/m").unwrap();
     drop(lock.acquire().await.unwrap());
     drop(Semaphore::new(&client, "/s", 2).unwrap().acquire().await.unwrap());
@@ -143,30 +140,20 @@ bounded! {
 /// A failed acquisition leaves nothing behind, whatever has become of its last request.
 #[tokio::test(start_paused = true)]
 async fn acquisition_may_be_repeated_after_an_unanswered_write() {
-    let attempts: [(&str, Attempt); 5] = [
-        ("mutex", |client| {
-            Box::pin(async move { Mutex::new(&client, "/new")?.acquire().await.map(drop) })
-        }),
-        ("attempt", |client| {
-            Box::pin(async move { Mutex::new(&client, "/new")?.try_acquire().await.map(drop) })
-        }),
-        ("ticket", |client| {
-            Box::pin(async move { Mutex::new(&client, "/new")?.enqueue().await.map(drop) })
-        }),
-        ("permit", |client| {
-            Box::pin(async move { Semaphore::new(&client, "/new", 1)?.acquire().await.map(drop) })
-        }),
-        ("free permit", |client| {
-            Box::pin(
-                async move { Semaphore::new(&client, "/new", 1)?.try_acquire().await.map(drop) },
-            )
-        }),
-    ];
-    for (name, attempt) in attempts {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+    let mutex = |client: &Client| Mutex::new(client, "/new").unwrap();
+    let permits = |client: &Client| Semaphore::new(client, "/new", 1).unwrap();
+    for name in ["mutex", "attempt", "ticket", "permit", "free permit"] {
+        let (server, [client]) = started().await;
         server.on(Op::CreateContainer).always().delay(ROUND_TRIP);
-        let error = attempt(client.with_timeout(SHORT)).await.unwrap_err();
+        let client = client.with_timeout(SHORT);
+        let failed = match name {
+            "mutex" => mutex(&client).acquire().await.map(drop),
+            "attempt" => mutex(&client).try_acquire().await.map(drop),
+            "ticket" => mutex(&client).enqueue().await.map(drop),
+            "permit" => permits(&client).acquire().await.map(drop),
+            _ => permits(&client).try_acquire().await.map(drop),
+        };
+        let error = failed.unwrap_err();
         let LockError::Client(failed) = &error else { panic!("{name}: {error}") };
         assert_eq!(*failed.kind(), ErrorKind::TimedOut, "{name}");
         assert_eq!(error.retry_on(), RetryOn::SameSession, "{name}: {error}");
@@ -176,8 +163,7 @@ async fn acquisition_may_be_repeated_after_an_unanswered_write() {
 /// A guard of such a handle still sees the deletion of its node.
 #[tokio::test(start_paused = true)]
 async fn guard_with_a_short_request_timeout_sees_its_deletion() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let guard = Mutex::new(&one.with_timeout(SHORT), "/m").unwrap().acquire().await.unwrap();
     drop(server.on_any_request().always().delay(ROUND_TRIP));
     let before = one.stats().frames_sent;
@@ -193,8 +179,7 @@ async fn guard_with_a_short_request_timeout_sees_its_deletion() {
 #[tokio::test(start_paused = true)]
 async fn short_request_timeout_waits_out_a_disconnect_or_stall() {
     for hangs in [false, true] {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         match hangs {
             true => server.stall(0),
             false => {

@@ -3,15 +3,15 @@
 //! Each frame takes two steps: its first bytes, then the rest.
 
 use std::collections::VecDeque;
-use std::future::{Future, ready};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, ReadBuf};
-use zk_recipes::session::{Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
+
+use crate::read_by::{ReadBy, Reader};
 
 /// Length of the first step of a frame, which ends within the header.
 const FIRST_LEN: usize = 5;
@@ -74,32 +74,14 @@ impl Steps {
     }
 }
 
-/// Connector to the only server, over a stepped stream.
+/// Returns a connector to the only server, over a stepped stream.
+pub(crate) fn stepped(server: &TestServer, steps: &Steps) -> ReadBy<Stepped> {
+    let reader = Stepped { steps: steps.clone(), arrived: Vec::new(), pieces: VecDeque::new() };
+    ReadBy { server: server.clone(), reader }
+}
+
 #[derive(Clone)]
 pub(crate) struct Stepped {
-    pub(crate) server: TestServer,
-    pub(crate) steps: Steps,
-}
-
-impl Connector for Stepped {
-    type Stream = SteppedStream;
-
-    fn connect(
-        &self,
-        _: &Host,
-    ) -> impl Future<Output = io::Result<SteppedStream>> + Send + 'static {
-        let steps = self.steps.clone();
-        ready(self.server.stream(0).map(|stream| SteppedStream {
-            stream,
-            steps,
-            arrived: Vec::new(),
-            pieces: VecDeque::new(),
-        }))
-    }
-}
-
-pub(crate) struct SteppedStream {
-    stream: MemoryStream,
     steps: Steps,
     /// Bytes of an incomplete frame.
     arrived: Vec<u8>,
@@ -107,15 +89,19 @@ pub(crate) struct SteppedStream {
     pieces: VecDeque<Vec<u8>>,
 }
 
-impl SteppedStream {
+impl Stepped {
     /// Reads all bytes that the server has sent.
     ///
     /// Returns `Ready` at the end of the stream and on an error. Unread pieces are then lost.
-    fn poll_server(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_server(
+        &mut self,
+        stream: &mut MemoryStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
             let mut chunk = [0; 4096];
             let mut buf = ReadBuf::new(&mut chunk);
-            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+            match Pin::new(&mut *stream).poll_read(cx, &mut buf) {
                 Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
                     self.arrived.extend_from_slice(buf.filled());
                 }
@@ -138,13 +124,14 @@ impl SteppedStream {
     }
 }
 
-impl AsyncRead for SteppedStream {
+impl Reader for Stepped {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        stream: &mut MemoryStream,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let ended = self.poll_server(cx);
+        let ended = self.poll_server(stream, cx);
         if ended.is_ready() {
             return ended;
         }
@@ -157,5 +144,3 @@ impl AsyncRead for SteppedStream {
         Poll::Ready(Ok(()))
     }
 }
-
-crate::pass_writes_on!(SteppedStream);

@@ -1,6 +1,7 @@
 //! An acquisition with a timeout returns in that time, in every state of the connection.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{T, children, client, now, settle};
+use crate::{T, children, cut_off, now, reconnect, settle, started};
 
 /// Maximum delay of an acquisition beyond its timeout.
 const LATE: Duration = Duration::from_millis(20);
@@ -39,6 +40,13 @@ enum Kind {
     Several,
 }
 
+/// Returns whether the lock was acquired, and releases it.
+async fn told<G, E: Display>(
+    asked: impl Future<Output = Result<Option<G>, E>>,
+) -> Result<bool, String> {
+    asked.await.map(|held| held.is_some()).map_err(|error| error.to_string())
+}
+
 impl Kind {
     const ALL: [Self; 10] = [
         Self::Mutex,
@@ -59,41 +67,34 @@ impl Kind {
     }
 
     fn acquire(self, client: &Client, timeout: Duration) -> Acquired {
-        /// Returns whether the lock was acquired, and releases it.
-        macro_rules! told {
-            ($asked:expr) => {
-                match $asked.await {
-                    Ok(held) => Ok(held.is_some()),
-                    Err(error) => Err(error.to_string()),
-                }
-            };
-        }
         let client = client.clone();
         Box::pin(async move {
             let mutex = Mutex::new(&client, "/m").unwrap();
             let rw = RwLock::new(&client, "/rw").unwrap();
             let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
             match self {
-                Self::Mutex => told!(mutex.acquire_timeout(timeout)),
-                Self::OwnedMutex => told!(mutex.with_owner(&Owner::new()).acquire_timeout(timeout)),
+                Self::Mutex => told(mutex.acquire_timeout(timeout)).await,
+                Self::OwnedMutex => {
+                    told(mutex.with_owner(&Owner::new()).acquire_timeout(timeout)).await
+                }
                 Self::LocalQueue => {
                     let limits = LocalQueueLimits::default();
-                    told!(mutex.with_local_queue(limits).acquire_timeout(timeout))
+                    told(mutex.with_local_queue(limits).acquire_timeout(timeout)).await
                 }
-                Self::Reader => told!(rw.read().acquire_timeout(timeout)),
-                Self::Writer => told!(rw.write().acquire_timeout(timeout)),
+                Self::Reader => told(rw.read().acquire_timeout(timeout)).await,
+                Self::Writer => told(rw.write().acquire_timeout(timeout)).await,
                 Self::SemaphoreMutex => {
                     let lock = SemaphoreMutex::new(&client, "/sm").unwrap();
-                    told!(lock.acquire_timeout(timeout))
+                    told(lock.acquire_timeout(timeout)).await
                 }
-                Self::Permit => told!(semaphore.acquire_timeout(timeout)),
-                Self::Permits => told!(semaphore.acquire_many_timeout(3, timeout)),
+                Self::Permit => told(semaphore.acquire_timeout(timeout)).await,
+                Self::Permits => told(semaphore.acquire_many_timeout(3, timeout)).await,
                 Self::SharedLimit => {
                     let limit = SharedCount::new(&client, "/limit", 3).unwrap();
                     let semaphore = Semaphore::with_shared_limit(&client, "/s", &limit).unwrap();
-                    told!(semaphore.acquire_many_timeout(3, timeout))
+                    told(semaphore.acquire_many_timeout(3, timeout)).await
                 }
-                Self::Several => told!(several(&client).acquire_timeout(timeout)),
+                Self::Several => told(several(&client).acquire_timeout(timeout)).await,
             }
         })
     }
@@ -101,11 +102,8 @@ impl Kind {
 
 /// Holds the locks of all kinds.
 async fn hold_all(client: &Client) -> (MultiGuard, Option<SemaphoreGuard>) {
-    let locks: [Arc<dyn Lock>; 3] = [
-        Arc::new(Mutex::new(client, "/m").unwrap()),
-        Arc::new(RwLock::new(client, "/rw").unwrap().write().clone()),
-        Arc::new(SemaphoreMutex::new(client, "/sm").unwrap()),
-    ];
+    let locks = [crate::Kind::Mutex, crate::Kind::Writer, crate::Kind::SemaphoreMutex];
+    let locks = locks.map(|kind| kind.lock(client));
     let semaphore = Semaphore::new(client, "/s", 3).unwrap();
     let held = MultiLock::new(locks).acquire().await.unwrap();
     (held, semaphore.try_acquire_many(3).await.unwrap())
@@ -198,8 +196,7 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
         for kind in Kind::ALL {
             for timeout in TIMEOUTS {
                 let case = format!("{state:?}, {kind:?}, {timeout:?}");
-                let server = TestServer::in_memory();
-                let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+                let (server, [one, other]) = started().await;
                 for kind in Kind::ALL {
                     assert_eq!(kind.acquire(&one, T).await, Ok(true), "makes the paths");
                 }
@@ -240,8 +237,7 @@ async fn acquire_timeout_returns_in_time_in_every_state() {
 #[tokio::test(start_paused = true)]
 async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     for timeout in TIMEOUTS {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+        let (server, [client]) = started().await;
         client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
         let mutex = |path: &str| -> Arc<dyn Lock> { Arc::new(Mutex::new(&client, path).unwrap()) };
         let locks = MultiLock::new(["/a", "/b", "/e"].map(mutex));
@@ -258,36 +254,13 @@ async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     }
 }
 
-/// The loss of the first lock ends the wait for the second one.
-#[tokio::test(start_paused = true)]
-async fn multi_lock_reports_loss_in_time_when_no_release_is_answered() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let held = Mutex::new(&other, "/b").unwrap().acquire().await.unwrap();
-    let mutex = |path: &str| -> Arc<dyn Lock> { Arc::new(Mutex::new(&one, path).unwrap()) };
-    let locks = MultiLock::new(["/a", "/b"].map(mutex));
-    let timeout = Duration::from_secs(1);
-    let (start, waiting) =
-        (now(), tokio::spawn(async move { locks.acquire_timeout(timeout).await }));
-    // reason: virtual time, in which the guard of the first lock sets its watch
-    tokio::time::sleep(timeout / 2).await;
-    let node = format!("/a/{}", children(&server, "/a")[0]);
-    other.delete(&node, None).await.unwrap();
-    drop(server.on(Op::Delete).always().never_answer());
-    let error = waiting.await.unwrap().unwrap_err();
-    assert!(start.elapsed() <= timeout + LATE, "{:?}", start.elapsed());
-    assert!(matches!(error.failures()[0].error, LockError::Lost(_)), "{error}");
-    drop(held);
-}
-
 /// Curator's `acquire(0)` acquires a free lock, too.
 #[tokio::test(start_paused = true)]
 async fn zero_timeout_acquires_at_any_round_trip() {
     for round_trip in [5, 50, 500].map(Duration::from_millis) {
         for kind in Kind::ALL {
             let case = format!("{kind:?}, {round_trip:?}");
-            let server = TestServer::in_memory();
-            let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+            let (server, [one, other]) = started().await;
             let slow = server.on_any_request().always().session(one.session_id());
             drop(slow.delay(round_trip));
             assert_eq!(kind.acquire(&one, Duration::ZERO).await, Ok(true), "{case}: no path yet");
@@ -322,73 +295,58 @@ fn nodes(server: &TestServer) -> BTreeSet<String> {
 /// The connection is lost before the request is sent, or together with the answer.
 #[tokio::test(start_paused = true)]
 async fn try_acquire_does_not_wait_for_a_connection() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let lock = Mutex::new(&client, "/m").unwrap();
-    let rw = RwLock::new(&client, "/rw").unwrap();
-    let semaphore = Semaphore::new(&client, "/s", 2).unwrap();
-    let both: [Arc<dyn Lock>; 2] = [Arc::new(lock.clone()), Arc::new(semaphore.clone())];
-    let both = MultiLock::new(both);
-    drop((lock.acquire().await.unwrap(), rw.write().acquire().await.unwrap()));
-    drop(semaphore.acquire_many(2).await.unwrap());
+    let (server, [client]) = started().await;
+    let locks = crate::Kind::ALL.map(|kind| kind.lock(&client));
+    for lock in &locks {
+        drop(lock.acquire_boxed().await.unwrap());
+    }
     settle().await;
-    let not_connected = |path: &str| LockError::NotConnected { path: path.to_owned() };
-    for is_cut_before in [true, false] {
-        for lock_number in 0..4 {
-            let lost = match is_cut_before {
-                true => {
-                    server.refuse_connects(0);
-                    server.connection_of(client.session_id()).cut(Cut::Rst);
-                    settle().await;
-                    None
-                }
-                false => {
-                    server.refuse_connects(0);
-                    Some(server.on(Op::Create2).apply_then_drop_reply())
-                }
-            };
-            let start = now();
-            let error = match lock_number {
-                0 => lock.try_acquire().await.unwrap_err(),
-                1 => rw.read().try_acquire().await.unwrap_err(),
-                2 => semaphore.try_acquire_many(2).await.unwrap_err(),
-                _ => both.try_acquire().await.unwrap_err().failures()[0].error.clone(),
-            };
-            assert_eq!(start.elapsed(), Duration::ZERO);
-            let path = ["/m", "/rw", "/s", "/m"][lock_number];
-            assert_eq!(error, not_connected(path), "cut before: {is_cut_before}");
-            assert!(
-                error.retry_on() == RetryOn::SameSession,
-                "on the same session, when there is a connection"
-            );
-            assert!(error.to_string().contains("connection"), "{error}");
-            server.accept_connects(0);
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
-            assert!(lost.is_none_or(|lost| lost.count() == 1) && client.is_connected());
-            let left = ["/m", "/rw", "/s/leases"].map(|path| children(&server, path).len());
-            assert_eq!(left, [0; 3], "cut before: {is_cut_before}, {path}");
+    for (number, is_cut_before) in (0..=locks.len()).flat_map(|it| [(it, true), (it, false)]) {
+        let lost = match is_cut_before {
+            true => {
+                cut_off(&server, &client).await;
+                None
+            }
+            false => {
+                server.refuse_connects(0);
+                Some(server.on(Op::Create2).apply_then_drop_reply())
+            }
+        };
+        let start = now();
+        let (path, error) = match locks.get(number) {
+            Some(lock) => (lock.path(), lock.try_acquire_boxed().await.unwrap_err()),
+            None => {
+                let all = MultiLock::new(locks.clone());
+                let error = all.try_acquire().await.unwrap_err();
+                (locks[0].path(), error.failures()[0].error.clone())
+            }
+        };
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        let expected = LockError::NotConnected { path: path.to_owned() };
+        assert_eq!(error, expected, "cut before: {is_cut_before}");
+        assert_eq!(error.retry_on(), RetryOn::SameSession, "when there is a connection");
+        assert!(error.to_string().contains("connection"), "{error}");
+        reconnect(&server).await;
+        assert!(lost.is_none_or(|lost| lost.count() == 1) && client.is_connected());
+        for folder in crate::Kind::ALL.iter().flat_map(|kind| kind.folders()) {
+            assert_eq!(children(&server, folder), [""; 0], "cut before: {is_cut_before}, {path}");
         }
     }
     // Re-acquiring a lock that its owner holds needs no connection.
-    let owned = lock.with_owner(&Owner::new());
-    let guard = owned.acquire().await.unwrap();
-    server.refuse_connects(0);
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    settle().await;
+    let owned = Mutex::new(&client, "/m").unwrap().with_owner(&Owner::new());
+    let _guard = owned.acquire().await.unwrap();
+    cut_off(&server, &client).await;
     assert!(owned.try_acquire().await.unwrap().is_some());
-    drop(guard);
 }
 
 /// The attempt waits for an answer, or for the time to renew the lease.
 #[tokio::test(start_paused = true)]
-async fn try_acquire_ends_with_the_connection() {
+async fn try_acquire_ends_with_the_connection_or_the_session() {
+    let steps = [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)));
     let mut cut_short = 0;
-    for (delay, sixteenths) in
-        [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)))
-    {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
+    for ((delay, sixteenths), is_closed) in steps.flat_map(|step| [(step, false), (step, true)]) {
+        let case = format!("{delay:?} {sixteenths}, closed: {is_closed}");
+        let (server, [client]) = started().await;
         let lock = Mutex::new(&client, "/m").unwrap();
         let mut events = client.events();
         let slow = server.on_any_request().always().session(client.session_id());
@@ -396,48 +354,29 @@ async fn try_acquire_ends_with_the_connection() {
         let asked = tokio::spawn(async move { (lock.try_acquire().await.map(drop), now()) });
         // reason: virtual time, up to some step of the attempt
         tokio::time::sleep(T * sixteenths / 16).await;
+        if is_closed {
+            client.close().await;
+            let asked = tokio::time::timeout(Duration::ZERO, asked).await.expect(&case).unwrap();
+            let retry_on = asked.0.err().map(|error| error.retry_on());
+            assert!(retry_on.is_none_or(|it| it == RetryOn::NewSession), "{case}: {retry_on:?}");
+            continue;
+        }
         server.refuse_connects(0);
         server.connection_of(client.session_id()).cut(Cut::Rst);
         // The loss of the connection is reported after the answers that were already late.
         while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
-        let cut = now();
-        match asked.await.unwrap() {
-            (Err(LockError::NotConnected { .. }), at) if at >= cut => {
-                assert_eq!(at, cut, "{delay:?} {sixteenths}");
-                cut_short += 1;
-            }
-            (_, at) => assert!(at <= cut, "{delay:?} {sixteenths}"),
-        }
+        let (asked, at) = asked.await.unwrap();
+        let is_cut_short = matches!(asked, Err(LockError::NotConnected { .. })) && at >= now();
+        assert!(at <= now(), "{case}");
+        cut_short += usize::from(is_cut_short);
     }
     assert!(cut_short > 8, "{cut_short}");
-}
-
-/// Also if it waits for something else than an answer.
-#[tokio::test(start_paused = true)]
-async fn try_acquire_ends_with_the_session() {
-    let steps = [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)));
-    for (delay, sixteenths) in steps {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
-        let lock = Mutex::new(&client, "/m").unwrap();
-        let slow = server.on_any_request().always().session(client.session_id());
-        drop(slow.delay(delay));
-        let asked = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
-        // reason: virtual time, up to some step of the attempt
-        tokio::time::sleep(T * sixteenths / 16).await;
-        client.close().await;
-        let asked = tokio::time::timeout(Duration::ZERO, asked).await.expect("no later").unwrap();
-        if let Err(error) = asked {
-            assert_eq!(error.retry_on(), RetryOn::NewSession, "{error}");
-        }
-    }
 }
 
 /// The second lock is held, and the connection is lost while the first lock is released.
 #[tokio::test(start_paused = true)]
 async fn multi_lock_releases_without_waiting_for_a_connection() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = started().await;
     let lock = |path: &str| Arc::new(Mutex::new(&client, path).unwrap()) as Arc<dyn Lock>;
     let both = MultiLock::new([lock("/first"), lock("/second")]);
     let _held = Mutex::new(&other, "/second").unwrap().acquire().await.unwrap();
@@ -448,8 +387,6 @@ async fn multi_lock_releases_without_waiting_for_a_connection() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     settle().await;
     assert!(!client.is_connected());
-    server.accept_connects(0);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
+    reconnect(&server).await;
     assert_eq!(children(&server, "/first").len(), 0);
 }

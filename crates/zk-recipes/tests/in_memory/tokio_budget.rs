@@ -12,7 +12,7 @@ use tokio::task::coop::consume_budget;
 use zk_recipes::{Guard, Lock, MultiLock, Mutex};
 use zk_testing::{Cut, TestServer};
 
-use crate::{T, children, client, settle};
+use crate::{T, children, client, queue_many, running, settle, started};
 
 /// Units of budget that tokio gives a task for each poll.
 const BUDGET: usize = 128;
@@ -37,8 +37,7 @@ async fn spending<F: Future>(units: usize, spends: Arc<AtomicBool>, future: F) -
 /// Other code in the task uses up the budget in every poll.
 #[tokio::test(start_paused = true)]
 async fn acquire_timeout_ends_in_a_task_without_budget() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let held = Mutex::new(&other, "/lock").unwrap().acquire().await.unwrap();
     for is_multi in [false, true] {
         let lock = Mutex::new(&one, "/lock").unwrap();
@@ -82,15 +81,13 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             let one = client(&server, 2).await;
             let lock = |client| Mutex::new(client, "/lock").unwrap();
             let held = lock(&other).acquire().await.unwrap();
-            let between = (predecessors == 2).then(|| lock(&other));
-            let between = between.map(|lock| tokio::spawn(async move { lock.acquire().await }));
-            settle().await;
+            let between = queue_many(&lock(&other), predecessors - 1).await;
             let spends = Arc::new(AtomicBool::new(false));
-            let waiting = tokio::spawn({
+            let waiting = running({
                 let (lock, spends) = (lock(&one), Arc::clone(&spends));
                 spending(units, spends, async move { lock.acquire().await.unwrap() })
-            });
-            settle().await;
+            })
+            .await;
             assert!(!waiting.is_finished(), "{case}");
 
             // One transaction deletes all nodes, so all events have arrived when the waiter is
@@ -102,10 +99,8 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
             spends.store(true, Ordering::Relaxed);
             all.send().await.unwrap();
             // The waiter in between queues again.
-            if let Some(between) = between {
-                settle().await;
-                drop(between);
-            }
+            settle().await;
+            drop(between);
             let guard: Guard = waiting.await.unwrap();
             assert!(!spends.load(Ordering::Relaxed), "{case}");
             assert!(!paths.iter().any(|path| path == guard.node()), "{case}: it has a new node");
@@ -121,8 +116,7 @@ async fn waiter_sees_its_node_is_deleted_without_task_budget() {
 /// The attempts never wait, so without a limit the driver of this runtime would never run.
 #[tokio::test]
 async fn attempts_without_a_connection_let_the_session_reconnect() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = started().await;
     let lock = Mutex::new(&client, "/lock").unwrap();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);

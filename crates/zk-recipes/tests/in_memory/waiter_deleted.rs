@@ -7,8 +7,11 @@ use zk_recipes::session::{Client, CreateMode};
 use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::stepped::{Stepped, Steps};
-use crate::{T, children, client, config, settle};
+use crate::stepped::{Steps, stepped};
+use crate::{
+    attempt, child, children, config, cut_off, queue, queue_many, reconnect, running, settle,
+    started, started_with,
+};
 
 const PATH: &str = "/lock";
 
@@ -23,108 +26,73 @@ async fn three(
     other: &Client,
 ) -> (Guard, [tokio::task::JoinHandle<Guard>; 2]) {
     let held = mutex(one).acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    for _ in 0..2 {
-        let lock = mutex(other);
-        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-        settle().await;
-    }
+    let waiting = queue_many(&mutex(other), 2).await;
     assert_eq!(children(server, PATH).len(), 3);
     (held, waiting.try_into().unwrap())
 }
 
-/// Checks that the second waiter acquires the lock, and after it the waiter whose node was deleted.
-async fn expect_next_then_deleted(
-    next: tokio::task::JoinHandle<Guard>,
-    deleted: tokio::task::JoinHandle<Guard>,
-) {
-    let next = next.await.unwrap();
-    next.check().await.unwrap();
-    next.release().await.unwrap();
-    deleted.await.unwrap().check().await.unwrap();
-}
-
-/// One transaction deletes the nodes of the holder and of the waiter, in either order.
+/// One transaction deletes the nodes of the holder and of the waiter, in either order, and may mark the
+/// release of the holder.
 ///
 /// Both events arrive together. The same transaction grants the lock to the next waiter.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_when_deleted_with_its_predecessor() {
-    for own_first in [true, false] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    for (own_first, is_marked) in [(true, false), (false, false), (true, true), (false, true)] {
+        let case = format!("own first: {own_first}, marked: {is_marked}");
+        let (server, [one, other]) = started_with(Settings::new().version(Version::V3_9)).await;
         let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let names = children(&server, PATH);
-        let path = |index: usize| format!("{PATH}/{}", names[index]);
-        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
-        one.multi().delete(&first, None).delete(&second, None).send().await.unwrap();
+        let [holder, own] = [0, 1].map(|at| child(&server, PATH, at));
+        let mut all = one.multi();
+        if own_first {
+            all = all.delete(&own, None);
+        }
+        if is_marked {
+            all = all.set_data(&holder, b"", None);
+        }
+        all = all.delete(&holder, None);
+        let all = if own_first { all } else { all.delete(&own, None) };
+        all.send().await.unwrap();
         settle().await;
-        assert!(!deleted.is_finished(), "own first: {own_first}");
-        expect_next_then_deleted(next, deleted).await;
-        drop(held);
-    }
-}
-
-/// Both nodes are deleted while the connection is cut. The events arrive when the watches are set
-/// again.
-#[tokio::test(start_paused = true)]
-async fn waiter_requeues_when_deleted_during_a_disconnect() {
-    for own_first in [true, false] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-        let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let names = children(&server, PATH);
-        let path = |index: usize| format!("{PATH}/{}", names[index]);
-        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
-        server.refuse_connects(0);
-        server.connection_of(other.session_id()).cut(Cut::Rst);
-        one.delete(&first, None).await.unwrap();
-        one.delete(&second, None).await.unwrap();
-        server.accept_connects(0);
-        // reason: virtual time, in which the client reconnects
-        tokio::time::sleep(T / 2).await;
-        assert!(!deleted.is_finished(), "own first: {own_first}");
-        expect_next_then_deleted(next, deleted).await;
-        drop(held);
+        assert!(!deleted.is_finished(), "{case}");
+        let next = next.await.unwrap();
+        next.check().await.unwrap();
+        next.release().await.unwrap();
+        let last = deleted.await.unwrap();
+        last.check().await.unwrap();
+        assert!(last.node() != own && !held.is_held(), "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiter_fails_after_its_limit_of_deletions() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let _held = mutex(&one).acquire().await.unwrap();
-    let lock = mutex(&other);
-    let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
-    settle().await;
+    let waiting = attempt(&mutex(&other)).await;
     let mut deleted = 0;
     while !waiting.is_finished() {
-        let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+        let node = child(&server, PATH, 1);
         one.delete(&node, None).await.unwrap();
         settle().await;
         deleted += 1;
     }
     assert_eq!(deleted, RESTARTS_MAX);
-    assert_eq!(waiting.await.unwrap(), Err(LockError::NodeDeleted { path: PATH.to_owned() }));
+    let failed = waiting.await.unwrap().unwrap_err();
+    assert_eq!(failed, LockError::NodeDeleted { path: PATH.to_owned() });
 }
 
 /// The deletion of the old node must not end the hold of the new one.
 #[tokio::test(start_paused = true)]
 async fn requeued_ticket_has_no_watch_of_its_old_node() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     let held = mutex(&other).acquire().await.unwrap();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     settle().await;
-    let turn = tokio::spawn(async move { waiting.position_changed().await.map(|_| waiting) });
-    settle().await;
+    let turn = running(async move { waiting.position_changed().await.map(|_| waiting) }).await;
     held.release().await.unwrap();
     let waiting = turn.await.unwrap().unwrap();
     let node = waiting.node().unwrap().to_owned();
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    settle().await;
-    let acquiring = tokio::spawn(waiting.acquire());
-    settle().await;
+    cut_off(&server, &one).await;
+    let acquiring = running(waiting.acquire()).await;
     other.delete(&node, None).await.unwrap();
     other.delete(PATH, None).await.unwrap();
     server.accept_connects(0);
@@ -140,15 +108,12 @@ async fn requeued_ticket_has_no_watch_of_its_old_node() {
 #[tokio::test(start_paused = true)]
 async fn deleted_waiter_is_not_granted_between_missed_events() {
     for own_first in [true, false] {
-        let server = TestServer::in_memory();
-        let one = client(&server, 1).await;
+        let (server, [one]) = started().await;
         let steps = Steps::default();
-        let connector = Stepped { server: server.clone(), steps: steps.clone() };
-        let other = config(2).connector(connector).connect().await.unwrap();
+        let other = config(2).connector(stepped(&server, &steps)).connect().await.unwrap();
         let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let names = children(&server, PATH);
-        let path = |index: usize| format!("{PATH}/{}", names[index]);
-        let (first, second) = if own_first { (path(1), path(0)) } else { (path(0), path(1)) };
+        let at = if own_first { [1, 0] } else { [0, 1] };
+        let [first, second] = at.map(|at| child(&server, PATH, at));
         server.refuse_connects(0);
         steps.allow(0);
         server.connection_of(other.session_id()).cut(Cut::Rst);
@@ -176,15 +141,13 @@ async fn deleted_waiter_is_not_granted_between_missed_events() {
 /// name. A list shows names only.
 #[tokio::test(start_paused = true)]
 async fn ticket_does_not_take_another_node_for_its_own() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let ticket = mutex(&one).enqueue().await.unwrap();
     let node = ticket.node().unwrap().to_owned();
     other.delete(&node, None).await.unwrap();
     let held = mutex(&other).acquire().await.unwrap();
     other.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-    let waiting = tokio::spawn(async move { ticket.acquire().await.unwrap() });
-    settle().await;
+    let waiting = running(async move { ticket.acquire().await.unwrap() }).await;
     assert!(!waiting.is_finished());
     let token = held.token().unwrap();
     held.release().await.unwrap();
@@ -193,40 +156,19 @@ async fn ticket_does_not_take_another_node_for_its_own() {
     assert!(waiting.await.unwrap().token().unwrap() > token);
 }
 
-/// As above, but during a disconnect of the waiter: its watch is set again, on the other node.
-#[tokio::test(start_paused = true)]
-async fn cut_waiter_does_not_take_another_node_for_its_own() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let (held, [deleted, next]) = three(&server, &one, &other).await;
-    let node = format!("{PATH}/{}", children(&server, PATH)[1]);
-    server.refuse_connects(0);
-    server.connection_of(other.session_id()).cut(Cut::Rst);
-    settle().await;
-    one.delete(&node, None).await.unwrap();
-    one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-    server.accept_connects(0);
-    tokio::time::sleep(T / 4).await; // reason: virtual time, until the session is connected
-    held.release().await.unwrap();
-    settle().await;
-    one.delete(&node, None).await.unwrap();
-    expect_next_then_deleted(next, deleted).await;
-}
-
 /// The acquisition waits for the outcome of its owner's place in the queue, which no task polls.
 #[tokio::test(start_paused = true)]
 async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
     for closes in [true, false] {
-        let server = TestServer::in_memory();
-        let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+        let (server, [one, other]) = started().await;
         let _held = mutex(&one).acquire().await.unwrap();
         let lock = mutex(&other).with_owner(&Owner::new());
         let place = lock.enqueue().await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = running({
             let lock = lock.clone();
             async move { lock.acquire().await.map(drop) }
-        });
-        settle().await;
+        })
+        .await;
         match closes {
             true => other.close().await,
             false => assert!(server.expire(other.session_id())),
@@ -242,44 +184,39 @@ async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn every_recipe_works_in_the_root() {
     use zk_recipes::{RwLock, Semaphore, SemaphoreMutex};
-    let server = TestServer::in_memory();
-    let one = client(&server, 1).await;
+    let (_server, [one]) = started().await;
     let forever = Duration::MAX;
     let lock = Mutex::new(&one, "/").unwrap().with_owner(&Owner::new());
     let guard = lock.acquire_timeout(forever).await.unwrap().unwrap();
-    let again = lock.acquire().await.unwrap();
     assert!(guard.node().starts_with("/_c_"));
-    again.release().await.unwrap();
-    guard.release().await.unwrap();
+    drop((lock.acquire().await.unwrap(), guard));
     let lock = RwLock::new(&one, "/").unwrap();
     let writer = lock.write().acquire_timeout(forever).await.unwrap().unwrap();
     writer.downgrade().await.unwrap().release().await.unwrap();
     let permits = Semaphore::new(&one, "/", 3).unwrap();
     let lease = permits.acquire_many_timeout(3, forever).await.unwrap().unwrap();
     assert!(lease.nodes().all(|node| node.starts_with("/leases/")));
-    lease.release().await.unwrap();
-    let lock = SemaphoreMutex::new(&one, "/").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
+    drop(lease);
+    drop(SemaphoreMutex::new(&one, "/").unwrap().acquire().await.unwrap());
 }
 
 /// Another client deletes a waiter's node, and creates it again under the same name, before the
-/// waiter watches it. With `is_cut`, the waiter is disconnected meanwhile. The check runs for every
-/// number of steps of its connection before that, from the reply to the create on.
+/// waiter watches it. The waiter may be disconnected meanwhile. The check runs for every number of
+/// steps of its connection before that, from the reply to the create on.
 ///
 /// The waiter does not take that node for its own: it queues again.
-async fn expect_requeued_without_namesake(is_cut: bool) {
-    for taken in 2..24 {
-        let server = TestServer::in_memory_with(Settings::new().version(Version::V3_9));
-        let one = client(&server, 1).await;
+#[tokio::test(start_paused = true)]
+async fn waiter_requeues_if_another_node_has_its_name() {
+    for (is_cut, taken) in
+        [false, true].into_iter().flat_map(|cut| (2..24).map(move |it| (cut, it)))
+    {
+        let (server, [one]) = started_with(Settings::new().version(Version::V3_9)).await;
         let held = mutex(&one).acquire().await.unwrap();
         let steps = Steps::default();
-        let connector = Stepped { server: server.clone(), steps: steps.clone() };
-        let other = config(2).connector(connector).connect().await.unwrap();
+        let other = config(2).connector(stepped(&server, &steps)).connect().await.unwrap();
         steps.allow(taken);
-        let lock = mutex(&other);
-        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-        settle().await;
-        let node = format!("{PATH}/{}", children(&server, PATH)[1]);
+        let waiting = queue(&mutex(&other)).await;
+        let node = child(&server, PATH, 1);
         if is_cut {
             server.refuse_connects(0);
             server.connection_of(other.session_id()).cut(Cut::Rst);
@@ -287,25 +224,13 @@ async fn expect_requeued_without_namesake(is_cut: bool) {
         one.delete(&node, None).await.unwrap();
         one.create(&node, b"", CreateMode::Persistent).await.unwrap();
         steps.allow_all();
-        server.accept_connects(0);
-        // reason: virtual time, in which the client reconnects
-        tokio::time::sleep(T / 2).await;
+        reconnect(&server).await;
         held.release().await.unwrap();
         settle().await;
         // It is another client's, so it is still there. Mostly it is ahead in the queue.
         one.delete(&node, None).await.unwrap();
         let guard = waiting.await.unwrap();
-        assert_ne!(guard.node(), node, "after {taken} steps");
+        assert_ne!(guard.node(), node, "cut: {is_cut}, after {taken} steps");
         guard.check().await.unwrap();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiter_requeues_if_another_node_has_its_name() {
-    expect_requeued_without_namesake(false).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cut_waiter_requeues_if_another_node_has_its_name() {
-    expect_requeued_without_namesake(true).await;
 }

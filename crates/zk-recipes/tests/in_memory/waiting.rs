@@ -1,18 +1,16 @@
 //! Position of a waiter in the queue, and the requests that the caller sends to follow it.
 
-use std::time::Duration;
-
 use futures::FutureExt;
-use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Guard, Mutex, Owner, RwLock, Ticket, WriteGuard};
-use zk_testing::{Cut, Op, TestServer, Zxid};
+use zk_recipes::session::Client;
+use zk_recipes::{Mutex, Owner, RwLock, Ticket, WriteGuard};
+use zk_testing::{Op, Zxid};
 
 use crate::recorded_connection::{
     CREATE2, DELETE, EXISTS, GET_CHILDREN2, GET_DATA, MULTI, WATCH_NODE, recorded_client,
+    started_recorded,
 };
 use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::{T, children, client, settle, settle_node_watches};
+use crate::{T, children, queue_many, running, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -20,21 +18,6 @@ const NOTHING: [[i32; 0]; 0] = [];
 
 fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, PATH).unwrap()
-}
-
-/// Queues `count` waiters, one after the other. Each keeps the lock until its guard is dropped.
-async fn crowd(client: &Client, count: usize) -> Vec<JoinHandle<Guard>> {
-    let mut crowd = Vec::new();
-    for _ in 0..count {
-        let lock = mutex(client);
-        crowd.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
-        settle().await;
-    }
-    crowd
-}
-
-fn path_of(server: &TestServer, place: usize) -> String {
-    format!("{PATH}/{}", children(server, PATH)[place])
 }
 
 /// Waits until no contender is ahead, and returns each number ahead that it saw.
@@ -48,62 +31,45 @@ async fn seen(waiting: &mut Ticket) -> Vec<usize> {
     seen
 }
 
+/// The documentation of `enqueue` states this cost.
 #[tokio::test(start_paused = true)]
-async fn enqueue_of_a_free_mutex_costs_one_more_list() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    drop(mutex(&client).acquire().await.unwrap()); // creates the path
+async fn enqueue_of_a_free_lock_costs_one_more_list() {
+    let (_server, client, record) = started_recorded().await;
+    let (lock, rw) = (mutex(&client), rw(&client));
+    drop((lock.acquire().await.unwrap(), rw.write().acquire().await.unwrap())); // creates the paths
     settle().await;
     record.take();
-    let mut waiting = mutex(&client).enqueue().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
+    let enter = [[CREATE2, GET_CHILDREN2]];
+    let again = [[GET_CHILDREN2, EXISTS]]; // there may have been any time in between
+    let mut waiting = lock.enqueue().await.unwrap();
+    assert_eq!(record.take(), enter);
     assert_eq!((waiting.position().ahead, waiting.position().holder), (0, None));
-    assert_eq!(
-        waiting.position_changed().await.unwrap().ahead,
-        0,
-        "it does not wait for its turn again"
-    );
-    assert!(waiting.holder().await.unwrap().is_none());
-    assert_eq!(waiting.node(), Some(path_of(&server, 0).as_str()));
+    let moved = waiting.position_changed().await.unwrap();
+    assert_eq!(moved.ahead, 0, "it does not wait for its turn again");
+    assert!(waiting.holder().await.unwrap().is_none() && waiting.node().is_some());
     let guard = waiting.acquire().await.unwrap();
-    let again = [[GET_CHILDREN2, EXISTS]];
-    assert_eq!(record.take(), again, "there may have been any time in between");
+    assert_eq!(record.take(), again);
     settle_node_watches().await;
     assert_eq!(record.take(), [[WATCH_NODE]]);
     guard.release().await.unwrap();
-    assert_eq!(record.take(), [[DELETE]]);
-}
-
-/// The documentation of `enqueue` states this cost.
-#[tokio::test(start_paused = true)]
-async fn enqueue_of_both_free_rwlock_sides_costs_one_more_list() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
-    let lock = RwLock::new(&client, "/rw").unwrap();
-    drop(lock.write().acquire().await.unwrap()); // creates the path
-    settle().await;
     record.take();
-    let reading = lock.read().enqueue().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    let reading = reading.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
-    reading.release().await.unwrap();
-    record.take();
-    let writing = lock.write().enqueue().await.unwrap();
-    assert_eq!(record.take(), [[CREATE2, GET_CHILDREN2]]);
-    let writing = writing.acquire().await.unwrap();
-    assert_eq!(record.take(), [[GET_CHILDREN2, EXISTS]]);
-    writing.release().await.unwrap();
+    let reading = rw.read().enqueue().await.unwrap();
+    assert_eq!(record.take(), enter);
+    drop(reading.acquire().await.unwrap());
+    assert_eq!(record.take(), again);
+    let writing = rw.write().enqueue().await.unwrap();
+    record.take(); // with the delete of the reader
+    drop(writing.acquire().await.unwrap());
+    assert_eq!(record.take(), again);
 }
 
 #[tokio::test(start_paused = true)]
 async fn place_is_updated_as_contenders_ahead_leave() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     drop(mutex(&one).acquire().await.unwrap());
     let held = mutex(&other).with_data(*b"the first").acquire().await.unwrap();
-    let crowd = crowd(&other, 4).await;
+    let crowd = queue_many(&mutex(&other), 4).await;
     record.take();
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let asked = record.take();
@@ -129,11 +95,11 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     assert_eq!(record.take(), [[GET_CHILDREN2]]);
     assert_eq!(waiting.position().holder.as_deref(), Some(second.node()));
 
-    let seen = tokio::spawn(async move {
+    let seen = running(async move {
         let seen = seen(&mut waiting).await;
         (seen, waiting.acquire().await.unwrap())
-    });
-    settle().await;
+    })
+    .await;
     drop(second);
     for waiter in crowd {
         let guard = waiter.await.unwrap();
@@ -153,19 +119,16 @@ async fn place_is_updated_as_contenders_ahead_leave() {
 /// With two contenders ahead, the departure of either is seen, of the holder or of the other waiter.
 #[tokio::test(start_paused = true)]
 async fn place_is_exact_from_two_ahead_on() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     for holder_goes_first in [true, false] {
         let held = mutex(&other).acquire().await.unwrap();
-        let next = crowd(&other, 1).await.remove(0);
+        let next = queue_many(&mutex(&other), 1).await.remove(0);
         let mut waiting = mutex(&one).enqueue().await.unwrap();
         assert_eq!(waiting.position().ahead, 2);
         let moved =
-            tokio::spawn(
-                async move { waiting.position_changed().await.map(|place| (place, waiting)) },
-            );
-        settle().await;
+            running(async move { waiting.position_changed().await.map(|place| (place, waiting)) })
+                .await;
         record.take();
         let left = match holder_goes_first {
             true => {
@@ -189,15 +152,13 @@ async fn place_is_exact_from_two_ahead_on() {
 /// A revocation request changes the node of the holder, which stays.
 #[tokio::test(start_paused = true)]
 async fn place_stays_when_a_contender_ahead_changes() {
-    let server = TestServer::in_memory();
-    let (one, record) = recorded_client(&server, 1).await;
-    let other = client(&server, 2).await;
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
     let held = mutex(&other).acquire().await.unwrap();
-    let between = crowd(&other, 1).await.remove(0);
+    let between = queue_many(&mutex(&other), 1).await.remove(0);
     let mut waiting = mutex(&one).enqueue().await.unwrap();
     let moved =
-        tokio::spawn(async move { waiting.position_changed().await.map(|place| place.ahead) });
-    settle().await;
+        running(async move { waiting.position_changed().await.map(|place| place.ahead) }).await;
     record.take();
     other.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
     for _ in 0..100 {
@@ -210,47 +171,13 @@ async fn place_stays_when_a_contender_ahead_changes() {
     drop(between.await.unwrap());
 }
 
-/// The last but one of three contenders ahead gives up, and two are left.
-#[tokio::test(start_paused = true)]
-async fn place_is_exact_when_a_contender_in_the_middle_gives_up() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let held = mutex(&other).acquire().await.unwrap();
-    let crowd = crowd(&other, 2).await;
-    let mut waiting = mutex(&one).enqueue().await.unwrap();
-    assert_eq!(waiting.position().ahead, 3);
-    let moved = tokio::spawn(async move { waiting.position_changed().await });
-    settle().await;
-    crowd[0].abort();
-    let place = moved.await.unwrap().unwrap();
-    assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(held.node())));
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropped_waiting_leaves_the_queue() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let held = mutex(&client).acquire().await.unwrap();
-    let waiting = mutex(&client).enqueue().await.unwrap();
-    assert_eq!(children(&server, PATH).len(), 2);
-    drop(waiting);
-    settle().await;
-    assert_eq!(children(&server, PATH).len(), 1);
-    let acquired = mutex(&client).enqueue().await.unwrap().acquire();
-    assert!(tokio::time::timeout(T, acquired).await.is_err());
-    settle().await;
-    assert_eq!(children(&server, PATH).len(), 1);
-    held.release().await.unwrap();
-}
-
 /// A caller can drop and repeat the wait without losing its place.
 ///
 /// It does not acquire the lock by mistake, even if the watch fires for another reason than the
 /// deletion.
 #[tokio::test(start_paused = true)]
 async fn position_changed_dropped_repeatedly_keeps_position() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for polls in 1..6 {
         let held = mutex(&other).acquire().await.unwrap();
         let mut waiting = mutex(&one).enqueue().await.unwrap();
@@ -271,8 +198,7 @@ async fn position_changed_dropped_repeatedly_keeps_position() {
             assert_eq!(waiting.position().ahead, 1);
         }
         assert!(held.is_held());
-        let acquired = tokio::spawn(waiting.acquire());
-        settle().await;
+        let acquired = running(waiting.acquire()).await;
         assert!(!acquired.is_finished());
         held.release().await.unwrap();
         acquired.await.unwrap().unwrap().release().await.unwrap();
@@ -285,8 +211,7 @@ async fn position_changed_dropped_repeatedly_keeps_position() {
 /// The waiter queues again with exactly one node, after any dropped wait and any lost answer.
 #[tokio::test(start_paused = true)]
 async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [one, other]) = started().await;
     for loses_an_answer in [false, true] {
         for polls in 1..10 {
             let held = mutex(&other).acquire().await.unwrap();
@@ -324,30 +249,8 @@ async fn waiter_requeues_at_the_end_when_its_node_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn place_survives_a_lost_connection() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut waiting = mutex(&one).enqueue().await.unwrap();
-    let node = waiting.node().unwrap().to_owned();
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    assert_eq!(waiting.refresh().await.unwrap().ahead, 1);
-    let moved =
-        tokio::spawn(async move { waiting.position_changed().await.map(|place| (place, waiting)) });
-    settle().await;
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    settle().await;
-    assert!(!moved.is_finished());
-    held.release().await.unwrap();
-    let (place, waiting) = moved.await.unwrap().unwrap();
-    assert_eq!((place.ahead, waiting.node()), (0, Some(node.as_str())));
-    waiting.acquire().await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn reader_counts_writers_ahead_and_writer_counts_all() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (_server, [one, other]) = started().await;
     let lock = rw(&one);
     let first = lock.read().acquire().await.unwrap();
     let second = lock.read().enqueue().await.unwrap();
@@ -380,8 +283,7 @@ async fn reader_counts_writers_ahead_and_writer_counts_all() {
 
 #[tokio::test(start_paused = true)]
 async fn owner_that_holds_the_lock_does_not_queue() {
-    let server = TestServer::in_memory();
-    let (client, record) = recorded_client(&server, 1).await;
+    let (_server, client, record) = started_recorded().await;
     let lock = RwLock::new(&client, "/rw").unwrap().with_owner(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
     settle().await;
@@ -402,19 +304,4 @@ async fn owner_that_holds_the_lock_does_not_queue() {
     let writing = waiting.acquire().await.unwrap();
     assert!(lock.write().try_acquire().await.unwrap().is_some());
     drop(writing);
-}
-
-#[tokio::test(start_paused = true)]
-async fn foreign_nodes_are_not_counted_in_the_place() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    client.create(PATH, b"", CreateMode::Persistent).await.unwrap();
-    client.create("/lock/0", b"", CreateMode::Persistent).await.unwrap();
-    let held = mutex(&client).acquire().await.unwrap();
-    let waiting = mutex(&client).enqueue().await.unwrap();
-    let place = waiting.position();
-    assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(held.node())));
-    drop(held);
-    let timeout = Duration::from_secs(1);
-    drop(tokio::time::timeout(timeout, waiting.acquire()).await.unwrap().unwrap());
 }

@@ -96,6 +96,12 @@ impl SessionLease {
         Self { client: client.clone() }
     }
 
+    /// Returns the client that has claimed the lease.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Returns the current term of the lease. A lock stores it and checks it later.
     ///
     /// Returns `None` if the lease is not valid, or ends before it can be renewed:
@@ -218,13 +224,6 @@ impl SessionLease {
     /// This method is cancel safe. Dropping the future has no effect.
     pub fn lost(&self, term: LeaseTerm) -> impl Future<Output = LeaseLoss> + Send + use<> {
         lost(self.client.shared.clone(), term)
-    }
-}
-
-/// Another claim.
-impl Clone for SessionLease {
-    fn clone(&self) -> Self {
-        Self::claim(&self.client)
     }
 }
 
