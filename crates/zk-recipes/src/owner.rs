@@ -73,9 +73,12 @@ struct ReentrySlot {
     spec: Arc<QueueSpec>,
     /// Held by the one acquisition in progress, unless it re-enters a hold.
     entry: Arc<tokio::sync::Mutex<()>>,
-    /// The holds of the owner, one for each [`Side`], and the tokens by which it holds them.
-    holds: Mutex<[Option<(Weak<Hold>, FencingToken)>; 2]>,
+    /// The holds of the owner, one for each [`Side`].
+    holds: Mutex<[Option<OwnHold>; 2]>,
 }
+
+/// A hold, and the token by which the owner holds it. The next holder of a local queue has another one.
+type OwnHold = (Weak<Hold>, FencingToken);
 
 /// How a lock is held: by one holder, or shared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
