@@ -51,7 +51,8 @@ use crate::ticket::Ticket;
 ///
 /// # What it costs
 /// A free lock is acquired in one round trip (two requests in one write) and released by one
-/// request. A lock held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one
+/// request. If the queue changes between these two requests, it takes one more write, to be sure that
+/// the listed node is its own. A lock held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one
 /// watch on its node; the holder does not wait for that request. A holder that waited in the queue
 /// already has this watch.
 ///

@@ -36,6 +36,8 @@
 //! * The runner and the contender's node are modelled after [`waiter`](crate::queue::waiter),
 //!   [`watch_set`](crate::queue::watch_set) and [`contender`](crate::queue::contender). Their code is
 //!   tested by the tests in `tests/in_memory`.
+//! * The hold: its mark is that of the machine at the grant, and its end is one step.
+//! * Requests that time out while the connection lasts, watches that fail, and the lists of a ticket.
 //! * No clock: a long wait and the end of a lease happen at any time. A session expires only after its
 //!   lease has ended, which the tests of the lease show.
 //! * A follower never loses a transaction, and a reconnect leads to a server that is up to date with the
