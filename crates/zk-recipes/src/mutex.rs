@@ -52,9 +52,9 @@ use crate::ticket::Ticket;
 /// # What it costs
 /// A free lock is acquired in one round trip (two requests in one write) and released by one
 /// request. If the queue changes between these two requests, it takes one more write, to be sure that
-/// the listed node is its own. A lock held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one
-/// watch on its node; the holder does not wait for that request. A holder that waited in the queue
-/// already has this watch.
+/// the listed node is its own. A lock held longer than a
+/// [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node; the holder does not
+/// wait for that request. A holder that waited in the queue already has this watch.
 ///
 /// A waiter sends four requests in total, however long the queue: create, list, one for all of its
 /// watches, and the release. On servers before 3.9.0 it sends five, two of them lists. It needs no
