@@ -95,7 +95,7 @@
 //   observe shared_count
 //   queue
 //   hold participants
-//   plain_lock semaphore
+//   semaphore
 //   owner local_queue
 //   ticket
 //   mutex rwlock
@@ -121,7 +121,6 @@ mod observe;
 mod other_names;
 mod owner;
 mod participants;
-mod plain_lock;
 mod queue;
 mod recipe;
 mod retry;

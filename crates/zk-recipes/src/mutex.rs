@@ -11,7 +11,7 @@ use crate::local_queue::{LocalQueue, LocalQueueLimits};
 use crate::observe::LockMetrics;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 use crate::recipe::LATCH;
 use crate::ticket::Ticket;
@@ -97,7 +97,7 @@ use crate::ticket::Ticket;
 #[derive(Clone, Debug)]
 #[doc(alias = "InterProcessMutex")]
 pub struct Mutex {
-    lock: PlainLock,
+    queue: Queue,
     owner: Option<Owner>,
     local_queue: Option<LocalQueue>,
 }
@@ -115,21 +115,21 @@ impl Mutex {
     /// Returns an error if `path` is not a valid ZooKeeper path.
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
-        Ok(Self::of(PlainLock::new(client, QueueSpec::mutex(path.to_owned()))))
+        Ok(Self::of(Queue::new(client, QueueSpec::mutex(path.to_owned()))))
     }
 
-    pub(crate) fn of(lock: PlainLock) -> Self {
-        Self { lock, owner: None, local_queue: None }
+    pub(crate) fn of(queue: Queue) -> Self {
+        Self { queue, owner: None, local_queue: None }
     }
 
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.lock.spec.path
+        &self.queue.spec.path
     }
 
     pub(crate) fn client(&self) -> &Client {
-        &self.lock.client
+        &self.queue.client
     }
 
     /// Waits until the lock is acquired, without a time limit.
@@ -149,8 +149,8 @@ impl Mutex {
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, LockError> {
         match &self.owner {
-            None => self.queue().await,
-            Some(owner) => owner.enter(&self.lock).await?.or_queue(|| self.queue()).await,
+            None => self.wait().await,
+            Some(owner) => owner.enter(&self.queue).await?.or_queue(|| self.wait()).await,
         }
     }
 
@@ -167,7 +167,7 @@ impl Mutex {
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
         let attempt = async {
             let Some(owner) = &self.owner else { return self.attempt().await };
-            match owner.try_enter(&self.lock)? {
+            match owner.try_enter(&self.queue)? {
                 Some(entry) => entry.or_try(|| self.attempt()).await,
                 None => Ok(None),
             }
@@ -205,10 +205,10 @@ impl Mutex {
     /// way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
         let entry = match &self.owner {
-            Some(owner) => Some(owner.enter(&self.lock).await?),
+            Some(owner) => Some(owner.enter(&self.queue).await?),
             None => None,
         };
-        Ticket::enqueue(&self.lock, entry, self.owner.clone(), |guard, _| guard).await
+        Ticket::enqueue(&self.queue, entry, self.owner.clone(), |guard, _| guard).await
     }
 
     /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
@@ -216,22 +216,22 @@ impl Mutex {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.lock.client, &self.lock.spec).await
+        participants(&self.queue).await
     }
 
     /// Queues, in the local queue first if there is one.
-    async fn queue(&self) -> Result<Guard, LockError> {
+    async fn wait(&self) -> Result<Guard, LockError> {
         match &self.local_queue {
-            None => self.lock.acquire().await,
+            None => Guard::acquire(&self.queue).await,
             // On the heap: waiters without a local queue do not need this memory.
-            Some(local) => Box::pin(local.acquire(&self.lock)).await,
+            Some(local) => Box::pin(local.acquire(&self.queue)).await,
         }
     }
 
     async fn attempt(&self) -> Result<Option<Guard>, LockError> {
         match &self.local_queue {
-            None => self.lock.try_acquire().await,
-            Some(local) => Box::pin(local.try_acquire(&self.lock)).await,
+            None => Guard::try_acquire(&self.queue).await,
+            Some(local) => Box::pin(local.try_acquire(&self.queue)).await,
         }
     }
 }
@@ -361,6 +361,6 @@ impl Mutex {
     /// that uses this handle, so a local queue is replaced.
     fn spec_mut(&mut self) -> &mut QueueSpec {
         self.local_queue = self.local_queue.as_ref().map(LocalQueue::emptied);
-        self.lock.spec_mut()
+        self.queue.spec_mut()
     }
 }

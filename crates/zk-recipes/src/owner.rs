@@ -10,7 +10,7 @@ use crate::deadline::or_session_end;
 use crate::error::LockError;
 use crate::fencing_token::FencingToken;
 use crate::hold::{Guard, Hold};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::spec::{Admission, QueueSpec};
 
 /// An identity for re-entrant locking. Curator uses the thread; here the caller passes an owner,
@@ -114,19 +114,19 @@ impl Owner {
     /// Re-enters the lock if the owner holds it. Otherwise waits until no other task acquires the lock
     /// for this owner, or until the session ends. The other acquisition may be a
     /// [`Ticket`](crate::Ticket) that no task awaits.
-    pub(crate) async fn enter(&self, lock: &PlainLock) -> Result<Entry, LockError> {
-        let (slot, side) = (self.slot(lock), Side::of(&lock.spec));
+    pub(crate) async fn enter(&self, queue: &Queue) -> Result<Entry, LockError> {
+        let (slot, side) = (self.slot(queue), Side::of(&queue.spec));
         if let Some(guard) = slot.reenter(side)? {
             return Ok(Entry::Held(guard));
         }
-        let only_one = or_session_end(&lock.client, slot.entry.clone().lock_owned()).await?;
+        let only_one = or_session_end(&queue.client, slot.entry.clone().lock_owned()).await?;
         slot.entered(side, only_one)
     }
 
     /// As [`enter`](Self::enter), without waiting: returns `None` if another task acquires the lock for
     /// this owner.
-    pub(crate) fn try_enter(&self, lock: &PlainLock) -> Result<Option<Entry>, LockError> {
-        let (slot, side) = (self.slot(lock), Side::of(&lock.spec));
+    pub(crate) fn try_enter(&self, queue: &Queue) -> Result<Option<Entry>, LockError> {
+        let (slot, side) = (self.slot(queue), Side::of(&queue.spec));
         if let Some(guard) = slot.reenter(side)? {
             return Ok(Some(Entry::Held(guard)));
         }
@@ -137,17 +137,17 @@ impl Owner {
     }
 
     /// Returns the entry of the owner for a lock.
-    fn slot(&self, lock: &PlainLock) -> Arc<ReentrySlot> {
-        let path = lock.client.full_path(&lock.spec.path);
+    fn slot(&self, queue: &Queue) -> Arc<ReentrySlot> {
+        let path = queue.client.full_path(&queue.spec.path);
         let mut slots = self.lock();
         let (used, unused): (Vec<_>, Vec<_>) = slots.drain(..).partition(ReentrySlot::is_used);
         *slots = used;
-        let known = slots.iter().find(|slot| slot.is_of(lock, &path)).cloned();
+        let known = slots.iter().find(|slot| slot.is_of(queue, &path)).cloned();
         let slot = known.unwrap_or_else(|| {
             let slot = Arc::new(ReentrySlot {
-                client: lock.client.weak(),
+                client: queue.client.weak(),
                 path,
-                spec: lock.spec.clone(),
+                spec: queue.spec.clone(),
                 entry: Arc::default(),
                 holds: Mutex::default(),
             });
@@ -176,10 +176,10 @@ impl ReentrySlot {
         is_held(Side::Exclusive) || is_held(Side::Shared)
     }
 
-    fn is_of(&self, lock: &PlainLock, path: &str) -> bool {
+    fn is_of(&self, queue: &Queue, path: &str) -> bool {
         self.path == path
-            && self.client.is_same_session(&lock.client)
-            && self.spec.rule() == lock.spec.rule()
+            && self.client.is_same_session(&queue.client)
+            && self.spec.rule() == queue.spec.rule()
     }
 
     /// Returns another guard of the owner's hold, if it has one. A lost hold blocks the owner while it
@@ -292,7 +292,7 @@ mod tests {
     async fn slot_of_an_owner_keeps_no_session_open() {
         let client = client(&TestServer::in_memory()).await;
         let (owner, weak) = (Owner::new(), client.weak());
-        let slot = owner.slot(&PlainLock::new(&client, QueueSpec::mutex("/lock".to_owned())));
+        let slot = owner.slot(&Queue::new(&client, QueueSpec::mutex("/lock".to_owned())));
         drop(client);
         weak.wait_for_end().await; // the slot is no handle that keeps the session open
         drop(slot);
@@ -308,8 +308,8 @@ mod tests {
             let mut slots = Vec::new();
             for client in [&one, &other] {
                 for path in ["/a", "/b"] {
-                    let locks = specs.map(|spec| PlainLock::new(client, spec(path.to_owned())));
-                    slots.extend(locks.iter().map(|lock| owner.slot(lock)));
+                    let queues = specs.map(|spec| Queue::new(client, spec(path.to_owned())));
+                    slots.extend(queues.iter().map(|queue| owner.slot(queue)));
                 }
             }
             slots
@@ -320,7 +320,7 @@ mod tests {
             assert_eq!(same, Some(at), "{}", slot.path);
         }
         drop((first, again));
-        let _last = owner.slot(&PlainLock::new(&one, QueueSpec::mutex("/c".to_owned())));
+        let _last = owner.slot(&Queue::new(&one, QueueSpec::mutex("/c".to_owned())));
         assert_eq!(owner.lock().len(), 1);
     }
 
@@ -328,8 +328,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn hold_that_is_looked_at_has_no_further_guard() {
         let client = client(&TestServer::in_memory()).await;
-        let lock = PlainLock::new(&client, QueueSpec::writer("/lock".to_owned()));
-        let guard = lock.acquire().await.unwrap();
+        let queue = Queue::new(&client, QueueSpec::writer("/lock".to_owned()));
+        let guard = Guard::acquire(&queue).await.unwrap();
         let looked_at = guard.hold().clone();
         let token = guard.own_token();
         assert_eq!(looked_at.held(token), Some(Ok(())));

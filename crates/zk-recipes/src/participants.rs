@@ -11,8 +11,8 @@ use crate::contender_info::ContenderInfo;
 use crate::error::LockError;
 use crate::limits::PARTICIPANTS_CHUNK;
 
-use crate::queue::list;
-use crate::queue::spec::{QueueSpec, contains, sequence};
+use crate::queue::spec::{contains, sequence};
+use crate::queue::{Queue, list};
 use crate::retry::{if_exists, retry, retry_after};
 
 /// A contender for a lock: a holder or a waiter. `Debug` prints its session and its czxid in
@@ -57,28 +57,21 @@ impl fmt::Debug for Participant {
 }
 
 /// Lists the contenders in order. Contenders that leave the queue during the call are omitted.
-pub(crate) async fn participants(
-    client: &Client,
-    spec: &QueueSpec,
-) -> Result<Vec<Participant>, LockError> {
-    let rule = spec.rule();
-    listed(client, spec, |name| rule.is_contender(name)).await
+pub(crate) async fn participants(queue: &Queue) -> Result<Vec<Participant>, LockError> {
+    let rule = queue.spec.rule();
+    listed(queue, |name| rule.is_contender(name)).await
 }
 
 /// As [`participants`], restricted to names that contain the lock name. Curator distinguishes readers and
 /// writers in the same way.
-pub(crate) async fn participants_of_side(
-    client: &Client,
-    spec: &QueueSpec,
-) -> Result<Vec<Participant>, LockError> {
-    listed(client, spec, |name| contains(name, &spec.lock_name)).await
+pub(crate) async fn participants_of_side(queue: &Queue) -> Result<Vec<Participant>, LockError> {
+    listed(queue, |name| contains(name, &queue.spec.lock_name)).await
 }
 
 /// Returns the first of those with names that contain the lock name. Contenders that leave during the call
 /// are skipped.
 pub(crate) async fn first_participant(
-    client: &Client,
-    spec: &QueueSpec,
+    Queue { client, spec }: &Queue,
 ) -> Result<Option<Participant>, LockError> {
     let Some(children) = list(client, &spec.path).await? else { return Ok(None) };
     let rule = spec.rule();
@@ -92,8 +85,7 @@ pub(crate) async fn first_participant(
 }
 
 async fn listed(
-    client: &Client,
-    spec: &QueueSpec,
+    Queue { client, spec }: &Queue,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
     let Some(children) = list(client, &spec.path).await? else { return Ok(Vec::new()) };

@@ -13,7 +13,7 @@ use crate::error::LockError;
 use crate::hold::Guard;
 use crate::owner::{Entry, Owner, ReentryPermit};
 use crate::participants::{Participant, participant};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::contender::Contender;
 use crate::queue::list;
 use crate::queue::spec::QueueSpec;
@@ -118,7 +118,7 @@ struct Queued {
 impl<G> Ticket<G> {
     /// Queues, unless the owner holds the lock already.
     pub(crate) async fn enqueue(
-        lock: &PlainLock,
+        queue: &Queue,
         entry: Option<Entry>,
         owner: Option<Owner>,
         convert: fn(Guard, Option<Owner>) -> G,
@@ -130,7 +130,7 @@ impl<G> Ticket<G> {
             Some(Entry::Queue(permit)) => Some(permit),
             None => None,
         };
-        let (waiter, position) = (lock.waiter(), QueuePosition::default());
+        let (waiter, position) = (Waiter::new(queue), QueuePosition::default());
         let queued = Queued { waiter, permit, position, is_outdated: true, second: None };
         let mut queued = Box::new(queued);
         queued.look().await?;

@@ -16,6 +16,7 @@ use crate::fencing_token::FencingToken;
 use crate::hold::Guard;
 use crate::limits::{REQUEUE_PAUSE, STANDING_PAUSE_PART};
 use crate::observe::not_elected;
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
 use crate::terms::{HeldLock, Interruption, ReleaseOnDrop, pause};
@@ -276,7 +277,7 @@ impl CandidacyTask {
         client: &Client,
         resigned: &mut Resigned,
     ) -> Result<ControlFlow<Ended, Guard>, LockError> {
-        let mut waiter = Waiter::new(client, &self.spec);
+        let mut waiter = Waiter::new(&Queue::new(client, self.spec.clone()));
         let is_awaited = match select(resigned, pin!(waiter.acquire())).await {
             Either::Left((is_awaited, _)) => is_awaited.is_ok(),
             Either::Right((granted, _)) => return Ok(Continue(Guard::new(granted?))),

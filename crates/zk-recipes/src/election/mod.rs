@@ -13,7 +13,7 @@ use crate::error::LockError;
 use crate::mutex::Mutex;
 use crate::observe::LockMetrics;
 use crate::participants::{Participant, first_participant, participants_of_side};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 use crate::terms::{HeldLock, Interruption, run_terms};
 
@@ -220,9 +220,7 @@ impl Election {
         F: Future<Output = Result<ControlFlow<T>, W>>,
         W: From<LockError>,
     {
-        let lock = |client: &Client| {
-            Ok::<_, LockError>(Mutex::of(PlainLock::new(client, self.spec.clone())))
-        };
+        let lock = |client: &Client| Ok::<_, LockError>(Mutex::of(self.queue(client)));
         run_terms(&self.sessions, lock, work, interrupted).await
     }
 
@@ -261,7 +259,7 @@ impl Election {
     /// Dropping the future changes nothing.
     pub async fn candidates(&self) -> Result<Vec<Candidate>, LockError> {
         let client = self.sessions.open_client().await?;
-        let listed = participants_of_side(&client, &self.spec).await?;
+        let listed = participants_of_side(&self.queue(&client)).await?;
         let numbered = listed.into_iter().enumerate();
         Ok(numbered.map(|(index, candidate)| Candidate::new(candidate, index == 0)).collect())
     }
@@ -276,8 +274,14 @@ impl Election {
     /// As [`candidates`](Self::candidates).
     pub async fn leader(&self) -> Result<Option<Candidate>, LockError> {
         let client = self.sessions.open_client().await?;
-        let first = first_participant(&client, &self.spec).await?;
+        let first = first_participant(&self.queue(&client)).await?;
         Ok(first.map(|first| Candidate::new(first, true)))
+    }
+}
+
+impl Election {
+    fn queue(&self, client: &Client) -> Queue {
+        Queue::new(client, self.spec.clone())
     }
 }
 

@@ -13,7 +13,8 @@ use zk_session::{Multi, Repeat};
 use super::{Hold, Last, LockGuard, held};
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::queue::waiter::Granted;
+use crate::queue::Queue;
+use crate::queue::waiter::{Granted, Waiter};
 use crate::retry::attempts;
 use crate::revocation::next_revocation;
 
@@ -41,6 +42,16 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Queues, and waits for the lock.
+    pub(crate) async fn acquire(queue: &Queue) -> Result<Self, LockError> {
+        Ok(Self::new(Waiter::new(queue).acquire().await?))
+    }
+
+    /// Queues, and leaves the queue if the lock is not free.
+    pub(crate) async fn try_acquire(queue: &Queue) -> Result<Option<Self>, LockError> {
+        Ok(Waiter::new(queue).try_acquire().await?.map(Self::new))
+    }
+
     /// Returns the guard of a contender that was granted the lock.
     pub(crate) fn new(granted: Granted) -> Self {
         let token = FencingToken::new(granted.node.czxid);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use zk_session::{Client, LeaseTerm, Multi, Pending, SessionLease};
+use zk_session::{Client, LeaseTerm, Multi, Pending, SessionLease, Watch};
 
 pub use self::guard::Guard;
 pub(crate) use self::held::held;
@@ -21,6 +21,7 @@ pub use self::held::{Held, LockGuard};
 pub(crate) use self::node_watch::deleted;
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
+use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART};
 use crate::observe::{self, HoldObserver};
 use crate::queue::contender::Node;
 use crate::queue::spec::QueueSpec;
@@ -122,6 +123,17 @@ impl Hold {
         });
         hold.watch_node(watch);
         hold
+    }
+
+    /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
+    /// after a delay: most locks are released before that, and then it costs no request.
+    fn watch_node(self: &Arc<Self>, armed: Option<Watch>) {
+        if armed.is_some() {
+            return self.spawn_watch(armed);
+        }
+        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(self.client.session_timeout()));
+        let weak = Arc::downgrade(self);
+        self.client.runtime().start_after(delay, weak);
     }
 
     /// Returns why the lock is lost, and `None` while it is provably held.

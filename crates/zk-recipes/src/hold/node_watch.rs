@@ -7,24 +7,13 @@ use std::time::Duration;
 use zk_session::{Client, DelayedStart, EventType, Watch};
 
 use super::Hold;
-use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART, THROTTLED_PAUSE, UNWATCHED_PAUSE};
+use crate::limits::{THROTTLED_PAUSE, UNWATCHED_PAUSE};
 use crate::queue::contender::{Node, is_final, is_unwatchable};
 use crate::retry::retry;
 
 impl Hold {
-    /// Takes over the watch with which the contender waited. Without such a watch, a watch is set
-    /// after a delay: most locks are released before that, and then it costs no request.
-    pub(super) fn watch_node(self: &Arc<Self>, armed: Option<Watch>) {
-        if armed.is_some() {
-            return self.spawn_watch(armed);
-        }
-        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(self.client.session_timeout()));
-        let weak = Arc::downgrade(self);
-        self.client.runtime().start_after(delay, weak);
-    }
-
     /// Spawns the task that ends the hold when the node is deleted.
-    fn spawn_watch(self: &Arc<Self>, armed: Option<Watch>) {
+    pub(super) fn spawn_watch(self: &Arc<Self>, armed: Option<Watch>) {
         let (client, node, hold) = (self.client.clone(), self.node.clone(), Arc::downgrade(self));
         let task = self.client.runtime().spawn(async move {
             deleted(client, &node, armed).await;

@@ -22,7 +22,7 @@ use crate::deadline::or_session_end;
 use crate::error::LockError;
 use crate::fencing_token::FencingToken;
 use crate::hold::{Guard, Heir};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::waiter::Waiter;
 
 /// The local queue of a handle and its clones.
@@ -68,8 +68,8 @@ impl LocalQueue {
     /// Waits for the turn, and then for the lock.
     ///
     /// Dropping the future leaves what was reached to the next local waiter.
-    pub(crate) async fn acquire(&self, lock: &PlainLock) -> Result<Guard, LockError> {
-        let mut turn = or_session_end(&lock.client, self.turns.join()).await?;
+    pub(crate) async fn acquire(&self, queue: &Queue) -> Result<Guard, LockError> {
+        let mut turn = or_session_end(&queue.client, self.turns.join()).await?;
         if let Some(Passed { guard, granted_at }) = turn.item.passed.take() {
             // The lock may have been lost since it was passed on, or was passed to a task that was
             // cancelled late. The drop deletes its node.
@@ -78,7 +78,7 @@ impl LocalQueue {
                 return Ok(self.with_turn(guard, turn, granted_at));
             }
         }
-        let position = turn.item.position.get_or_insert_with(|| Box::new(lock.waiter()));
+        let position = turn.item.position.get_or_insert_with(|| Box::new(Waiter::new(queue)));
         let granted = position.acquire().await;
         // After an error the position may be lost, so the next waiter does not get it.
         turn.item.position = None;
@@ -86,9 +86,9 @@ impl LocalQueue {
     }
 
     /// Returns the lock if no task of this process holds it or waits for it, and if it is free.
-    pub(crate) async fn try_acquire(&self, lock: &PlainLock) -> Result<Option<Guard>, LockError> {
+    pub(crate) async fn try_acquire(&self, queue: &Queue) -> Result<Option<Guard>, LockError> {
         let Some(turn) = self.turns.try_join() else { return Ok(None) };
-        let acquired = lock.try_acquire().await?;
+        let acquired = Guard::try_acquire(queue).await?;
         Ok(acquired.map(|guard| self.with_turn(guard, turn, now())))
     }
 

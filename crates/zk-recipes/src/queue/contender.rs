@@ -9,6 +9,7 @@ use zk_session::{
     Stat, Watch, Zxid,
 };
 
+use super::Queue;
 use super::foreign::refuse_before_leases;
 use super::spec::{Admission, QueueSpec, new_protection, sequence};
 use crate::error::LockError;
@@ -48,7 +49,7 @@ pub(crate) struct Node {
 }
 
 impl Contender {
-    pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
+    pub(crate) fn new(Queue { client, spec }: &Queue) -> Self {
         Self {
             client: client.clone(),
             spec: spec.clone(),

@@ -21,10 +21,30 @@ pub(crate) mod watch_set;
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 
 use zk_session::{Children, Client, Error};
 
+use self::spec::QueueSpec;
 use crate::retry::{if_exists, retry};
+
+/// A queue, as seen by a client. With a guard for the contender at its head it is the plain lock that
+/// mutexes and both sides of a read-write lock are. Re-entry, local queues and tickets are around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) client: Client,
+    pub(crate) spec: Arc<QueueSpec>,
+}
+
+impl Queue {
+    pub(crate) fn new(client: &Client, spec: impl Into<Arc<QueueSpec>>) -> Self {
+        Self { client: client.clone(), spec: spec.into() }
+    }
+
+    pub(crate) fn spec_mut(&mut self) -> &mut QueueSpec {
+        Arc::make_mut(&mut self.spec)
+    }
+}
 
 /// Sends all requests that one poll of the future makes in one write.
 pub(crate) async fn one_write<T>(client: &Client, future: impl Future<Output = T>) -> T {

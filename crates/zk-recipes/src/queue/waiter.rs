@@ -17,7 +17,7 @@ use super::foreign;
 use super::machine::{Ahead, Input, Machine, NodeChange, NodeRole, Output, Step};
 use super::spec::QueueSpec;
 use super::watch_set::{Target, WatchSet, is_set};
-use super::{list, one_write};
+use super::{Queue, list, one_write};
 use crate::deadline::now;
 use crate::error::LockError;
 use crate::limits::LONG_WAIT_PART;
@@ -30,7 +30,8 @@ use crate::retry::{if_exists, retry, retry_if_unknown};
 pub(crate) struct Waiter {
     pub(crate) contender: Contender,
     machine: Machine<String>,
-    watches: WatchSet,
+    /// `None` until it waits.
+    watches: Option<WatchSet>,
     /// The watch on the own node, once the contender is first.
     own_watch: Option<Watch>,
     /// The list from the same write as the create, until it is evaluated.
@@ -69,19 +70,16 @@ pub(crate) struct Granted {
 }
 
 impl Waiter {
-    pub(crate) fn new(client: &Client, spec: &Arc<QueueSpec>) -> Self {
-        Self::observed_by(client, spec, spec.observe())
+    /// Returns a contender that has not yet queued.
+    pub(crate) fn new(queue: &Queue) -> Self {
+        Self::observed_by(queue, queue.spec.observe())
     }
 
-    pub(crate) fn observed_by(
-        client: &Client,
-        spec: &Arc<QueueSpec>,
-        observed: Option<Box<AcquireObserver>>,
-    ) -> Self {
+    pub(crate) fn observed_by(queue: &Queue, observed: Option<Box<AcquireObserver>>) -> Self {
         Self {
-            contender: Contender::new(client, spec),
+            contender: Contender::new(queue),
             machine: Machine::new(),
-            watches: WatchSet::default(),
+            watches: None,
             own_watch: None,
             listed: None,
             long_wait: None,
@@ -235,7 +233,9 @@ impl Waiter {
     /// Returns true if a watch guards the own node, and has not fired.
     fn is_own_node_watched(&mut self) -> bool {
         let own = self.contender.node();
-        own.is_some_and(|own| self.watches.is_set(&own.path)) || is_set(&mut self.own_watch)
+        let watches = own.zip(self.watches.as_mut());
+        watches.is_some_and(|(own, watches)| watches.is_set(&own.path))
+            || is_set(&mut self.own_watch)
     }
 
     /// Watches the contenders that block this one until one of them leaves.
@@ -258,8 +258,9 @@ impl Waiter {
         let Some(own) = self.contender.node() else { return Ok(Some(role)) };
         let ahead = self.machine.targets().map(|(node, role)| Target { node, role });
         let targets: Vec<_> = ahead.chain([Target { node: &own.path, role }]).collect();
-        self.watches.keep(client, &targets, own.czxid).await?;
-        let missing = targets.iter().find(|target| !self.watches.watches(target.node));
+        let watches = self.watches.get_or_insert_default();
+        watches.keep(client, &targets, own.czxid).await?;
+        let missing = targets.iter().find(|target| !watches.watches(target.node));
         Ok(missing.map(|target| target.role))
     }
 
@@ -274,7 +275,8 @@ impl Waiter {
                 None => pending().await,
             }
         };
-        match select(pin!(self.watches.next(client)), pin!(long)).await {
+        let watches = self.watches.get_or_insert_default();
+        match select(pin!(watches.next(client)), pin!(long)).await {
             Either::Left((change, _)) => change.map(Some),
             Either::Right(_) => Ok(None),
         }
@@ -335,9 +337,8 @@ impl Waiter {
     /// Keeps the watch on the own node for the hold. It fires when the node is deleted, so it needs no
     /// cancellation. A contender that lists again and is still first has it already.
     fn keep_own_watch(&mut self) {
-        let own = self.contender.node();
-        if let Some(watch) = own.and_then(|own| self.watches.take(&own.path)) {
-            self.own_watch = Some(watch);
+        if let (Some(own), Some(watches)) = (self.contender.node(), &mut self.watches) {
+            self.own_watch = watches.take(&own.path).or(self.own_watch.take());
         }
     }
 
@@ -348,7 +349,6 @@ impl Waiter {
             self.contender.forget_node();
         }
         self.contender.restart();
-        self.watches = WatchSet::default();
         self.own_watch = None;
         self.lease = None; // it is no longer next
     }

@@ -5,7 +5,6 @@
 //! found like that of every contender.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use futures::future::{Either, select};
 use zk_session::path::child;
@@ -16,7 +15,7 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::hold::{Guard, Hold};
 use crate::limits::DOWNGRADE_FITS;
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::contender::{Contender, is_final};
 use crate::queue::spec::READ_WRITE_LEN;
 use crate::queue::waiter::Granted;
@@ -27,7 +26,7 @@ use crate::retry::attempts;
 ///
 /// # Errors
 /// As [`Multi::check_len`](zk_session::Multi::check_len).
-pub(super) fn check_len(PlainLock { client, spec }: &PlainLock) -> Result<(), LockError> {
+pub(super) fn check_len(Queue { client, spec }: &Queue) -> Result<(), LockError> {
     let data = spec.data.as_deref().unwrap_or_default();
     let len = data.len() + 4 * client.full_path(&spec.path).len();
     if spec.has_default_acl() && len <= DOWNGRADE_FITS {
@@ -61,11 +60,11 @@ pub(super) async fn beside(
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.set_end(LossReason::Released);
     }
-    let spec = Arc::new(writer.spec.downgraded());
-    let (observed, term) = (spec.observe(), writer.term);
+    let queue = Queue::new(&client, writer.spec.downgraded());
+    let (observed, term) = (queue.spec.observe(), writer.term);
     // The reader and the writer share a session, so the reader is bound to the writer's term.
     let lease = client.claim_lease();
-    let mut reader = Contender::new(&client, &spec);
+    let mut reader = Contender::new(&queue);
     match select(pin!(make(&mut reader, writer, write_node)), pin!(lease.lost(term))).await {
         Either::Left((Err(LockError::Client(_)), _)) if !lease.holds(term) => {}
         Either::Left((made, _)) => made?,
@@ -73,7 +72,7 @@ pub(super) async fn beside(
     }
     let node = if lease.holds(term) { reader.take_node() } else { None };
     let Some(node) = node else { return Err(LockError::Lost(lease.loss().into())) };
-    let (marks_release, watch) = (false, None);
+    let (marks_release, watch, spec) = (false, None, queue.spec);
     let reading = Granted { client, spec, node, lease, term, marks_release, watch, observed };
     Ok(Guard::with_token(reading, token))
 }

@@ -14,7 +14,7 @@ use crate::error::LockError;
 use crate::observe::LockMetrics;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 
 /// A fair read-write lock: Curator's `InterProcessReadWriteLock`, on the same nodes.
@@ -120,8 +120,8 @@ impl RwLock {
     pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
         zk_session::validate_path(path)?;
         Ok(Self {
-            read: ReadLock::new(PlainLock::new(client, QueueSpec::reader(path.to_owned()))),
-            write: WriteLock::new(PlainLock::new(client, QueueSpec::writer(path.to_owned()))),
+            read: ReadLock::new(Queue::new(client, QueueSpec::reader(path.to_owned()))),
+            write: WriteLock::new(Queue::new(client, QueueSpec::writer(path.to_owned()))),
         })
     }
 
@@ -137,7 +137,7 @@ impl RwLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.read.lock.client, &self.read.lock.spec).await
+        participants(&self.read.queue).await
     }
 
     /// Returns the read side, which many readers share.

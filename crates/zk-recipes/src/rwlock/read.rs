@@ -11,7 +11,7 @@ use crate::hold::Guard;
 use crate::observe::LockMetrics;
 use crate::owner::{Entry, Owner};
 use crate::participants::{Participant, participants_of_side};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 use crate::ticket::Ticket;
 
@@ -23,23 +23,23 @@ use crate::ticket::Ticket;
 /// separately.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    pub(super) lock: PlainLock,
+    pub(super) queue: Queue,
     owner: Option<Owner>,
 }
 
 impl ReadLock {
-    pub(super) fn new(lock: PlainLock) -> Self {
-        Self { lock, owner: None }
+    pub(super) fn new(queue: Queue) -> Self {
+        Self { queue, owner: None }
     }
 
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.lock.spec.path
+        &self.queue.spec.path
     }
 
     pub(crate) fn client(&self) -> &Client {
-        &self.lock.client
+        &self.queue.client
     }
 
     /// Waits until the lock is acquired, without a time limit.
@@ -56,7 +56,7 @@ impl ReadLock {
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, LockError> {
         match &self.owner {
-            None => self.lock.acquire().await,
+            None => Guard::acquire(&self.queue).await,
             // On the heap: waiters without an owner do not need this memory.
             Some(owner) => Box::pin(self.acquire_for(owner)).await,
         }
@@ -72,7 +72,7 @@ impl ReadLock {
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
         let attempt = async {
             match &self.owner {
-                None => self.lock.try_acquire().await,
+                None => Guard::try_acquire(&self.queue).await,
                 Some(owner) => Box::pin(self.try_acquire_for(owner)).await,
             }
         };
@@ -102,10 +102,10 @@ impl ReadLock {
     /// way.
     pub async fn enqueue(&self) -> Result<Ticket, LockError> {
         let entry = match &self.owner {
-            Some(owner) => Some(read_beside(owner.enter(&self.lock).await?).await?),
+            Some(owner) => Some(read_beside(owner.enter(&self.queue).await?).await?),
             None => None,
         };
-        Ticket::enqueue(&self.lock, entry, self.owner.clone(), |guard, _| guard).await
+        Ticket::enqueue(&self.queue, entry, self.owner.clone(), |guard, _| guard).await
     }
 
     /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
@@ -114,17 +114,17 @@ impl ReadLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants_of_side(&self.lock.client, &self.lock.spec).await
+        participants_of_side(&self.queue).await
     }
 
     async fn acquire_for(&self, owner: &Owner) -> Result<Guard, LockError> {
-        let entry = read_beside(owner.enter(&self.lock).await?).await?;
-        entry.or_queue(|| self.lock.acquire()).await
+        let entry = read_beside(owner.enter(&self.queue).await?).await?;
+        entry.or_queue(|| Guard::acquire(&self.queue)).await
     }
 
     async fn try_acquire_for(&self, owner: &Owner) -> Result<Option<Guard>, LockError> {
-        let Some(entry) = owner.try_enter(&self.lock)? else { return Ok(None) };
-        read_beside(entry).await?.or_try(|| self.lock.try_acquire()).await
+        let Some(entry) = owner.try_enter(&self.queue)? else { return Ok(None) };
+        read_beside(entry).await?.or_try(|| Guard::try_acquire(&self.queue)).await
     }
 }
 
@@ -165,7 +165,7 @@ impl ReadLock {
     }
 
     pub(super) fn edit(mut self, change: impl FnOnce(&mut QueueSpec)) -> Self {
-        change(self.lock.spec_mut());
+        change(self.queue.spec_mut());
         self
     }
 }

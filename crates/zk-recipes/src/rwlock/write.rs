@@ -12,7 +12,7 @@ use crate::hold::Guard;
 use crate::observe::LockMetrics;
 use crate::owner::Owner;
 use crate::participants::{Participant, participants_of_side};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 use crate::ticket::Ticket;
 
@@ -27,23 +27,23 @@ use crate::ticket::Ticket;
 /// separately.
 #[derive(Clone, Debug)]
 pub struct WriteLock {
-    lock: PlainLock,
+    queue: Queue,
     owner: Option<Owner>,
 }
 
 impl WriteLock {
-    pub(super) fn new(lock: PlainLock) -> Self {
-        Self { lock, owner: None }
+    pub(super) fn new(queue: Queue) -> Self {
+        Self { queue, owner: None }
     }
 
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.lock.spec.path
+        &self.queue.spec.path
     }
 
     pub(crate) fn client(&self) -> &Client {
-        &self.lock.client
+        &self.queue.client
     }
 
     /// Waits until the lock is acquired, without a time limit.
@@ -59,10 +59,12 @@ impl WriteLock {
     /// behind, even while the connection is down.
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<WriteGuard, LockError> {
-        check_len(&self.lock)?;
+        check_len(&self.queue)?;
         let guard = match &self.owner {
-            None => self.lock.acquire().await?,
-            Some(owner) => owner.enter(&self.lock).await?.or_queue(|| self.lock.acquire()).await?,
+            None => Guard::acquire(&self.queue).await?,
+            Some(owner) => {
+                owner.enter(&self.queue).await?.or_queue(|| Guard::acquire(&self.queue)).await?
+            }
         };
         Ok(self.guard(guard))
     }
@@ -76,10 +78,10 @@ impl WriteLock {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<WriteGuard>, LockError> {
         let attempt = async {
-            check_len(&self.lock)?;
-            let Some(owner) = &self.owner else { return self.lock.try_acquire().await };
-            match owner.try_enter(&self.lock)? {
-                Some(entry) => entry.or_try(|| self.lock.try_acquire()).await,
+            check_len(&self.queue)?;
+            let Some(owner) = &self.owner else { return Guard::try_acquire(&self.queue).await };
+            match owner.try_enter(&self.queue)? {
+                Some(entry) => entry.or_try(|| Guard::try_acquire(&self.queue)).await,
                 None => Ok(None),
             }
         };
@@ -112,12 +114,12 @@ impl WriteLock {
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the same
     /// way.
     pub async fn enqueue(&self) -> Result<Ticket<WriteGuard>, LockError> {
-        check_len(&self.lock)?;
+        check_len(&self.queue)?;
         let entry = match &self.owner {
-            Some(owner) => Some(owner.enter(&self.lock).await?),
+            Some(owner) => Some(owner.enter(&self.queue).await?),
             None => None,
         };
-        Ticket::enqueue(&self.lock, entry, self.owner.clone(), WriteGuard::new).await
+        Ticket::enqueue(&self.queue, entry, self.owner.clone(), WriteGuard::new).await
     }
 
     /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
@@ -126,7 +128,7 @@ impl WriteLock {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants_of_side(&self.lock.client, &self.lock.spec).await
+        participants_of_side(&self.queue).await
     }
 
     fn guard(&self, guard: Guard) -> WriteGuard {
@@ -172,7 +174,7 @@ impl WriteLock {
     }
 
     pub(super) fn edit(mut self, change: impl FnOnce(&mut QueueSpec)) -> Self {
-        change(self.lock.spec_mut());
+        change(self.queue.spec_mut());
         self
     }
 }

@@ -11,7 +11,7 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::hold::{Guard, Hold, LockGuard, held};
 use crate::owner::{Entry, Owner, ReentryPermit};
-use crate::plain_lock::PlainLock;
+use crate::queue::Queue;
 
 /// The held write side of an [`RwLock`](super::RwLock). It has all methods of a [`Guard`] and can
 /// be downgraded to a read guard.
@@ -125,7 +125,7 @@ impl WriteGuard {
     async fn enter_read(&self) -> Result<Option<Entry>, LockError> {
         let Some(owner) = &self.owner else { return Ok(None) };
         let hold = self.guard.hold();
-        owner.enter(&PlainLock::new(&hold.client, hold.spec.downgraded())).await.map(Some)
+        owner.enter(&Queue::new(&hold.client, hold.spec.downgraded())).await.map(Some)
     }
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].

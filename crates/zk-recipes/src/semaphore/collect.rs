@@ -22,9 +22,9 @@ use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::observe::AcquireObserver;
 use crate::queue::contender::{Contender, Node, is_unwatchable};
-use crate::queue::one_write;
 use crate::queue::waiter::{Granted, Waiter, bind};
 use crate::queue::watch_set::is_set;
+use crate::queue::{Queue, one_write};
 use crate::retry::{if_exists, retry, retry_after};
 
 impl Semaphore {
@@ -37,8 +37,8 @@ impl Semaphore {
             limit.at_least(count).await?;
             // Dropped at the end of the turn. The session then deletes its node, over reconnects if
             // necessary; the permits do not depend on that.
-            let observed = self.permits.observe_turn();
-            let mut own_turn = Waiter::observed_by(&self.client, &self.turns, observed);
+            let observed = self.permits.spec.observe_turn();
+            let mut own_turn = Waiter::observed_by(&self.turns, observed);
             own_turn.wait().await?;
             // Declared after the turn, so that the permits are dropped first.
             let mut permits = Permits::new(self, count, &mut limit);
@@ -49,7 +49,7 @@ impl Semaphore {
                 TurnOutcome::Lost => restarts += 1,
             }
         }
-        Err(LockError::NodeDeleted { path: self.turns.path.clone() })
+        Err(LockError::NodeDeleted { path: self.turns.spec.path.clone() })
     }
 
     /// Acquires the permits if they are free now. This needs no turn: a permit that the head of the
@@ -72,7 +72,7 @@ impl Semaphore {
 
     /// Returns the check of the path, unless other recipes may use the path as well.
     fn path_check(&self) -> Option<&PathCheck> {
-        self.permits.exclusive.is_some().then_some(&*self.path)
+        self.permits.spec.exclusive.is_some().then_some(&*self.path)
     }
 }
 
@@ -121,7 +121,7 @@ impl<'a> Permits<'a> {
     /// Creates the nodes of the permits, and waits until they are within the limit.
     async fn collect(&mut self, own_turn: &Waiter) -> Result<TurnOutcome, LockError> {
         let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
-        let mut turn_lost = pin!(deleted(self.semaphore.client.clone(), turn_node, None));
+        let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
         self.observe(|observed| {
             if let Some(turn) = &own_turn.observed {
                 observed.continue_hand_off(turn);
@@ -180,7 +180,7 @@ impl<'a> Permits<'a> {
     /// Creates the missing nodes and evaluates the list of permits. The same write requests the list
     /// and then the limit. A limit that was lowered before a permit was released is not exceeded so.
     async fn enter(&mut self) -> Result<PermitRank, LockError> {
-        let Semaphore { client, permits, .. } = self.semaphore;
+        let Queue { client, spec: permits } = &self.semaphore.permits;
         let path_check = self.semaphore.path_check();
         let (listed, beside) = one_write(client, async {
             let created = create(&mut self.permits);
@@ -211,7 +211,7 @@ impl<'a> Permits<'a> {
 
     /// Lists the permits. Also returns the czxid of their parent if all nodes of the caller exist.
     async fn list(&mut self) -> Result<(PermitRank, Option<Zxid>), LockError> {
-        let Semaphore { client, permits, .. } = self.semaphore;
+        let Queue { client, spec: permits } = &self.semaphore.permits;
         let request = || client.get_children(&permits.path);
         Ok(match self.look(request).await? {
             None => (PermitRank::Missing, None),
@@ -225,7 +225,7 @@ impl<'a> Permits<'a> {
     /// Lists the permits, with a watch that fires when one is created or deleted. Returns `None` if a node
     /// of the caller is gone. Only the head of the queue sets this watch.
     async fn list_and_watch(&mut self) -> Result<Option<(PermitRank, Watch)>, LockError> {
-        let Semaphore { client, permits, .. } = self.semaphore;
+        let Queue { client, spec: permits } = &self.semaphore.permits;
         let request = || client.get_children_and_watch(&permits.path);
         let listed = self.look(request).await?;
         Ok(listed.map(|(children, watch)| (self.rank(&children.names), watch)))
@@ -243,7 +243,7 @@ impl<'a> Permits<'a> {
         if self.forget_deleted() {
             return Ok(None);
         }
-        let client = &self.semaphore.client;
+        let client = &self.semaphore.permits.client;
         let unwatched = self.permits.iter_mut().filter(|permit| permit.watch.is_none());
         let watched = try_join_all(unwatched.map(Permit::watch_node));
         let (watched, mut listed, refreshed) =
@@ -277,7 +277,7 @@ impl<'a> Permits<'a> {
         let Some(last) = last else { return PermitRank::Missing };
         let present = names.iter().filter(|name| own.contains(name)).count();
         let limit = self.limit.now();
-        match self.semaphore.permits.rank(names, file_name(&last.path)) {
+        match self.semaphore.permits.spec.rank(names, file_name(&last.path)) {
             Some(rank) if present == self.permits.len() => {
                 let is_within = u32::try_from(rank.position).is_ok_and(|ahead| ahead < limit);
                 if is_within { PermitRank::Within } else { PermitRank::Behind }
@@ -288,7 +288,7 @@ impl<'a> Permits<'a> {
 
     /// Binds the future guards to the session's lease, or renews it and returns `None`.
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, LockError> {
-        let client = &self.semaphore.client;
+        let client = &self.semaphore.permits.client;
         Ok(bind(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
     }
 
@@ -300,7 +300,7 @@ impl<'a> Permits<'a> {
     /// if a server has throttled one of them.
     fn into_guards(mut self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
         self.permits.sort_by_key(|permit| permit.node().map(|node| node.czxid));
-        let client = &self.semaphore.client;
+        let client = &self.semaphore.permits.client;
         let guards = self.permits.into_iter().map(|permit| permit.granted(client, term));
         guards.map(|granted| granted.map(Guard::new)).collect()
     }
@@ -308,9 +308,8 @@ impl<'a> Permits<'a> {
 
 impl Permit {
     fn new(semaphore: &Semaphore) -> Self {
-        let Semaphore { client, permits, .. } = semaphore;
-        let contender = Contender::new(client, permits);
-        Self { contender, watch: None, observed: permits.observe() }
+        let permits = &semaphore.permits;
+        Self { contender: Contender::new(permits), watch: None, observed: permits.spec.observe() }
     }
 
     fn node(&self) -> Option<&Node> {

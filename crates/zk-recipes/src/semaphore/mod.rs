@@ -20,6 +20,7 @@ use crate::hold::Guard;
 use crate::limits::PERMITS_AT_ONCE_MAX;
 use crate::observe::LockMetrics;
 use crate::participants::{Participant, participants};
+use crate::queue::Queue;
 use crate::queue::spec::QueueSpec;
 use crate::recipe::LEASES;
 use crate::shared_count::SharedCount;
@@ -117,13 +118,12 @@ pub use self::mutex::SemaphoreMutex;
 #[derive(Clone, Debug)]
 #[doc(alias = "InterProcessSemaphoreV2")]
 pub struct Semaphore {
-    client: Client,
     /// The path, with its check. All clones of the handle share it.
     path: Arc<PathCheck>,
     /// Nodes of the mutex that orders the waiters.
-    turns: Arc<QueueSpec>,
+    turns: Queue,
     /// Nodes of the permits, one for each.
-    permits: Arc<QueueSpec>,
+    permits: Queue,
     limit: PermitLimit,
 }
 
@@ -160,8 +160,8 @@ impl Semaphore {
         let mut turns = QueueSpec::mutex(child(path, "locks"));
         turns.exclusive = None;
         let permits = QueueSpec::permit(child(path, LEASES));
-        let (client, path) = (client.clone(), Arc::new(PathCheck::new(path)));
-        Ok(Self { client, path, turns: turns.into(), permits: permits.into(), limit })
+        let (turns, permits) = (Queue::new(client, turns), Queue::new(client, permits));
+        Ok(Self { path: Arc::new(PathCheck::new(path)), turns, permits, limit })
     }
 
     /// Returns the path of the semaphore.
@@ -257,7 +257,7 @@ impl Semaphore {
     ) -> Result<Option<SemaphoreGuard>, LockError> {
         self.check_range(permits)?;
         let attempt = self.try_collect(permits);
-        let guards = while_connected(&self.client, self.path(), attempt).await?;
+        let guards = while_connected(self.client(), self.path(), attempt).await?;
         Ok(guards.map(|guards| self.guard(guards)))
     }
 
@@ -275,7 +275,7 @@ impl Semaphore {
         timeout: Duration,
     ) -> Result<Option<SemaphoreGuard>, LockError> {
         let wait = || self.acquire_many(permits);
-        acquire_in_time(&self.client, timeout, wait, || self.try_acquire_many(permits)).await
+        acquire_in_time(self.client(), timeout, wait, || self.try_acquire_many(permits)).await
     }
 
     /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
@@ -284,11 +284,11 @@ impl Semaphore {
     /// # Errors
     /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
-        participants(&self.client, &self.permits).await
+        participants(&self.permits).await
     }
 
     pub(crate) fn client(&self) -> &Client {
-        &self.client
+        &self.permits.client
     }
 
     fn check_range(&self, permits: u32) -> Result<(), LockError> {
@@ -303,7 +303,7 @@ impl Semaphore {
     }
 
     fn guard(&self, guards: Vec<Guard>) -> SemaphoreGuard {
-        SemaphoreGuard::new(self.client.clone(), guards)
+        SemaphoreGuard::new(self.client().clone(), guards)
     }
 }
 
@@ -313,7 +313,7 @@ impl Semaphore {
     /// [`Mutex::with_data`](crate::Mutex::with_data).
     #[must_use]
     pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        Arc::make_mut(&mut self.permits).set_data(data.into());
+        self.permits.spec_mut().set_data(data.into());
         self
     }
 
@@ -321,8 +321,8 @@ impl Semaphore {
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         let acl = acl.into();
-        Arc::make_mut(&mut self.turns).set_acl(acl.clone());
-        Arc::make_mut(&mut self.permits).set_acl(acl);
+        self.turns.spec_mut().set_acl(acl.clone());
+        self.permits.spec_mut().set_acl(acl);
         self
     }
 
@@ -330,7 +330,7 @@ impl Semaphore {
     /// wait begins with the turn of the caller, not with the call.
     #[must_use]
     pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
-        Arc::make_mut(&mut self.permits).set_metrics(metrics);
+        self.permits.spec_mut().set_metrics(metrics);
         self
     }
 
@@ -338,7 +338,7 @@ impl Semaphore {
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(mut self) -> Self {
-        Arc::make_mut(&mut self.permits).allow_foreign_nodes();
+        self.permits.spec_mut().allow_foreign_nodes();
         self
     }
 }

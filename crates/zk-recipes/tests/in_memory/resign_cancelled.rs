@@ -5,7 +5,7 @@ use zk_recipes::{Candidacy, Election, Leadership};
 use zk_testing::{Op, TestServer};
 
 use crate::election::{candidate, sessions};
-use crate::{T, children, polled, settle, settle_node_watches};
+use crate::{T, children, now, polled, settle, settle_node_watches};
 
 /// Candidate that resigns, beside another one that stays.
 #[derive(Clone, Copy, Debug)]
@@ -98,4 +98,19 @@ async fn polled_with_yields<T, E: std::fmt::Debug>(
         tokio::task::yield_now().await;
     }
     None
+}
+
+/// The answer to a resignation says that the node is gone.
+#[tokio::test(start_paused = true)]
+async fn resignation_waits_for_the_deletion_of_the_node() {
+    for who in [Resigns::Leader, Resigns::Waiter] {
+        let server = TestServer::in_memory();
+        let sessions = sessions(&server, 1).await;
+        let election = Election::new(&sessions, "/e", "resigns").unwrap();
+        let (resigning, _staying) = stand_both(who, &election, &candidate(&server, 2).await).await;
+        server.on(Op::Delete).session(sessions.client().session_id()).delay(T / 8);
+        let begun = now();
+        resigning.resign().await.unwrap();
+        assert!(now() - begun >= T / 8, "{who:?}");
+    }
 }

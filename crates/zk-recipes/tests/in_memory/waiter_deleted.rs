@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_recipes::limits::RESTARTS_MAX;
-use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::session::{Client, CreateMode, OPEN_ACL_UNSAFE};
 use zk_recipes::{Guard, LockError, Mutex, Owner};
 use zk_testing::{Cut, Settings, TestServer, Version};
 
@@ -233,4 +233,21 @@ async fn waiter_requeues_if_another_node_has_its_name() {
         assert_ne!(guard.node(), node, "cut: {is_cut}, after {taken} steps");
         guard.check().await.unwrap();
     }
+}
+
+/// The watch on a node with its own ACL is set by a read of that node, which may be another one.
+#[tokio::test(start_paused = true)]
+async fn waiter_with_an_acl_does_not_watch_a_namesake() {
+    let (server, [one, other]) = started().await;
+    let held = mutex(&one).acquire().await.unwrap();
+    let mut waiting = mutex(&other).with_acl(OPEN_ACL_UNSAFE).enqueue().await.unwrap();
+    let own = waiting.node().unwrap().to_owned();
+    one.delete(&own, None).await.unwrap();
+    one.create(&own, b"", CreateMode::Ephemeral).await.unwrap();
+    let moved = running(async move { (waiting.position_changed().await.unwrap(), waiting) }).await;
+    assert_eq!(children(&server, PATH).len(), 3, "it has queued again");
+    held.release().await.unwrap();
+    let (_, waiting) = moved.await.unwrap();
+    assert_ne!(waiting.node(), Some(own.as_str()));
+    assert!(one.exists(&own).await.unwrap().is_some(), "the node of another client stays");
 }

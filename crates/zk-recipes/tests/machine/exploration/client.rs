@@ -470,7 +470,6 @@ impl Client {
     fn restart(&mut self, setting: &Setting) {
         self.clean_up(false);
         self.has_claim = false;
-        self.watched.clear();
         self.renew_name(setting.fault);
     }
 
