@@ -20,7 +20,8 @@ impl PermitLimit {
             Self::Fixed(limit) => Followed { now: *limit, shared: None },
             Self::Shared(count) => {
                 let (count, seen) = (count.clone(), count.get().await?);
-                Followed { now: permits(&seen), shared: Some(Shared { count, seen, newer: None }) }
+                let now = permits(&seen);
+                Followed { now, shared: Some(Box::new(Shared { count, seen, newer: None })) }
             }
         })
     }
@@ -29,7 +30,8 @@ impl PermitLimit {
 /// The limit during one acquisition.
 pub(super) struct Followed {
     now: u32,
-    shared: Option<Shared>,
+    /// On the heap: a waiter of a fixed limit does not need this memory.
+    shared: Option<Box<Shared>>,
 }
 
 struct Shared {
