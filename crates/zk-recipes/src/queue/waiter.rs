@@ -338,7 +338,7 @@ impl Waiter {
     /// cancellation. A contender that lists again and is still first has it already.
     fn keep_own_watch(&mut self) {
         if let (Some(own), Some(watches)) = (self.contender.node(), &mut self.watches) {
-            self.own_watch = watches.take(&own.path).or(self.own_watch.take());
+            self.own_watch = watches.take(&own.path).or_else(|| self.own_watch.take());
         }
     }
 
