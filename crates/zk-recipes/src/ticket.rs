@@ -14,11 +14,11 @@ use crate::hold::Guard;
 use crate::owner::{Entry, Owner, ReentryPermit};
 use crate::participants::{Participant, participant};
 use crate::queue::Queue;
-use crate::queue::contender::Contender;
+use crate::queue::contender::{Contender, is_unwatchable};
 use crate::queue::list;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
-use crate::retry::{if_exists, retry};
+use crate::retry::retry;
 
 /// Position of a waiter in a lock's queue, as of its last list of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -294,9 +294,13 @@ impl Queued {
         let second = match rank.second {
             Some(second) if rank.position == 2 => {
                 let node = spec.node(second);
-                let watched = retry(client, || client.get_children_and_watch(&node)).await;
-                let Some((_, watch)) = if_exists(watched)? else { return Ok(false) };
-                Some(watch)
+                match retry(client, || client.get_children_and_watch(&node)).await {
+                    Ok((_, watch)) => Some(watch),
+                    Err(error) if error.is_no_node() => return Ok(false),
+                    // Without the watch, the ticket sees the nearest one leave.
+                    Err(error) if is_unwatchable(&error) => None,
+                    Err(error) => return Err(error.into()),
+                }
             }
             _ => None,
         };
