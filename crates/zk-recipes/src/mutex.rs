@@ -197,9 +197,6 @@ impl Mutex {
     /// This splits an acquisition in two steps, for callers that show how many contenders are ahead
     /// and which one holds the lock.
     ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the same
     /// way.
@@ -212,9 +209,6 @@ impl Mutex {
     }
 
     /// Returns the holder and the waiters in queue order; an empty list if the path does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.queue).await
     }

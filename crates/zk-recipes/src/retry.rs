@@ -44,9 +44,6 @@ where
 
 /// Repeats a request after the error of its first attempt. Box the future, because it is rare; this
 /// keeps the futures of waiters small.
-///
-/// # Errors
-/// As [`retry`].
 pub(crate) async fn retry_after<T, F>(
     mut error: Error,
     client: &Client,

@@ -68,9 +68,6 @@ impl SharedCount {
 
     /// Waits for a newer count; see [`SharedValue::changed`].
     ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn changed(&self, before: &VersionedCount) -> Result<VersionedCount, LockError> {
@@ -78,9 +75,6 @@ impl SharedCount {
     }
 
     /// Sets the count unconditionally; see [`SharedValue::set`].
-    ///
-    /// # Errors
-    /// As [`SharedValue::set`].
     pub async fn set(&self, count: i32) -> Result<VersionedCount, LockError> {
         let value = self.value.set(count.to_be_bytes().to_vec()).await?;
         Ok(VersionedCount { count, value })

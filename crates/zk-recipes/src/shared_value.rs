@@ -106,9 +106,6 @@ impl SharedValue {
     /// Waits for a value newer than `before`. It may skip values in between, but not the newest
     /// one.
     ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn changed(&self, before: &VersionedValue) -> Result<VersionedValue, LockError> {

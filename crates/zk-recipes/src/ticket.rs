@@ -183,9 +183,6 @@ impl<G> Ticket<G> {
 
     /// Lists the queue and returns the position, unless it is already the waiter's turn.
     ///
-    /// # Errors
-    /// As [`position_changed`](Self::position_changed).
-    ///
     /// # Cancel safety
     /// As [`position_changed`](Self::position_changed).
     pub async fn refresh(&mut self) -> Result<QueuePosition, LockError> {
@@ -201,9 +198,6 @@ impl<G> Ticket<G> {
 
     /// Reads the node at the head of the queue, which [`position`](Self::position) names, with one
     /// request. Returns `None` if no contender blocks the waiter, or if that node no longer exists.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

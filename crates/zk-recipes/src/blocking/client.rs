@@ -48,9 +48,6 @@ impl Client {
     /// Opens a session with this configuration and waits until it is connected. The configuration
     /// chooses the transport; see [`Config::connector`].
     ///
-    /// # Errors
-    /// As [`Config::connect`].
-    ///
     /// # Panics
     /// Panics in a task of a runtime.
     pub fn connect_with<C: Connector>(config: Config<C>) -> Result<Self, Error> {

@@ -126,9 +126,6 @@ impl Lock<crate::Mutex> {
     }
 
     /// Returns the holder and the waiters, in queue order.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.client.block_on(self.lock.participants())
     }
@@ -168,9 +165,6 @@ impl Lock<crate::Semaphore> {
     /// Acquires several permits together if they are free; see
     /// [`Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many).
     ///
-    /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
     /// # Panics
     /// Panics in a task of a runtime.
     pub fn try_acquire_many(
@@ -182,9 +176,6 @@ impl Lock<crate::Semaphore> {
     }
 
     /// As [`acquire_many`](Self::acquire_many), for at most `timeout`.
-    ///
-    /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
     ///
     /// # Panics
     /// Panics in a task of a runtime.

@@ -32,9 +32,6 @@ pub struct SessionManager {
 impl SessionManager {
     /// Opens the first session and waits until it is connected.
     ///
-    /// # Errors
-    /// As [`Config::connect`].
-    ///
     /// # Panics
     /// Panics in a task of a runtime, as all blocking calls do.
     pub fn connect<C: Connector + Clone>(config: Config<C>) -> Result<Self, Error> {
@@ -44,9 +41,6 @@ impl SessionManager {
 
     /// Starts to open the first session, and returns at once; see
     /// [`zk_session::SessionManager::start`].
-    ///
-    /// # Errors
-    /// As [`zk_session::SessionManager::start`].
     pub fn start<C: Connector + Clone>(config: Config<C>) -> Result<Self, Error> {
         let (manager, thread) = zk_session::SessionManager::start_blocking(config)?;
         Ok(Self { manager, thread })
@@ -66,9 +60,6 @@ impl SessionManager {
 
     /// Returns the client of the current session. If that session has ended, waits for the next
     /// one.
-    ///
-    /// # Errors
-    /// As [`zk_session::SessionManager::open_client`].
     ///
     /// # Panics
     /// Panics in a task of a runtime.

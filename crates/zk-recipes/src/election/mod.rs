@@ -131,9 +131,6 @@ impl Election {
     }
 
     /// As [`new`](Self::new), on the nodes of Curator's `LeaderSelector`.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
     pub fn selector(
         sessions: &SessionManager,
         path: &str,
@@ -266,9 +263,6 @@ impl Election {
 
     /// Returns the first of the [`candidates`](Self::candidates); `None` if nobody stands. Two
     /// requests, however many candidates there are.
-    ///
-    /// # Errors
-    /// As [`candidates`](Self::candidates).
     ///
     /// # Cancel safety
     /// As [`candidates`](Self::candidates).

@@ -224,9 +224,6 @@ impl Hold {
     /// Prepares another node of the holder beside this one: the release will have no mark, because the
     /// next contender in line must list. Returns the client that keeps the session open, or `None` if
     /// the last guard of the holder has ended.
-    ///
-    /// # Errors
-    /// As [`share`](Self::share).
     pub(crate) fn prepare_beside(&self, token: FencingToken) -> Option<Result<Client, LockError>> {
         let mut state = self.state();
         if let Err(error) = state.held(self.term, token)? {
@@ -268,9 +265,6 @@ impl Hold {
     }
 
     /// Checks that the holder with this token holds the lock. Returns `None` if its last guard has ended.
-    ///
-    /// # Errors
-    /// As [`share`](Self::share).
     pub(crate) fn held(&self, token: FencingToken) -> Option<Result<(), LockError>> {
         self.state().held(self.term, token)
     }

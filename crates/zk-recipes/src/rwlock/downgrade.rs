@@ -23,9 +23,6 @@ use crate::retry::attempts;
 
 /// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the request
 /// that creates the write node has one, and the server's frame limit is the same for both.
-///
-/// # Errors
-/// As [`Multi::check_len`](zk_session::Multi::check_len).
 pub(super) fn check_len(Queue { client, spec }: &Queue) -> Result<(), LockError> {
     let data = spec.data.as_deref().unwrap_or_default();
     let len = data.len() + 4 * client.full_path(&spec.path).len();

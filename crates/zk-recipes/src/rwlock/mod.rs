@@ -133,9 +133,6 @@ impl RwLock {
 
     /// Returns all readers and writers, both holders and waiters, in queue order; an empty list if
     /// the path does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.read.queue).await
     }

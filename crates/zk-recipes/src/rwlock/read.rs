@@ -44,9 +44,6 @@ impl ReadLock {
 
     /// Waits until the lock is acquired, without a time limit.
     ///
-    /// # Errors
-    /// As [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
     /// # Ordering
     /// First come, first served, in the order in which the server created the nodes.
     ///
@@ -64,9 +61,6 @@ impl ReadLock {
 
     /// Acquires the lock if no writer holds it or is queued. Returns `None` otherwise.
     ///
-    /// # Errors
-    /// As [`Mutex::try_acquire`](crate::Mutex::try_acquire).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
@@ -82,9 +76,6 @@ impl ReadLock {
     /// Waits until the lock is acquired, for at most `timeout`; see
     /// [`Mutex::acquire_timeout`](crate::Mutex::acquire_timeout).
     ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
@@ -93,9 +84,6 @@ impl ReadLock {
 
     /// Queues for the lock and returns the position in the queue; see
     /// [`Mutex::enqueue`](crate::Mutex::enqueue).
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the same
@@ -110,9 +98,6 @@ impl ReadLock {
 
     /// Returns all readers, both holders and waiters, in queue order; an empty list if the path
     /// does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants_of_side(&self.queue).await
     }

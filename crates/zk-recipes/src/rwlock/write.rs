@@ -92,9 +92,6 @@ impl WriteLock {
     /// Waits until the lock is acquired, for at most `timeout`; see
     /// [`Mutex::acquire_timeout`](crate::Mutex::acquire_timeout).
     ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(
@@ -106,9 +103,6 @@ impl WriteLock {
 
     /// Queues for the lock and returns the position in the queue; see
     /// [`Mutex::enqueue`](crate::Mutex::enqueue).
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire). Dropping the returned [`Ticket`] leaves the queue in the same
@@ -124,9 +118,6 @@ impl WriteLock {
 
     /// Returns all writers, the holder and the waiters, in queue order; an empty list if the path
     /// does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants_of_side(&self.queue).await
     }

@@ -130,9 +130,6 @@ impl WriteGuard {
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].
     ///
-    /// # Errors
-    /// As [`Guard::release`].
-    ///
     /// # Cancel safety
     /// The call itself releases the lock. Dropping the future only ends the wait for the
     /// confirmation.

@@ -69,9 +69,6 @@ impl SemaphoreGuard {
     }
 
     /// Returns the fencing tokens, one for each permit, in the order of the nodes.
-    ///
-    /// # Errors
-    /// As [`token`](Self::token).
     pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
         self.guards.iter().map(Guard::token).collect()
     }
@@ -91,9 +88,6 @@ impl SemaphoreGuard {
 
     /// Confirms with a quorum of the ensemble that the node of every permit exists; see
     /// [`Guard::check`].
-    ///
-    /// # Errors
-    /// As [`Guard::check`].
     pub async fn check(&self) -> Result<FencingToken, LockError> {
         for checked in join_all(self.guards.iter().map(Guard::check)).await {
             checked?;

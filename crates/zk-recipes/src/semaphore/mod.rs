@@ -213,9 +213,6 @@ impl Semaphore {
     /// replies of a server that answers, for at most a session timeout. Without a connection it
     /// returns `None` at once.
     ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(
@@ -246,9 +243,6 @@ impl Semaphore {
     /// [`try_acquire`](Self::try_acquire). If two callers try for several permits at the same
     /// moment, both may fail although enough permits are free for one of them.
     ///
-    /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire_many(
@@ -264,9 +258,6 @@ impl Semaphore {
     /// Waits until this many permits are acquired together, for at most `timeout`; see
     /// [`acquire_timeout`](Self::acquire_timeout).
     ///
-    /// # Errors
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_many_timeout(
@@ -280,9 +271,6 @@ impl Semaphore {
 
     /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
     /// The last leases may belong to the head of the queue, which still waits.
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.permits).await
     }

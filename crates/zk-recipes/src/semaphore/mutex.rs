@@ -80,9 +80,6 @@ impl SemaphoreMutex {
 
     /// Waits until the lock is acquired, without a time limit.
     ///
-    /// # Errors
-    /// As [`Semaphore::acquire`].
-    ///
     /// # Ordering
     /// First come, first served.
     ///
@@ -93,9 +90,6 @@ impl SemaphoreMutex {
     }
 
     /// Acquires the lock if it is free; see [`Semaphore::try_acquire`].
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -110,9 +104,6 @@ impl SemaphoreMutex {
     /// replies of a server that answers, for at most a session timeout. Without a connection it
     /// returns `None` at once.
     ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Guard>, LockError> {
@@ -121,9 +112,6 @@ impl SemaphoreMutex {
     }
 
     /// Returns the holder and the head of the queue; see [`Semaphore::participants`].
-    ///
-    /// # Errors
-    /// Returns an error if a request fails.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         self.semaphore.participants().await
     }

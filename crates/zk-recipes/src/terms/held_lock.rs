@@ -53,9 +53,6 @@ impl HeldLock {
     }
 
     /// Returns the fencing tokens, one for each node.
-    ///
-    /// # Errors
-    /// As [`token`](Self::token).
     pub fn tokens(&self) -> Result<Vec<FencingToken>, LockError> {
         match &*self.lock() {
             Some(held) => held.tokens(),
