@@ -288,10 +288,10 @@ impl MultiGuard {
         let asked: Vec<_> =
             self.held.iter().map(|(_, held)| held.revocation_requested_boxed()).collect();
         async move {
-            match asked.is_empty() {
-                true => pending().await,
-                false => select_all(asked).await.0,
+            if asked.is_empty() {
+                return pending().await;
             }
+            select_all(asked).await.0
         }
     }
 

@@ -51,6 +51,9 @@ impl Recipe {
             return Some(Self::KazooSemaphore);
         }
         let (front, number) = name.split_last_chunk::<DIGITS>()?;
+        if !number.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
         let recipes = [
             (LOCK, Self::Mutex),
             (LATCH, Self::Election),
@@ -64,9 +67,7 @@ impl Recipe {
         let is_of_zookeeper = front == b"n_" || (front.starts_with(b"x-") && front.ends_with(b"-"));
         let found = recipes.iter().find(|(text, _)| front.ends_with(text.as_bytes()));
         let found = found.map(|(_, recipe)| *recipe);
-        found
-            .or_else(|| is_of_zookeeper.then_some(Self::ZooKeeperLock))
-            .filter(|_| number.iter().all(u8::is_ascii_digit))
+        found.or_else(|| is_of_zookeeper.then_some(Self::ZooKeeperLock))
     }
 
     /// Returns the recipe with its article, for messages.

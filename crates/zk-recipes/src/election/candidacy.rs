@@ -144,7 +144,7 @@ impl Candidacy {
     /// Dropping the future changes nothing: the candidate still stands.
     pub async fn wait_to_lead(&self) -> Result<HeldLock, LockError> {
         let mut leadership = self.leadership.clone();
-        let is_decided = |it: &Leadership| it.is_leader() || matches!(it, Leadership::Ended(_));
+        let is_decided = |now: &Leadership| now.is_leader() || matches!(now, Leadership::Ended(_));
         match leadership.wait_for(is_decided).await.as_deref() {
             Ok(Leadership::Leading { held, .. }) => Ok(held.clone()),
             Ok(Leadership::Ended(Err(error))) => Err(error.clone()),
@@ -172,7 +172,7 @@ impl Candidacy {
     pub async fn failure(&self) -> LockError {
         let mut leadership = self.leadership.clone();
         let is_told =
-            |it: &Leadership| it.failure().is_some() || matches!(it, Leadership::Ended(_));
+            |now: &Leadership| now.failure().is_some() || matches!(now, Leadership::Ended(_));
         match leadership.wait_for(is_told).await.as_deref() {
             Ok(Leadership::Ended(Err(error))) => error.clone(),
             Ok(told) => told.failure().cloned().unwrap_or(LockError::Lost(LossReason::Released)),
@@ -198,7 +198,7 @@ impl Candidacy {
         // An error means that the candidacy has ended.
         let _ = resign.send(());
         async move {
-            match leadership.wait_for(|it| matches!(it, Leadership::Ended(_))).await.as_deref() {
+            match leadership.wait_for(|now| matches!(now, Leadership::Ended(_))).await.as_deref() {
                 Ok(Leadership::Ended(ended)) => ended.clone(),
                 // The task reports its end in every case.
                 _ => Ok(()),

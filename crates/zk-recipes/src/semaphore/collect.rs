@@ -293,7 +293,9 @@ impl<'a> Permits<'a> {
     }
 
     fn observe(&mut self, mut tell: impl FnMut(&mut AcquireObserver)) {
-        self.permits.iter_mut().flat_map(|permit| &mut permit.observed).for_each(|it| tell(it));
+        for observed in self.permits.iter_mut().filter_map(|permit| permit.observed.as_mut()) {
+            tell(observed);
+        }
     }
 
     /// Returns the guards in the order of their nodes. It may be another one than that of the requests,
