@@ -12,7 +12,7 @@ use tokio::task::unconstrained;
 use crate::deadline::Deadline;
 use crate::error::{LockError, LockFailure, LossReason, MultiLockError};
 use crate::fencing_token::FencingToken;
-use crate::hold::{LockGuard, held};
+use crate::hold::{LockGuard, impl_held};
 use crate::lock::Lock;
 
 /// Several locks that are held all together or not at all: Curator's `InterProcessMultiLock`.
@@ -351,7 +351,7 @@ async fn first(losses: &mut [BoxFuture<'static, LossReason>]) -> (LossReason, us
     (reason, which)
 }
 
-held!(MultiGuard, MultiGuard, MultiGuard::nodes, MultiGuard::tokens);
+impl_held!(MultiGuard, MultiGuard, MultiGuard::nodes, MultiGuard::tokens);
 
 impl LockGuard for MultiGuard {
     fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {

@@ -149,8 +149,10 @@ impl Mutex {
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, LockError> {
         match &self.owner {
-            None => self.wait().await,
-            Some(owner) => owner.enter(&self.queue).await?.or_queue(|| self.wait()).await,
+            None => self.acquire_unowned().await,
+            Some(owner) => {
+                owner.enter(&self.queue).await?.or_queue(|| self.acquire_unowned()).await
+            }
         }
     }
 
@@ -166,9 +168,9 @@ impl Mutex {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, LockError> {
         let attempt = async {
-            let Some(owner) = &self.owner else { return self.attempt().await };
+            let Some(owner) = &self.owner else { return self.try_acquire_unowned().await };
             match owner.try_enter(&self.queue)? {
-                Some(entry) => entry.or_try(|| self.attempt()).await,
+                Some(entry) => entry.or_try(|| self.try_acquire_unowned()).await,
                 None => Ok(None),
             }
         };
@@ -214,7 +216,7 @@ impl Mutex {
     }
 
     /// Queues, in the local queue first if there is one.
-    async fn wait(&self) -> Result<Guard, LockError> {
+    async fn acquire_unowned(&self) -> Result<Guard, LockError> {
         match &self.local_queue {
             None => Guard::acquire(&self.queue).await,
             // On the heap: waiters without a local queue do not need this memory.
@@ -222,7 +224,7 @@ impl Mutex {
         }
     }
 
-    async fn attempt(&self) -> Result<Option<Guard>, LockError> {
+    async fn try_acquire_unowned(&self) -> Result<Option<Guard>, LockError> {
         match &self.local_queue {
             None => Guard::try_acquire(&self.queue).await,
             Some(local) => Box::pin(local.try_acquire(&self.queue)).await,

@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use futures::future::{Either, select};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Watch};
+use zk_session::{ChildList, EventType, Watch};
 
 use crate::child_order::Rank;
 use crate::error::LockError;
@@ -111,8 +111,8 @@ struct Queued {
     position: QueuePosition,
     /// The queue may have moved since the last list.
     is_outdated: bool,
-    /// The watch on the second of two contenders ahead. The waiter watches the nearest one.
-    second: Option<Watch>,
+    /// The second of two contenders ahead, with a watch. The waiter watches the nearest one.
+    second: Option<(String, Watch)>,
 }
 
 impl<G> Ticket<G> {
@@ -240,17 +240,18 @@ impl Queued {
         if !self.is_outdated {
             let second = async {
                 match &mut self.second {
-                    Some(watch) => drop(watch.await),
+                    Some((_, watch)) => watch.await,
                     None => pending().await,
                 }
             };
-            let has_second_left = match select(pin!(self.waiter.step()), pin!(second)).await {
-                Either::Left((stepped, _)) => stepped.map(|()| false)?,
-                Either::Right(((), _)) => true,
+            let event = match select(pin!(self.waiter.step()), pin!(second)).await {
+                Either::Left((stepped, _)) => stepped.map(|()| None)?,
+                Either::Right((event, _)) => event.ok(),
             };
-            if has_second_left {
-                self.second = None;
-                self.waiter.second_left()?;
+            if event.is_some_and(|event| event.event_type == EventType::NODE_DELETED) {
+                if let Some((second, _)) = self.second.take() {
+                    self.waiter.left(second)?;
+                }
             }
             self.is_outdated = true;
         }
@@ -259,6 +260,8 @@ impl Queued {
 
     /// Lists the queue, unless it is the waiter's turn.
     async fn look(&mut self) -> Result<(), LockError> {
+        // If the future is dropped, the next call looks again.
+        (self.is_outdated, self.second) = (true, None);
         loop {
             self.waiter.settle().await?;
             if self.waiter.is_first() {
@@ -289,7 +292,7 @@ impl Queued {
             Some(second) if rank.position == 2 => {
                 let node = spec.node(second);
                 match retry(client, || client.get_children_and_watch(&node)).await {
-                    Ok((_, watch)) => Some(watch),
+                    Ok((_, watch)) => Some((node, watch)),
                     Err(error) if error.is_no_node() => return Ok(false),
                     // Without the watch, the ticket sees the nearest one leave.
                     Err(error) if is_unwatchable(&error) => None,

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
 use zk_session::{Multi, Repeat};
 
-use super::{Hold, Last, LockGuard, held};
+use super::{Hold, Last, LockGuard, impl_held};
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::queue::Queue;
@@ -362,7 +362,7 @@ impl Drop for Guard {
     }
 }
 
-held!(Guard, Guard, Guard::node_list, Guard::token_list);
+impl_held!(Guard, Guard, Guard::node_list, Guard::token_list);
 
 impl LockGuard for Guard {
     fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {

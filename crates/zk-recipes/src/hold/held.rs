@@ -51,7 +51,7 @@ pub trait LockGuard: Held {
 }
 
 /// Implements [`Held`] for a guard by the methods of `$inherent`, and with these nodes and tokens.
-macro_rules! held {
+macro_rules! impl_held {
     ($held:ty, $inherent:ty, $nodes:expr, $tokens:expr) => {
         impl crate::sealed::Sealed for $held {}
 
@@ -85,4 +85,4 @@ macro_rules! held {
     };
 }
 
-pub(crate) use held;
+pub(crate) use impl_held;

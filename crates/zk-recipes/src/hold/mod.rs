@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use zk_session::{Client, LeaseTerm, Multi, Pending, SessionLease, Watch};
 
 pub use self::guard::Guard;
-pub(crate) use self::held::held;
+pub(crate) use self::held::impl_held;
 pub use self::held::{Held, LockGuard};
 pub(crate) use self::node_watch::deleted;
 use crate::error::{LockError, LossReason};
@@ -316,17 +316,12 @@ struct Deletion {
     _lease: Option<SessionLease>,
 }
 
-/// What the end of a hold has found.
-struct Closed {
-    is_gone: bool,
-    is_marked: bool,
-    lease: Option<SessionLease>,
-}
-
 impl Last {
     /// Passes the node on, or deletes it and waits until the server has confirmed it.
     async fn release(mut self) -> Result<(), LockError> {
-        let Some(mut deletion) = self.0.take().and_then(|hold| hold.end()) else { return Ok(()) };
+        let Some(mut deletion) = self.0.take().and_then(|hold| hold.pass_or_delete()) else {
+            return Ok(());
+        };
         let was_there = match deletion.deleted.take() {
             Some(deleted) => deleted.await?,
             None => false,
@@ -356,7 +351,7 @@ impl Last {
         if let Some(mut observed) = hold.take_observed() {
             observe(&mut observed);
         }
-        drop(hold.close());
+        drop(hold.set_ended());
         hold.changed.notify_waiters();
     }
 }
@@ -364,7 +359,7 @@ impl Last {
 impl Drop for Last {
     fn drop(&mut self) {
         if let Some(hold) = self.0.take() {
-            drop(hold.end());
+            drop(hold.pass_or_delete());
         }
     }
 }
@@ -372,7 +367,7 @@ impl Drop for Last {
 /// The end of a hold, after its last guard.
 impl Hold {
     /// Passes the node on, or deletes it.
-    fn end(self: &Arc<Self>) -> Option<Deletion> {
+    fn pass_or_delete(self: &Arc<Self>) -> Option<Deletion> {
         let observed = self.take_observed();
         let heir = self.state().heir.take();
         let heir = match heir {
@@ -382,8 +377,8 @@ impl Hold {
             },
             heir => heir,
         };
-        let deletion = Deletion { observed, ..self.delete() };
-        drop(heir);
+        let deletion = self.delete(observed);
+        drop(heir); // the next local waiter creates its node after the deletion is sent
         Some(deletion)
     }
 
@@ -395,23 +390,31 @@ impl Hold {
         !is_last_holder && self.loss().is_none() && heir.may_pass(token)
     }
 
-    fn delete(&self) -> Deletion {
-        let Closed { is_gone, is_marked, lease } = self.close();
+    /// Deletes the node, unless it is known to be gone.
+    fn delete(&self, observed: Option<Box<HoldObserver>>) -> Deletion {
+        let lease = self.set_ended();
+        let (is_gone, is_marked) = {
+            let state = self.state();
+            (state.end == Some(LossReason::NodeDeleted), state.marks_release)
+        };
         let deleted = (!is_gone).then(|| self.node.delete(&self.client, is_marked));
-        let deletion = Deletion { deleted, observed: None, _lease: lease };
+        let deletion = Deletion { deleted, observed, _lease: lease };
         self.changed.notify_waiters(); // last, because a user's waker may panic
         deletion
     }
 
-    fn close(&self) -> Closed {
+    /// Records the end, before the event of the deletion can arrive, and wakes nobody.
+    fn set_ended(&self) -> Option<SessionLease> {
+        let lease = {
+            let mut state = self.state();
+            state.end.get_or_insert(LossReason::Released);
+            state.lease.take()
+        };
+        // A task that starts later sees the end.
         if let Some(task) = self.node_watch.get() {
             task.abort();
         }
-        let mut state = self.state();
-        let is_gone = state.end == Some(LossReason::NodeDeleted);
-        // Before the event of the deletion can arrive.
-        state.end.get_or_insert(LossReason::Released);
-        Closed { is_gone, is_marked: state.marks_release, lease: state.lease.take() }
+        lease
     }
 
     /// Returns the observer, which reports the end of the holder when it is dropped.

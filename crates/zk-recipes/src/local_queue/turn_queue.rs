@@ -66,8 +66,8 @@ impl<T: Default> TurnQueue<T> {
         while let Err(item) = sent {
             // That waiter was dropped meanwhile.
             let Some((_, waiter)) = self.next() else {
+                let _free = FreeOnDrop(self); // after the item, also if its drop panics
                 drop(item);
-                self.free();
                 return true;
             };
             sent = waiter.send(item);
@@ -103,14 +103,14 @@ impl<T> TurnQueue<T> {
     }
 }
 
-/// The first waiter while its item is made. If that panics, it is the first waiter again.
-struct Waiting<'a, T> {
+/// The first waiter while its item is made. If that panics, it gets the turn without an item.
+struct Waiting<'a, T: Default> {
     queue: &'a TurnQueue<T>,
     number: u64,
     waiter: Option<oneshot::Sender<T>>,
 }
 
-impl<T> Waiting<'_, T> {
+impl<T: Default> Waiting<'_, T> {
     /// # Errors
     /// Returns the item if the waiter was dropped.
     fn send(mut self, item: T) -> Result<(), T> {
@@ -121,11 +121,21 @@ impl<T> Waiting<'_, T> {
     }
 }
 
-impl<T> Drop for Waiting<'_, T> {
+impl<T: Default> Drop for Waiting<'_, T> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             self.queue.lock().waiters.insert(self.number, waiter);
+            self.queue.free();
         }
+    }
+}
+
+/// Ends a turn that leaves no item.
+struct FreeOnDrop<'a, T: Default>(&'a TurnQueue<T>);
+
+impl<T: Default> Drop for FreeOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.free();
     }
 }
 
@@ -180,10 +190,13 @@ impl<T: Default> Turn<T> {
     /// # Errors
     /// Returns the turn if no task waits. The item is not made then.
     pub(crate) fn pass(mut self, item: impl FnOnce() -> T) -> Result<(), Self> {
-        match self.queue.take_if(|queue| queue.hand_over(item)) {
-            Some(_) => Ok(()),
-            None => Err(self),
+        // Taken before: if a waker panics, the turn has been handed over.
+        let Some(queue) = self.queue.take() else { return Ok(()) };
+        if queue.hand_over(item) {
+            return Ok(());
         }
+        self.queue = Some(queue);
+        Err(self)
     }
 }
 
@@ -192,8 +205,8 @@ impl<T: Default> Drop for Turn<T> {
         if let Some(queue) = self.queue.take() {
             if !queue.hand_over(|| std::mem::take(&mut self.item)) {
                 // The item leaves the ensemble's queue before a new task can join this one.
+                let _free = FreeOnDrop(&queue);
                 drop(std::mem::take(&mut self.item));
-                queue.free();
             }
         }
     }

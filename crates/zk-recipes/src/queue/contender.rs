@@ -203,7 +203,7 @@ impl Contender {
     }
 
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
-    /// (CURATOR-604).
+    /// (CURATOR-604). A node with one of the last sequence numbers is adopted for its deletion only.
     pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
         if stat.ephemeral_owner != self.client.session_id() {
             self.stage = NodeStage::Absent; // this session must not delete it

@@ -16,6 +16,7 @@
 //! | | | nearest deleted: it was the only one | `Unconfirmed` |
 //! | | | nearest deleted: one of two | `Blocked` by the other one |
 //! | | | second deleted: one of two | `Blocked` by the nearest one |
+//! | | | the caller has seen the second leave: one of two | `Blocked` by the nearest one |
 //! | | | second changed | `Blocked` by the nearest one, likely the only one |
 //! | | | any other event | `Outdated` |
 //! | | | long wait, and the nearest one is gone | `Outdated` |
@@ -182,6 +183,8 @@ pub(super) enum Input<N> {
     WaitedLong,
     /// After a long wait, the node of the nearest contender does not exist.
     NearestGone,
+    /// The caller has seen that this contender has left.
+    Left(N),
     /// Whether a watch is set on the own node and has not fired, and the connections lost by now.
     OwnNode {
         is_watched: bool,
@@ -263,7 +266,7 @@ fn is_mark(deleted: Option<Zxid>, data: Option<Event>) -> bool {
     kind == EventType::NODE_DATA_CHANGED && changed.is_some() && changed == deleted
 }
 
-impl<N> Machine<N> {
+impl<N: Clone + PartialEq> Machine<N> {
     /// Returns a contender without a node.
     pub(super) fn new() -> Self {
         Self {
@@ -347,6 +350,12 @@ impl<N> Machine<N> {
                 Output::Continue
             }
             (State::Blocked(_), Input::Changed(role, change)) => self.handle_change(role, change),
+            (State::Blocked(Ahead::Two { nearest, second }), Input::Left(node))
+                if *second == node =>
+            {
+                let ahead = Ahead::One(nearest.clone());
+                self.enter(State::Blocked(ahead), Output::Continue)
+            }
             (State::Blocked(_), Input::WaitedLong) => {
                 self.waits_long = true;
                 Output::Continue

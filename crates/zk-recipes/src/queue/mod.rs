@@ -28,8 +28,8 @@ use zk_session::{Children, Client, Error};
 use self::spec::QueueSpec;
 use crate::retry::{if_exists, retry};
 
-/// A queue, as seen by a client. With a guard for the contender at its head it is the plain lock that
-/// mutexes and both sides of a read-write lock are. Re-entry, local queues and tickets are around it.
+/// A queue, as seen by a client. [`Guard::acquire`](crate::Guard) of a queue is the whole plain lock, which
+/// mutexes and both sides of a read-write lock use. Re-entry, local queues and tickets are around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) client: Client,

@@ -93,14 +93,15 @@ impl Waiter {
     /// # Cancel safety
     /// The next call continues.
     pub(crate) async fn acquire(&mut self) -> Result<Granted, LockError> {
-        let term = self.wait().await?;
-        self.granted(term)
+        let term = self.reach_head().await?;
+        self.take_grant(term)
     }
 
     /// As [`acquire`](Self::acquire), and keeps the node.
-    pub(crate) async fn wait(&mut self) -> Result<LeaseTerm, LockError> {
+    pub(crate) async fn reach_head(&mut self) -> Result<LeaseTerm, LockError> {
         loop {
-            // A lost connection may have hidden the deletion of the own node.
+            // No effect on a new contender. A ticket, or the position of a cancelled task, may have been
+            // first for any time, and a lost connection may have hidden the deletion of its node.
             self.recheck()?;
             while !self.is_first() {
                 self.step().await?;
@@ -119,7 +120,7 @@ impl Waiter {
                 return Ok(None);
             }
             if let Some(term) = self.bind().await? {
-                return self.granted(term).map(Some);
+                return self.take_grant(term).map(Some);
             }
             self.recheck()?;
         }
@@ -138,9 +139,9 @@ impl Waiter {
         self.handle(Input::NotListed)
     }
 
-    /// Reports that the second-nearest contender has left.
-    pub(crate) fn second_left(&mut self) -> Result<(), LockError> {
-        self.handle(Input::Changed(NodeRole::Second, NodeChange::Deleted))
+    /// Reports that a contender has left, which the waiter may not watch.
+    pub(crate) fn left(&mut self, node: String) -> Result<(), LockError> {
+        self.handle(Input::Left(node))
     }
 
     /// Checks the own node again, if the contender is first.
@@ -171,7 +172,8 @@ impl Waiter {
         let connections_lost = self.contender.client.connections_lost();
         if let (Some(children), Some(own)) = (self.contender.enter().await?, self.contender.node())
         {
-            // Nothing has changed in the queue between the create and the list.
+            // The pzxid is the last create or delete among the children: nothing has changed between the
+            // create and the list.
             let is_own = children.stat.pzxid == own.czxid;
             self.listed = Some(Box::new(Listed { children, is_own, connections_lost }));
         }
@@ -361,10 +363,10 @@ impl Waiter {
     /// proves that the session, and so the node, did not expire before.
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, Error> {
         let client = &self.contender.client;
-        bind(client, self.lease.get_or_insert_with(|| client.claim_lease())).await
+        bind_or_renew(client, self.lease.get_or_insert_with(|| client.claim_lease())).await
     }
 
-    fn granted(&mut self, term: LeaseTerm) -> Result<Granted, LockError> {
+    fn take_grant(&mut self, term: LeaseTerm) -> Result<Granted, LockError> {
         let marks_release = self.marks_release();
         let (client, spec) = (self.contender.client.clone(), self.contender.spec.clone());
         // A contender that is first has a node, and has bound the lease.
@@ -387,7 +389,7 @@ impl Drop for Waiter {
 }
 
 /// Returns the term of the lease, or renews the lease and returns `None`.
-pub(crate) async fn bind(
+pub(crate) async fn bind_or_renew(
     client: &Client,
     lease: &SessionLease,
 ) -> Result<Option<LeaseTerm>, Error> {

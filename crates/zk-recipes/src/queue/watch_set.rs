@@ -22,6 +22,8 @@ use crate::retry::{if_exists, retry, retry_if_unknown};
 #[derive(Debug, Default)]
 pub(crate) struct WatchSet {
     watched: Vec<Watched>,
+    /// The transaction that has created the contender's own node.
+    since: Zxid,
 }
 
 /// A node to watch.
@@ -55,6 +57,7 @@ impl WatchSet {
         targets: &[Target<'_>],
         since: Zxid,
     ) -> Result<(), LockError> {
+        self.since = since;
         self.watched.retain(|watched| targets.contains(&watched.target()));
         let mut missing = targets.to_vec();
         missing.retain(|target| !self.watches(target.node));
@@ -89,8 +92,10 @@ impl WatchSet {
         loop {
             if let Some(index) = self.watched.iter().position(|watched| watched.watch.is_none()) {
                 // On the heap: waiters are many, and other clients rarely create children here.
-                let armed = Box::pin(watch_children(client, &self.watched[index].node)).await?;
-                if armed.is_none() {
+                let Watched { node, role, .. } = &self.watched[index];
+                let armed = Box::pin(watch_children(client, node)).await?;
+                let is_own = matches!(role, NodeRole::Own { .. });
+                if armed.as_ref().is_none_or(|(stat, _)| is_own && stat.czxid != self.since) {
                     return Ok((self.watched.swap_remove(index).role, NodeChange::Deleted));
                 }
                 self.watched[index].watch = armed.map(|(_, watch)| watch);

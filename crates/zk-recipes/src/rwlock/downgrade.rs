@@ -99,7 +99,10 @@ async fn make(
         reader.expect_node();
         let error = match (made.await, seen.await) {
             (Ok(_), Ok(Some(stat))) => return reader.adopt(Created { path, stat }),
-            // Another client has deleted it since. The write node may still exist.
+            // Another client has deleted it since. Without the write node, the lock is lost.
+            (Ok(_), Ok(None)) if write_node == WriteNode::Deleted => {
+                return Err(LockError::Lost(LossReason::NodeDeleted));
+            }
             (Ok(_), Ok(None)) => return Err(LockError::NodeDeleted { path }),
             (Err(error), _) if error.outcome() == Outcome::NotApplied => {
                 reader.forget_node();

@@ -9,7 +9,7 @@ use zk_session::Client;
 use super::downgrade::{WriteNode, beside};
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::hold::{Guard, Hold, LockGuard, held};
+use crate::hold::{Guard, Hold, LockGuard, impl_held};
 use crate::owner::{Entry, Owner, ReentryPermit};
 use crate::queue::Queue;
 
@@ -169,7 +169,7 @@ fn token_list(guard: &WriteGuard) -> Result<Vec<FencingToken>, LockError> {
     Ok(vec![guard.token()?])
 }
 
-held!(WriteGuard, Guard, node_list, token_list);
+impl_held!(WriteGuard, Guard, node_list, token_list);
 
 impl LockGuard for WriteGuard {
     fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {

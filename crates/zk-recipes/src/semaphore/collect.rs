@@ -22,7 +22,7 @@ use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::observe::AcquireObserver;
 use crate::queue::contender::{Contender, Node, is_unwatchable};
-use crate::queue::waiter::{Granted, Waiter, bind};
+use crate::queue::waiter::{Granted, Waiter, bind_or_renew};
 use crate::queue::watch_set::is_set;
 use crate::queue::{Queue, one_write};
 use crate::retry::{if_exists, retry, retry_after};
@@ -39,7 +39,7 @@ impl Semaphore {
             // necessary; the permits do not depend on that.
             let observed = self.permits.spec.observe_turn();
             let mut own_turn = Waiter::observed_by(&self.turns, observed);
-            own_turn.wait().await?;
+            own_turn.reach_head().await?;
             // Declared after the turn, so that the permits are dropped first.
             let mut permits = Permits::new(self, count, &mut limit);
             // On the heap: of all waiters only the head of the queue needs this memory.
@@ -47,6 +47,10 @@ impl Semaphore {
                 TurnOutcome::Granted(term) => return permits.into_guards(term),
                 TurnOutcome::LimitTooLow => {}
                 TurnOutcome::Lost => restarts += 1,
+                TurnOutcome::TurnDeleted => {
+                    own_turn.contender.forget_node(); // another client may have made one of its name
+                    restarts += 1;
+                }
             }
         }
         Err(LockError::NodeDeleted { path: self.turns.spec.path.clone() })
@@ -80,9 +84,11 @@ enum TurnOutcome {
     Granted(LeaseTerm),
     /// The limit is now below the number of permits.
     LimitTooLow,
+    /// Other clients deleted the nodes of the permits, again and again.
+    Lost,
     /// Another client deleted the node of the turn, so another contender may have the turn. Two
     /// contenders that each wait for several permits must not both keep some.
-    Lost,
+    TurnDeleted,
 }
 
 /// Position of the caller's last permit among the permits of all contenders.
@@ -151,7 +157,7 @@ impl<'a> Permits<'a> {
                     }
                     Some((PermitRank::Behind, watch)) => {
                         if !self.changed(watch, turn_lost.as_mut()).await? {
-                            return Ok(TurnOutcome::Lost);
+                            return Ok(TurnOutcome::TurnDeleted);
                         }
                         PermitRank::Behind
                     }
@@ -289,7 +295,7 @@ impl<'a> Permits<'a> {
     /// Binds the future guards to the session's lease, or renews it and returns `None`.
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         let client = &self.semaphore.permits.client;
-        Ok(bind(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
+        Ok(bind_or_renew(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
     }
 
     fn observe(&mut self, mut tell: impl FnMut(&mut AcquireObserver)) {

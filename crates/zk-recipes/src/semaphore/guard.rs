@@ -10,7 +10,7 @@ use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::hold::{Guard, LockGuard, held};
+use crate::hold::{Guard, LockGuard, impl_held};
 
 /// One or more permits of a semaphore that are held.
 ///
@@ -173,7 +173,7 @@ fn node_list(guard: &SemaphoreGuard) -> Vec<&str> {
     guard.nodes().collect()
 }
 
-held!(SemaphoreGuard, SemaphoreGuard, node_list, SemaphoreGuard::tokens);
+impl_held!(SemaphoreGuard, SemaphoreGuard, node_list, SemaphoreGuard::tokens);
 
 impl LockGuard for SemaphoreGuard {
     fn check_boxed(&self) -> BoxFuture<'_, Result<Vec<FencingToken>, LockError>> {

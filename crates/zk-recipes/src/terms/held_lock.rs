@@ -9,7 +9,7 @@ use zk_session::{Client, Multi};
 
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
-use crate::hold::{LockGuard, held};
+use crate::hold::{LockGuard, impl_held};
 
 /// The lock that [`run_whenever_held`](crate::run_whenever_held) or an [`Election`](crate::Election)
 /// holds for its caller. Cheap to clone. After the work has ended, [`token`](Self::token) fails with
@@ -148,7 +148,7 @@ fn node_list(held: &HeldLock) -> Vec<&str> {
     }
 }
 
-held!(HeldLock, HeldLock, node_list, HeldLock::tokens);
+impl_held!(HeldLock, HeldLock, node_list, HeldLock::tokens);
 
 /// Releases the lock when the loop around it is dropped or panics, even if clones of the lock
 /// exist.

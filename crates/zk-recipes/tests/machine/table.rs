@@ -46,6 +46,8 @@ fn inputs() -> Vec<Input<&'static str>> {
         own_node(true, LOST + 1),
         own_node(false, LOST),
         Input::Recheck,
+        Input::Left("a"),
+        Input::Left("b"),
     ];
     all.extend(AHEAD.map(|ahead| listed(Some(ahead))));
     for change in [NodeChange::Deleted, NodeChange::Released, NodeChange::Changed] {
@@ -80,7 +82,7 @@ fn in_each_state() -> Vec<Machine<&'static str>> {
 
 /// The rows: states, inputs, the next state, and the task of the runner.
 fn rows() -> Vec<Row> {
-    use Input::{Changed, Created, NearestGone, NotListed, OwnNodeGone, Recheck};
+    use Input::{Changed, Created, Left, NearestGone, NotListed, OwnNodeGone, Recheck};
     use NodeChange::{Deleted, Released};
     use State::{Absent, Blocked, First, Outdated, Unconfirmed};
 
@@ -106,7 +108,7 @@ fn rows() -> Vec<Row> {
             Blocked(Ahead::One("b")),
             Output::Blocked,
         ),
-        (blocked_by(&[TWO]), vec![Changed(SECOND, Deleted)], Blocked(ONE), go),
+        (blocked_by(&[TWO]), vec![Changed(SECOND, Deleted), Left("b")], Blocked(ONE), go),
         (blocked_by(&[TWO, SEVERAL]), vec![Changed(SECOND, change)], Blocked(LIKELY_ONE), go),
         (blocked_by(&[LIKELY_ONE, SEVERAL]), vec![Changed(NEAREST, Deleted)], Outdated, again),
         (blocked_by(&[ONE, LIKELY_ONE, SEVERAL]), vec![Changed(SECOND, Deleted)], Outdated, again),
