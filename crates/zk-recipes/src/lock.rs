@@ -71,7 +71,7 @@ lock!(WriteLock);
 lock!(Semaphore);
 lock!(SemaphoreMutex);
 
-/// Kind of a [`Lock`](crate::Lock). `Display` prints it in words.
+/// Kind of a [`Lock`]. `Display` prints it in words.
 ///
 /// The order is that of locks on the same path in
 /// [`MultiLock::in_canonical_order`](crate::MultiLock::in_canonical_order).
@@ -79,15 +79,15 @@ lock!(SemaphoreMutex);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LockKind {
-    /// A [`WriteLock`](crate::WriteLock).
+    /// A [`WriteLock`].
     WriteLock,
-    /// A [`SemaphoreMutex`](crate::SemaphoreMutex).
+    /// A [`SemaphoreMutex`].
     SemaphoreMutex,
-    /// A [`Semaphore`](crate::Semaphore).
+    /// A [`Semaphore`].
     Semaphore,
-    /// A [`ReadLock`](crate::ReadLock).
+    /// A [`ReadLock`].
     ReadLock,
-    /// A [`Mutex`](crate::Mutex).
+    /// A [`Mutex`].
     Mutex,
 }
 

@@ -72,7 +72,7 @@ impl QueuePosition {
 /// [`position_changed`](Self::position_changed) in `tokio::time::timeout`. Its node keeps the position in the
 /// queue. At the head of the queue it blocks the other contenders, even if no task awaits it.
 ///
-/// A ticket for an [`Owner`](crate::Owner) that already holds the lock acquires it immediately. While
+/// A ticket for an [`Owner`] that already holds the lock acquires it immediately. While
 /// a ticket is pending, other acquisitions for the same owner wait.
 ///
 /// ```no_run

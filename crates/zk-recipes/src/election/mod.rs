@@ -303,7 +303,7 @@ impl Election {
     }
 }
 
-/// A candidate of an [`Election`](crate::Election).
+/// A candidate of an [`Election`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {

@@ -95,7 +95,7 @@ pub use self::mutex::SemaphoreMutex;
 ///
 /// # What happens on loss
 ///
-/// A [`SemaphoreGuard`] is lost as a [`Guard`](crate::Guard) is: before the server can grant its permits to
+/// A [`SemaphoreGuard`] is lost as a [`Guard`] is: before the server can grant its permits to
 /// another contender. The session deletes the node of a turn in the background. A failure of that
 /// deletion never costs a permit.
 ///

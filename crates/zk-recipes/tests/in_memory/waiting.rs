@@ -10,7 +10,7 @@ use crate::recorded_connection::{
     started_recorded,
 };
 use crate::rwlock::{queue_reader, queue_writer, rw};
-use crate::{T, children, queue_many, running, settle, settle_node_watches, started};
+use crate::{T, children, polled, queue_many, running, settle, settle_node_watches, started};
 
 const PATH: &str = "/lock";
 
@@ -304,4 +304,34 @@ async fn owner_that_holds_the_lock_does_not_queue() {
     let writing = waiting.acquire().await.unwrap();
     assert!(lock.write().try_acquire().await.unwrap().is_some());
     drop(writing);
+}
+
+/// The second of two contenders leaves unseen, and the ticket's node is deleted. Its look at the queue is
+/// dropped after any number of polls.
+#[tokio::test(start_paused = true)]
+async fn dropped_refresh_does_not_move_a_ticket_ahead() {
+    for polls in 0.. {
+        let (_server, [one, other]) = started().await;
+        let held = mutex(&other).acquire().await.unwrap();
+        let next = queue_many(&mutex(&other), 1).await.remove(0);
+        let mut waiting = mutex(&one).enqueue().await.unwrap();
+        let behind = queue_many(&mutex(&other), 1).await.remove(0);
+        held.release().await.unwrap();
+        let next = next.await.unwrap();
+        other.delete(waiting.node().unwrap(), None).await.unwrap();
+        let is_done = polled(polls, waiting.refresh()).await.is_some();
+        let moved = running(async move {
+            while waiting.position_changed().await.unwrap().ahead > 0 {}
+            waiting
+        })
+        .await;
+        behind.abort();
+        settle().await;
+        assert!(!moved.is_finished(), "{polls} polls: the lock is held");
+        drop(next);
+        moved.await.unwrap().acquire().await.unwrap().check().await.unwrap();
+        if is_done {
+            break;
+        }
+    }
 }
