@@ -14,7 +14,7 @@ use crate::hold::Guard;
 use crate::owner::{Entry, Owner, ReentryPermit};
 use crate::participants::{Participant, participant};
 use crate::queue::Queue;
-use crate::queue::contender::{Contender, is_unwatchable};
+use crate::queue::contender::is_unwatchable;
 use crate::queue::list;
 use crate::queue::spec::QueueSpec;
 use crate::queue::waiter::Waiter;
@@ -204,8 +204,8 @@ impl<G> Ticket<G> {
     pub async fn holder(&self) -> Result<Option<Participant>, LockError> {
         let State::Queued(queued) = &self.state else { return Ok(None) };
         let Some(node) = queued.position.holder.as_deref() else { return Ok(None) };
-        let contender = &queued.waiter.contender;
-        participant(&contender.client, node, contender.spec.rule()).await
+        let queue = &queued.waiter.contender.queue;
+        participant(&queue.client, node, queue.spec.rule()).await
     }
 
     /// Waits until the lock is acquired, without a time limit. If the lock is free, it returns
@@ -278,7 +278,7 @@ impl Queued {
 
     /// Lists the queue. Returns false if it has moved meanwhile.
     async fn list(&mut self) -> Result<bool, LockError> {
-        let Contender { client, spec, .. } = &self.waiter.contender;
+        let Queue { client, spec } = &self.waiter.contender.queue;
         let listed = list(client, &spec.path).await?;
         let own = self.waiter.contender.node().map(|own| file_name(&own.path));
         let names = listed.as_ref().map(|children| &children.names);

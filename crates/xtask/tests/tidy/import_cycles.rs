@@ -48,6 +48,19 @@ pub(super) fn module(path: &str) -> Module {
     parts
 }
 
+/// Returns the module or the item that a path in a file names.
+pub(super) fn target(file: &Module, path: &str) -> Module {
+    let mut target = file.clone();
+    for name in path.split("::") {
+        match name {
+            "crate" => target.clear(),
+            "super" => drop(target.pop()),
+            name => target.push(name.to_owned()),
+        }
+    }
+    target
+}
+
 /// Returns the modules that a file imports from its crate, without those above and below it.
 fn imports<'a>(
     file: &Module,
@@ -56,14 +69,7 @@ fn imports<'a>(
     exports: &BTreeMap<String, Module>,
 ) -> BTreeSet<&'a Module> {
     let modules = used_paths(code).filter_map(|path| {
-        let mut target = file.clone();
-        for name in path.split("::") {
-            match name {
-                "crate" => target.clear(),
-                "super" => drop(target.pop()),
-                name => target.push(name.to_owned()),
-            }
-        }
+        let mut target = target(file, &path);
         if let [name] = &target[..] {
             target = exports.get(name).cloned().unwrap_or(target);
         }

@@ -12,7 +12,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::import_cycles::{Module, exports_of_root, module, used_paths};
+use super::import_cycles::{Module, exports_of_root, module, target, used_paths};
 use super::{check, code_of};
 
 #[test]
@@ -88,14 +88,7 @@ fn top_module(
     declared: &[String],
     exports: &BTreeMap<String, Module>,
 ) -> Option<String> {
-    let mut target = file.clone();
-    for name in path.split("::") {
-        match name {
-            "crate" => target.clear(),
-            "super" => drop(target.pop()),
-            name => target.push(name.to_owned()),
-        }
-    }
+    let target = target(file, path);
     let name = target.first()?;
     let module = exports.get(name).and_then(|module| module.first()).unwrap_or(name);
     declared.contains(module).then(|| module.clone())

@@ -14,7 +14,8 @@ use super::{Hold, Last, LockGuard, impl_held};
 use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::queue::Queue;
-use crate::queue::waiter::{Granted, Waiter};
+use crate::queue::contender::Granted;
+use crate::queue::waiter::Waiter;
 use crate::retry::attempts;
 use crate::revocation::next_revocation;
 
@@ -154,7 +155,7 @@ impl Guard {
         let mut attempts = attempts();
         loop {
             self.token()?;
-            let (client, node) = (&self.hold.client, &self.hold.node);
+            let (client, node) = (&self.hold.queue.client, &self.hold.node);
             // The server processes the read after the transaction, so the read sees at least the
             // same state. It detects a node that another client created again under the same name.
             let (checked, own) = {
@@ -276,7 +277,7 @@ impl Guard {
     pub fn revocation_requested(
         &self,
     ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let asked = next_revocation(&self.hold.client, &self.hold.node.path, &self.reported);
+        let asked = next_revocation(&self.hold.queue.client, &self.hold.node.path, &self.reported);
         let (hold, passed) = (self.hold.clone(), self.hold.clone().passed(self.token));
         async move {
             match select(pin!(asked), pin!(passed)).await {

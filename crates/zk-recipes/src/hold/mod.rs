@@ -23,17 +23,15 @@ use crate::error::{LockError, LossReason};
 use crate::fencing_token::FencingToken;
 use crate::limits::{NODE_WATCH_DELAY, NODE_WATCH_PART};
 use crate::observe::{self, HoldObserver};
-use crate::queue::contender::Node;
-use crate::queue::spec::QueueSpec;
-use crate::queue::waiter::Granted;
+use crate::queue::Queue;
+use crate::queue::contender::{Granted, Node};
 
 /// The node of a lock that is held.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    /// A weak handle. Futures that wait for the end of the hold may outlive it, and must not keep the
-    /// session open. The lease does, while the lock is held.
-    pub(crate) client: Client,
-    pub(crate) spec: Arc<QueueSpec>,
+    /// With a weak client. Futures that wait for the end of the hold may outlive it, and must not keep
+    /// the session open. The lease does, while the lock is held.
+    pub(crate) queue: Queue,
     pub(crate) node: Node,
     pub(crate) term: LeaseTerm,
     state: Mutex<HoldState>,
@@ -99,9 +97,9 @@ pub(crate) trait Heir: fmt::Debug + Send + Sync {
 
 impl Hold {
     fn begin(granted: Granted, token: FencingToken) -> Arc<Self> {
-        let Granted { client, spec, node, lease, term, marks_release, watch, observed } = granted;
+        let Granted { queue, node, lease, term, marks_release, watch, observed } = granted;
         let observed =
-            observed.map(|observed| observed.granted(&node.path, token, client.session_id()));
+            observed.map(|observed| observed.granted(&node.path, token, queue.client.session_id()));
         let state = HoldState {
             lease: Some(lease),
             token,
@@ -113,8 +111,7 @@ impl Hold {
             observed,
         };
         let hold = Arc::new(Self {
-            client: client.weak(),
-            spec,
+            queue: Queue { client: queue.client.weak(), ..queue },
             node,
             term,
             state: Mutex::new(state),
@@ -131,9 +128,9 @@ impl Hold {
         if armed.is_some() {
             return self.spawn_watch(armed);
         }
-        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(self.client.session_timeout()));
+        let delay = NODE_WATCH_DELAY.min(NODE_WATCH_PART.of(self.queue.client.session_timeout()));
         let weak = Arc::downgrade(self);
-        self.client.runtime().start_after(delay, weak);
+        self.queue.client.runtime().start_after(delay, weak);
     }
 
     /// Returns why the lock is lost, and `None` while it is provably held.
@@ -161,7 +158,7 @@ impl Hold {
 
     /// Begins a transaction that is applied only if the node exists.
     pub(crate) fn multi<'a>(&self) -> Multi<'a> {
-        self.client.multi().check(&self.node.path, None)
+        self.queue.client.multi().check(&self.node.path, None)
     }
 
     /// Waits until the holder with this token has ended for another cause than the lease.
@@ -206,7 +203,7 @@ impl Hold {
     /// Records that the node no longer exists, and returns the loss of the lock.
     pub(crate) fn found_deleted(&self) -> LockError {
         if self.set_end(LossReason::NodeDeleted) {
-            observe::node_deleted(&self.node.path, self.client.session_id());
+            observe::node_deleted(&self.node.path, self.queue.client.session_id());
         }
         LockError::Lost(LossReason::NodeDeleted)
     }
@@ -247,8 +244,8 @@ impl Hold {
     /// Begins to observe the current holder, if somebody wants to see it.
     pub(crate) fn observe(&self) {
         let token = self.state().token;
-        let session_id = self.client.session_id();
-        self.state().observed = self.spec.observe_hold(&self.node.path, token, session_id);
+        let session_id = self.queue.client.session_id();
+        self.state().observed = self.queue.spec.observe_hold(&self.node.path, token, session_id);
     }
 
     /// Adds a guard of the holder with this token. Returns `None` if its last guard has ended.
@@ -397,7 +394,7 @@ impl Hold {
             let state = self.state();
             (state.end == Some(LossReason::NodeDeleted), state.marks_release)
         };
-        let deleted = (!is_gone).then(|| self.node.delete(&self.client, is_marked));
+        let deleted = (!is_gone).then(|| self.node.delete(&self.queue.client, is_marked));
         let deletion = Deletion { deleted, observed, _lease: lease };
         self.changed.notify_waiters(); // last, because a user's waker may panic
         deletion

@@ -14,8 +14,9 @@ use crate::retry::retry;
 impl Hold {
     /// Spawns the task that ends the hold when the node is deleted.
     pub(super) fn spawn_watch(self: &Arc<Self>, armed: Option<Watch>) {
-        let (client, node, hold) = (self.client.clone(), self.node.clone(), Arc::downgrade(self));
-        let task = self.client.runtime().spawn(async move {
+        let (client, node, hold) =
+            (self.queue.client.clone(), self.node.clone(), Arc::downgrade(self));
+        let task = self.queue.client.runtime().spawn(async move {
             deleted(client, &node, armed).await;
             if let Some(hold) = hold.upgrade() {
                 hold.found_deleted();

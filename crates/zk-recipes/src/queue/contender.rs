@@ -1,19 +1,18 @@
 //! The node of a contender: created once, found again after a lost reply, and deleted in every
 //! case.
 
-use std::sync::Arc;
-
 use zk_session::path::{child, file_name};
 use zk_session::{
-    Children, Client, CreateMode, Created, Error, ErrorKind, Outcome, ParentMode, Pending, Repeat,
-    Stat, Watch, Zxid,
+    Children, Client, CreateMode, Created, Error, ErrorKind, LeaseTerm, Outcome, ParentMode,
+    Pending, Repeat, SessionLease, Stat, Watch, Zxid,
 };
 
 use super::Queue;
 use super::foreign::refuse_before_leases;
-use super::spec::{Admission, QueueSpec, new_protection, sequence};
+use super::spec::{Admission, new_protection, sequence};
 use crate::error::LockError;
 use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
+use crate::observe::AcquireObserver;
 use crate::recipe::Recipe;
 use crate::retry::{attempts, retry, retry_if_unknown};
 
@@ -23,8 +22,7 @@ use crate::retry::{attempts, retry, retry_if_unknown};
 /// over reconnects.
 #[derive(Debug)]
 pub(crate) struct Contender {
-    pub(crate) client: Client,
-    pub(crate) spec: Arc<QueueSpec>,
+    pub(crate) queue: Queue,
     protection: Box<str>,
     stage: NodeStage,
 }
@@ -48,14 +46,23 @@ pub(crate) struct Node {
     pub(crate) czxid: Zxid,
 }
 
+/// What the queue has granted to a contender: all that a hold needs.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) queue: Queue,
+    pub(crate) node: Node,
+    pub(crate) lease: SessionLease,
+    pub(crate) term: LeaseTerm,
+    /// The contender was first and had to wait, so that its release is to be marked.
+    pub(crate) marks_release: bool,
+    pub(crate) watch: Option<Watch>,
+    pub(crate) observed: Option<Box<AcquireObserver>>,
+}
+
 impl Contender {
-    pub(crate) fn new(Queue { client, spec }: &Queue) -> Self {
-        Self {
-            client: client.clone(),
-            spec: spec.clone(),
-            protection: new_protection(client),
-            stage: NodeStage::Absent,
-        }
+    pub(crate) fn new(queue: &Queue) -> Self {
+        let protection = new_protection(&queue.client);
+        Self { queue: queue.clone(), protection, stage: NodeStage::Absent }
     }
 
     pub(crate) fn node(&self) -> Option<&Node> {
@@ -77,7 +84,7 @@ impl Contender {
             NodeStage::Requested => self.restart(),
             NodeStage::Absent => {}
         }
-        let (path, data) = (self.path_asked_for(""), self.spec.data(&self.client));
+        let (path, data) = (self.path_asked_for(""), self.queue.spec.data(&self.queue.client));
         match self.create(&path, &data).await {
             Ok((created, listed)) => self.entered(created, listed).await,
             // On the heap, because it is rare; this keeps the futures of waiters small.
@@ -92,12 +99,14 @@ impl Contender {
         data: &[u8],
     ) -> Result<(Created, Option<Pending<Children>>), Error> {
         let (created, listed) = {
-            let _one_write = self.client.batch();
+            let _one_write = self.queue.client.batch();
             let mode = CreateMode::EphemeralSequential;
-            let created = self.client.create_with_acl(path, data, mode, self.spec.acl());
+            let created =
+                self.queue.client.create_with_acl(path, data, mode, self.queue.spec.acl());
             // A caller that counts many permits requests one list for all of them.
-            let is_permit = self.spec.admission == Admission::Counted;
-            let listed = (!is_permit).then(|| self.client.get_children(&self.spec.path));
+            let is_permit = self.queue.spec.admission == Admission::Counted;
+            let listed =
+                (!is_permit).then(|| self.queue.client.get_children(&self.queue.spec.path));
             (created, listed)
         };
         let created = Creating::of(&mut self.stage, created).answer().await?;
@@ -140,7 +149,7 @@ impl Contender {
                 parent_attempts += 1;
                 self.ensure_path().await?;
             } else {
-                attempts.again(&self.client, error, Repeat::NotApplied).await?;
+                attempts.again(&self.queue.client, error, Repeat::NotApplied).await?;
             }
             match self.create(path, data).await {
                 Ok((created, listed)) => return self.entered(created, listed).await,
@@ -153,19 +162,19 @@ impl Contender {
     /// after the last contender has left. A missing chroot is not created: a lock below a mistyped
     /// chroot would exclude no other client.
     async fn ensure_path(&self) -> Result<(), LockError> {
-        let path = &self.spec.path;
-        if self.spec.exclusive == Some(Recipe::Semaphore) {
-            refuse_before_leases(&self.client, path).await?;
+        let path = &self.queue.spec.path;
+        if self.queue.spec.exclusive == Some(Recipe::Semaphore) {
+            refuse_before_leases(&self.queue.client, path).await?;
         }
-        let acl = self.spec.acl();
-        let make = || self.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
-        Ok(retry_if_unknown(&self.client, make).await?)
+        let acl = self.queue.spec.acl();
+        let make = || self.queue.client.ensure_path_with_acl(path, ParentMode::Containers, acl);
+        Ok(retry_if_unknown(&self.queue.client, make).await?)
     }
 
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
-        let name = [&*self.protection, &*self.spec.lock_name, sequence].concat();
-        child(&self.spec.path, &name)
+        let name = [&*self.protection, &*self.queue.spec.lock_name, sequence].concat();
+        child(&self.queue.spec.path, &name)
     }
 
     /// Records that the node of the requested path may exist, created by other code than
@@ -179,21 +188,29 @@ impl Contender {
         self.stage = NodeStage::Absent;
     }
 
-    /// Hands the node over: the contender no longer deletes it.
-    pub(crate) fn take_node(&mut self) -> Option<Node> {
+    /// Hands the node over to a hold, which rests on this term of the lease.
+    pub(crate) fn grant(
+        &mut self,
+        lease: SessionLease,
+        term: LeaseTerm,
+    ) -> Result<Granted, LockError> {
+        let queue = self.queue.clone();
         match std::mem::replace(&mut self.stage, NodeStage::Absent) {
-            NodeStage::Exists(node) => Some(node),
+            NodeStage::Exists(node) => {
+                let (marks_release, watch, observed) = (false, None, None);
+                Ok(Granted { queue, node, lease, term, marks_release, watch, observed })
+            }
             stage => {
                 self.stage = stage;
-                None
+                Err(LockError::NodeDeleted { path: queue.spec.path.clone() })
             }
         }
     }
 
     /// Looks up the node of a create whose reply was lost.
     pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
-        let search = || self.client.find_protected(&self.spec.path, &self.protection);
-        match retry(&self.client, search).await? {
+        let search = || self.queue.client.find_protected(&self.queue.spec.path, &self.protection);
+        match retry(&self.queue.client, search).await? {
             Some(created) => self.adopt(created).map(|()| true),
             None => {
                 self.stage = NodeStage::Absent;
@@ -205,11 +222,11 @@ impl Contender {
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
     /// (CURATOR-604). A node with one of the last sequence numbers is adopted for its deletion only.
     pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
-        if stat.ephemeral_owner != self.client.session_id() {
+        if stat.ephemeral_owner != self.queue.client.session_id() {
             self.stage = NodeStage::Absent; // this session must not delete it
             return Err(LockError::NodeDeleted { path });
         }
-        let number = sequence(file_name(&path).as_bytes(), self.spec.rule());
+        let number = sequence(file_name(&path).as_bytes(), self.queue.spec.rule());
         let is_last = number.is_none_or(|number| number >= SEQUENCE_END);
         let adopted =
             if is_last { Err(LockError::SequenceExhausted { node: path.clone() }) } else { Ok(()) };
@@ -220,7 +237,7 @@ impl Contender {
     /// Deletes the node, if there is or may be one, and prepares a new attempt under a new name.
     pub(crate) fn restart(&mut self) {
         drop(self.leave(false));
-        self.protection = new_protection(&self.client);
+        self.protection = new_protection(&self.queue.client);
     }
 
     /// Deletes the node, if it may exist, with a mark if it was first; see the [rules of the
@@ -228,9 +245,11 @@ impl Contender {
     /// to the deletion of a known node: false if another client had deleted it before.
     pub(crate) fn leave(&mut self, is_marked: bool) -> Option<Pending<bool>> {
         match std::mem::replace(&mut self.stage, NodeStage::Absent) {
-            NodeStage::Exists(node) => Some(node.delete(&self.client, is_marked)),
+            NodeStage::Exists(node) => Some(node.delete(&self.queue.client, is_marked)),
             NodeStage::Requested => {
-                self.client.delete_protected_guaranteed(&self.spec.path, &self.protection);
+                self.queue
+                    .client
+                    .delete_protected_guaranteed(&self.queue.spec.path, &self.protection);
                 None
             }
             NodeStage::Absent => None,

@@ -5,17 +5,15 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
 
 use futures::future::{Either, select};
 use tokio::time::Instant;
 use zk_session::path::file_name;
 use zk_session::{Children, Client, Error, LeaseTerm, SessionLease, Watch};
 
-use super::contender::{Contender, Node};
+use super::contender::{Contender, Granted};
 use super::foreign;
 use super::machine::{Ahead, Input, Machine, NodeChange, NodeRole, Output, Step};
-use super::spec::QueueSpec;
 use super::watch_set::{Target, WatchSet, is_set};
 use super::{Queue, list, one_write};
 use crate::deadline::now;
@@ -53,20 +51,6 @@ struct Listed {
     is_own: bool,
     /// Number of connections lost before the list was requested.
     connections_lost: u64,
-}
-
-/// What the queue has granted to a contender: all that a hold needs.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) client: Client,
-    pub(crate) spec: Arc<QueueSpec>,
-    pub(crate) node: Node,
-    pub(crate) lease: SessionLease,
-    pub(crate) term: LeaseTerm,
-    /// The contender was first and had to wait, so that its release is to be marked.
-    pub(crate) marks_release: bool,
-    pub(crate) watch: Option<Watch>,
-    pub(crate) observed: Option<Box<AcquireObserver>>,
 }
 
 impl Waiter {
@@ -160,7 +144,7 @@ impl Waiter {
             Step::List { checks_path } => self.list(checks_path).await,
             Step::Watch => self.watch().await,
             Step::Confirm => {
-                let connections_lost = self.contender.client.connections_lost();
+                let connections_lost = self.contender.queue.client.connections_lost();
                 let is_watched = self.is_own_node_watched();
                 self.handle(Input::OwnNode { is_watched, connections_lost })
             }
@@ -169,7 +153,7 @@ impl Waiter {
     }
 
     async fn create(&mut self) -> Result<(), LockError> {
-        let connections_lost = self.contender.client.connections_lost();
+        let connections_lost = self.contender.queue.client.connections_lost();
         if let (Some(children), Some(own)) = (self.contender.enter().await?, self.contender.node())
         {
             // The pzxid is the last create or delete among the children: nothing has changed between the
@@ -188,14 +172,14 @@ impl Waiter {
         let Some(Listed { children, is_own, connections_lost }) = listed else {
             return self.handle(Input::OwnNodeGone);
         };
-        let spec = &self.contender.spec;
+        let spec = &self.contender.queue.spec;
         let own = self.contender.node().map(|node| file_name(&node.path));
         let Some(rank) = own.and_then(|own| spec.rank(&children.names, own)) else {
             return self.handle(Input::NotListed);
         };
         if checks_path && rank.has_others {
             // On the heap, because it is rare; this keeps the futures of waiters small.
-            Box::pin(foreign::refuse(&self.contender.client, spec, &children.names)).await?;
+            Box::pin(foreign::refuse(&self.contender.queue.client, spec, &children.names)).await?;
         }
         let nearest = [rank.predecessor, rank.second].map(|name| name.map(|name| spec.node(name)));
         let ahead = Ahead::of(spec.admission, rank.position, nearest);
@@ -207,9 +191,9 @@ impl Waiter {
     /// The watch on the own node shows that, also after a reconnect: it is set again ahead of the list.
     /// Without a watch, the node is read in the same write, after the list.
     async fn list_and_check_own_node(&mut self) -> Result<Option<Listed>, LockError> {
-        let connections_lost = self.contender.client.connections_lost();
+        let connections_lost = self.contender.queue.client.connections_lost();
         let children = if self.is_own_node_watched() {
-            let Contender { client, spec, .. } = &self.contender;
+            let Queue { client, spec } = &self.contender.queue;
             let listed = list(client, &spec.path).await?;
             if self.is_own_node_watched() { listed } else { None }
         } else {
@@ -219,7 +203,7 @@ impl Waiter {
     }
 
     async fn list_and_read_own_node(&self) -> Result<Option<Children>, Error> {
-        let Contender { client, spec, .. } = &self.contender;
+        let Queue { client, spec } = &self.contender.queue;
         let Some(own) = self.contender.node() else { return Ok(None) };
         let look = || async {
             let (listed, stat) = (client.get_children(&spec.path), client.exists(&own.path));
@@ -242,7 +226,7 @@ impl Waiter {
 
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
-        let has_marks = self.contender.client.events_have_zxids().await;
+        let has_marks = self.contender.queue.client.events_have_zxids().await;
         self.handle(Input::Waits { has_marks })?;
         if let Some(missing) = self.set_watches().await? {
             return self.handle(Input::Changed(missing, NodeChange::Deleted));
@@ -255,7 +239,7 @@ impl Waiter {
 
     /// Watches the nearest contenders ahead and the own node. Returns one of them that is gone.
     async fn set_watches(&mut self) -> Result<Option<NodeRole>, LockError> {
-        let Contender { client, spec, .. } = &self.contender;
+        let Queue { client, spec } = &self.contender.queue;
         let role = NodeRole::Own { is_readable: spec.has_default_acl() };
         let Some(own) = self.contender.node() else { return Ok(Some(role)) };
         let ahead = self.machine.targets().map(|(node, role)| Target { node, role });
@@ -269,7 +253,7 @@ impl Waiter {
     /// Waits until a watch fires, and returns what happened to its node. Returns `None` after a long
     /// wait.
     async fn next_change(&mut self) -> Result<Option<(NodeRole, NodeChange)>, LockError> {
-        let client = &self.contender.client;
+        let client = &self.contender.queue.client;
         let rest = self.long_wait.map(|end| end.saturating_duration_since(now()));
         let long = async {
             match rest {
@@ -294,7 +278,7 @@ impl Waiter {
         // If the check is cancelled, it is made after another wait.
         self.long_wait = Some(self.long_wait_end());
         if let Some(node) = self.machine.nearest() {
-            let client = &self.contender.client;
+            let client = &self.contender.queue.client;
             if if_exists(retry(client, || client.get_data(node)).await)?.is_none() {
                 self.handle(Input::NearestGone)?;
             }
@@ -305,7 +289,7 @@ impl Waiter {
 
     /// Returns the time at which a wait that begins now counts as long.
     fn long_wait_end(&self) -> Instant {
-        now() + LONG_WAIT_PART.of(self.contender.client.session_timeout())
+        now() + LONG_WAIT_PART.of(self.contender.queue.client.session_timeout())
     }
 
     /// Passes an input to the machine, and carries out its output.
@@ -326,12 +310,14 @@ impl Waiter {
             Output::StartOver { is_node_gone, fails } => {
                 self.start_over(is_node_gone);
                 if fails {
-                    return Err(LockError::NodeDeleted { path: self.contender.spec.path.clone() });
+                    return Err(LockError::NodeDeleted {
+                        path: self.contender.queue.spec.path.clone(),
+                    });
                 }
             }
         }
         if self.machine.is_next() {
-            self.lease.get_or_insert_with(|| self.contender.client.claim_lease());
+            self.lease.get_or_insert_with(|| self.contender.queue.client.claim_lease());
         }
         Ok(())
     }
@@ -362,23 +348,21 @@ impl Waiter {
     /// deleted in the meantime: check again, and bind again. A lease that is valid after the check
     /// proves that the session, and so the node, did not expire before.
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, Error> {
-        let client = &self.contender.client;
+        let client = &self.contender.queue.client;
         bind_or_renew(client, self.lease.get_or_insert_with(|| client.claim_lease())).await
     }
 
     fn take_grant(&mut self, term: LeaseTerm) -> Result<Granted, LockError> {
         let marks_release = self.marks_release();
-        let (client, spec) = (self.contender.client.clone(), self.contender.spec.clone());
-        // A contender that is first has a node, and has bound the lease.
-        let (Some(node), Some(lease)) = (self.contender.take_node(), self.lease.take()) else {
-            return Err(LockError::NodeDeleted { path: spec.path.clone() });
-        };
+        // It was bound to the lease.
+        let lease = self.lease.take().unwrap_or_else(|| self.contender.queue.client.claim_lease());
+        let granted = self.contender.grant(lease, term)?;
         let (watch, observed) = (self.own_watch.take(), self.observed.take());
-        Ok(Granted { client, spec, node, lease, term, marks_release, watch, observed })
+        Ok(Granted { marks_release, watch, observed, ..granted })
     }
 
     fn marks_release(&self) -> bool {
-        self.machine.marks_release() && self.contender.spec.may_mark_release()
+        self.machine.marks_release() && self.contender.queue.spec.may_mark_release()
     }
 }
 

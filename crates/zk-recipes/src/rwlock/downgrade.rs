@@ -16,9 +16,8 @@ use crate::fencing_token::FencingToken;
 use crate::hold::{Guard, Hold};
 use crate::limits::DOWNGRADE_FITS;
 use crate::queue::Queue;
-use crate::queue::contender::{Contender, is_final};
+use crate::queue::contender::{Contender, Granted, is_final};
 use crate::queue::spec::READ_WRITE_LEN;
-use crate::queue::waiter::Granted;
 use crate::retry::attempts;
 
 /// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the request
@@ -57,7 +56,7 @@ pub(super) async fn beside(
         // This must precede the deletion event of the write node, which arrives before the reply.
         writer.set_end(LossReason::Released);
     }
-    let queue = Queue::new(&client, writer.spec.downgraded());
+    let queue = Queue::new(&client, writer.queue.spec.downgraded());
     let (observed, term) = (queue.spec.observe(), writer.term);
     // The reader and the writer share a session, so the reader is bound to the writer's term.
     let lease = client.claim_lease();
@@ -67,10 +66,10 @@ pub(super) async fn beside(
         Either::Left((made, _)) => made?,
         Either::Right((loss, _)) => return Err(LockError::Lost(loss.into())),
     }
-    let node = if lease.holds(term) { reader.take_node() } else { None };
-    let Some(node) = node else { return Err(LockError::Lost(lease.loss().into())) };
-    let (marks_release, watch, spec) = (false, None, queue.spec);
-    let reading = Granted { client, spec, node, lease, term, marks_release, watch, observed };
+    if !lease.holds(term) {
+        return Err(LockError::Lost(lease.loss().into()));
+    }
+    let reading = Granted { observed, ..reader.grant(lease, term)? };
     Ok(Guard::with_token(reading, token))
 }
 
@@ -79,8 +78,7 @@ async fn make(
     writer: &Hold,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
-    let client = reader.client.clone();
-    let spec = reader.spec.clone();
+    let Queue { client, spec } = reader.queue.clone();
     let acl = spec.acl();
     let (number, data) = (number(&writer.node.path), spec.data(&client));
     let path = reader.path_asked_for(number);

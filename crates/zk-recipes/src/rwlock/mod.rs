@@ -167,30 +167,27 @@ impl RwLock {
     #[must_use]
     pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
         let data = data.into();
-        self.edit(|spec| spec.set_data(data.clone()))
+        Self { read: self.read.with_data(data.clone()), write: self.write.with_data(data) }
     }
 
     /// Sets the ACL of the nodes; see [`Mutex::with_acl`](crate::Mutex::with_acl).
     #[must_use]
     pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
         let acl = acl.into();
-        self.edit(|spec| spec.set_acl(acl.clone()))
+        Self { read: self.read.with_acl(acl.clone()), write: self.write.with_acl(acl) }
     }
 
     /// Counts acquisitions, holds and losses of both sides in `metrics`.
     #[must_use]
     pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
-        self.edit(|spec| spec.set_metrics(metrics))
+        Self { read: self.read.with_metrics(metrics), write: self.write.with_metrics(metrics) }
     }
 
     /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
     pub fn allow_foreign_nodes(self) -> Self {
-        self.edit(QueueSpec::allow_foreign_nodes)
-    }
-
-    fn edit(self, change: impl Fn(&mut QueueSpec)) -> Self {
-        Self { read: self.read.edit(&change), write: self.write.edit(&change) }
+        let Self { read, write } = self;
+        Self { read: read.allow_foreign_nodes(), write: write.allow_foreign_nodes() }
     }
 }

@@ -12,7 +12,6 @@ use crate::observe::LockMetrics;
 use crate::owner::{Entry, Owner};
 use crate::participants::{Participant, participants_of_side};
 use crate::queue::Queue;
-use crate::queue::spec::QueueSpec;
 use crate::ticket::Ticket;
 
 /// The read side of an [`RwLock`](super::RwLock). Any number of readers hold it at a time, while no
@@ -124,33 +123,30 @@ impl ReadLock {
 
     /// Sets the data of this side's nodes; see [`Mutex::with_data`](crate::Mutex::with_data).
     #[must_use]
-    pub fn with_data(self, data: impl Into<Vec<u8>>) -> Self {
-        let data = data.into();
-        self.edit(|spec| spec.set_data(data))
+    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.queue.spec_mut().set_data(data.into());
+        self
     }
 
     /// Sets the ACL of the nodes; see [`Mutex::with_acl`](crate::Mutex::with_acl).
     #[must_use]
-    pub fn with_acl(self, acl: impl Into<Vec<Acl>>) -> Self {
-        let acl = acl.into();
-        self.edit(|spec| spec.set_acl(acl))
+    pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.queue.spec_mut().set_acl(acl.into());
+        self
     }
 
     /// Counts acquisitions, holds and losses of this side in `metrics`.
     #[must_use]
-    pub fn with_metrics(self, metrics: &LockMetrics) -> Self {
-        self.edit(|spec| spec.set_metrics(metrics))
+    pub fn with_metrics(mut self, metrics: &LockMetrics) -> Self {
+        self.queue.spec_mut().set_metrics(metrics);
+        self
     }
 
     /// Accepts a path on which other recipes have nodes; see
     /// [`Mutex::allow_foreign_nodes`](crate::Mutex::allow_foreign_nodes).
     #[must_use]
-    pub fn allow_foreign_nodes(self) -> Self {
-        self.edit(QueueSpec::allow_foreign_nodes)
-    }
-
-    pub(super) fn edit(mut self, change: impl FnOnce(&mut QueueSpec)) -> Self {
-        change(self.queue.spec_mut());
+    pub fn allow_foreign_nodes(mut self) -> Self {
+        self.queue.spec_mut().allow_foreign_nodes();
         self
     }
 }

@@ -125,7 +125,7 @@ impl WriteGuard {
     async fn enter_read(&self) -> Result<Option<Entry>, LockError> {
         let Some(owner) = &self.owner else { return Ok(None) };
         let hold = self.guard.hold();
-        owner.enter(&Queue::new(&hold.client, hold.spec.downgraded())).await.map(Some)
+        owner.enter(&Queue::new(&hold.queue.client, hold.queue.spec.downgraded())).await.map(Some)
     }
 
     /// Releases the lock and waits until the server has confirmed it; see [`Guard::release`].

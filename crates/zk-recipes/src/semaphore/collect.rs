@@ -12,7 +12,7 @@ use std::pin::{Pin, pin};
 
 use futures::future::{Either, OptionFuture, join3, join4, select, try_join_all};
 use zk_session::path::file_name;
-use zk_session::{ChildList, Client, Error, LeaseTerm, Repeat, SessionLease, Watch, Zxid};
+use zk_session::{ChildList, Error, LeaseTerm, Repeat, SessionLease, Watch, Zxid};
 
 use super::Semaphore;
 use super::limit::Followed;
@@ -21,8 +21,8 @@ use crate::error::LockError;
 use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::observe::AcquireObserver;
-use crate::queue::contender::{Contender, Node, is_unwatchable};
-use crate::queue::waiter::{Granted, Waiter, bind_or_renew};
+use crate::queue::contender::{Contender, Granted, Node, is_unwatchable};
+use crate::queue::waiter::{Waiter, bind_or_renew};
 use crate::queue::watch_set::is_set;
 use crate::queue::{Queue, one_write};
 use crate::retry::{if_exists, retry, retry_after};
@@ -309,7 +309,8 @@ impl<'a> Permits<'a> {
     fn into_guards(mut self, term: LeaseTerm) -> Result<Vec<Guard>, LockError> {
         self.permits.sort_by_key(|permit| permit.node().map(|node| node.czxid));
         let client = &self.semaphore.permits.client;
-        let guards = self.permits.into_iter().map(|permit| permit.granted(client, term));
+        let guards =
+            self.permits.into_iter().map(|permit| permit.granted(client.claim_lease(), term));
         guards.map(|granted| granted.map(Guard::new)).collect()
     }
 }
@@ -331,7 +332,7 @@ impl Permit {
 
     /// Watches the node. If it is gone, or another one has its name, the contender forgets it.
     async fn watch_node(&mut self) -> Result<(), LockError> {
-        let Contender { client, .. } = &self.contender;
+        let client = &self.contender.queue.client;
         let Some(node) = self.contender.node() else { return Ok(()) };
         match retry(client, || node.watch(client)).await {
             Ok(Some(watch)) => self.watch = Some(watch),
@@ -343,14 +344,9 @@ impl Permit {
         Ok(())
     }
 
-    fn granted(mut self, client: &Client, term: LeaseTerm) -> Result<Granted, LockError> {
-        let (client, spec) = (client.clone(), self.contender.spec.clone());
-        let Some(node) = self.contender.take_node() else {
-            return Err(LockError::NodeDeleted { path: spec.path.clone() });
-        };
-        let (lease, marks_release) = (client.claim_lease(), false);
-        let Self { watch, observed, .. } = self;
-        Ok(Granted { client, spec, node, lease, term, marks_release, watch, observed })
+    fn granted(mut self, lease: SessionLease, term: LeaseTerm) -> Result<Granted, LockError> {
+        let granted = self.contender.grant(lease, term)?;
+        Ok(Granted { watch: self.watch, observed: self.observed, ..granted })
     }
 }
 

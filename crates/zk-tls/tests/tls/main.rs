@@ -1,10 +1,11 @@
-//! TLS against servers of zk-testing, and against peers that lie.
+//! TLS against servers of zk-testing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod lying_peers;
+
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
-use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -624,55 +624,6 @@ fn debug_prints_no_key() {
     assert!(!shown.contains("PRIVATE") && !shown.contains("MIG"), "{shown}");
     // Bytes are printed as numbers: "-----BEGIN".
     assert!(!shown.contains("45, 45, 45, 45, 45, 66"), "{shown}");
-}
-
-/// Starts a peer that sends these bytes to every connection, and closes it.
-async fn liar(says: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut greeting = [0; 5];
-            let _ = stream.read_exact(&mut greeting).await;
-            let _ = stream.write_all(says).await;
-            // The rest of the greeting is read, so that the close is no reset.
-            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-        }
-    });
-    address
-}
-
-#[tokio::test]
-async fn lying_peers_are_refused_with_their_own_words() {
-    for (says, expected) in [
-        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], TlsFailure::NotSpoken),
-        // Alerts of TLS: handshake_failure, protocol_version.
-        (&[0x15, 3, 3, 0, 2, 2, 40], TlsFailure::NothingInCommon),
-        (&[0x15, 3, 3, 0, 2, 2, 70], TlsFailure::NothingInCommon),
-    ] {
-        let to = liar(says).await.to_string();
-        assert_eq!(failure(connect(&to, trusting("ca.pem")).await), expected);
-    }
-    // The alert internal_error.
-    let to = liar(&[0x15, 3, 3, 0, 2, 2, 80]).await.to_string();
-    let config = Config::new(&to).unwrap().refused_timeout(Duration::ZERO);
-    let error = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap_err();
-    assert!(error.to_string().contains("the alert InternalError"), "{error}");
-}
-
-/// A close with unread bytes is a reset.
-#[tokio::test]
-async fn peer_that_resets_the_handshake_has_closed_it() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let to = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.read_exact(&mut [0; 5]).await;
-        }
-    });
-    let config = Config::new(&to).unwrap().refused_timeout(Duration::ZERO);
-    let error = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap_err();
-    assert!(error.to_string().contains(&TlsFailure::ClosedByServer.to_string()), "{error}");
 }
 
 #[tokio::test]
