@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -36,6 +37,7 @@ import org.apache.curator.retry.RetryOneTime;
  * wait PATH                     ok
  * enter PATH MEMBERS MS         ok, or timeout (a DistributedDoubleBarrier; below 0 it waits for ever)
  * leave MS                      ok, or timeout
+ * events                        ok             (once watchers have run for all that happened before)
  * </pre>
  *
  * What goes wrong is answered {@code error <exception>}.
@@ -159,6 +161,17 @@ public final class CuratorCounters {
                 } else if (!barrier.leave(ms, TimeUnit.MILLISECONDS)) {
                     return List.of("timeout");
                 }
+                break;
+            }
+            case "events": {
+                // The reply follows the events on the connection, and its callback their watchers, which
+                // hand over to the thread of runSafe.
+                CountDownLatch replied = new CountDownLatch(1);
+                client.checkExists()
+                        .inBackground((ignored, reply) -> replied.countDown())
+                        .forPath("/");
+                replied.await();
+                client.runSafe(() -> {}).get();
                 break;
             }
             default:
