@@ -377,12 +377,13 @@ it. The copy and its build results are in target/planted.
 ";
 
 const CONFORM_HELP: &str = "\
-Plays random scripts at the server of zk-testing and at a real one, and compares the answers.
+Plays scripts at the server of zk-testing and at a real one, and compares the answers. The first
+scripts are fixed, the others random.
 
 Usage: cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
 
-N is 300 by default. The seeds of the scripts are S, S + 1 and so on; S is 1 by default. The default
-version is that of the real server.
+N, the number of random scripts, is 300 by default. Their seeds are S, S + 1 and so on; S is 1 by
+default. The default version is that of the real server.
 
 A script with different answers is shortened and printed, and the exit status is 1. Without a
 real server nothing is compared, unless CI=true.

@@ -109,6 +109,7 @@ async fn transaction_is_applied_completely_or_not_at_all() {
     assert_eq!(outcomes[1], Err(ErrorCode::NO_NODE));
     assert!(matches!(&outcomes[2], Ok(ReadOutcome::Children(names)) if names.len() == 3));
     assert_eq!(inside.ephemerals("/").await.unwrap(), ["/0000000001"]);
+    assert_eq!(inside.find_own("/", "0").await.unwrap(), ["0000000001"]);
     assert_eq!(client.all_children_number("/").await.unwrap(), 4);
     assert_eq!(refusal(inside.delete("/", None).await), Some(ErrorCode::BAD_ARGUMENTS));
     assert!(client.exists("/a").await.unwrap().is_some());

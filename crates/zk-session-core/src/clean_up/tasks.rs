@@ -146,6 +146,13 @@ impl<H: Handles> CleanUp<H> {
         self.backlog.len()
     }
 
+    /// Returns true if the table or the backlog has a delete of this node. Compares the path with those of
+    /// all tasks.
+    pub(crate) fn is_deleting(&self, path: &str) -> bool {
+        let tasks = self.tasks.values().map(|task| &task.task).chain(&self.backlog);
+        tasks.filter(|task| !task.is_sweep()).any(|task| task.path() == path)
+    }
+
     /// Sends the event of a backlog, if there is one and the event was not sent since the
     /// connection changed.
     pub(crate) fn report_backlog(&mut self, outputs: &mut Outputs<H>) {

@@ -69,6 +69,15 @@ impl<H: Handles> Session<H> {
         self.add_clean_up(now, task, None)
     }
 
+    /// Returns true if a guaranteed delete of exactly this node is pending: it was submitted, and no
+    /// server has answered it. A delete in the backlog counts.
+    ///
+    /// Compares the path with those of all pending deletes.
+    #[must_use]
+    pub fn is_deleting(&self, path: &str) -> bool {
+        self.clean_up.is_deleting(path)
+    }
+
     fn add_clean_up(
         &mut self,
         now: Instant,

@@ -205,6 +205,38 @@ fn sweep_deletes_only_children_with_the_prefix() {
 }
 
 #[test]
+fn node_is_deleting_until_a_server_answers_its_delete() {
+    let mut world = World::up();
+    world.delete_guaranteed("/a");
+    world.delete_marked("/b");
+    world.sweep("/c", "x");
+    let are = |world: &World| {
+        ["/a", "/b", "/c/x1", "/c", "/"].map(|path| world.session.is_deleting(path))
+    };
+    assert_eq!(are(&world), [true, true, false, false, false]);
+    world.cut(); // no delete was answered
+    assert_eq!(are(&world), [true, true, false, false, false]);
+    world.bring_up();
+    let plain = world.take(OpCode::Delete);
+    world.answer(&plain, Zxid(9), ErrorCode::OK, &());
+    assert_eq!(are(&world), [false, true, false, false, false]);
+    let marked = world.take(OpCode::Multi);
+    world.answer(&marked, Zxid(9), ErrorCode::NO_AUTH, &());
+    assert_eq!(are(&world), [false, true, false, false, false], "without the mark now");
+    let sync = world.take(OpCode::Sync);
+    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
+    let list = world.take(OpCode::GetChildren2);
+    world.answer(&list, Zxid(9), ErrorCode::OK, &children(&["x1", "y1"]));
+    assert_eq!(are(&world), [false, true, true, false, false], "the sweep has found it");
+    for code in [ErrorCode::NO_NODE, ErrorCode::NOT_EMPTY] {
+        let delete = world.take(OpCode::Delete);
+        world.answer(&delete, Zxid(9), code, &());
+    }
+    assert_eq!(are(&world), [false; 5], "a rejection is an answer");
+    world.finish();
+}
+
+#[test]
 fn sweep_of_the_root_is_repeated_after_a_reconnect() {
     let mut world = World::up();
     world.sweep("/", "a");

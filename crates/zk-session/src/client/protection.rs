@@ -59,6 +59,43 @@ impl Client {
         Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
     }
 
+    /// Lists the ephemeral children of `parent` that this session owns and whose names start with
+    /// `prefix`. Returns the names in the order of the server; none if `parent` does not exist.
+    ///
+    /// It finds the node of an unprotected create whose reply was lost: a node of this session that
+    /// no caller knows. Like [`find_protected`](Self::find_protected), it begins with a `sync`.
+    ///
+    /// The reply has no names of other sessions, so that its length does not depend on them. It
+    /// has the session's nodes below the children too, which are left out here.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sync`](Self::sync) and of [`ephemerals`](Self::ephemerals). The
+    /// search changes nothing, so it can be repeated.
+    pub async fn find_own(&self, parent: &str, prefix: &str) -> Result<Vec<String>, Error> {
+        let (synced, listed) = {
+            let _one_write = self.batch();
+            (self.sync(parent), self.ephemerals(&child(parent, prefix)))
+        };
+        synced.await?;
+        let (paths, below) = (listed.await?, child(parent, ""));
+        let names = paths.iter().filter_map(|path| path.strip_prefix(&below));
+        let names = names.filter(|name| name.starts_with(prefix) && !name.contains('/'));
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Returns true if a guaranteed delete of exactly this node is pending: the session has accepted
+    /// it, and no server has answered it. It may be [marked](Self::delete_marked_guaranteed), and
+    /// may wait in the [backlog](crate::SessionEvent::CleanUpBacklog).
+    ///
+    /// The node may be deleted already, if the reply is on its way or was lost. A delete of all
+    /// names with a prefix counts for a node once it has found the node.
+    ///
+    /// The call compares the path with those of all pending deletes, while it locks the session.
+    #[must_use]
+    pub fn is_deleting(&self, path: &str) -> bool {
+        self.shared.lock().is_deleting(&self.full(path))
+    }
+
     /// Deletes every child of `parent` whose name starts with `prefix`, guaranteed and without a
     /// reply.
     ///

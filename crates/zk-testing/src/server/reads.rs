@@ -138,7 +138,9 @@ impl Ensemble {
         let Some(connection) = self.connections.get(&ticket.connection) else { return Ok(()) };
         let session_id = connection.session_id().unwrap_or_default();
         let all = self.servers[connection.server].tree.ephemerals(session_id);
-        let matching = all.filter(|path| path.starts_with(&*request.prefix));
+        // Java's `trim` removes these characters, and only for this comparison.
+        let is_all = matches!(request.prefix.trim_matches(|c| c <= ' '), "" | "/");
+        let matching = all.filter(|path| is_all || path.starts_with(&*request.prefix));
         let reply = EphemeralsReply { paths: matching.map(str::to_owned).collect() };
         self.answer(ticket, ErrorCode::OK, Some(&reply));
         Ok(())

@@ -182,6 +182,7 @@ async fn ephemerals_lists_only_nodes_below_chroot() {
     assert_eq!(listed("/e").await, ["/e", "/eel"]);
     assert_eq!(listed("/e/").await, [""; 0]);
     assert_eq!(outside.ephemerals("/").await.unwrap().len(), 4);
+    assert_eq!(outside.ephemerals("/ ").await.unwrap(), [""; 0], "not as the server reads it");
     let error = inside.ephemerals("e").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::InvalidPath(_)), "{error}");
 }

@@ -52,6 +52,25 @@ fn set_watches_sends_missed_events_and_sets_the_rest() {
 }
 
 #[test]
+fn set_watches_reports_absent_node_as_deleted_from_any_zxid() {
+    let mut world = World::new();
+    let client = world.connect();
+    for relative_zxid in [Zxid::ZERO, world.zk.zxid(), Zxid(i64::MAX)] {
+        let absent = || vec!["/never".into()];
+        for request in [
+            SetWatches { relative_zxid, data: absent(), ..SetWatches::default() },
+            SetWatches { relative_zxid, child: absent(), ..SetWatches::default() },
+        ] {
+            world.call(&client, &request).unwrap();
+            let frames = world.event_frames(&client);
+            let [(header, event)] = &frames[..] else { panic!("{frames:?}") };
+            assert_eq!((header.zxid, event.event_type), (Zxid(-1), DELETED));
+        }
+    }
+    assert_eq!(world.zk.watches(0), 0);
+}
+
+#[test]
 fn set_watches2_sends_no_missed_events_of_persistent_watches() {
     let mut world = World::new();
     let (client, watcher) = (world.connect(), world.connect());

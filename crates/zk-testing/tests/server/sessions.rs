@@ -113,7 +113,18 @@ fn get_ephemerals_lists_own_nodes_by_prefix() {
         world.create_as(&client, path, CreateMode::Ephemeral).unwrap();
     }
     world.create_as(&other, "/abc", CreateMode::Ephemeral).unwrap();
-    for (prefix, expected) in [("/a", 2), ("", 3), ("/", 3), ("/c", 0)] {
+    // Blanks count only if the prefix has nothing else but a slash.
+    for (prefix, expected) in [
+        ("/a", 2),
+        ("", 3),
+        ("/", 3),
+        ("/c", 0),
+        ("/a/", 0),
+        ("\t ", 3),
+        (" /\u{1}", 3),
+        (" /a", 0),
+        ("/a ", 0),
+    ] {
         let reply = world.call(&client, &GetEphemerals { prefix: prefix.into() }).unwrap();
         assert_eq!(reply.paths.len(), expected, "{prefix:?}");
     }

@@ -22,6 +22,19 @@ fn stats_of_initial_nodes_match_zookeeper() {
 }
 
 #[test]
+fn stat_of_parent_tells_whether_a_new_child_is_the_only_one() {
+    let mut world = World::new();
+    let client = world.connect();
+    world.create(&client, "/p").unwrap();
+    for num_children in [1, 2] {
+        let child =
+            world.create_as(&client, "/p/n-", CreateMode::EphemeralSequential).unwrap().stat;
+        let parent = world.stat(&client, "/p").unwrap();
+        assert_eq!((parent.num_children, parent.pzxid), (num_children, child.czxid));
+    }
+}
+
+#[test]
 fn stat_follows_create_set_data_set_acl_and_delete() {
     let mut world = World::new();
     let client = world.connect();

@@ -26,6 +26,34 @@ pub(crate) struct Pair {
     attempts: u64,
 }
 
+/// Origin of a script.
+#[derive(Clone, Copy)]
+pub(crate) enum Source {
+    /// A random script.
+    Seed(u64),
+    /// A [fixed](crate::fixed) script and its name.
+    Fixed(&'static str, fn(&str) -> Vec<Step>),
+}
+
+impl Source {
+    /// Returns the name of the script, which is also that of its root.
+    fn name(self) -> String {
+        match self {
+            Self::Seed(seed) => format!("{seed:08x}"),
+            Self::Fixed(name, _) => name.to_owned(),
+        }
+    }
+
+    /// Returns the steps with their indices, on nodes below `root`.
+    fn steps(self, root: &str, version: Version) -> Numbered {
+        let steps = match self {
+            Self::Seed(seed) => generate(seed, root, version),
+            Self::Fixed(_, make) => make(root),
+        };
+        steps.into_iter().enumerate().collect()
+    }
+}
+
 /// Maximum number of runs that shorten a script.
 const ATTEMPTS_MAX: u64 = 400;
 
@@ -43,18 +71,18 @@ impl Pair {
         Ok(Self { real, ours, administrators, version, attempts: 0 })
     }
 
-    /// Plays the script of `seed`, and returns a report if the servers differ.
-    pub(crate) fn compare(&mut self, seed: u64, tally: &mut Tally) -> Outcome<Option<String>> {
+    /// Plays a script, and returns a report if the servers differ.
+    pub(crate) fn compare(&mut self, source: Source, tally: &mut Tally) -> Outcome<Option<String>> {
         self.attempts = 0;
-        let root = format!("/{seed:08x}");
-        let steps: Vec<_> = generate(seed, &root, self.version).into_iter().enumerate().collect();
+        let root = format!("/{}", source.name());
+        let steps = source.steps(&root, self.version);
         let records = self.play(&root, &steps)?;
         if is_alike(&records) {
             tally.add(&steps, &records[0]);
             return Ok(None);
         }
-        let (steps, records) = self.shrink(seed, (0..steps.len()).collect(), (steps, records))?;
-        Ok(Some(report(seed, &steps, &records)))
+        let (steps, records) = self.shrink(source, (0..steps.len()).collect(), (steps, records))?;
+        Ok(Some(report(source, &steps, &records)))
     }
 
     fn play(&mut self, root: &str, steps: &[(usize, Step)]) -> Outcome<[Record; 2]> {
@@ -78,9 +106,9 @@ impl Pair {
     /// Removes steps, in ever smaller chunks, as long as the servers still differ.
     fn shrink(
         &mut self,
-        seed: u64,
+        source: Source,
         mut kept: BTreeSet<usize>,
-        mut shortest: (Vec<(usize, Step)>, [Record; 2]),
+        mut shortest: (Numbered, [Record; 2]),
     ) -> Outcome<(Numbered, [Record; 2])> {
         let mut chunk = kept.len() / 2;
         while chunk > 0 && self.attempts < ATTEMPTS_MAX {
@@ -89,12 +117,9 @@ impl Pair {
                 self.attempts += 1;
                 let fewer: BTreeSet<usize> =
                     kept.iter().copied().filter(|step| !dropped.contains(step)).collect();
-                let root = format!("/{seed:08x}-{}", self.attempts);
-                let steps: Vec<_> = generate(seed, &root, self.version)
-                    .into_iter()
-                    .enumerate()
-                    .filter(|(index, _)| fewer.contains(index))
-                    .collect();
+                let root = format!("/{}-{}", source.name(), self.attempts);
+                let mut steps = source.steps(&root, self.version);
+                steps.retain(|(index, _)| fewer.contains(index));
                 let records = self.play(&root, &steps)?;
                 if !is_alike(&records) {
                     kept = fewer;
@@ -137,8 +162,12 @@ fn is_alike([real, ours]: &[Record; 2]) -> bool {
     real.heard == ours.heard
 }
 
-fn report(seed: u64, steps: &[(usize, Step)], [real, ours]: &[Record; 2]) -> String {
-    let mut text = format!("DIFFERENCE in script {seed}, which comes down to:\n");
+fn report(source: Source, steps: &[(usize, Step)], [real, ours]: &[Record; 2]) -> String {
+    let name = match source {
+        Source::Seed(seed) => seed.to_string(),
+        Source::Fixed(name, _) => name.to_owned(),
+    };
+    let mut text = format!("DIFFERENCE in script {name}, which comes down to:\n");
     for (index, step) in steps {
         let _ = writeln!(text, "  {index:3} {}", step.text());
     }

@@ -4,11 +4,11 @@
 //! cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
 //! ```
 //!
-//! Both servers play the same random scripts. In a script a few sessions perform every operation of
-//! the protocol, valid and invalid, on few nodes. The program compares the frames of each
-//! connection line by line, after [`normal`] has replaced sessions, zxids and times by comparable
-//! names. A script that differs is shortened as far as possible and printed, with the seed that
-//! reproduces it.
+//! Both servers play the same scripts: a few [`fixed`] ones, then random ones. In a random script a
+//! few sessions perform every operation of the protocol, valid and invalid, on few nodes. The
+//! program compares the frames of each connection line by line, after [`normal`] has replaced
+//! sessions, zxids and times by comparable names. A script that differs is shortened as far as
+//! possible and printed, with the seed that reproduces it.
 //!
 //! Some requests end or confuse a real server, and are left out. They are createTTL with other
 //! flags and a time of -1, createSession, deleteContainer, a null token, and on 3.8 a check outside
@@ -16,6 +16,7 @@
 
 mod arguments;
 mod compare;
+mod fixed;
 mod message;
 mod normal;
 mod operations;
@@ -30,7 +31,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use compare::Pair;
+use compare::{Pair, Source};
 use options::Options;
 use tally::Tally;
 use zk_proto::digest_id;
@@ -93,9 +94,15 @@ fn run(options: &Options) -> Outcome<bool> {
     let mut pair = Pair::start(server.address(), version, own_settings)?;
     let mut tally = Tally::default();
     let (start, mut told) = (now(), now());
+    for (name, make) in fixed::SCRIPTS {
+        if let Some(difference) = pair.compare(Source::Fixed(name, make), &mut tally)? {
+            println!("{difference}\nreplay: cargo xtask conform --scripts 0");
+            return Ok(false);
+        }
+    }
     for script in 0..options.scripts {
         let seed = options.seed.wrapping_add(script);
-        if let Some(difference) = pair.compare(seed, &mut tally)? {
+        if let Some(difference) = pair.compare(Source::Seed(seed), &mut tally)? {
             println!("{difference}\nreplay: cargo xtask conform --scripts 1 --seed {seed}");
             return Ok(false);
         }

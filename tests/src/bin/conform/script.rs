@@ -141,7 +141,7 @@ pub(crate) fn generate(seed: u64, root: &str, version: Version) -> Vec<Step> {
     steps
 }
 
-fn ordinary(client: usize, session: Session) -> Connect {
+pub(crate) fn ordinary(client: usize, session: Session) -> Connect {
     Connect {
         client,
         session,

@@ -17,9 +17,11 @@ impl Client {
     /// # Errors
     /// The server can reject the request with `Unimplemented`. It requires no permission.
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
-        let decode = |result: Result<_, _>, _: &str, chroot_len| {
+        let decode = |result: Result<_, _>, prefix: &str, chroot_len| {
             let EphemeralsReply { paths } = decode_read(result)?;
-            Ok(paths.into_iter().map(|path| strip(path, chroot_len)).collect())
+            let paths = paths.into_iter().map(|path| strip(path, chroot_len));
+            // For a server, a slash and spaces are the prefix of all paths.
+            Ok(paths.filter(|path| path.starts_with(prefix)).collect())
         };
         // The prefix may end anywhere, like the path of a sequential node. The slash of the root
         // keeps the end of the chroot at a component boundary.
