@@ -71,7 +71,7 @@ pub(crate) async fn participants_of_side(queue: &Queue) -> Result<Vec<Participan
 /// Returns the first of those with names that contain the lock name. Contenders that leave during the call
 /// are skipped.
 pub(crate) async fn first_participant(
-    Queue { client, spec }: &Queue,
+    Queue { client, spec, .. }: &Queue,
 ) -> Result<Option<Participant>, LockError> {
     let Some(children) = list(client, &spec.path).await? else { return Ok(None) };
     let rule = spec.rule();
@@ -85,7 +85,7 @@ pub(crate) async fn first_participant(
 }
 
 async fn listed(
-    Queue { client, spec }: &Queue,
+    Queue { client, spec, .. }: &Queue,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<Participant>, LockError> {
     let Some(children) = list(client, &spec.path).await? else { return Ok(Vec::new()) };

@@ -278,7 +278,7 @@ impl Queued {
 
     /// Lists the queue. Returns false if it has moved meanwhile.
     async fn list(&mut self) -> Result<bool, LockError> {
-        let Queue { client, spec } = &self.waiter.contender.queue;
+        let Queue { client, spec, .. } = &self.waiter.contender.queue;
         let listed = list(client, &spec.path).await?;
         let own = self.waiter.contender.node().map(|own| file_name(&own.path));
         let names = listed.as_ref().map(|children| &children.names);

@@ -111,7 +111,7 @@ impl Hold {
             observed,
         };
         let hold = Arc::new(Self {
-            queue: Queue { client: queue.client.weak(), ..queue },
+            queue: queue.weak(),
             node,
             term,
             state: Mutex::new(state),

@@ -1,6 +1,9 @@
 //! The node of a contender: created once, found again after a lost reply, and deleted in every
 //! case.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use zk_session::path::{child, file_name};
 use zk_session::{
     Children, Client, CreateMode, Created, Error, ErrorKind, LeaseTerm, Outcome, ParentMode,
@@ -8,10 +11,11 @@ use zk_session::{
 };
 
 use super::Queue;
+use super::common_id::{Claim, CommonId, prefix};
 use super::foreign::refuse_before_leases;
-use super::spec::{Admission, new_protection, sequence};
+use super::spec::{random_protection, sequence};
 use crate::error::LockError;
-use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END};
+use crate::limits::{PARENT_ATTEMPTS_MAX, SEQUENCE_END, THROTTLED_PAUSE};
 use crate::observe::AcquireObserver;
 use crate::recipe::Recipe;
 use crate::retry::{attempts, retry, retry_if_unknown};
@@ -23,8 +27,28 @@ use crate::retry::{attempts, retry, retry_if_unknown};
 #[derive(Debug)]
 pub(crate) struct Contender {
     pub(crate) queue: Queue,
-    protection: Box<str>,
+    protection: Protection,
     stage: NodeStage,
+}
+
+/// What finds the node of a create whose reply was lost.
+#[derive(Debug)]
+struct Protection {
+    /// The start of the node's name, `_c_<id>-`.
+    prefix: Box<str>,
+    /// `None` if the id is random, and no other node has it.
+    common: Option<Common>,
+}
+
+/// A name with the [common id](super::common_id).
+#[derive(Clone, Debug)]
+struct Common {
+    id: Arc<CommonId>,
+    /// The czxid of the queue's node, which is the id. If another node is there by now, the name is stale:
+    /// it may come again, so its node must not be waited with.
+    parent: Zxid,
+    /// The newest transaction that was known before the create.
+    since: Zxid,
 }
 
 #[derive(Debug)]
@@ -44,6 +68,33 @@ pub(crate) struct Node {
     /// The transaction that created the node. This number grows over the life of the ensemble; the
     /// sequence number starts again when an empty lock is removed.
     pub(crate) czxid: Zxid,
+    /// Keeps other attempts of the session from the node. Only names with a common id need it.
+    _claim: Option<Arc<Claim>>,
+}
+
+/// A look at the queue that is requested in the same write as the create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// None: for permits, of which many are created at once.
+    Nothing,
+    /// The Stat of the queue's node, if the name ahead can be [guessed](super::common_id::guess). A list
+    /// otherwise.
+    Parent,
+    List,
+}
+
+/// What that look has shown. It is nothing if its reply was lost.
+pub(crate) enum Seen {
+    Nothing,
+    Parent(Stat),
+    List(Children),
+}
+
+/// A look in progress.
+enum Looking {
+    Nothing,
+    Parent(Pending<Option<Stat>>),
+    List(Pending<Children>),
 }
 
 /// What the queue has granted to a contender: all that a hold needs.
@@ -61,8 +112,8 @@ pub(crate) struct Granted {
 
 impl Contender {
     pub(crate) fn new(queue: &Queue) -> Self {
-        let protection = new_protection(&queue.client);
-        Self { queue: queue.clone(), protection, stage: NodeStage::Absent }
+        let (queue, protection) = (queue.clone(), Protection::of(queue));
+        Self { queue, protection, stage: NodeStage::Absent }
     }
 
     pub(crate) fn node(&self) -> Option<&Node> {
@@ -72,88 +123,106 @@ impl Contender {
         }
     }
 
-    /// Creates the node, and returns the list of children that was requested in the same write.
-    /// Returns `None` if the list is not valid, or if the node exists already.
+    /// Returns true if the node has a name with the id of another node of the queue's path than this one.
+    pub(crate) fn is_stale(&self, parent: &Stat) -> bool {
+        self.protection.common.as_ref().is_some_and(|common| common.parent != parent.czxid)
+    }
+
+    /// Notes which name is ahead of the own one.
+    pub(crate) fn saw_ahead(&self, own: &str, ahead: &[u8]) {
+        if let Some(common) = &self.protection.common {
+            common.id.saw_ahead(own, ahead);
+        }
+    }
+
+    /// Creates the node, and returns what the look has shown. It is nothing if the node exists already.
     ///
-    /// At most one node exists in any case: after a lost reply the node is looked up by the id in
-    /// its name before another one is created.
-    pub(crate) async fn enter(&mut self) -> Result<Option<Children>, LockError> {
+    /// At most one node exists in any case: after a lost reply the node is looked up before another one is
+    /// created.
+    pub(crate) async fn enter(&mut self, look: Look) -> Result<Seen, LockError> {
         match self.stage {
-            NodeStage::Exists(_) => return Ok(None),
+            NodeStage::Exists(_) => return Ok(Seen::Nothing),
             // The future of an earlier attempt was dropped in progress.
             NodeStage::Requested => self.restart(),
             NodeStage::Absent => {}
         }
-        let (path, data) = (self.path_asked_for(""), self.queue.spec.data(&self.queue.client));
-        match self.create(&path, &data).await {
-            Ok((created, listed)) => self.entered(created, listed).await,
-            // On the heap, because it is rare; this keeps the futures of waiters small.
-            Err(error) => Box::pin(self.create_again(&path, &data, error)).await,
-        }
+        let data = self.queue.spec.data(&self.queue.client);
+        let failed = match self.create(&data, look).await {
+            Ok((created, looking)) => {
+                if self.adopt(created)? {
+                    return Ok(looking.seen().await);
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        // On the heap, because it is rare; this keeps the futures of waiters small.
+        Box::pin(self.create_again(&data, look, failed)).await
     }
 
-    /// Requests the node, and a list in the same write.
-    async fn create(
-        &mut self,
-        path: &str,
-        data: &[u8],
-    ) -> Result<(Created, Option<Pending<Children>>), Error> {
-        let (created, listed) = {
-            let _one_write = self.queue.client.batch();
+    /// Requests the node, and a look at the queue in the same write.
+    async fn create(&mut self, data: &[u8], look: Look) -> Result<(Created, Looking), Error> {
+        let path = self.path_asked_for("");
+        let Queue { client, spec, .. } = &self.queue;
+        let (created, looking) = {
+            let _one_write = client.batch();
             let mode = CreateMode::EphemeralSequential;
-            let created =
-                self.queue.client.create_with_acl(path, data, mode, self.queue.spec.acl());
-            // A caller that counts many permits requests one list for all of them.
-            let is_permit = self.queue.spec.admission == Admission::Counted;
-            let listed =
-                (!is_permit).then(|| self.queue.client.get_children(&self.queue.spec.path));
-            (created, listed)
+            let created = client.create_with_acl(&path, data, mode, spec.acl());
+            let guesses = self.protection.common.as_ref().is_some_and(|common| common.id.guesses());
+            let looking = match look {
+                Look::Nothing => Looking::Nothing,
+                Look::Parent if guesses => Looking::Parent(client.exists(&spec.path)),
+                Look::Parent | Look::List => Looking::List(client.get_children(&spec.path)),
+            };
+            (created, looking)
         };
         let created = Creating::of(&mut self.stage, created).answer().await?;
-        Ok((created, listed))
+        Ok((created, looking))
     }
 
-    async fn entered(
-        &mut self,
-        created: Created,
-        listed: Option<Pending<Children>>,
-    ) -> Result<Option<Children>, LockError> {
-        self.adopt(created)?;
-        match listed {
-            Some(listed) => Ok(listed.await.ok()),
-            None => Ok(None),
-        }
-    }
-
-    /// Continues after the error of the first attempt.
+    /// Continues after the error of the first attempt. Without an error, another attempt of the session has
+    /// taken the node for its own.
     async fn create_again(
         &mut self,
-        path: &str,
         data: &[u8],
-        mut error: Error,
-    ) -> Result<Option<Children>, LockError> {
+        look: Look,
+        mut failed: Option<Error>,
+    ) -> Result<Seen, LockError> {
         let (mut attempts, mut parent_attempts) = (attempts(), 0);
         loop {
-            if error.outcome() == Outcome::Unknown && !is_final(&error) {
+            let is_unknown =
+                |error: &Error| error.outcome() == Outcome::Unknown && !is_final(error);
+            if failed.as_ref().is_none_or(is_unknown) {
                 if self.find().await? {
-                    return Ok(None);
+                    return Ok(Seen::Nothing);
                 }
-                error = error.with_outcome(Outcome::NotApplied);
+                failed = failed.map(|error| error.with_outcome(Outcome::NotApplied));
             }
-            if error.outcome() == Outcome::Applied {
+            match failed {
                 // The node exists under a name that could not be read. The drop deletes it.
-                return Err(error.into());
+                Some(error) if error.outcome() == Outcome::Applied => return Err(error.into()),
+                Some(error) => {
+                    self.stage = NodeStage::Absent;
+                    if error.is_no_node() && parent_attempts < PARENT_ATTEMPTS_MAX {
+                        parent_attempts += 1;
+                        self.ensure_path().await?;
+                    } else if error.is_node_exists() && self.protection.common.is_some() {
+                        // Somebody else has made a node with the name that is next.
+                        self.protection = Protection::random(&self.queue);
+                    } else {
+                        attempts.again(&self.queue.client, error, Repeat::NotApplied).await?;
+                    }
+                }
+                None => {}
             }
-            self.stage = NodeStage::Absent;
-            if error.is_no_node() && parent_attempts < PARENT_ATTEMPTS_MAX {
-                parent_attempts += 1;
-                self.ensure_path().await?;
-            } else {
-                attempts.again(&self.queue.client, error, Repeat::NotApplied).await?;
-            }
-            match self.create(path, data).await {
-                Ok((created, listed)) => return self.entered(created, listed).await,
-                Err(failed) => error = failed,
+            match self.create(data, look).await {
+                Ok((created, looking)) => {
+                    if self.adopt(created)? {
+                        return Ok(looking.seen().await);
+                    }
+                    failed = None;
+                }
+                Err(error) => failed = Some(error),
             }
         }
     }
@@ -173,7 +242,7 @@ impl Contender {
 
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
-        let name = [&*self.protection, &*self.queue.spec.lock_name, sequence].concat();
+        let name = [&*self.protection.prefix, &*self.queue.spec.lock_name, sequence].concat();
         child(&self.queue.spec.path, &name)
     }
 
@@ -209,9 +278,20 @@ impl Contender {
 
     /// Looks up the node of a create whose reply was lost.
     pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
-        let search = || self.queue.client.find_protected(&self.queue.spec.path, &self.protection);
-        match retry(&self.queue.client, search).await? {
-            Some(created) => self.adopt(created).map(|()| true),
+        let Queue { client, spec, .. } = &self.queue;
+        let prefix = &self.protection.prefix;
+        let found = match &self.protection.common {
+            Some(common) => {
+                let found = common.find(client, &spec.path, prefix).await?;
+                found.map(|(created, claim)| (created, Some(claim)))
+            }
+            None => {
+                let search = || client.find_protected(&spec.path, prefix);
+                retry(client, search).await?.map(|created| (created, None))
+            }
+        };
+        match found {
+            Some((created, claim)) => self.adopt_as(created, claim).map(|()| true),
             None => {
                 self.stage = NodeStage::Absent;
                 Ok(false)
@@ -219,9 +299,26 @@ impl Contender {
         }
     }
 
+    /// Adopts a node that was created for this contender. Returns false if another attempt of the session
+    /// has taken it for its own.
+    pub(crate) fn adopt(&mut self, created: Created) -> Result<bool, LockError> {
+        let claim = match &self.protection.common {
+            Some(common) => match common.id.claim(file_name(&created.path)) {
+                Some(claim) => Some(claim),
+                None => return Ok(false),
+            },
+            None => None,
+        };
+        self.adopt_as(created, claim).map(|()| true)
+    }
+
     /// Adopts the node if this session owns it. A node from another session is about to be deleted
     /// (CURATOR-604). A node with one of the last sequence numbers is adopted for its deletion only.
-    pub(crate) fn adopt(&mut self, Created { path, stat }: Created) -> Result<(), LockError> {
+    fn adopt_as(
+        &mut self,
+        Created { path, stat }: Created,
+        claim: Option<Claim>,
+    ) -> Result<(), LockError> {
         if stat.ephemeral_owner != self.queue.client.session_id() {
             self.stage = NodeStage::Absent; // this session must not delete it
             return Err(LockError::NodeDeleted { path });
@@ -230,14 +327,15 @@ impl Contender {
         let is_last = number.is_none_or(|number| number >= SEQUENCE_END);
         let adopted =
             if is_last { Err(LockError::SequenceExhausted { node: path.clone() }) } else { Ok(()) };
-        self.stage = NodeStage::Exists(Node { path, czxid: stat.czxid });
+        let claim = claim.map(Arc::new);
+        self.stage = NodeStage::Exists(Node { path, czxid: stat.czxid, _claim: claim });
         adopted
     }
 
     /// Deletes the node, if there is or may be one, and prepares a new attempt under a new name.
     pub(crate) fn restart(&mut self) {
         drop(self.leave(false));
-        self.protection = new_protection(&self.queue.client);
+        self.protection = Protection::of(&self.queue);
     }
 
     /// Deletes the node, if it may exist, with a mark if it was first; see the [rules of the
@@ -247,13 +345,34 @@ impl Contender {
         match std::mem::replace(&mut self.stage, NodeStage::Absent) {
             NodeStage::Exists(node) => Some(node.delete(&self.queue.client, is_marked)),
             NodeStage::Requested => {
-                self.queue
-                    .client
-                    .delete_protected_guaranteed(&self.queue.spec.path, &self.protection);
+                self.delete_lost();
                 None
             }
             NodeStage::Absent => None,
         }
+    }
+
+    /// Deletes the node of a create whose reply no caller will get.
+    fn delete_lost(&self) {
+        let Queue { client, spec, .. } = &self.queue;
+        let Some(common) = self.protection.common.clone() else {
+            return client.delete_protected_guaranteed(&spec.path, &self.protection.prefix);
+        };
+        let (client, path) = (client.weak().with_timeout(Duration::MAX), spec.path.clone());
+        let prefix = self.protection.prefix.clone();
+        // Without a runtime the driver has never run, and nothing was sent.
+        drop(client.clone().runtime().spawn(async move {
+            loop {
+                match common.find(&client, &path, &prefix).await {
+                    Ok(Some((created, _claim))) => {
+                        return drop(client.delete_guaranteed(&created.path));
+                    }
+                    Ok(None) => return,
+                    Err(error) if is_final(&error) => return,
+                    Err(_) => client.runtime().sleep(THROTTLED_PAUSE).await,
+                }
+            }
+        }));
     }
 
     /// Deletes the node and waits until the server has confirmed it. If the reply to the creation has
@@ -266,6 +385,46 @@ impl Contender {
             deleted.await?;
         }
         Ok(())
+    }
+}
+
+impl Protection {
+    /// Returns the common id if it can be of use.
+    fn of(queue: &Queue) -> Self {
+        let id = queue.common_id();
+        let common = id.and_then(|id| Some((id, id.parent()?)));
+        match common {
+            Some((id, parent)) => {
+                let common = Common { id: id.clone(), parent, since: queue.client.last_zxid() };
+                Self { prefix: prefix(parent).into(), common: Some(common) }
+            }
+            None => Self::random(queue),
+        }
+    }
+
+    fn random(queue: &Queue) -> Self {
+        Self { prefix: random_protection(&queue.client), common: None }
+    }
+}
+
+impl Common {
+    async fn find(
+        &self,
+        client: &Client,
+        path: &str,
+        prefix: &str,
+    ) -> Result<Option<(Created, Claim)>, Error> {
+        self.id.find(client, path, prefix, self.since).await
+    }
+}
+
+impl Looking {
+    async fn seen(self) -> Seen {
+        match self {
+            Self::Nothing => Seen::Nothing,
+            Self::Parent(stat) => stat.await.ok().flatten().map_or(Seen::Nothing, Seen::Parent),
+            Self::List(children) => children.await.map_or(Seen::Nothing, Seen::List),
+        }
     }
 }
 

@@ -6,11 +6,13 @@
 //!
 //! | state | step | input | next state |
 //! |---|---|---|---|
-//! | `Absent` | create the node | created | `Created` |
-//! | `Created`, `Outdated` | list | own node gone, or not in the list | `Absent` |
+//! | `Absent` | create the node | created | `Outdated` |
+//! | `Outdated` | list | own node gone, or not in the list | `Absent` |
 //! | | | nobody ahead blocks, and the own node is the listed one | `First` |
 //! | | | nobody ahead blocks a node of this name | `Outdated` |
 //! | | | blocked | `Blocked` |
+//! | | | alone, without a list | `First` |
+//! | | | the name ahead is known, without a list | `Blocked` |
 //! | `Blocked` | watch | own node deleted, or missing in a list of the caller | `Absent` |
 //! | | | nearest released | `Unconfirmed` |
 //! | | | nearest deleted: it was the only one | `Unconfirmed` |
@@ -19,7 +21,7 @@
 //! | | | the caller has seen the second leave: one of two | `Blocked` by the nearest one |
 //! | | | second changed | `Blocked` by the nearest one, likely the only one |
 //! | | | any other event | `Outdated` |
-//! | | | long wait, and the nearest one is gone | `Outdated` |
+//! | | | long wait, and the nearest one is gone, or known by its name only | `Outdated` |
 //! | `Unconfirmed` | check the own node | it exists, no connection lost since the list | `First` |
 //! | | | otherwise | `Outdated` |
 //! | `First` | none | recheck | `Unconfirmed` |
@@ -35,6 +37,11 @@
 //!   transaction has changed and deleted its node. Events show that since 3.9.0 (ZOOKEEPER-4655).
 //! * The names of all contenders ahead are known, two at most, and all of them have left. No
 //!   contender can be placed ahead of a contender for a mutex.
+//!
+//! A contender can do without any list if the names in its queue have a
+//! [common id](super::common_id). Then the Stat of the queue's node tells that it is alone, and the name
+//! ahead is its own with the number before. If there is no such node, or if it leaves without a mark, the
+//! contender lists.
 //!
 //! Otherwise it lists again when the contender ahead leaves. On servers before 3.9.0 it also watches
 //! the second-nearest contender, and lists when that one leaves. In a moving queue that happens
@@ -71,15 +78,15 @@ pub(super) struct Machine<N> {
     has_marks: bool,
     /// It has waited for [`LONG_WAIT_PART`](crate::limits::LONG_WAIT_PART) of the session timeout.
     waits_long: bool,
+    /// It has listed the queue since it created its node.
+    has_listed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State<N> {
     /// The own node does not exist, as far as is established.
     Absent,
-    /// The own node exists, and its queue was never listed.
-    Created,
-    /// The last list does not say any longer which contenders block this one.
+    /// The own node exists. No list says which contenders block this one, or not any longer.
     Outdated,
     Blocked(Ahead<N>),
     /// No contender is ahead if the own node still exists.
@@ -98,6 +105,8 @@ pub(super) enum Ahead<N> {
     LikelyOne(N),
     /// One of several. The second is known if no contender can be placed ahead.
     Several { nearest: N, second: Option<N> },
+    /// One with the number before the own. Nobody can be between the two; who is ahead of it is unknown.
+    Guessed(N),
 }
 
 impl<N> Ahead<N> {
@@ -128,7 +137,8 @@ impl<N> Ahead<N> {
             Self::One(nearest)
             | Self::Two { nearest, .. }
             | Self::LikelyOne(nearest)
-            | Self::Several { nearest, .. } => nearest,
+            | Self::Several { nearest, .. }
+            | Self::Guessed(nearest) => nearest,
         }
     }
 
@@ -136,7 +146,7 @@ impl<N> Ahead<N> {
         match self {
             Self::Two { second, .. } => Some(second),
             Self::Several { second, .. } => second.as_ref(),
-            Self::One(_) | Self::LikelyOne(_) => None,
+            Self::One(_) | Self::LikelyOne(_) | Self::Guessed(_) => None,
         }
     }
 }
@@ -144,7 +154,7 @@ impl<N> Ahead<N> {
 /// Next step of the contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Create the own node, and list in the same write.
+    /// Create the own node, and look at the queue in the same write.
     Create,
     /// List the queue, unless the list that came with the create is still valid. The first list of a
     /// node is also checked for nodes of other recipes.
@@ -169,7 +179,13 @@ pub(super) enum Input<N> {
         is_own: bool,
         connections_lost: u64,
     },
-    /// A list does not have the own node.
+    /// The Stat of the queue's node shows that no other contender is there, or the name is known that is
+    /// ahead. `connections_lost` is as in a list.
+    Seen {
+        ahead: Option<N>,
+        connections_lost: u64,
+    },
+    /// A list does not have the own node, or its name is not to be used.
     NotListed,
     /// The own node was deleted. Another client's node may have its name.
     OwnNodeGone,
@@ -275,14 +291,14 @@ impl<N: Clone + PartialEq> Machine<N> {
             restarts: 0,
             has_marks: false,
             waits_long: false,
+            has_listed: false,
         }
     }
 
     pub(super) fn step(&self) -> Step {
         match self.state {
             State::Absent => Step::Create,
-            State::Created => Step::List { checks_path: true },
-            State::Outdated => Step::List { checks_path: false },
+            State::Outdated => Step::List { checks_path: !self.has_listed },
             State::Blocked(_) => Step::Watch,
             State::Unconfirmed => Step::Confirm,
             State::First => Step::Done,
@@ -328,12 +344,18 @@ impl<N: Clone + PartialEq> Machine<N> {
 
     pub(super) fn handle(&mut self, input: Input<N>) -> Output {
         match (&self.state, input) {
-            (State::Absent, Input::Created) => self.enter(State::Created, Output::Continue),
-            (
-                State::Created | State::Outdated,
-                Input::Listed { ahead, is_own, connections_lost },
-            ) => {
+            (State::Absent, Input::Created) => self.enter(State::Outdated, Output::Continue),
+            (State::Outdated, Input::Seen { ahead, connections_lost }) => {
                 self.connections_lost = connections_lost;
+                match ahead {
+                    Some(ahead) => {
+                        self.enter(State::Blocked(Ahead::Guessed(ahead)), Output::Blocked)
+                    }
+                    None => self.enter(State::First, Output::First),
+                }
+            }
+            (State::Outdated, Input::Listed { ahead, is_own, connections_lost }) => {
+                (self.connections_lost, self.has_listed) = (connections_lost, true);
                 match ahead {
                     // Its watches show whether the own node is the listed one.
                     Some(ahead) => self.enter(State::Blocked(ahead), Output::Blocked),
@@ -341,10 +363,8 @@ impl<N: Clone + PartialEq> Machine<N> {
                     None => self.enter(State::Outdated, Output::Continue),
                 }
             }
-            (State::Created | State::Outdated | State::Blocked(_), Input::NotListed) => {
-                self.start_over(false)
-            }
-            (State::Created | State::Outdated, Input::OwnNodeGone) => self.start_over(true),
+            (State::Outdated | State::Blocked(_), Input::NotListed) => self.start_over(false),
+            (State::Outdated, Input::OwnNodeGone) => self.start_over(true),
             (State::Blocked(_), Input::Waits { has_marks }) => {
                 self.has_marks = has_marks;
                 Output::Continue
@@ -356,9 +376,11 @@ impl<N: Clone + PartialEq> Machine<N> {
                 let ahead = Ahead::One(nearest.clone());
                 self.enter(State::Blocked(ahead), Output::Continue)
             }
-            (State::Blocked(_), Input::WaitedLong) => {
+            (State::Blocked(ahead), Input::WaitedLong) => {
                 self.waits_long = true;
-                Output::Continue
+                // A list tells when it is next.
+                let is_guessed = matches!(ahead, Ahead::Guessed(_));
+                if is_guessed { self.list_again() } else { Output::Continue }
             }
             (State::Blocked(_), Input::NearestGone) => self.list_again(),
             (State::Unconfirmed, Input::OwnNode { is_watched, connections_lost }) => {

@@ -8,10 +8,12 @@
 //! * [`waiter`] waits until its contender is first: it carries out the steps of the machine.
 //! * [`contender`] creates a node in the queue, exactly once whatever the connection does, and
 //!   deletes it.
+//! * [`common_id`] gives the nodes names that follow from each other.
 //! * [`watch_set`] watches the nodes that matter to a waiter.
 //! * [`foreign`] detects the nodes of other recipes.
 //! * [`spec`] has the names and the properties of the nodes.
 
+mod common_id;
 pub(crate) mod contender;
 pub(crate) mod foreign;
 mod machine;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 
 use zk_session::{Children, Client, Error};
 
+use self::common_id::CommonId;
 use self::spec::QueueSpec;
 use crate::retry::{if_exists, retry};
 
@@ -34,15 +37,28 @@ use crate::retry::{if_exists, retry};
 pub(crate) struct Queue {
     pub(crate) client: Client,
     pub(crate) spec: Arc<QueueSpec>,
+    common_id: Option<Arc<CommonId>>,
 }
 
 impl Queue {
     pub(crate) fn new(client: &Client, spec: impl Into<Arc<QueueSpec>>) -> Self {
-        Self { client: client.clone(), spec: spec.into() }
+        let spec = spec.into();
+        let common_id = spec.may_have_common_id.then(|| CommonId::of(client, &spec.path));
+        Self { client: client.clone(), spec, common_id }
     }
 
     pub(crate) fn spec_mut(&mut self) -> &mut QueueSpec {
         Arc::make_mut(&mut self.spec)
+    }
+
+    /// Returns the queue with a client that does not keep the session open.
+    pub(crate) fn weak(self) -> Self {
+        Self { client: self.client.weak(), ..self }
+    }
+
+    /// Returns what the session knows about the [common id](common_id), if the names may have it.
+    fn common_id(&self) -> Option<&Arc<CommonId>> {
+        self.common_id.as_ref().filter(|_| self.spec.may_have_common_id)
     }
 }
 

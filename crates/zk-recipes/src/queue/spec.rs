@@ -34,13 +34,17 @@ pub(crate) struct QueueSpec {
     pub(crate) acl: Option<Arc<[Acl]>>,
     /// The recipe; `None` if nodes of other recipes are accepted in the queue.
     pub(crate) exclusive: Option<Recipe>,
+    /// The names may have a [common id](super::common_id). All nodes of the session with that id have the
+    /// same data and ACL, and all contenders refuse nodes of other recipes.
+    pub(crate) may_have_common_id: bool,
     pub(crate) metrics: Option<LockMetrics>,
 }
 
 impl QueueSpec {
     /// Nodes of a mutex at `path`.
     pub(crate) fn mutex(path: String) -> Self {
-        Self::new(path, LOCK, Admission::FirstInFinalOrder, Recipe::Mutex)
+        let spec = Self::new(path, LOCK, Admission::FirstInFinalOrder, Recipe::Mutex);
+        Self { may_have_common_id: true, ..spec }
     }
 
     /// Nodes of the candidates of an election.
@@ -68,7 +72,8 @@ impl QueueSpec {
     fn new(path: String, lock_name: &'static str, admission: Admission, recipe: Recipe) -> Self {
         let (data, acl, exclusive) = (None, None, Some(recipe));
         let (rule, lock_name, metrics) = (None, lock_name.into(), None);
-        Self { path, lock_name, rule, admission, data, acl, exclusive, metrics }
+        let may_have_common_id = false;
+        Self { path, lock_name, rule, admission, data, acl, exclusive, may_have_common_id, metrics }
     }
 
     /// Returns the specification of the reader that a writer becomes.
@@ -153,10 +158,12 @@ impl QueueSpec {
 
     pub(crate) fn set_data(&mut self, data: Vec<u8>) {
         self.data = Some(data.into());
+        self.may_have_common_id = false;
     }
 
     pub(crate) fn set_acl(&mut self, acl: Vec<Acl>) {
         self.acl = Some(acl.into());
+        self.may_have_common_id = false;
     }
 
     pub(crate) fn set_metrics(&mut self, metrics: &LockMetrics) {
@@ -165,6 +172,7 @@ impl QueueSpec {
 
     pub(crate) fn allow_foreign_nodes(&mut self) {
         self.exclusive = None;
+        self.may_have_common_id = false;
     }
 
     /// Sets the text before the number. That of Curator's `LeaderLatch` makes the queue an election's.
@@ -175,6 +183,7 @@ impl QueueSpec {
         let recipe = if name == LATCH { Recipe::Election } else { Recipe::Mutex };
         self.exclusive = self.exclusive.map(|_| recipe);
         self.lock_name = name.into();
+        self.may_have_common_id = false;
         Ok(())
     }
 }
@@ -194,12 +203,12 @@ pub(crate) enum Admission {
     Counted,
 }
 
-/// Returns the start of the name of a new node, `_c_<id>-`.
+/// Returns the start of the name of a new node with a random id, `_c_<id>-`.
 ///
 /// The id is shorter than Curator's: in a long queue the server's work is mostly its lists, and they
 /// consist of names. No contender depends on the id of another one. Curator orders by the text after
 /// the lock name, and searches for its own ids only.
-pub(crate) fn new_protection(client: &Client) -> Box<str> {
+pub(crate) fn random_protection(client: &Client) -> Box<str> {
     protection_prefix(&random_short_id(client)).into()
 }
 

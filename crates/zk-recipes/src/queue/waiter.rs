@@ -9,9 +9,10 @@ use std::pin::pin;
 use futures::future::{Either, select};
 use tokio::time::Instant;
 use zk_session::path::file_name;
-use zk_session::{Children, Client, Error, LeaseTerm, SessionLease, Watch};
+use zk_session::{Children, Client, Error, LeaseTerm, SessionLease, Stat, Watch};
 
-use super::contender::{Contender, Granted};
+use super::common_id::guess;
+use super::contender::{Contender, Granted, Look, Seen};
 use super::foreign;
 use super::machine::{Ahead, Input, Machine, NodeChange, NodeRole, Output, Step};
 use super::watch_set::{Target, WatchSet, is_set};
@@ -32,6 +33,8 @@ pub(crate) struct Waiter {
     watches: Option<WatchSet>,
     /// The watch on the own node, once the contender is first.
     own_watch: Option<Watch>,
+    /// Lists the queue also if the name ahead is known.
+    wants_list: bool,
     /// The list from the same write as the create, until it is evaluated.
     listed: Option<Box<Listed>>,
     /// The time at which the wait for the nearest contender counts as long; `None` once that
@@ -65,6 +68,7 @@ impl Waiter {
             machine: Machine::new(),
             watches: None,
             own_watch: None,
+            wants_list: false,
             listed: None,
             long_wait: None,
             lease: None,
@@ -112,6 +116,7 @@ impl Waiter {
 
     /// Continues until the contender is in the queue and has listed the contenders ahead.
     pub(crate) async fn settle(&mut self) -> Result<(), LockError> {
+        self.wants_list = true;
         while !matches!(self.machine.step(), Step::Watch | Step::Done) {
             self.step().await?;
         }
@@ -154,14 +159,39 @@ impl Waiter {
 
     async fn create(&mut self) -> Result<(), LockError> {
         let connections_lost = self.contender.queue.client.connections_lost();
-        if let (Some(children), Some(own)) = (self.contender.enter().await?, self.contender.node())
-        {
-            // The pzxid is the last create or delete among the children: nothing has changed between the
-            // create and the list.
-            let is_own = children.stat.pzxid == own.czxid;
-            self.listed = Some(Box::new(Listed { children, is_own, connections_lost }));
+        let look = if self.wants_list { Look::List } else { Look::Parent };
+        let seen = self.contender.enter(look).await?;
+        self.handle(Input::Created)?;
+        match seen {
+            Seen::Nothing => Ok(()),
+            Seen::Parent(stat) => self.see(&stat, connections_lost),
+            Seen::List(children) => {
+                // The pzxid is the last create or delete among the children: nothing has changed between
+                // the create and the list.
+                let own = self.contender.node();
+                let is_own = own.is_some_and(|own| children.stat.pzxid == own.czxid);
+                self.listed = Some(Box::new(Listed { children, is_own, connections_lost }));
+                Ok(())
+            }
         }
-        self.handle(Input::Created)
+    }
+
+    /// Takes its place by the Stat of the queue's node, without a list if that is enough.
+    fn see(&mut self, parent: &Stat, connections_lost: u64) -> Result<(), LockError> {
+        self.saw_parent(parent);
+        if self.contender.is_stale(parent) {
+            return self.handle(Input::NotListed);
+        }
+        let Some(own) = self.contender.node() else { return Ok(()) };
+        // The only child, and the last one that was created or deleted: neither is enough, because others
+        // may have left since, or another client may have deleted the own node.
+        if parent.num_children == 1 && parent.pzxid == own.czxid {
+            return self.handle(Input::Seen { ahead: None, connections_lost });
+        }
+        match guess(&own.path) {
+            Some(ahead) => self.handle(Input::Seen { ahead: Some(ahead), connections_lost }),
+            None => Ok(()),
+        }
     }
 
     async fn list(&mut self, checks_path: bool) -> Result<(), LockError> {
@@ -172,11 +202,17 @@ impl Waiter {
         let Some(Listed { children, is_own, connections_lost }) = listed else {
             return self.handle(Input::OwnNodeGone);
         };
+        self.saw_parent(&children.stat);
         let spec = &self.contender.queue.spec;
         let own = self.contender.node().map(|node| file_name(&node.path));
-        let Some(rank) = own.and_then(|own| spec.rank(&children.names, own)) else {
+        let own = own.filter(|_| !self.contender.is_stale(&children.stat));
+        let Some((own, rank)) = own.and_then(|own| Some((own, spec.rank(&children.names, own)?)))
+        else {
             return self.handle(Input::NotListed);
         };
+        if let Some(ahead) = rank.predecessor {
+            self.contender.saw_ahead(own, ahead);
+        }
         if checks_path && rank.has_others {
             // On the heap, because it is rare; this keeps the futures of waiters small.
             Box::pin(foreign::refuse(&self.contender.queue.client, spec, &children.names)).await?;
@@ -186,6 +222,12 @@ impl Waiter {
         self.handle(Input::Listed { ahead, is_own, connections_lost })
     }
 
+    fn saw_parent(&self, parent: &Stat) {
+        if let Some(id) = self.contender.queue.common_id() {
+            id.saw_parent(parent.czxid);
+        }
+    }
+
     /// Lists the queue. Returns `None` if the own node is gone.
     ///
     /// The watch on the own node shows that, also after a reconnect: it is set again ahead of the list.
@@ -193,7 +235,7 @@ impl Waiter {
     async fn list_and_check_own_node(&mut self) -> Result<Option<Listed>, LockError> {
         let connections_lost = self.contender.queue.client.connections_lost();
         let children = if self.is_own_node_watched() {
-            let Queue { client, spec } = &self.contender.queue;
+            let Queue { client, spec, .. } = &self.contender.queue;
             let listed = list(client, &spec.path).await?;
             if self.is_own_node_watched() { listed } else { None }
         } else {
@@ -203,7 +245,7 @@ impl Waiter {
     }
 
     async fn list_and_read_own_node(&self) -> Result<Option<Children>, Error> {
-        let Queue { client, spec } = &self.contender.queue;
+        let Queue { client, spec, .. } = &self.contender.queue;
         let Some(own) = self.contender.node() else { return Ok(None) };
         let look = || async {
             let (listed, stat) = (client.get_children(&spec.path), client.exists(&own.path));
@@ -227,6 +269,9 @@ impl Waiter {
     /// Watches the contenders that block this one until one of them leaves.
     async fn watch(&mut self) -> Result<(), LockError> {
         let has_marks = self.contender.queue.client.events_have_zxids().await;
+        if let (true, Some(id)) = (has_marks, self.contender.queue.common_id()) {
+            id.has_marks();
+        }
         self.handle(Input::Waits { has_marks })?;
         if let Some(missing) = self.set_watches().await? {
             return self.handle(Input::Changed(missing, NodeChange::Deleted));
@@ -239,7 +284,7 @@ impl Waiter {
 
     /// Watches the nearest contenders ahead and the own node. Returns one of them that is gone.
     async fn set_watches(&mut self) -> Result<Option<NodeRole>, LockError> {
-        let Queue { client, spec } = &self.contender.queue;
+        let Queue { client, spec, .. } = &self.contender.queue;
         let role = NodeRole::Own { is_readable: spec.has_default_acl() };
         let Some(own) = self.contender.node() else { return Ok(Some(role)) };
         let ahead = self.machine.targets().map(|(node, role)| Target { node, role });

@@ -22,7 +22,7 @@ use crate::retry::attempts;
 
 /// Checks that a writer with these nodes can be downgraded. The transaction has three paths, the request
 /// that creates the write node has one, and the server's frame limit is the same for both.
-pub(super) fn check_len(Queue { client, spec }: &Queue) -> Result<(), LockError> {
+pub(super) fn check_len(Queue { client, spec, .. }: &Queue) -> Result<(), LockError> {
     let data = spec.data.as_deref().unwrap_or_default();
     let len = data.len() + 4 * client.full_path(&spec.path).len();
     if spec.has_default_acl() && len <= DOWNGRADE_FITS {
@@ -78,7 +78,7 @@ async fn make(
     writer: &Hold,
     write_node: WriteNode,
 ) -> Result<(), LockError> {
-    let Queue { client, spec } = reader.queue.clone();
+    let Queue { client, spec, .. } = reader.queue.clone();
     let acl = spec.acl();
     let (number, data) = (number(&writer.node.path), spec.data(&client));
     let path = reader.path_asked_for(number);
@@ -96,7 +96,7 @@ async fn make(
         };
         reader.expect_node();
         let error = match (made.await, seen.await) {
-            (Ok(_), Ok(Some(stat))) => return reader.adopt(Created { path, stat }),
+            (Ok(_), Ok(Some(stat))) => return reader.adopt(Created { path, stat }).map(drop),
             // Another client has deleted it since. Without the write node, the lock is lost.
             (Ok(_), Ok(None)) if write_node == WriteNode::Deleted => {
                 return Err(LockError::Lost(LossReason::NodeDeleted));

@@ -21,7 +21,7 @@ use crate::error::LockError;
 use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::observe::AcquireObserver;
-use crate::queue::contender::{Contender, Granted, Node, is_unwatchable};
+use crate::queue::contender::{Contender, Granted, Look, Node, is_unwatchable};
 use crate::queue::waiter::{Waiter, bind_or_renew};
 use crate::queue::watch_set::is_set;
 use crate::queue::{Queue, one_write};
@@ -186,7 +186,7 @@ impl<'a> Permits<'a> {
     /// Creates the missing nodes and evaluates the list of permits. The same write requests the list
     /// and then the limit. A limit that was lowered before a permit was released is not exceeded so.
     async fn enter(&mut self) -> Result<PermitRank, LockError> {
-        let Queue { client, spec: permits } = &self.semaphore.permits;
+        let Queue { client, spec: permits, .. } = &self.semaphore.permits;
         let path_check = self.semaphore.path_check();
         let (listed, beside) = one_write(client, async {
             let created = create(&mut self.permits);
@@ -217,7 +217,7 @@ impl<'a> Permits<'a> {
 
     /// Lists the permits. Also returns the czxid of their parent if all nodes of the caller exist.
     async fn list(&mut self) -> Result<(PermitRank, Option<Zxid>), LockError> {
-        let Queue { client, spec: permits } = &self.semaphore.permits;
+        let Queue { client, spec: permits, .. } = &self.semaphore.permits;
         let request = || client.get_children(&permits.path);
         Ok(match self.look(request).await? {
             None => (PermitRank::Missing, None),
@@ -231,7 +231,7 @@ impl<'a> Permits<'a> {
     /// Lists the permits, with a watch that fires when one is created or deleted. Returns `None` if a node
     /// of the caller is gone. Only the head of the queue sets this watch.
     async fn list_and_watch(&mut self) -> Result<Option<(PermitRank, Watch)>, LockError> {
-        let Queue { client, spec: permits } = &self.semaphore.permits;
+        let Queue { client, spec: permits, .. } = &self.semaphore.permits;
         let request = || client.get_children_and_watch(&permits.path);
         let listed = self.look(request).await?;
         Ok(listed.map(|(children, watch)| (self.rank(&children.names), watch)))
@@ -353,7 +353,7 @@ impl Permit {
 async fn create(permits: &mut [Permit]) -> Result<(), LockError> {
     for chunk in permits.chunks_mut(PERMITS_CHUNK) {
         let out = chunk.iter_mut().filter(|permit| permit.node().is_none());
-        try_join_all(out.map(|permit| permit.contender.enter())).await?;
+        try_join_all(out.map(|permit| permit.contender.enter(Look::Nothing))).await?;
     }
     Ok(())
 }

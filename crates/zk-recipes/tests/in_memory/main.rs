@@ -11,6 +11,7 @@
 mod blocking;
 mod cancelled;
 mod closing;
+mod common_id;
 mod connection_loss;
 mod downgrade;
 mod election;

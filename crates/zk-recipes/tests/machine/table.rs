@@ -12,13 +12,20 @@ const ONE: Ahead<&str> = Ahead::One("a");
 const TWO: Ahead<&str> = Ahead::Two { nearest: "a", second: "b" };
 const LIKELY_ONE: Ahead<&str> = Ahead::LikelyOne("a");
 const SEVERAL: Ahead<&str> = Ahead::Several { nearest: "a", second: Some("b") };
-const AHEAD: [Ahead<&str>; 4] = [ONE, TWO, LIKELY_ONE, SEVERAL];
+const GUESSED: Ahead<&str> = Ahead::Guessed("a");
+/// What a list may show.
+const LISTED: [Ahead<&str>; 4] = [ONE, TWO, LIKELY_ONE, SEVERAL];
 
 /// Connections lost before the list of [`listed`].
 const LOST: u64 = 7;
 
 fn listed(ahead: Option<Ahead<&str>>) -> Input<&str> {
     Input::Listed { ahead, is_own: true, connections_lost: LOST }
+}
+
+/// A look without a list.
+fn seen(ahead: Option<&str>) -> Input<&str> {
+    Input::Seen { ahead, connections_lost: LOST }
 }
 
 /// The first place in a list that may have another node of the own name.
@@ -36,6 +43,8 @@ fn inputs() -> Vec<Input<&'static str>> {
         Input::Created,
         listed(None),
         unproven(),
+        seen(None),
+        seen(Some("a")),
         Input::NotListed,
         Input::OwnNodeGone,
         Input::Waits { has_marks: true },
@@ -49,7 +58,7 @@ fn inputs() -> Vec<Input<&'static str>> {
         Input::Left("a"),
         Input::Left("b"),
     ];
-    all.extend(AHEAD.map(|ahead| listed(Some(ahead))));
+    all.extend(LISTED.map(|ahead| listed(Some(ahead))));
     for change in [NodeChange::Deleted, NodeChange::Released, NodeChange::Changed] {
         all.extend([NEAREST, SECOND, OWN].map(|role| Input::Changed(role, change)));
     }
@@ -68,11 +77,12 @@ fn after(inputs: impl IntoIterator<Item = Input<&'static str>>) -> Machine<&'sta
 /// Returns a contender in each state, reached by inputs.
 fn in_each_state() -> Vec<Machine<&'static str>> {
     let blocked = |ahead| [Input::Created, listed(Some(ahead))];
-    let mut all = AHEAD.map(|ahead| after(blocked(ahead))).to_vec();
+    let mut all = LISTED.map(|ahead| after(blocked(ahead))).to_vec();
     let nearest_deleted = Input::Changed(NEAREST, NodeChange::Deleted);
     all.extend([
         after([]),
         after([Input::Created]),
+        after([Input::Created, seen(Some("a"))]),
         after(blocked(ONE).into_iter().chain([Input::NearestGone])),
         after(blocked(ONE).into_iter().chain([nearest_deleted])),
         after([Input::Created, listed(None)]),
@@ -87,13 +97,16 @@ fn rows() -> Vec<Row> {
     use State::{Absent, Blocked, First, Outdated, Unconfirmed};
 
     let change = NodeChange::Changed;
-    let lists = || vec![State::Created, Outdated];
+    let lists = || vec![Outdated];
     let blocked_by = |ahead: &[Ahead<&'static str>]| ahead.iter().cloned().map(Blocked).collect();
-    let blocked = || blocked_by(&AHEAD);
+    let blocked = || blocked_by(&[ONE, TWO, LIKELY_ONE, SEVERAL, GUESSED]);
     let start_over = |is_node_gone| Output::StartOver { is_node_gone, fails: false };
     let (go, again) = (Output::Continue, Output::ListAgain);
     let mut rows: Vec<Row> = vec![
-        (vec![Absent], vec![Created], State::Created, go),
+        (vec![Absent], vec![Created], Outdated, go),
+        (lists(), vec![seen(None)], First, Output::First),
+        (lists(), vec![seen(Some("a"))], Blocked(GUESSED), Output::Blocked),
+        (blocked_by(&[GUESSED]), vec![Input::WaitedLong], Outdated, again),
         (lists(), vec![OwnNodeGone], Absent, start_over(true)),
         (lists(), vec![NotListed], Absent, start_over(false)),
         (blocked(), vec![NotListed], Absent, start_over(false)),
@@ -110,9 +123,19 @@ fn rows() -> Vec<Row> {
         ),
         (blocked_by(&[TWO]), vec![Changed(SECOND, Deleted), Left("b")], Blocked(ONE), go),
         (blocked_by(&[TWO, SEVERAL]), vec![Changed(SECOND, change)], Blocked(LIKELY_ONE), go),
-        (blocked_by(&[LIKELY_ONE, SEVERAL]), vec![Changed(NEAREST, Deleted)], Outdated, again),
-        (blocked_by(&[ONE, LIKELY_ONE, SEVERAL]), vec![Changed(SECOND, Deleted)], Outdated, again),
-        (blocked_by(&[ONE, LIKELY_ONE]), vec![Changed(SECOND, change)], Outdated, again),
+        (
+            blocked_by(&[LIKELY_ONE, SEVERAL, GUESSED]),
+            vec![Changed(NEAREST, Deleted)],
+            Outdated,
+            again,
+        ),
+        (
+            blocked_by(&[ONE, LIKELY_ONE, SEVERAL, GUESSED]),
+            vec![Changed(SECOND, Deleted)],
+            Outdated,
+            again,
+        ),
+        (blocked_by(&[ONE, LIKELY_ONE, GUESSED]), vec![Changed(SECOND, change)], Outdated, again),
         (
             blocked(),
             [(NEAREST, change), (SECOND, Released), (OWN, change), (OWN, Released)]
@@ -127,7 +150,7 @@ fn rows() -> Vec<Row> {
         (vec![Unconfirmed], vec![own_node(false, LOST), own_node(true, LOST + 1)], Outdated, again),
         (vec![First], vec![Recheck], Unconfirmed, go),
     ];
-    for ahead in AHEAD {
+    for ahead in LISTED {
         rows.push((lists(), vec![listed(Some(ahead.clone()))], Blocked(ahead), Output::Blocked));
     }
     rows
@@ -161,8 +184,11 @@ fn each_input_leads_to_the_state_of_its_row_or_changes_nothing() {
             _ => panic!("{case}: two rows"),
         }
     }
+    let machines = |states: &[State<_>]| {
+        in_each_state().into_iter().filter(|machine| states.contains(&machine.state)).count()
+    };
     let expected: Vec<usize> =
-        rows.iter().map(|(states, inputs, ..)| states.len() * inputs.len()).collect();
+        rows.iter().map(|(states, inputs, ..)| machines(states) * inputs.len()).collect();
     assert_eq!(used, expected, "each row was tried");
 }
 
@@ -171,8 +197,7 @@ fn each_state_has_its_step_and_claims_the_lease_if_it_is_next() {
     for machine in in_each_state() {
         let (step, is_next) = match &machine.state {
             State::Absent => (Step::Create, false),
-            State::Created => (Step::List { checks_path: true }, false),
-            State::Outdated => (Step::List { checks_path: false }, false),
+            State::Outdated => (Step::List { checks_path: !machine.has_listed }, false),
             State::Blocked(ahead) => (Step::Watch, [ONE, LIKELY_ONE].contains(ahead)),
             State::Unconfirmed => (Step::Confirm, false),
             State::First => (Step::Done, false),
@@ -188,7 +213,7 @@ fn each_state_has_its_step_and_claims_the_lease_if_it_is_next() {
 #[test]
 fn second_contender_is_watched_without_marks_or_for_a_reason() {
     for (has_marks, waits_long) in [(true, false), (true, true), (false, false), (false, true)] {
-        for ahead in AHEAD {
+        for ahead in LISTED {
             let mut machine = Machine::new();
             let waits = Input::Waits { has_marks };
             for input in [Input::Created, listed(Some(ahead.clone())), waits] {
@@ -203,6 +228,21 @@ fn second_contender_is_watched_without_marks_or_for_a_reason() {
             assert_eq!(machine.targets().collect::<Vec<_>>(), expected, "{machine:?}");
         }
     }
+}
+
+/// The first list of a node is checked for nodes of other recipes, however late it comes.
+#[test]
+fn first_list_of_each_node_is_checked() {
+    let first = Step::List { checks_path: true };
+    let deleted = Input::Changed(NEAREST, NodeChange::Deleted);
+    let mut machine = after([Input::Created, seen(Some("a")), deleted]);
+    assert_eq!(machine.step(), first);
+    machine.handle(unproven());
+    assert_eq!(machine.step(), Step::List { checks_path: false });
+    for input in [Input::OwnNodeGone, Input::Created] {
+        machine.handle(input);
+    }
+    assert_eq!(machine.step(), first);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures::future::{Either, FutureExt, select};
@@ -63,6 +64,21 @@ impl Client {
                 Either::Right((None, _)) => return None,
             }
         }
+    }
+
+    /// Returns the value of this type that all handles of the session share. The first call creates it.
+    ///
+    /// A recipe keeps here what it knows about the nodes of the session. Use a type of your own.
+    #[must_use]
+    pub fn session_value<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.shared.value()
+    }
+
+    /// Returns the newest transaction that a reply of a server has shown to this session. The
+    /// [`czxid`](crate::Stat::czxid) of a node that is created later is greater.
+    #[must_use]
+    pub fn last_zxid(&self) -> Zxid {
+        self.shared.lock().last_zxid()
     }
 
     /// As [`delete_guaranteed`](Self::delete_guaranteed), in one transaction with a change of the

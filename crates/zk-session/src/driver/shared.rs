@@ -1,5 +1,7 @@
 //! State that the driver and the clients of one session share.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,7 +75,11 @@ pub(crate) struct Shared {
     pub(crate) runtime: Runtime,
     /// Whether events of watches have a zxid, once a caller has asked.
     pub(crate) event_zxids: OnceCell<bool>,
+    /// One value of each type; see [`Client::session_value`](crate::Client::session_value).
+    values: Mutex<HashMap<TypeId, SessionValue>>,
 }
+
+type SessionValue = Arc<dyn Any + Send + Sync>;
 
 impl Shared {
     pub(crate) fn new(
@@ -99,7 +105,15 @@ impl Shared {
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
             event_zxids: OnceCell::new(),
+            values: Mutex::default(),
         })
+    }
+
+    pub(crate) fn value<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::<T>::default());
+        // The key is the type of the value.
+        value.clone().downcast().unwrap_or_default()
     }
 
     /// Locks the session; held only briefly, never across an await. A panic under the lock would be

@@ -5,7 +5,8 @@
 use super::super::{Input, Machine, NodeChange, NodeRole};
 use super::faults::Fault;
 use super::server::{
-    Body, Connection, Fired, Listing, Message, Name, Reply, Request, Tree, WatchKind,
+    Body, Connection, Fired, Listing, Message, Name, Node, Parent, Reply, Request, Seeker, Tree,
+    WatchKind,
 };
 use crate::queue::spec::Admission;
 
@@ -44,6 +45,8 @@ pub(super) struct Setting {
     pub(super) kinds: &'static [Kind],
     /// The servers' events have zxids.
     pub(super) has_zxids: bool,
+    /// Mutexes use names with a common id.
+    pub(super) has_common_ids: bool,
     pub(super) fault: Option<Fault>,
 }
 
@@ -61,7 +64,12 @@ pub(super) enum Phase {
 enum NodeStage {
     Absent,
     Requested,
-    Exists { name: Name, czxid: u8 },
+    /// The attempt is that which has created the node. A search may have found it for a later one.
+    Exists {
+        name: Name,
+        czxid: u8,
+        attempt: u8,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +89,14 @@ struct Watched {
     data: Option<Watch>,
 }
 
+/// What the look at the queue has shown that follows a create.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Seen {
+    Nothing,
+    Parent(Parent),
+    List(Listing),
+}
+
 /// The request of the current step, with the replies that have arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Pending {
@@ -90,10 +106,9 @@ enum Pending {
     Dropped,
     Create {
         created: Option<Reply>,
-        listed: Option<Option<Listing>>,
+        seen: Option<Seen>,
         connections_lost: u64,
     },
-    /// The list that follows a create with a reply.
     MakeParent(Option<Reply>),
     Find(Option<Reply>),
     List {
@@ -117,6 +132,15 @@ enum Pending {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct CleanUp(Request);
 
+/// A task that searches for the node of a create, to delete it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Lost {
+    id: u8,
+    /// The newest transaction that was known before the create.
+    since: u8,
+    is_sent: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     index: u8,
@@ -125,7 +149,10 @@ pub(super) struct Client {
     /// Acquisitions to come.
     pub(super) left: u8,
     pub(super) machine: Machine<Name>,
-    id: u8,
+    /// The number of the owner and the id in the name of this attempt.
+    name: (u8, u8),
+    /// The newest transaction that was known before this attempt.
+    since: u8,
     pub(super) attempt: u8,
     node: NodeStage,
     /// The mark of the current hold; for a fault, also that of earlier attempts.
@@ -138,16 +165,24 @@ pub(super) struct Client {
     own_watch: Option<Watch>,
     /// The list from the same write as the create, whether it shows the own node, and the connections
     /// lost before.
-    listed: Option<(Vec<Name>, bool, u64)>,
+    listed: Option<(Listing, bool, u64)>,
     connections_lost: u64,
     /// The last transaction whose events have all arrived.
     seen: u8,
     /// The last transaction of which a reply has told.
     last_zxid: u8,
-    /// The transaction that has deleted the node of this attempt.
-    pub(super) gone: Option<u8>,
+    /// Nodes of the session that were deleted, each with the transaction, while an attempt may have them.
+    gone: Vec<(Name, u8)>,
     pub(super) connection: Connection,
     clean_ups: Vec<CleanUp>,
+    /// Creates whose reply no caller gets.
+    lost: Vec<Lost>,
+    /// The nodes that a search has found.
+    found: Vec<Name>,
+    /// The czxid of the queue's node, as last seen.
+    parent: u8,
+    /// The name ahead was right at the last look.
+    guesses: bool,
 }
 
 impl Client {
@@ -158,7 +193,8 @@ impl Client {
             phase: Phase::Idle,
             left: acquisitions,
             machine: Machine::new(),
-            id: 0,
+            name: (0, 0),
+            since: 0,
             attempt: 0,
             node: NodeStage::Absent,
             is_marked: false,
@@ -171,17 +207,34 @@ impl Client {
             connections_lost: 0,
             seen: 0,
             last_zxid: 0,
-            gone: None,
+            gone: Vec::new(),
             connection: Connection::new(follower),
             clean_ups: Vec::new(),
+            lost: Vec::new(),
+            found: Vec::new(),
+            parent: 0,
+            guesses: true,
         }
     }
 
     pub(super) fn own(&self) -> Option<(Name, u8)> {
         match self.node {
-            NodeStage::Exists { name, czxid } => Some((name, czxid)),
+            NodeStage::Exists { name, czxid, .. } => Some((name, czxid)),
             NodeStage::Absent | NodeStage::Requested => None,
         }
+    }
+
+    /// Notes that a node of the session was deleted.
+    pub(super) fn lose(&mut self, name: Name, zxid: u8) {
+        if matches!(self.phase, Phase::Acquiring | Phase::Holding) || !self.lost.is_empty() {
+            self.gone.push((name, zxid));
+        }
+    }
+
+    /// Returns the transaction that has deleted the own node.
+    fn gone(&self) -> Option<u8> {
+        let (own, _) = self.own()?;
+        self.gone.iter().find(|(name, _)| *name == own).map(|(_, zxid)| *zxid)
     }
 
     pub(super) fn is_holder(&self) -> bool {
@@ -190,7 +243,8 @@ impl Client {
 
     /// Returns true if the client neither contends nor has a node to delete.
     pub(super) fn has_ended(&self) -> bool {
-        let is_over = self.phase == Phase::Idle && self.left == 0 && self.clean_ups.is_empty();
+        let is_clean = self.clean_ups.is_empty() && self.lost.is_empty();
+        let is_over = self.phase == Phase::Idle && self.left == 0 && is_clean;
         is_over || self.phase == Phase::Expired
     }
 
@@ -223,7 +277,7 @@ impl Client {
         self.left -= 1;
         self.phase = Phase::Acquiring;
         self.machine = Machine::new();
-        self.renew_name(None);
+        self.renew_name(setting, false);
         self.is_marked = false;
         self.has_claim = false;
         self.run(setting)
@@ -296,6 +350,7 @@ impl Client {
     pub(super) fn cut(&mut self, setting: &Setting) {
         self.connection.cut();
         self.connections_lost += 1;
+        self.lost.iter_mut().for_each(|lost| lost.is_sent = false);
         match &mut self.pending {
             Pending::Create { created: None, .. }
                 if setting.fault == Some(Fault::CreateRepeatedBlindly) =>
@@ -303,7 +358,7 @@ impl Client {
                 self.begin_create(setting);
             }
             Pending::Create { created: None, .. } => self.begin_find(),
-            Pending::Create { listed, .. } => *listed = Some(None),
+            Pending::Create { seen, .. } => *seen = Some(Seen::Nothing),
             _ => self.request_again(),
         }
     }
@@ -312,7 +367,7 @@ impl Client {
     fn request_again(&mut self) {
         match &mut self.pending {
             Pending::MakeParent(None) => self.connection.send(Request::MakeParent),
-            Pending::Find(None) => self.connection.send(Request::Find { id: self.id }),
+            Pending::Find(None) => self.begin_find(),
             Pending::List { reads_own, listed, stat, .. } => {
                 let reads_own = *reads_own;
                 if listed.is_none() || (reads_own && stat.is_none()) {
@@ -388,15 +443,17 @@ impl Client {
     fn receive(&mut self, reply: Reply) {
         match (&mut self.pending, reply) {
             (_, Reply::Deleted) => drop(self.clean_ups.remove(0)),
+            (_, Reply::Own(nodes, Seeker::CleanUp)) => self.delete_lost(&nodes),
             (Pending::Create { created, .. }, reply @ (Reply::Created(..) | Reply::NoParent)) => {
                 *created = Some(reply);
             }
-            (
-                Pending::Create { listed, .. } | Pending::List { listed, .. },
-                Reply::Listed(names),
-            ) => {
-                *listed = Some(names);
+            (Pending::Create { seen, .. }, Reply::Listed(listing)) => {
+                *seen = Some(listing.map_or(Seen::Nothing, Seen::List));
             }
+            (Pending::Create { seen, .. }, Reply::Parent(parent)) => {
+                *seen = Some(parent.map_or(Seen::Nothing, Seen::Parent));
+            }
+            (Pending::List { listed, .. }, Reply::Listed(listing)) => *listed = Some(listing),
             (Pending::List { stat, .. }, Reply::Stat(exists)) => *stat = Some(exists),
             (Pending::Watches { is_set, .. }, Reply::WatchesSet) => *is_set = true,
             (Pending::Rearm(index, reply), Reply::Stat(stat)) => {
@@ -435,12 +492,18 @@ impl Client {
 
     // The contender
 
-    fn renew_name(&mut self, fault: Option<Fault>) {
+    fn renew_name(&mut self, setting: &Setting, is_restart: bool) {
         self.attempt += 1;
-        if fault != Some(Fault::RestartKeepsName) {
-            self.id = self.index * 32 + self.attempt;
+        if setting.has_common_ids && self.kind == Kind::Mutex {
+            let is_constant = setting.fault == Some(Fault::ConstantId);
+            self.name = Name::common(if is_constant { 0 } else { self.parent });
+        } else if !is_restart || setting.fault != Some(Fault::RestartKeepsName) {
+            self.name = (self.index, self.index * 32 + self.attempt);
         }
-        self.gone = None;
+        self.since = self.last_zxid;
+        if self.lost.is_empty() {
+            self.gone.clear();
+        }
         self.own_watch = None;
     }
 
@@ -458,8 +521,13 @@ impl Client {
         let attempt = self.attempt;
         let request = match std::mem::replace(&mut self.node, NodeStage::Absent) {
             NodeStage::Absent => return,
-            NodeStage::Requested => Request::DeleteProtected { id: self.id, attempt },
-            NodeStage::Exists { name, .. } => Request::Delete { name, is_marked, attempt },
+            NodeStage::Requested if self.has_common_name() => {
+                let (id, since) = (self.name.1, self.since);
+                self.lost.push(Lost { id, since, is_sent: false });
+                return;
+            }
+            NodeStage::Requested => Request::DeleteProtected { id: self.name.1, attempt },
+            NodeStage::Exists { name, attempt, .. } => Request::Delete { name, is_marked, attempt },
         };
         self.clean_ups.push(CleanUp(request.clone()));
         if self.connection.is_up {
@@ -470,28 +538,77 @@ impl Client {
     fn restart(&mut self, setting: &Setting) {
         self.clean_up(false);
         self.has_claim = false;
-        self.renew_name(setting.fault);
+        self.renew_name(setting, true);
+    }
+
+    fn has_common_name(&self) -> bool {
+        let (client, id) = self.name;
+        Name { number: 0, client, id }.parent().is_some()
+    }
+
+    /// Returns true if a task can search for the node of a create.
+    pub(super) fn can_find_lost(&self) -> bool {
+        self.is_connected() && self.lost.iter().any(|lost| !lost.is_sent)
+    }
+
+    /// The task sends its request, at any time after it has begun.
+    pub(super) fn find_lost(&mut self) {
+        // Those that were sent come first.
+        let Some(lost) = self.lost.iter_mut().find(|lost| !lost.is_sent) else { return };
+        lost.is_sent = true;
+        let (owner, id, seeker) = (self.index, lost.id, Seeker::CleanUp);
+        self.connection.send(Request::FindOwn { owner, id, seeker });
+    }
+
+    fn delete_lost(&mut self, nodes: &[Node]) {
+        let since = self.lost.remove(0).since;
+        if let Some(node) = self.take_found(nodes, since) {
+            let (name, attempt) = (node.name, node.attempt);
+            let request = Request::Delete { name, is_marked: false, attempt };
+            self.clean_ups.push(CleanUp(request.clone()));
+            self.connection.send(request);
+        }
+    }
+
+    /// Takes one of the session's nodes that no attempt has.
+    fn take_found(&mut self, nodes: &[Node], since: u8) -> Option<Node> {
+        let is_deleting = |name: Name| {
+            let deletes = |request: &Request| matches!(request, Request::Delete { name: deleted, .. } if *deleted == name);
+            self.clean_ups.iter().any(|CleanUp(request)| deletes(request))
+        };
+        let is_free = |node: &&Node| {
+            let is_own = self.own().is_some_and(|(own, _)| own == node.name);
+            let is_known = is_own || self.found.contains(&node.name) || is_deleting(node.name);
+            !is_known && node.czxid > since
+        };
+        let node = nodes.iter().find(is_free).copied()?;
+        self.found.push(node.name);
+        Some(node)
     }
 
     fn begin_create(&mut self, setting: &Setting) {
         self.node = NodeStage::Requested;
-        self.gone = None;
-        let create = Request::Create { id: self.id, attempt: self.attempt };
-        self.connection.send(create);
+        let ((client, id), attempt) = (self.name, self.attempt);
+        self.connection.send(Request::Create { client, id, attempt });
         if self.kind != Kind::Curator {
-            self.connection.send(Request::List);
+            let guesses = self.has_common_name() && self.guesses;
+            self.connection.send(if guesses { Request::ReadParent } else { Request::List });
         }
         if setting.fault == Some(Fault::ListBeforeCreate) {
             let last = self.connection.to_server.len() - 1;
             self.connection.to_server.swap(last - 1, last);
         }
         let connections_lost = self.connections_lost;
-        let listed = (self.kind == Kind::Curator).then_some(None);
-        self.pending = Pending::Create { created: None, listed, connections_lost };
+        let seen = (self.kind == Kind::Curator).then_some(Seen::Nothing);
+        self.pending = Pending::Create { created: None, seen, connections_lost };
     }
 
     fn begin_find(&mut self) {
-        self.connection.send(Request::Find { id: self.id });
+        let (owner, id, seeker) = (self.index, self.name.1, Seeker::Attempt);
+        let is_common = self.has_common_name();
+        let find =
+            if is_common { Request::FindOwn { owner, id, seeker } } else { Request::Find { id } };
+        self.connection.send(find);
         self.pending = Pending::Find(None);
     }
 

@@ -62,6 +62,16 @@ pub(super) enum Fault {
     ReaderMarks,
     /// The two nearest of several ahead count as the only ones.
     TwoNearestAreAll,
+    /// The common id is the same whichever node the queue has.
+    ConstantId,
+    /// A contender keeps a node whose name has the id of an earlier parent.
+    StaleNameIsUsed,
+    /// A contender is alone if it is the only child: its own node may be gone, and another be there.
+    OnlyChildIsAlone,
+    /// A contender is alone if it was created last.
+    LastChangeIsAlone,
+    /// An attempt uses a node that a search of another one has found before.
+    FoundIsForgotten,
 }
 
 /// As [`Machine::handle`], with a wrong rule.

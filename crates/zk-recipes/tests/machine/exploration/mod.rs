@@ -128,7 +128,8 @@ impl Graph {
 
 /// Tries every order of steps, breadth first.
 fn explore(case: &Case, fault: Option<Fault>) -> Result<Explored, Counterexample> {
-    let setting = Setting { kinds: case.kinds, has_zxids: case.has_zxids, fault };
+    let Case { kinds, has_zxids, has_common_ids, .. } = *case;
+    let setting = Setting { kinds, has_zxids, has_common_ids, fault };
     let world = World::new(case);
     let hash = RandomState::new();
     let (mut explored, mut graph) = (Explored::default(), Graph::default());
@@ -239,10 +240,13 @@ const TWO: Case = Case {
     kinds: &[Kind::Mutex, Kind::Mutex],
     acquisitions: (1, 1),
     has_zxids: true,
+    has_common_ids: false,
     lags: false,
     is_reduced: false,
     budget: NONE,
 };
+
+const TWO_COMMON: Case = Case { has_common_ids: true, ..TWO };
 
 const THREE: Case =
     Case { kinds: &[Kind::Mutex, Kind::Mutex, Kind::Mutex], is_reduced: true, ..TWO };
@@ -258,6 +262,12 @@ fn two_contenders_in_every_order_of_events() {
         explore_all(with_one_event(Case { kinds, ..TWO }));
     }
     explore_all(with_one_event(Case { has_zxids: false, ..TWO }));
+    for kinds in [&[Kind::Mutex, Kind::Mutex], &[Kind::Mutex, Kind::Curator]] {
+        explore_all(with_one_event(Case { kinds, ..TWO_COMMON }));
+    }
+    explore_all(with_one_event(Case { lags: true, is_reduced: !is_larger(), ..TWO_COMMON }));
+    let again = Case { acquisitions: (2, 1), is_reduced: !is_larger(), ..TWO_COMMON };
+    explore_all(with_one_event(again));
     explore_all(with_one_event(Case { lags: true, is_reduced: !is_larger(), ..TWO }));
     explore_all(with_one_event(Case { acquisitions: (2, 1), is_reduced: !is_larger(), ..TWO }));
 }
@@ -265,8 +275,8 @@ fn two_contenders_in_every_order_of_events() {
 #[test]
 fn two_contenders_with_two_faults() {
     let is_reduced = !is_larger();
-    explore_all(with_two_events(Case { is_reduced, ..TWO }));
-    explore_all(with_two_events(Case { is_reduced, has_zxids: false, ..TWO }));
+    explore_all(with_two_events(Case { is_reduced, ..TWO_COMMON }).filter(is_quick));
+    explore_all(with_two_events(Case { is_reduced, has_zxids: false, ..TWO }).filter(is_quick));
     if is_larger() {
         explore_all(with_two_events(Case { acquisitions: (2, 1), lags: true, ..TWO }));
         explore_all(with_two_events(Case { kinds: &[Kind::Mutex, Kind::Curator], ..TWO }));
@@ -277,6 +287,7 @@ fn two_contenders_with_two_faults() {
 #[test]
 fn three_contenders_in_every_order_of_events() {
     explore_all(with_one_event(THREE));
+    explore_all(with_one_event(Case { has_common_ids: true, ..THREE }).filter(is_quick));
     explore_all(with_one_event(Case { has_zxids: false, ..THREE }).filter(is_quick));
     if is_larger() {
         for kinds in [
@@ -304,13 +315,14 @@ fn three_mixed_contenders_in_every_order_of_events() {
 /// Leaves out the worlds with the most states, except in a larger exploration.
 fn is_quick((_, case): &(String, Case)) -> bool {
     let budget = &case.budget;
-    let is_slow =
-        budget.recreates > 0 || (budget.double_deletes > 0 && case.kinds[0] == Kind::Writer);
+    let is_slow = budget.recreates > 0
+        || (budget.double_deletes > 0 && case.kinds[0] == Kind::Writer)
+        || (budget.reaps > 0 && case.has_common_ids && case.kinds.len() > 2);
     is_larger() || !is_slow
 }
 
 /// A wrong rule, with a world in which the exploration finds it.
-fn planted_faults() -> [(Fault, Case); 27] {
+fn planted_faults() -> [(Fault, Case); 33] {
     let two = |budget| Case { budget, ..TWO };
     let three = |budget| Case { budget, ..THREE };
     let old = |budget| Case { has_zxids: false, ..three(budget) };
@@ -323,6 +335,8 @@ fn planted_faults() -> [(Fault, Case); 27] {
     let writers = &[Kind::Writer, Kind::Writer, Kind::Writer];
     let writer_and_reader = Case { kinds: &[Kind::Writer, Kind::Reader], ..TWO };
     let two_readers = &[Kind::Writer, Kind::Reader, Kind::Reader, Kind::Writer];
+    let (common, reap) = (|budget| Case { budget, ..TWO_COMMON }, Budget { reaps: 1, ..NONE });
+    let alone = |budget| Case { acquisitions: (2, 0), ..common(budget) };
     let four = Case { kinds: &[Kind::Mutex; 4], ..three(both) };
     [
         (Fault::ChangeOfSecondIsExit, old(change.plus(cancel))),
@@ -351,6 +365,12 @@ fn planted_faults() -> [(Fault, Case); 27] {
         (Fault::WriterIgnoresReaders, writer_and_reader),
         (Fault::ReaderMarks, Case { kinds: two_readers, ..three(NONE) }),
         (Fault::TwoNearestAreAll, four),
+        (Fault::ConstantId, common(reap.plus(cut))),
+        (Fault::StaleNameIsUsed, common(reap)),
+        (Fault::OnlyChildIsAlone, common(delete)),
+        (Fault::LastChangeIsAlone, common(NONE)),
+        (Fault::FoundIsForgotten, alone(cancel.plus(cut))),
+        (Fault::DeletionIsRelease, Case { has_common_ids: true, ..three(cancel) }),
         (Fault::MarkAcrossDisconnect, three(change.plus(cancel).plus(cut))),
     ]
 }

@@ -18,9 +18,31 @@ pub(super) const OPERATOR: u8 = u8::MAX;
 pub(super) struct Name {
     pub(super) number: u8,
     pub(super) client: u8,
-    /// The id in the name, which differs for each attempt of the client.
+    /// The id in the name. A random one differs for each attempt of the client.
     pub(super) id: u8,
 }
+
+impl Name {
+    /// Returns the owner's number and the id in the names with a common id. The number says only which
+    /// kind of contender it is: the first client is one of them.
+    pub(super) fn common(parent: u8) -> (u8, u8) {
+        (0, COMMON + parent)
+    }
+
+    /// Returns the czxid of the queue's node that is in the name.
+    pub(super) fn parent(self) -> Option<u8> {
+        self.id.checked_sub(COMMON)
+    }
+
+    /// Returns the name ahead of one with a common id.
+    pub(super) fn guess(self) -> Option<Self> {
+        let number = self.number.checked_sub(1)?;
+        self.parent().map(|_| Self { number, ..self })
+    }
+}
+
+/// The smallest common id. Random ones are smaller.
+const COMMON: u8 = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Node {
@@ -41,11 +63,13 @@ pub(super) enum WatchKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Request {
     Create {
+        client: u8,
         id: u8,
         attempt: u8,
     },
     MakeParent,
     List,
+    ReadParent,
     Exists(Name),
     SetWatches {
         watches: Vec<(Name, WatchKind)>,
@@ -56,6 +80,12 @@ pub(super) enum Request {
     Read(Name),
     Find {
         id: u8,
+    },
+    /// Lists the client's own nodes with this id.
+    FindOwn {
+        owner: u8,
+        id: u8,
+        seeker: Seeker,
     },
     Renew,
     Delete {
@@ -69,25 +99,44 @@ pub(super) enum Request {
     },
 }
 
+/// Who searches for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Seeker {
+    /// The attempt, whose reply was lost.
+    Attempt,
+    /// The clean-up of an attempt that its caller has dropped.
+    CleanUp,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Created(Name, u8),
     NoParent,
     ParentMade,
     Listed(Option<Listing>),
+    Parent(Option<Parent>),
     /// The czxid of the node, if it exists.
     Stat(Option<u8>),
     WatchesSet,
     Found(Option<Node>),
+    Own(Vec<Node>, Seeker),
     Renewed,
     Deleted,
 }
 
-/// A list, and the last transaction that has changed it (the pzxid of the parent).
+/// The Stat of the queue's node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Parent {
+    pub(super) czxid: u8,
+    pub(super) children: usize,
+    /// The last create or delete among the children.
+    pub(super) pzxid: u8,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Listing {
     pub(super) names: Vec<Name>,
-    pub(super) pzxid: u8,
+    pub(super) parent: Parent,
 }
 
 /// Event of a watch. The zxid is unknown after a disconnect, and before 3.9.0.
@@ -147,6 +196,8 @@ pub(super) enum Write {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Tree {
     pub(super) has_parent: bool,
+    /// The transaction that has made the parent.
+    pub(super) made: u8,
     pub(super) next_number: u8,
     /// In the order of the queue.
     pub(super) nodes: Vec<Node>,
@@ -159,13 +210,20 @@ impl Tree {
         self.nodes.iter().find(|node| node.name == name)
     }
 
+    fn parent(&self) -> Option<Parent> {
+        let Self { made: czxid, pzxid, .. } = *self;
+        self.has_parent.then_some(Parent { czxid, children: self.nodes.len(), pzxid })
+    }
+
     fn apply(&mut self, zxid: u8, write: &Write) {
         self.zxid = zxid;
         if matches!(write, Write::Create(_) | Write::Delete(_) | Write::Release(_)) {
             self.pzxid = zxid;
         }
         match write {
-            Write::MakeParent => (self.has_parent, self.next_number) = (true, 0),
+            Write::MakeParent => {
+                (self.has_parent, self.next_number, self.made) = (true, 0, zxid);
+            }
             Write::Create(node) => {
                 self.next_number = self.next_number.max(node.name.number + 1);
                 self.nodes.push(*node);
@@ -223,20 +281,27 @@ impl Connection {
 
     /// Ignores the replies to come. Deletes of the session are not the caller's.
     pub(super) fn abandon_replies(&mut self) {
-        let is_delete = |request: &Request| {
-            matches!(request, Request::Delete { .. } | Request::DeleteProtected { .. })
+        let is_clean_up = |request: &Request| {
+            matches!(
+                request,
+                Request::Delete { .. }
+                    | Request::DeleteProtected { .. }
+                    | Request::FindOwn { seeker: Seeker::CleanUp, .. }
+            )
         };
+        let is_of_clean_up =
+            |reply: &Reply| matches!(reply, Reply::Deleted | Reply::Own(_, Seeker::CleanUp));
         for (request, is_wanted) in &mut self.to_server {
-            *is_wanted &= is_delete(request);
+            *is_wanted &= is_clean_up(request);
         }
         for message in &mut self.to_client {
-            if matches!(&message.body, Body::Reply(reply) if *reply != Reply::Deleted) {
+            if matches!(&message.body, Body::Reply(reply) if !is_of_clean_up(reply)) {
                 message.body = Body::UnwantedReply;
             }
         }
         for (_, _, reply) in &mut self.backlog {
             if let Some((reply, is_wanted)) = reply {
-                *is_wanted &= *reply == Reply::Deleted;
+                *is_wanted &= is_of_clean_up(reply);
             }
         }
     }
@@ -255,7 +320,10 @@ impl Connection {
     pub(super) fn can_serve(&self) -> bool {
         let waits = self.backlog.iter().any(|(_, _, reply)| reply.is_some());
         // A find begins with a sync.
-        let syncs = matches!(self.to_server.front(), Some((Request::Find { .. }, _)));
+        let syncs = matches!(
+            self.to_server.front(),
+            Some((Request::Find { .. } | Request::FindOwn { .. }, _))
+        );
         self.is_up && !self.to_server.is_empty() && !waits && (self.backlog.is_empty() || !syncs)
     }
 
@@ -353,12 +421,16 @@ impl Connection {
         let reply = match request {
             Request::List => {
                 let names = tree.nodes.iter().map(|node| node.name).collect();
-                let listing = Listing { names, pzxid: tree.pzxid };
-                Reply::Listed(tree.has_parent.then_some(listing))
+                Reply::Listed(tree.parent().map(|parent| Listing { names, parent }))
             }
+            Request::ReadParent => Reply::Parent(tree.parent()),
             Request::Exists(name) | Request::Read(name) => Reply::Stat(stat(name)),
             Request::Find { id } => {
                 Reply::Found(tree.nodes.iter().find(|node| node.name.id == id).copied())
+            }
+            Request::FindOwn { owner, id, seeker } => {
+                let is_own = |node: &&Node| node.owner == owner && node.name.id == id;
+                Reply::Own(tree.nodes.iter().filter(is_own).copied().collect(), seeker)
             }
             Request::Watch(name, kind) => {
                 let stat = stat(name);

@@ -1,6 +1,7 @@
 //! The state of a world, and the steps that are possible in it.
 
 use super::client::{Client, Kind, Phase, Setting};
+use super::faults::Fault;
 use super::server::{Name, Node, OPERATOR, Reply, Request, Tree, Write};
 
 /// How often each event may happen.
@@ -27,6 +28,8 @@ pub(super) struct Case {
     /// Acquisitions of the first client, and of each other one.
     pub(super) acquisitions: (u8, u8),
     pub(super) has_zxids: bool,
+    /// Mutexes use names with a common id.
+    pub(super) has_common_ids: bool,
     /// The server of the last client lags behind.
     pub(super) lags: bool,
     /// Clients handle what has arrived before the servers take another request, and clients of one
@@ -45,6 +48,7 @@ pub(super) enum Move {
     Release(usize),
     Reconnect(usize),
     Resume(usize),
+    FindLost(usize),
     Cut(usize),
     Cancel(usize),
     DropFuture(usize),
@@ -69,7 +73,9 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(case: &Case) -> Self {
-        let leader = Tree { has_parent: case.budget.reaps == 0, ..Tree::default() };
+        // The names have the czxid of a parent that the clients know.
+        let has_parent = case.budget.reaps == 0 || case.has_common_ids;
+        let leader = Tree { has_parent, ..Tree::default() };
         let last = case.kinds.len() - 1;
         let clients = case.kinds.iter().enumerate().map(|(index, kind)| {
             let acquisitions = if index == 0 { case.acquisitions.0 } else { case.acquisitions.1 };
@@ -112,6 +118,7 @@ impl World {
             add(client.phase == Phase::Holding, Move::Release(index));
             add(!connection.is_up && client.phase != Phase::Expired, Move::Reconnect(index));
             add(client.is_dropped(), Move::Resume(index));
+            add(client.can_find_lost(), Move::FindLost(index));
         }
         if moves.is_empty() {
             // In the end an operator removes what an operator has created.
@@ -170,6 +177,7 @@ impl World {
             Move::Release(index) => self.clients[index].release(setting),
             Move::Reconnect(index) => self.clients[index].reconnect(),
             Move::Resume(index) => self.clients[index].resume(setting)?,
+            Move::FindLost(index) => self.clients[index].find_lost(),
             Move::Cut(index) => {
                 budget.cuts -= 1;
                 self.clients[index].cut(setting);
@@ -257,9 +265,7 @@ impl World {
         for node in removed {
             let zxid = self.leader.zxid + 1;
             if let Some(client) = self.clients.get_mut(usize::from(node.owner)) {
-                if client.attempt == node.attempt {
-                    client.gone = Some(zxid);
-                }
+                client.lose(node.name, zxid);
             }
         }
         let zxid = self.leader.commit(write);
@@ -285,8 +291,8 @@ impl World {
         let client = u8::try_from(index).unwrap();
         let (write, reply) = match request {
             Request::Create { .. } if !self.leader.has_parent => (Write::Nothing, Reply::NoParent),
-            Request::Create { id, attempt } => {
-                let name = Name { number: self.leader.next_number, client, id };
+            Request::Create { client: named, id, attempt } => {
+                let name = Name { number: self.leader.next_number, client: named, id };
                 let zxid = self.leader.zxid + 1;
                 let node = Node::new(name, zxid, client, attempt);
                 (Write::Create(node), Reply::Created(name, zxid))
@@ -318,10 +324,14 @@ impl World {
     ) -> Result<Write, String> {
         let Some(node) = node else { return Ok(Write::Nothing) };
         let is_own = node.owner == client && node.attempt == attempt;
-        if !is_own && node.owner != OPERATOR {
+        // Nobody waits with a stale name.
+        if !is_own && node.owner != OPERATOR && !self.is_stale(node.name, setting) {
             return Err(format!(
                 "client {client} deletes {node:?}, which is not that of its attempt"
             ));
+        }
+        if self.clients[usize::from(client)].own() == Some((node.name, node.czxid)) {
+            return Err(format!("client {client} deletes {node:?}, which it still uses"));
         }
         if !is_marked {
             return Ok(Write::Delete(vec![node.name]));
@@ -330,6 +340,12 @@ impl World {
             return Err(format!("client {client} marks its release behind {ahead:?}"));
         }
         Ok(Write::Release(node.name))
+    }
+
+    /// Returns true if the name has the id of an earlier parent.
+    fn is_stale(&self, name: Name, setting: &Setting) -> bool {
+        let is_constant = setting.fault == Some(Fault::ConstantId);
+        !is_constant && name.parent().is_some_and(|parent| parent != self.leader.made)
     }
 
     /// Returns a contender's node ahead of `own` that its contender has to wait for.
@@ -349,6 +365,9 @@ impl World {
             let exists = self.leader.node(own).is_some_and(|node| node.czxid == czxid);
             if let (true, Some(ahead)) = (exists, self.blocker(own, setting)) {
                 return Err(format!("client {index} holds the lock behind {ahead:?}"));
+            }
+            if exists && self.is_stale(own, setting) {
+                return Err(format!("client {index} holds the lock with the stale {own:?}"));
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! The steps of a client: the runner of the real machine.
 
-use super::{Client, Kind, NodeStage, Pending, Phase, Setting, Watch, Watched};
+use super::{Client, Kind, NodeStage, Pending, Phase, Seen, Setting, Watch, Watched};
 use crate::queue::machine::exploration::faults::{self, Fault};
 use crate::queue::machine::exploration::server::{
-    FiredKind, Listing, Name, Node, Reply, Request, WatchKind,
+    FiredKind, Listing, Name, Node, Parent, Reply, Request, WatchKind,
 };
 use crate::queue::machine::{Ahead, Input, NodeChange, NodeRole, Output, Step};
 
@@ -19,9 +19,9 @@ impl Client {
             Phase::Acquiring => match &self.pending {
                 Pending::Nothing => true,
                 Pending::Dropped => false,
-                Pending::Create { created, listed, .. } => match created {
+                Pending::Create { created, seen, .. } => match created {
                     Some(Reply::NoParent) => true,
-                    Some(_) => listed.is_some() || self.node == NodeStage::Requested,
+                    Some(_) => seen.is_some() || self.node == NodeStage::Requested,
                     None => false,
                 },
                 Pending::List { reads_own, listed, stat, .. } => {
@@ -67,20 +67,33 @@ impl Client {
             Pending::Nothing => self.begin_step(setting),
             Pending::Create {
                 created: Some(Reply::Created(name, czxid)),
-                listed,
+                seen,
                 connections_lost,
             } => {
-                self.node = NodeStage::Exists { name, czxid };
-                let Some(listed) = listed else {
+                let is_new = self.node == NodeStage::Requested;
+                let is_taken = self.found.contains(&name) && is_new;
+                if is_taken && setting.fault != Some(Fault::FoundIsForgotten) {
+                    self.connection.abandon_replies();
+                    self.begin_find();
+                    return Ok(());
+                }
+                self.node = NodeStage::Exists { name, czxid, attempt: self.attempt };
+                let Some(seen) = seen else {
                     let created = Some(Reply::Created(name, czxid));
-                    self.pending = Pending::Create { created, listed: None, connections_lost };
+                    self.pending = Pending::Create { created, seen: None, connections_lost };
                     return Ok(());
                 };
-                self.listed = listed.map(|Listing { names, pzxid }| {
-                    let is_own = pzxid == czxid || setting.fault == Some(Fault::FirstListIsOwn);
-                    (names, is_own, connections_lost)
-                });
-                self.handle(Input::Created, setting)
+                self.handle(Input::Created, setting)?;
+                match seen {
+                    Seen::Nothing => Ok(()),
+                    Seen::Parent(parent) => self.see(parent, connections_lost, setting),
+                    Seen::List(listing) => {
+                        let is_own = listing.parent.pzxid == czxid
+                            || setting.fault == Some(Fault::FirstListIsOwn);
+                        self.listed = Some((listing, is_own, connections_lost));
+                        Ok(())
+                    }
+                }
             }
             Pending::Create { .. } => {
                 self.connection.abandon_replies();
@@ -93,7 +106,12 @@ impl Client {
                 self.begin_create(setting);
                 Ok(())
             }
-            Pending::Find(Some(Reply::Found(found))) => {
+            Pending::Find(Some(reply)) => {
+                let found = match reply {
+                    Reply::Own(nodes, _) => self.take_found(&nodes, self.since),
+                    Reply::Found(found) => found,
+                    _ => None,
+                };
                 self.adopt(found, setting);
                 match self.node {
                     NodeStage::Exists { .. } => self.handle(Input::Created, setting),
@@ -112,8 +130,8 @@ impl Client {
                     (false, Some(_)) => self.is_own_node_watched(),
                 };
                 match listed.flatten() {
-                    Some(Listing { names, .. }) if is_own => {
-                        self.handle_list(&names, true, connections_lost, setting)
+                    Some(listing) if is_own => {
+                        self.handle_list(&listing, true, connections_lost, setting)
                     }
                     _ => self.handle(Input::OwnNodeGone, setting),
                 }
@@ -144,13 +162,40 @@ impl Client {
         }
     }
 
+    /// Takes its place by the Stat of the queue's node.
+    fn see(
+        &mut self,
+        parent: Parent,
+        connections_lost: u64,
+        setting: &Setting,
+    ) -> Result<(), String> {
+        let Some((own, czxid)) = self.own() else { return Ok(()) };
+        self.parent = parent.czxid;
+        if is_stale(own, parent, setting) {
+            return self.handle(Input::NotListed, setting);
+        }
+        let (is_only, is_last) = (parent.children == 1, parent.pzxid == czxid);
+        let is_alone = match setting.fault {
+            Some(Fault::OnlyChildIsAlone) => is_only,
+            Some(Fault::LastChangeIsAlone) => is_last,
+            _ => is_only && is_last,
+        };
+        let ahead = if is_alone { None } else { own.guess() };
+        if is_alone || ahead.is_some() {
+            self.handle(Input::Seen { ahead, connections_lost }, setting)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Adopts the node that a search has found. If it is not there, the create is repeated. A node of
     /// an operator ends the acquisition.
     fn adopt(&mut self, found: Option<Node>, setting: &Setting) {
         match found {
             None => self.begin_create(setting),
             Some(node) if node.owner == self.index => {
-                self.node = NodeStage::Exists { name: node.name, czxid: node.czxid };
+                let Node { name, czxid, attempt, .. } = node;
+                self.node = NodeStage::Exists { name, czxid, attempt };
             }
             Some(_) => {
                 self.node = NodeStage::Absent;
@@ -172,8 +217,8 @@ impl Client {
                 }
             },
             Step::List { .. } => match self.listed.take() {
-                Some((names, is_own, connections_lost)) => {
-                    self.handle_list(&names, is_own, connections_lost, setting)
+                Some((listing, is_own, connections_lost)) => {
+                    self.handle_list(&listing, is_own, connections_lost, setting)
                 }
                 None => {
                     self.begin_list();
@@ -202,7 +247,7 @@ impl Client {
         self.has_claim = true;
         self.is_marked = self.marks_release(setting.fault);
         self.phase = Phase::Holding;
-        if self.gone.is_some_and(|gone| gone <= self.seen) {
+        if self.gone().is_some_and(|gone| gone <= self.seen) {
             return Err("the lock is granted although the own node is known to be gone".to_owned());
         }
         Ok(())
@@ -210,17 +255,21 @@ impl Client {
 
     fn handle_list(
         &mut self,
-        names: &[Name],
+        Listing { names, parent }: &Listing,
         is_own: bool,
         connections_lost: u64,
         setting: &Setting,
     ) -> Result<(), String> {
+        self.parent = parent.czxid;
         let Some((own, _)) = self.own() else { return self.handle(Input::NotListed, setting) };
-        if !names.contains(&own) {
+        if !names.contains(&own) || is_stale(own, *parent, setting) {
             return self.handle(Input::NotListed, setting);
         }
         let ahead = ahead(names, own, self.kind, setting);
         let nearest = [ahead.first().copied(), ahead.get(1).copied()];
+        if let (Some(_), Some(nearest)) = (own.parent(), nearest[0]) {
+            self.guesses = own.guess() == Some(nearest);
+        }
         let ahead = Ahead::of(self.kind.admission(), ahead.len(), nearest);
         self.handle(Input::Listed { ahead, is_own, connections_lost }, setting)
     }
@@ -272,7 +321,9 @@ impl Client {
             Output::Continue | Output::Blocked | Output::ListAgain => {}
             Output::First => self.become_first(setting),
             Output::StartOver { is_node_gone, fails } => {
-                if fails || self.gone.is_none() {
+                let id = self.own().and_then(|(own, _)| own.parent());
+                let is_stale = id.is_some_and(|id| id != self.parent);
+                if fails || (self.gone().is_none() && !is_stale) {
                     return Err("a contender queues again although its node exists".to_owned());
                 }
                 if is_node_gone {
@@ -303,7 +354,7 @@ impl Client {
                 _ => self.begin_create(setting),
             },
             Pending::Create { created: Some(Reply::Created(name, czxid)), .. } => {
-                self.node = NodeStage::Exists { name, czxid };
+                self.node = NodeStage::Exists { name, czxid, attempt: self.attempt };
             }
             Pending::Create { .. } => {
                 self.node = NodeStage::Absent;
@@ -334,6 +385,12 @@ impl Client {
         self.connection.send(Request::Watch(name, kind));
         self.pending = Pending::Rearm(0, None);
     }
+}
+
+/// Returns true if a name has the id of an earlier node of the queue.
+fn is_stale(own: Name, parent: Parent, setting: &Setting) -> bool {
+    let is_used = matches!(setting.fault, Some(Fault::StaleNameIsUsed | Fault::ConstantId));
+    !is_used && own.parent().is_some_and(|id| id != parent.czxid)
 }
 
 /// Returns the contenders ahead of `own` that one of this kind waits for, the nearest first.

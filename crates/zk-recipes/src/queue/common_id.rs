@@ -1,0 +1,174 @@
+//! The id that the names of all contenders in a queue have in common.
+//!
+//! A name is `_c_<id>-<lock name><number>`. With a random id, a contender has to list the queue to know the
+//! name ahead of its own. With a common id the name ahead follows from the own number, and no list is needed.
+//! The common id is the czxid of the queue's node, so a name is never used twice: the numbers begin again only
+//! when that node is made anew.
+//!
+//! A random id also tells which node a create with a lost reply has made. With the common id, it is one of the
+//! session's own nodes that no attempt of the session has. So the attempts of a session
+//! [claim](CommonId::claim) their nodes. All of them have the same data and ACL, and do not care which of the
+//! nodes they get. docs/marked-release.md of the repository says why this is safe.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use zk_session::path::{child, protection_prefix};
+use zk_session::{Client, Created, Error, Zxid};
+
+use crate::child_order::DIGITS;
+use crate::retry::{retry, retry_if_unknown};
+
+/// What a session knows about one queue with a common id.
+#[derive(Debug)]
+pub(crate) struct CommonId {
+    /// The path of the queue's node, without a chroot.
+    queue: String,
+    all: Weak<CommonIds>,
+    state: Mutex<State>,
+}
+
+/// The queues of a session, by their paths.
+#[derive(Debug, Default)]
+pub(crate) struct CommonIds(Mutex<HashMap<String, Weak<CommonId>>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The czxid of the queue's node, as last seen.
+    parent: Option<Zxid>,
+    /// Servers distinguish a [marked release](super::machine), without which a known name is of no use.
+    has_marks: bool,
+    /// The name ahead was known to be a contender's at the last look.
+    guesses: bool,
+    /// Names that attempts of this session have.
+    claimed: HashSet<Box<str>>,
+    /// Names that were found after a lost reply. Another attempt whose reply has arrived does not get them
+    /// any more, however late it looks.
+    found: HashSet<Box<str>>,
+}
+
+/// The only right of the session's attempts to a node. Dropping it ends the claim.
+pub(crate) struct Claim {
+    id: Arc<CommonId>,
+    name: Box<str>,
+}
+
+impl CommonId {
+    /// Returns what the session knows about the queue at this path.
+    pub(crate) fn of(client: &Client, path: &str) -> Arc<Self> {
+        let all = client.session_value::<CommonIds>();
+        let queue = client.full_path(path);
+        let mut queues = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = queues.get(&queue).and_then(Weak::upgrade) {
+            return known;
+        }
+        let state = Mutex::new(State { guesses: true, ..State::default() });
+        let id = Arc::new(Self { queue: queue.clone(), all: Arc::downgrade(&all), state });
+        queues.insert(queue, Arc::downgrade(&id));
+        id
+    }
+
+    /// Returns the czxid of the queue's node, for names with the common id. Returns `None` as long as they
+    /// would be of no use.
+    pub(crate) fn parent(&self) -> Option<Zxid> {
+        let state = self.state();
+        state.parent.filter(|_| state.has_marks)
+    }
+
+    /// Returns true if a contender ahead is likely to have the [guessed](guess) name.
+    pub(crate) fn guesses(&self) -> bool {
+        self.state().guesses
+    }
+
+    /// Notes that servers distinguish a marked release.
+    pub(crate) fn has_marks(&self) {
+        self.state().has_marks = true;
+    }
+
+    pub(crate) fn saw_parent(&self, czxid: Zxid) {
+        self.state().parent = Some(czxid);
+    }
+
+    /// Notes whether the contender ahead of `own` has the guessed name.
+    pub(crate) fn saw_ahead(&self, own: &str, ahead: &[u8]) {
+        let is_guessed = guess(own).is_some_and(|guess| guess.as_bytes() == ahead);
+        self.state().guesses = is_guessed;
+    }
+
+    /// Claims a node that a create of this session has made, for the attempt that has received the reply.
+    /// Returns `None` if another attempt has found the node before.
+    pub(crate) fn claim(self: &Arc<Self>, name: &str) -> Option<Claim> {
+        let mut state = self.state();
+        let is_free = !state.found.contains(name) && state.claimed.insert(name.into());
+        is_free.then(|| Claim { id: self.clone(), name: name.into() })
+    }
+
+    /// Searches for the node of a create whose reply was lost: one of the session's that no attempt has.
+    /// Transactions up to `since` were known before the create.
+    ///
+    /// # Errors
+    /// As [`Client::find_own`]. The search can be repeated.
+    pub(crate) async fn find(
+        self: &Arc<Self>,
+        client: &Client,
+        path: &str,
+        prefix: &str,
+        since: Zxid,
+    ) -> Result<Option<(Created, Claim)>, Error> {
+        for name in retry_if_unknown(client, || client.find_own(path, prefix)).await? {
+            let Some(claim) = self.claim(&name) else { continue };
+            let path = child(path, &name);
+            // Nobody has it any more. If the delete is answered by now, the next request shows it.
+            if client.is_deleting(&path) {
+                continue;
+            }
+            let stat = retry(client, || client.exists(&path)).await?;
+            if let Some(stat) = stat.filter(|stat| stat.czxid > since) {
+                self.state().found.insert(name.into());
+                return Ok(Some((Created { path, stat }, claim)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the start of the names whose id is the czxid of the queue's node.
+pub(crate) fn prefix(parent: Zxid) -> String {
+    protection_prefix(&format!("{:016x}", parent.0))
+}
+
+/// Returns the name ahead of a name with a common id.
+pub(crate) fn guess(own: &str) -> Option<String> {
+    let (text, number) = own.split_at_checked(own.len().checked_sub(DIGITS)?)?;
+    let ahead = number.parse::<u32>().ok()?.checked_sub(1)?;
+    Some(format!("{text}{ahead:0DIGITS$}"))
+}
+
+impl Drop for CommonId {
+    fn drop(&mut self) {
+        if let Some(all) = self.all.upgrade() {
+            let mut queues = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another one may have been made meanwhile.
+            if queues.get(&self.queue).is_some_and(|id| id.strong_count() == 0) {
+                queues.remove(&self.queue);
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.id.state().claimed.remove(&self.name);
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Claim").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,343 @@
+//! Names with a common id, on servers whose events have zxids: the name ahead follows from the own number.
+//!
+//! A session uses such names once it has waited for the lock, and knows the queue's node.
+
+use std::time::Duration;
+
+use zk_recipes::session::{Client, CreateMode, path};
+use zk_recipes::{LockError, Mutex};
+use zk_testing::{Op, Settings, TestServer, Version};
+
+use crate::recorded_connection::{
+    CREATE2, EXISTS, GET_CHILDREN2, MULTI, SET_WATCHES, recorded_client, without_lease,
+};
+use crate::{
+    Acquire, T, attempt, children, config, polled, queue, queue_many, reconnect, running, settle,
+    settle_node_watches, started_with,
+};
+
+const PATH: &str = "/lock";
+
+/// Longest answer to the requests of one hand-off, with the events.
+const BYTES_MAX: usize = 700;
+
+async fn started<const N: usize>() -> (TestServer, [Client; N]) {
+    started_with(Settings::new().version(Version::V3_9)).await
+}
+
+/// Returns a lock whose names have a common id from now on.
+async fn known(client: &Client) -> Mutex {
+    let lock = Mutex::new(client, PATH).unwrap();
+    let held = lock.acquire().await.unwrap();
+    let waiting = queue(&lock).await;
+    held.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    lock
+}
+
+/// Returns the common id and the numbers of all nodes; fails if one has another id.
+fn numbers(server: &TestServer) -> (String, Vec<String>) {
+    let names = children(server, PATH);
+    let parts = names.iter().map(|name| name.split_once("-lock-").unwrap());
+    let (mut ids, numbers): (Vec<_>, Vec<_>) =
+        parts.map(|(id, number)| (id.to_owned(), number.to_owned())).unzip();
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "{names:?}");
+    (ids.remove(0), numbers)
+}
+
+async fn id_of_queue(client: &Client) -> String {
+    format!("_c_{:016x}", client.exists(PATH).await.unwrap().unwrap().czxid.0)
+}
+
+/// Lets contenders acquire and release a lock in turns. Returns the requests of one, and the bytes that it reads.
+async fn take_turns(contenders: u128, rounds: usize) -> (Vec<i32>, usize) {
+    let (server, [first]) = started().await;
+    let held = Mutex::new(&first, PATH).unwrap().acquire().await.unwrap();
+    let (mut turns, mut records) = (Vec::new(), Vec::new());
+    for seed in 0..contenders {
+        let (client, record) = recorded_client(&server, 2 + seed).await;
+        turns.push(running(queue_again(Mutex::new(&client, PATH).unwrap(), rounds)).await);
+        records.push((client, record));
+    }
+    held.release().await.unwrap();
+    for turn in turns {
+        turn.await.unwrap();
+    }
+    let (_, record) = records.swap_remove(1);
+    (without_lease(record.take().concat()), record.take_bytes_read())
+}
+
+async fn queue_again(lock: Mutex, rounds: usize) {
+    for _ in 0..rounds {
+        let guard = lock.acquire().await.unwrap();
+        // reason: virtual time, in which the released contender before queues again
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn contenders_queue_again_without_a_list() {
+    for contenders in [3, 30, 300] {
+        let (ops, bytes) = take_turns(contenders, 4).await;
+        let (more_ops, more_bytes) = take_turns(contenders, 8).await;
+        let four = [CREATE2, EXISTS, SET_WATCHES, MULTI].repeat(4);
+        assert_eq!(more_ops[..ops.len() - 4], ops[..ops.len() - 4], "{contenders}");
+        assert_eq!(more_ops[ops.len() - 4..][..16], four, "{contenders}: {more_ops:?}");
+        let each = (more_bytes - bytes) / 4;
+        assert!(each <= BYTES_MAX, "{contenders}: {each}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_have_the_czxid_of_their_parent() {
+    let (server, [one]) = started().await;
+    let lock = known(&one).await;
+    let held = lock.acquire().await.unwrap();
+    let _waiting = queue_many(&lock, 2).await;
+    let (id, numbers) = numbers(&server);
+    assert_eq!(id, id_of_queue(&one).await);
+    assert_eq!(numbers, ["0000000002", "0000000003", "0000000004"]);
+    assert!(held.node().ends_with("-lock-0000000002"));
+}
+
+/// A free lock costs no request more than with a list.
+#[tokio::test(start_paused = true)]
+async fn only_contender_acquires_in_one_write() {
+    let (server, _) = started::<0>().await;
+    let (client, record) = recorded_client(&server, 1).await;
+    let lock = known(&client).await;
+    record.take();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(record.take(), [[CREATE2, EXISTS]]);
+    guard.release().await.unwrap();
+}
+
+/// The numbers begin again in a new parent, so a name with the id of the old one may come again.
+#[tokio::test(start_paused = true)]
+async fn name_of_a_removed_parent_is_given_up() {
+    for is_free in [true, false] {
+        let (server, [own, other]) = started().await;
+        let lock = known(&own).await;
+        settle().await;
+        assert_eq!(server.reap_containers(), 1);
+        let held = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
+        let id = id_of_queue(&own).await;
+        if is_free {
+            held.release().await.unwrap();
+            let guard = lock.acquire().await.unwrap();
+            settle().await;
+            assert_eq!((numbers(&server).0, children(&server, PATH).len()), (id, 1));
+            guard.release().await.unwrap();
+        } else {
+            let waiting = queue(&lock).await;
+            let names = children(&server, PATH);
+            assert!(names.len() == 2 && names[1].starts_with(&id), "{names:?}");
+            assert!(!waiting.is_finished());
+            held.release().await.unwrap();
+            waiting.await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_creates_of_a_session_are_found_among_its_own_nodes() {
+    for lost in 1..=3 {
+        for in_chroot in [false, true] {
+            let (server, [own, other]) = started().await;
+            let own = if in_chroot { own.chroot("/").unwrap() } else { own };
+            let lock = known(&own).await;
+            let held = known(&other).await.acquire().await.unwrap();
+            let fault = server.on(Op::Create2).session(own.session_id()).nth(lost);
+            let fault = fault.apply_then_drop_reply();
+            let waiting = [(); 3].map(|()| tokio::spawn(lock.clone().acquired()));
+            // reason: virtual time, in which the client reconnects
+            tokio::time::sleep(T / 4).await;
+            assert_eq!(fault.count(), 1);
+            assert_eq!(numbers(&server).1.len(), 4, "a node for each, and the holder's");
+            held.release().await.unwrap();
+            let mut nodes = Vec::new();
+            for waiting in waiting {
+                let guard = waiting.await.unwrap().unwrap();
+                nodes.push(guard.node().to_owned());
+                guard.release().await.unwrap();
+            }
+            nodes.sort();
+            nodes.dedup();
+            assert_eq!(nodes.len(), 3);
+            settle().await;
+            assert_eq!(children(&server, PATH), [""; 0]);
+        }
+    }
+}
+
+/// The search for a lost create does not take the node of another handle of the session.
+#[tokio::test(start_paused = true)]
+async fn search_leaves_the_nodes_of_other_handles() {
+    let (server, [own]) = started().await;
+    let (one, two) = (known(&own).await, Mutex::new(&own, PATH).unwrap());
+    let held = one.acquire().await.unwrap();
+    let lost = server.on(Op::Create2).drop_before_applying();
+    let waiting = running(two.acquired()).await;
+    tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
+    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 2));
+    assert!(held.is_held() && !waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A process that has resumed the session does not know the nodes of the one before.
+#[tokio::test(start_paused = true)]
+async fn search_leaves_the_nodes_of_an_earlier_process() {
+    let (server, [own]) = started().await;
+    let lock = known(&own).await;
+    let held = lock.acquire().await.unwrap();
+    let node = held.node().to_owned();
+    let credentials = own.detach().unwrap();
+    let resumed = config(9).connector(server.clone()).resume(credentials).connect().await.unwrap();
+    let lock = Mutex::new(&resumed, PATH).unwrap();
+    let first = queue(&lock).await;
+    resumed.delete(&node, None).await.unwrap();
+    drop(first.await.unwrap());
+    settle().await;
+    // Now the names are known. Two nodes of an earlier process follow.
+    let (id, _) = (id_of_queue(&resumed).await, held);
+    let earlier = format!("{PATH}/{id}-lock-");
+    let mode = CreateMode::EphemeralSequential;
+    let earlier = resumed.create(&earlier, b"", mode).await.unwrap().path;
+    let lost = server.on(Op::Create2).drop_before_applying();
+    let waiting = queue(&lock).await;
+    tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
+    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 2));
+    assert!(!waiting.is_finished(), "it waits behind that node");
+    resumed.delete(&earlier, None).await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+}
+
+/// Also while another attempt of the session is in flight: neither takes the node of the other.
+#[tokio::test(start_paused = true)]
+async fn acquisition_dropped_at_any_poll_leaves_no_node() {
+    for polls in 0..12 {
+        for with_another in [false, true] {
+            let (server, [own, other]) = started().await;
+            let lock = known(&own).await;
+            let held = known(&other).await.acquire().await.unwrap();
+            // reason: virtual time, in which it has queued and waits
+            drop(tokio::time::timeout(T / 10, polled(polls, lock.acquire())).await);
+            let another = if with_another { Some(queue(&lock).await) } else { None };
+            settle().await;
+            let expected = 1 + usize::from(with_another);
+            assert_eq!(numbers(&server).1.len(), expected, "{polls} polls");
+            held.release().await.unwrap();
+            if let Some(another) = another {
+                another.await.unwrap().release().await.unwrap();
+            }
+            settle().await;
+            assert_eq!(children(&server, PATH), [""; 0], "{polls} polls");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn acquisition_dropped_before_the_answer_to_a_lost_create_leaves_no_node() {
+    let (server, [own, other]) = started().await;
+    let lock = known(&own).await;
+    let held = known(&other).await.acquire().await.unwrap();
+    server.refuse_connects(0);
+    let lost = server.on(Op::Create2).session(own.session_id()).apply_then_drop_reply();
+    let dropped = attempt(&lock).await;
+    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 2));
+    dropped.abort();
+    reconnect(&server).await;
+    assert_eq!(numbers(&server).1.len(), 1);
+    held.release().await.unwrap();
+}
+
+/// Nodes of others take a number: the guess is wrong, and the contender lists.
+#[tokio::test(start_paused = true)]
+async fn contender_lists_behind_a_node_with_another_name() {
+    let (server, [holder]) = started().await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let lock = known(&own).await;
+    let held = known(&holder).await.acquire().await.unwrap();
+    let between = path::child(PATH, "settings");
+    holder.create(&between, b"", CreateMode::Persistent).await.unwrap();
+    record.take();
+    let waiting = queue(&lock).await;
+    assert_eq!(
+        without_lease(record.take().concat()),
+        [CREATE2, EXISTS, SET_WATCHES, GET_CHILDREN2, SET_WATCHES]
+    );
+    held.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    // It lists at once the next time, until a name ahead is known again.
+    let again = lock.acquire().await.unwrap();
+    assert!(record.take().contains(&vec![CREATE2, GET_CHILDREN2]));
+    again.release().await.unwrap();
+}
+
+/// A node of another recipe takes a number as well, so the contender behind it detects it.
+#[tokio::test(start_paused = true)]
+async fn contender_behind_another_recipe_is_refused() {
+    let (_server, [holder, other, own]) = started().await;
+    let lock = known(&own).await;
+    let held = known(&holder).await.acquire().await.unwrap();
+    let foreign = path::child(PATH, "_c_0-__WRIT__");
+    other.create(&foreign, b"", CreateMode::EphemeralSequential).await.unwrap();
+    for _ in 0..2 {
+        let refused = attempt(&lock).await.await.unwrap();
+        assert!(matches!(refused, Err(LockError::ForeignNode { .. })), "{refused:?}");
+    }
+    held.release().await.unwrap();
+}
+
+/// The name is taken by another client before its number comes.
+#[tokio::test(start_paused = true)]
+async fn taken_name_is_avoided() {
+    let (server, [own, other]) = started().await;
+    let lock = known(&own).await;
+    let (id, next) = (id_of_queue(&own).await, 2);
+    let taken = format!("{PATH}/{id}-lock-{:010}", next + 1);
+    other.create(&taken, b"", CreateMode::Ephemeral).await.unwrap();
+    let waiting = queue(&lock).await;
+    let names = children(&server, PATH);
+    assert!(names.len() == 2 && names.iter().any(|name| !name.starts_with(&id)), "{names:?}");
+    assert!(waiting.is_finished(), "the number of the other one is the same");
+}
+
+/// Only a list shows whether a lock is free that has contenders.
+#[tokio::test(start_paused = true)]
+async fn attempt_lists_to_find_a_lock_free() {
+    let (server, [own]) = started().await;
+    let lock = known(&own).await;
+    own.create(&path::child(PATH, "settings"), b"", CreateMode::Persistent).await.unwrap();
+    let guard = lock.try_acquire().await.unwrap().unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert_eq!(children(&server, PATH), ["settings"]);
+}
+
+/// A long wait needs the lease at its end, so the contender finds out when it is next.
+#[tokio::test(start_paused = true)]
+async fn contender_lists_after_a_long_wait_and_is_granted_by_events() {
+    let (server, [holder]) = started().await;
+    let (own, record) = recorded_client(&server, 2).await;
+    let lock = known(&own).await;
+    let first = known(&holder).await;
+    let held = first.acquire().await.unwrap();
+    let second = queue(&first).await;
+    let waiting = queue(&lock).await;
+    record.take();
+    tokio::time::sleep(T / 2).await; // reason: virtual time, a long wait
+    assert!(record.take().concat().contains(&GET_CHILDREN2));
+    held.release().await.unwrap();
+    let second = second.await.unwrap();
+    settle_node_watches().await;
+    tokio::time::sleep(2 * T).await; // reason: virtual time, in which a lease would end
+    record.take();
+    second.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    assert_eq!(record.take(), [[0; 0]; 0], "events alone");
+    guard.release().await.unwrap();
+}
