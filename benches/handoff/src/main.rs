@@ -48,7 +48,8 @@ use crate::stream::Transport;
 #[derive(Parser)]
 #[command(name = "cargo xtask bench handoff", subcommand_negates_reqs = true)]
 struct Options {
-    /// For function and not for time: few holds, one round, nothing that has to be installed
+    /// For function and not for time: few holds, one round, and of the other clients only those that are
+    /// here already
     #[arg(long)]
     short: bool,
     /// Only scenarios whose names begin so; may be given again

@@ -50,6 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let Some(server) = or_skip(settings(options).start()) else { return Ok(()) };
     let start = now();
     let mut run = Run {
+        options,
         arena: Arena::open(server),
         short_ticks: None,
         contestants: Vec::new(),
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     };
     let machine = record::Machine::look(run.arena.server());
     println!("{machine}");
-    run.bring_contestants(options)?;
+    run.bring_contestants()?;
     let rounds = if options.short { 1 } else { options.rounds };
     for scenario in &scenarios {
         let rounds = if scenario.is_once() { 1 } else { rounds * scenario.turns };
@@ -139,7 +140,8 @@ fn write(
     Ok(())
 }
 
-struct Run {
+struct Run<'a> {
+    options: &'a Options,
     arena: Arena,
     /// Started when the first scenario needs it.
     short_ticks: Option<Arena>,
@@ -150,28 +152,26 @@ struct Run {
 /// A contestant that takes part as long as its process runs or can be started.
 struct Entrant {
     name: &'static str,
-    runtime: String,
     process: Option<Contestant>,
     /// Names of scenarios in which it no longer takes part.
     out_of: Vec<String>,
 }
 
-impl Run {
-    fn bring_contestants(&mut self, options: &Options) -> Result<(), String> {
+impl Run<'_> {
+    fn bring_contestants(&mut self) -> Result<(), String> {
+        let options = self.options;
         for (name, _) in roster::ALL {
-            let own = roster::OWN.contains(&name);
             let asked = options.contestant.iter().any(|asked| asked == name);
             let wanted = match options.contestant.is_empty() {
-                true => (own || !options.short) && !roster::OVER_TLS.contains(&name),
+                true => !roster::OVER_TLS.contains(&name),
                 false => asked || name == roster::FLOOR,
             };
             if !wanted {
                 continue;
             }
             println!("preparing {name}");
-            let runtime = options.runtime.clone();
-            let mut entrant = Entrant { name, runtime, process: None, out_of: Vec::new() };
-            match entrant.ready() {
+            let mut entrant = Entrant { name, process: None, out_of: Vec::new() };
+            match entrant.ready(options) {
                 Ok(()) => {
                     if !options.short {
                         self.warm_up(&mut entrant)?;
@@ -231,7 +231,7 @@ impl Run {
     }
 
     fn contest(&mut self, scenario: &Scenario, entrant: &mut Entrant) -> Result<Outcome, Loss> {
-        entrant.ready().map_err(Loss::Skipped)?;
+        entrant.ready(self.options).map_err(Loss::Skipped)?;
         match &mut entrant.process {
             Some(contestant) => self.arena_of(scenario)?.hold(scenario, entrant.name, contestant),
             None => Err(Loss::Skipped("not there".to_owned())),
@@ -319,9 +319,9 @@ fn add(entries: &mut Vec<(&'static str, Samples)>, name: &'static str, samples: 
 }
 
 impl Entrant {
-    fn ready(&mut self) -> Result<(), String> {
+    fn ready(&mut self, options: &Options) -> Result<(), String> {
         if self.process.is_none() {
-            let command = roster::prepare(self.name, &self.runtime)?;
+            let command = roster::prepare(self.name, &options.runtime, !options.short)?;
             let log = roster::workshop()?.join(format!("{}.log", self.name));
             self.process = Some(Contestant::start(command, log)?);
         }
