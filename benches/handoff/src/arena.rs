@@ -15,7 +15,7 @@ use crate::raw::{Create, Raw};
 use crate::stream::Transport;
 use crate::throughput::Rate;
 use crate::traffic::Counted;
-use crate::{herd, roster, stats};
+use crate::{herd, plan, roster, stats};
 
 /// A server for contests. Each contest gets a new path.
 pub(crate) struct Arena {
@@ -103,7 +103,7 @@ impl Arena {
             Measure::Handoff
             | Measure::Calls
             | Measure::Sessions
-            | Measure::LongHold
+            | Measure::LongWait
             | Measure::Throughput => None,
             Measure::Reconnect | Measure::Drain => Some(
                 Proxy::start(scenario.job.address.clone(), &scenario.job.path).map_err(broken)?,
@@ -165,6 +165,13 @@ impl Arena {
         }
         // After its create, the last waiter still lists the nodes and sets its watch.
         pause(SETTLE + SETTLE_EACH * u32::try_from(waiters).unwrap_or(u32::MAX));
+        if scenario.measure == Measure::LongWait {
+            for _ in 0..HEARTBEATS {
+                pause(plan::SHORT_TIMEOUT / HEARTBEATS);
+                bookkeeper.ping();
+                bookkeeper.answer().map_err(broken)?;
+            }
+        }
         if let (Measure::Drain, Some(proxy)) = (scenario.measure, proxy) {
             await_lists(proxy);
         }
@@ -238,6 +245,10 @@ fn judge(
     if holds.len() < job.holds {
         return Err(Loss::Broken(format!("{} of {} holds only", holds.len(), job.holds)));
     }
+    let waited = |hold: &Hold| Duration::from_nanos(hold.owner - hold.call) > plan::SHORT_TIMEOUT;
+    if scenario.measure == Measure::LongWait && !holds.iter().all(waited) {
+        return Err(Loss::Broken("a wait was shorter than the session timeout".to_owned()));
+    }
     let rate = Rate::of(&holds);
     let hold_times = stats::hold_times(&holds);
     let (acquires, releases) = (stats::acquires(&holds), stats::releases(&holds));
@@ -252,7 +263,7 @@ fn judge(
     }
     let handoffs = stats::handoffs(&judged, holds).map_err(Loss::Violated)?;
     let samples = match scenario.measure {
-        Measure::Handoff | Measure::LongHold | Measure::Drain | Measure::Throughput => {
+        Measure::Handoff | Measure::LongWait | Measure::Drain | Measure::Throughput => {
             vec![("", handoffs)]
         }
         Measure::Calls => vec![("acquire", acquires), ("release", releases)],
@@ -299,6 +310,8 @@ const QUEUE_LOOK: Duration = Duration::from_millis(5);
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);
+/// Pings of the gate's session in a session timeout.
+const HEARTBEATS: u32 = 4;
 /// A local queue makes so many more holds, so that each client has several turns.
 const LOCAL_HOLDS: usize = 40;
 /// Longer than the server takes for one list.

@@ -30,9 +30,9 @@ pub(crate) enum Measure {
     Sessions,
     /// The longest hand-off of a contest in which all connections are cut.
     Reconnect,
-    /// The time from each release to the next owner, after a wait in which a session without
-    /// heartbeats expires. It has a server of its own, with [`SHORT_TICK_MS`].
-    LongHold,
+    /// The time from each release to the next owner, after a wait longer than the session timeout. It
+    /// has a server of its own, with [`SHORT_TICK_MS`].
+    LongWait,
     /// Hand-offs, with the requests and bytes of each.
     Drain,
     /// Hand-offs, with the holds of all clients in a second.
@@ -47,15 +47,17 @@ impl Scenario {
 
     /// Returns true if each contestant runs once, for any number of rounds.
     pub(crate) fn is_once(&self) -> bool {
-        // The counts of a drain are the same in every round. Long holds take long.
-        matches!(self.measure, Measure::Drain | Measure::LongHold | Measure::Throughput)
+        // The counts of a drain are the same in every round. Long waits take long.
+        matches!(self.measure, Measure::Drain | Measure::LongWait | Measure::Throughput)
     }
 
     /// Returns true if a contestant takes part in the scenario.
     pub(crate) fn admits(&self, contestant: &str) -> bool {
         match self.measure {
             // They do not keep the order of the ensemble.
-            Measure::Handoff => ![roster::HERD, roster::LOCAL_QUEUE].contains(&contestant),
+            Measure::Handoff | Measure::LongWait => {
+                ![roster::HERD, roster::LOCAL_QUEUE].contains(&contestant)
+            }
             // Uncontended, a marked release is the classic one.
             Measure::Calls => {
                 let same = [roster::MARKED, roster::HERD, roster::LOCAL_QUEUE];
@@ -63,11 +65,8 @@ impl Scenario {
             }
             Measure::Sessions => [roster::OURS, roster::OURS_TLS].contains(&contestant),
             Measure::Throughput => [roster::OURS, roster::LOCAL_QUEUE].contains(&contestant),
-
-            // Blocking sockets neither reconnect nor send heartbeats.
-            Measure::Reconnect | Measure::LongHold => {
-                contestant == roster::OURS || !roster::OWN.contains(&contestant)
-            }
+            // Blocking sockets do not reconnect.
+            Measure::Reconnect => contestant == roster::OURS || !roster::OWN.contains(&contestant),
             Measure::Drain => match contestant {
                 roster::OURS | roster::MARKED => true,
                 roster::CLASSIC | roster::HERD => self.job.sessions == self.job.waiters,
@@ -135,11 +134,12 @@ pub(crate) fn all() -> Vec<Scenario> {
         job: Job { waiters: 200, sessions: 1, holds: 600, ..handoff(200, 1, 600).job },
     });
     all.push(Scenario {
-        name: "long-hold".to_owned(),
-        title: "5 waiters, each holds once, longer than the session timeout".to_owned(),
-        measure: Measure::LongHold,
+        name: "long-wait".to_owned(),
+        title: "40 waiters with a session each, each wait longer than the session timeout"
+            .to_owned(),
+        measure: Measure::LongWait,
         turns: 1,
-        job: Job { hold: LONG_HOLD, again: false, ..handoff(5, 0, 5).job },
+        job: Job { sessions: 40, hold: LONG_WAIT_HOLD, ..handoff(40, 0, 200).job },
     });
     all.push(Scenario {
         name: "local-queue".to_owned(),
@@ -168,8 +168,12 @@ pub(crate) fn short() -> Vec<Scenario> {
     });
     for scenario in &mut short {
         scenario.turns = 1;
-        // A connection must be cut before the contest ends.
-        let enough = if scenario.job.waiters > 50 { 200 } else { 60 };
+        let enough = match scenario.measure {
+            Measure::LongWait => 20,
+            // A connection must be cut before the contest ends.
+            _ if scenario.job.waiters > 50 => 200,
+            _ => 60,
+        };
         scenario.job.holds = scenario.job.holds.min(enough);
     }
     let mut drain = handoff(200, 0, 200);
@@ -242,10 +246,12 @@ fn job(kind: Kind) -> Job {
 
 /// Numbers of waiters in the hand-off scenarios.
 pub(crate) const WAITERS: [usize; 4] = [2, 10, 100, 1_000];
-/// The tick of the server for long holds. Every contestant asks for a session timeout of 40 s, and
-/// gets 20 ticks, which is a second.
-pub(crate) const SHORT_TICK_MS: u32 = 50;
-const LONG_HOLD: Duration = Duration::from_millis(1_200);
+/// The tick of the server for long waits.
+pub(crate) const SHORT_TICK_MS: u32 = 100;
+/// Every contestant asks for a session timeout of 40 s, and gets 20 ticks.
+pub(crate) const SHORT_TIMEOUT: Duration = Duration::from_millis(20 * SHORT_TICK_MS as u64);
+/// The holds of the 39 waiters ahead take longer than the session timeout.
+const LONG_WAIT_HOLD: Duration = Duration::from_millis(60);
 /// Numbers of waiters for which the traffic of each hand-off is counted.
 const HERDS: [usize; 3] = [10, 100, 1_000];
 /// Maximum number of sessions in a hand-off. Up to this number, each waiter has a session.

@@ -239,7 +239,7 @@ impl Run<'_> {
     }
 
     fn arena_of(&mut self, scenario: &Scenario) -> Result<&mut Arena, Loss> {
-        if scenario.measure != Measure::LongHold {
+        if scenario.measure != Measure::LongWait {
             return Ok(&mut self.arena);
         }
         if self.short_ticks.is_none() {

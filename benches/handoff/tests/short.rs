@@ -58,13 +58,13 @@ fn short_run_measures_and_draws_every_scenario() {
     for scenario in ["session-connect", "session-close"] {
         measured(scenario, &["ours"], &all);
     }
-    measured("handoff-10-1ms", &["floor", "ours", "classic", "marked"], &[]);
+    for scenario in ["handoff-10-1ms", "long-wait"] {
+        measured(scenario, &["floor", "ours", "classic", "marked"], &[]);
+    }
     for scenario in ["read-write", "semaphore"] {
         measured(scenario, &["floor", "ours"], &["zookeeper-client"]);
     }
-    for scenario in ["reconnect", "long-hold"] {
-        measured(scenario, &["ours"], &[]);
-    }
+    measured("reconnect", &["ours"], &[]);
     measured("drain", &["ours", "marked"], &all);
     measured("herd-10", &["ours", "classic", "marked", "herd"], &all);
     measured("local-queue", &["ours", "local-queue"], &all);
