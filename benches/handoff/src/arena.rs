@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use xtask::zookeeper::Standalone;
-use zk_benches::contest::{Hold, Job, Kind, Refusal};
+use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
 use crate::contestant::{Answer, Contestant};
 use crate::one_core::OneCore;
@@ -105,9 +105,9 @@ impl Arena {
             | Measure::Sessions
             | Measure::LongWait
             | Measure::Throughput => None,
-            Measure::Reconnect | Measure::Drain => Some(
-                Proxy::start(scenario.job.address.clone(), &scenario.job.path).map_err(broken)?,
-            ),
+            Measure::Reconnect | Measure::Traffic => {
+                Some(Proxy::start(scenario.job.address.clone(), &scenario.job).map_err(broken)?)
+            }
         };
         if let Some(proxy) = &proxy {
             proxy.address().clone_into(&mut scenario.job.address);
@@ -163,16 +163,17 @@ impl Arena {
                 failure => return holds_of(failure, ANSWER_LIMIT),
             }
         }
+        lengthen(bookkeeper, scenario, &node).map_err(broken)?;
         // After its create, the last waiter still lists the nodes and sets its watch.
         pause(SETTLE + SETTLE_EACH * u32::try_from(waiters).unwrap_or(u32::MAX));
         if scenario.measure == Measure::LongWait {
-            for _ in 0..HEARTBEATS {
-                pause(plan::SHORT_TIMEOUT / HEARTBEATS);
-                bookkeeper.ping();
-                bookkeeper.answer().map_err(broken)?;
+            let start = Clock.now();
+            while u128::from(Clock.now() - start) < plan::SHORT_TIMEOUT.as_nanos() {
+                pause(bookkeeper.heartbeat());
+                beat(bookkeeper)?;
             }
         }
-        if let (Measure::Drain, Some(proxy)) = (scenario.measure, proxy) {
+        if let (Measure::Traffic, Some(proxy)) = (scenario.measure, proxy) {
             await_lists(proxy);
         }
         let before = proxy.map(Proxy::counts);
@@ -184,7 +185,15 @@ impl Arena {
         }
         let limit =
             ANSWER_LIMIT + EACH_LIMIT * u32::try_from(scenario.job.holds).unwrap_or(u32::MAX);
-        let (holds, _) = holds_of(contestant.answer(limit), limit)?;
+        let start = Clock.now();
+        let (holds, _) = loop {
+            match contestant.answer(bookkeeper.heartbeat()) {
+                Answer::Silence if u128::from(Clock.now() - start) < limit.as_nanos() => {
+                    beat(bookkeeper)?;
+                }
+                answer => break holds_of(answer, limit)?,
+            }
+        };
         let traffic = proxy
             .map(Proxy::counts)
             .zip(before)
@@ -201,6 +210,34 @@ impl Arena {
         let watches = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
         Ok(watches.and_then(|count| count.trim().parse().ok()) >= Some(gate.waiters))
     }
+}
+
+/// Keeps the session of the gate and of the nodes behind the waiters.
+fn beat(bookkeeper: &mut Raw) -> Result<(), Loss> {
+    bookkeeper.ping();
+    bookkeeper.answer().map(drop).map_err(broken)
+}
+
+/// Creates nodes behind the waiters, with names like those of the waiters and other ids.
+fn lengthen(bookkeeper: &mut Raw, scenario: &Scenario, gate: &str) -> io::Result<()> {
+    if scenario.behind == 0 {
+        return Ok(());
+    }
+    bookkeeper.children(&scenario.job.path);
+    let list = bookkeeper.call()?;
+    let names = list.names()?;
+    let waiter = names.iter().find(|name| !gate.ends_with(*name));
+    let prefix = waiter.and_then(|name| name.get(..name.len().checked_sub(SEQUENCE_LEN)?));
+    let prefix = prefix.ok_or_else(|| io::Error::other("the lock has no waiter"))?;
+    let path =
+        format!("{}/{}", scenario.job.path, prefix.replace(|c: char| c.is_ascii_digit(), "7"));
+    for _ in 0..scenario.behind {
+        bookkeeper.create(&path, Create::EphemeralSequential);
+    }
+    for _ in 0..scenario.behind {
+        bookkeeper.call()?;
+    }
+    Ok(())
 }
 
 /// Waits until the server has sent all lists. Of ten thousand waiters, that takes many seconds.
@@ -263,7 +300,7 @@ fn judge(
     }
     let handoffs = stats::handoffs(&judged, holds).map_err(Loss::Violated)?;
     let samples = match scenario.measure {
-        Measure::Handoff | Measure::LongWait | Measure::Drain | Measure::Throughput => {
+        Measure::Handoff | Measure::LongWait | Measure::Traffic | Measure::Throughput => {
             vec![("", handoffs)]
         }
         Measure::Calls => vec![("acquire", acquires), ("release", releases)],
@@ -303,15 +340,15 @@ fn pause(time: Duration) {
 
 /// The slowest contest of the slowest contestant takes a few seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
-/// With a thousand waiters or more, each hand-off takes milliseconds.
-const EACH_LIMIT: Duration = Duration::from_millis(20);
+/// With ten thousand waiters, kazoo takes that long.
+const EACH_LIMIT: Duration = Duration::from_millis(300);
 const QUEUE_LOOK: Duration = Duration::from_millis(5);
 /// Looks for twenty seconds. Each waiter adds one look.
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);
-/// Pings of the gate's session in a session timeout.
-const HEARTBEATS: u32 = 4;
+/// The digits at the end of a node's name.
+const SEQUENCE_LEN: usize = 10;
 /// A local queue makes so many more holds, so that each client has several turns.
 const LOCAL_HOLDS: usize = 40;
 /// Longer than the server takes for one list.

@@ -261,13 +261,14 @@ impl Run<'_> {
             add(&mut self.row(scenario, call).entries, name, samples);
             add(&mut self.row(scenario, call).held, name, outcome.hold_times.clone());
         }
-        if let (Measure::Drain, Some(counted)) = (scenario.measure, outcome.traffic) {
+        if let (Measure::Traffic, Some(counted)) = (scenario.measure, outcome.traffic) {
             let traffic = Traffic {
                 scenario: scenario.name.clone(),
                 title: scenario.title.clone(),
                 contestant: name,
-                waiters: scenario.job.waiters,
-                waiter: Means::of(counted.contest, scenario.job.waiters),
+                waiters: scenario.queue(),
+                waiter: (!scenario.job.again)
+                    .then(|| Means::of(counted.contest, scenario.job.waiters)),
                 handoff: Means::of(counted.drain, scenario.job.holds),
             };
             words.push(format!("{:.2} requests each", traffic.handoff.requests));
@@ -292,7 +293,7 @@ impl Run<'_> {
             rows.push(Row {
                 name: row_name,
                 title: format!("{} {call}", scenario.title).trim().to_owned(),
-                waiters: scenario.job.waiters,
+                waiters: scenario.queue(),
                 hold_ms: scenario.job.hold.as_millis(),
                 sessions: scenario.job.sessions,
                 holds: scenario.job.holds,
