@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use xtask::zookeeper::Standalone;
+use xtask::zookeeper::Server;
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
 use crate::contestant::{Answer, Contestant};
@@ -12,14 +12,15 @@ use crate::one_core::OneCore;
 use crate::plan::{Measure, Scenario};
 use crate::proxy::Proxy;
 use crate::raw::{Create, Raw};
+use crate::servers::Servers;
 use crate::stream::Transport;
 use crate::throughput::Rate;
 use crate::traffic::Counted;
 use crate::{herd, plan, roster, stats};
 
-/// A server for contests. Each contest gets a new path.
+/// The servers for contests. Each contest gets a new path.
 pub(crate) struct Arena {
-    server: Standalone,
+    servers: Servers,
     paths: usize,
 }
 
@@ -59,12 +60,12 @@ impl Outcome {
 }
 
 impl Arena {
-    pub(crate) fn open(server: Standalone) -> Self {
-        Self { server, paths: 0 }
+    pub(crate) fn open(servers: Servers) -> Self {
+        Self { servers, paths: 0 }
     }
 
-    pub(crate) fn server(&self) -> &Standalone {
-        &self.server
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
     }
 
     /// Runs one contest. An uncontended floor is the faster of two, for each call: one on all cores
@@ -79,7 +80,8 @@ impl Arena {
         if name != roster::FLOOR || scenario.measure != Measure::Calls {
             return Ok(outcome);
         }
-        let processes = [self.server.pid(), Some(contestant.pid())].into_iter().flatten().collect();
+        let servers = self.servers.all().iter().filter_map(Server::pid);
+        let processes = servers.chain([contestant.pid()]).collect();
         let _bound = OneCore::bind(processes).map_err(Loss::Skipped)?;
         Ok(outcome.faster(self.contest(scenario, name, contestant)?))
     }
@@ -93,7 +95,7 @@ impl Arena {
         let mut scenario = scenario.clone();
         self.paths += 1;
         scenario.job.path = format!("/handoff-{}", self.paths);
-        scenario.job.address = self.server.connect_string();
+        scenario.job.address = self.servers.connect_string();
         // Each contest opens a new session, because an idle one would expire between two contests.
         let mut bookkeeper =
             Raw::connect(&scenario.job.address, Transport::Plain).map_err(broken)?;
@@ -206,9 +208,13 @@ impl Arena {
             return Ok(bookkeeper.count_children(lock).map_err(broken)? > gate.waiters);
         }
         let failure = |error: xtask::zookeeper::Error| Loss::Broken(error.to_string());
-        let said = self.server.four_letter("wchs").map_err(failure)?;
-        let watches = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
-        Ok(watches.and_then(|count| count.trim().parse().ok()) >= Some(gate.waiters))
+        let mut watches = 0;
+        for server in self.servers.all() {
+            let said = server.four_letter("wchs").map_err(failure)?;
+            let count = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
+            watches += count.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+        }
+        Ok(watches >= gate.waiters)
     }
 }
 

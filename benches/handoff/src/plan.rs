@@ -290,7 +290,9 @@ pub(crate) const WAITERS: [usize; 5] = [2, 10, 100, 1_000, 10_000];
 /// nodes each before the first hand-off, which takes minutes and more memory than the server has. No
 /// contest has as many holds, so a longer queue has nodes of the harness at its end.
 const WAITERS_MAX: usize = 1_000;
-/// The tick of the server for long waits.
+/// The tick of the servers.
+pub(crate) const TICK_MS: u32 = 2_000;
+/// The tick of the servers for long waits.
 pub(crate) const SHORT_TICK_MS: u32 = 100;
 /// Every contestant asks for a session timeout of 40 s, and gets 20 ticks.
 pub(crate) const SHORT_TIMEOUT: Duration = Duration::from_millis(20 * SHORT_TICK_MS as u64);

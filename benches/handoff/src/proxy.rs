@@ -7,6 +7,8 @@ use std::thread;
 
 use zk_benches::contest::Job;
 
+use crate::stream::dial;
+
 /// A running proxy. Its threads end with their connections; the listener stays until the process
 /// ends.
 #[derive(Clone)]
@@ -54,8 +56,8 @@ impl Counts {
 }
 
 impl Proxy {
-    /// Starts a proxy of `server` for the contenders of one lock.
-    pub(crate) fn start(server: String, job: &Job) -> io::Result<Self> {
+    /// Starts a proxy of the servers for the contenders of one lock.
+    pub(crate) fn start(servers: String, job: &Job) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
         // A queue that drains has no more traffic after its last release.
@@ -68,7 +70,7 @@ impl Proxy {
             for client in listener.incoming().flatten() {
                 // If the server cannot be reached, the client's connection closes, as with a server
                 // that is down.
-                let _ = proxy.forward(client, &server);
+                let _ = proxy.forward(client, &servers);
             }
         });
         Ok(this)
@@ -94,10 +96,10 @@ impl Proxy {
         self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forward(&self, client: TcpStream, server: &str) -> io::Result<()> {
-        let server = TcpStream::connect(server)?;
+    fn forward(&self, client: TcpStream, servers: &str) -> io::Result<()> {
+        let server = dial(servers)?;
+        client.set_nodelay(true)?;
         for stream in [&client, &server] {
-            stream.set_nodelay(true)?;
             self.connections().push(stream.try_clone()?);
         }
         let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use xtask::zookeeper::{Settings, certificate, or_skip};
+use xtask::zookeeper::or_skip;
 
 use crate::arena::{Arena, Loss, Outcome};
 use crate::contestant::Contestant;
 use crate::plan::{self, Measure, Scenario};
+use crate::servers::Servers;
 use crate::stats::Samples;
 use crate::throughput::Throughput;
 use crate::traffic::{Means, Traffic};
@@ -47,16 +48,16 @@ impl Row {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let scenarios = selected(options)?;
-    let Some(server) = or_skip(settings(options).start()) else { return Ok(()) };
+    let Some(servers) = or_skip(Servers::start(options, plan::TICK_MS)) else { return Ok(()) };
     let start = now();
     let mut run = Run {
         options,
-        arena: Arena::open(server),
+        arena: Arena::open(servers),
         short_ticks: None,
         contestants: Vec::new(),
         results: Results::default(),
     };
-    let machine = record::Machine::look(run.arena.server());
+    let machine = record::Machine::look(run.arena.servers(), options);
     println!("{machine}");
     run.bring_contestants()?;
     let rounds = if options.short { 1 } else { options.rounds };
@@ -81,19 +82,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the settings of the server. With TLS, its port serves plain connections as well, so that
-/// all contestants use the same server.
-fn settings(options: &Options) -> Settings {
-    match options.contestant.iter().any(|name| roster::OVER_TLS.contains(&name.as_str())) {
-        true => Settings::default()
-            .tls(&certificate("server.pem"), &certificate("ca.pem"))
-            .config("ssl.clientAuth", "none")
-            // The quick compiler of the harness has no fast AES: TLS takes up to ten times as long.
-            .jvm_flag("-XX:TieredStopAtLevel=4"),
-        false => Settings::default(),
-    }
-}
-
 /// Returns the folder for the record. A partial run, or one with other options, does not replace
 /// the usual record.
 fn folder_of_record(options: &Options) -> Option<PathBuf> {
@@ -101,7 +89,9 @@ fn folder_of_record(options: &Options) -> Option<PathBuf> {
         && options.scenario.is_empty()
         && options.contestant.is_empty()
         && options.rounds >= Options::ROUNDS
-        && options.runtime == Options::RUNTIME;
+        && options.runtime == Options::RUNTIME
+        && !options.fsync
+        && !options.ensemble;
     let usual = || is_whole.then(|| roster::benches().join("record"));
     if options.no_record { None } else { options.out.clone().or_else(usual) }
 }
@@ -243,9 +233,9 @@ impl Run<'_> {
             return Ok(&mut self.arena);
         }
         if self.short_ticks.is_none() {
-            let server = Settings::default().tick_ms(plan::SHORT_TICK_MS).start();
-            let server = server.map_err(|error| Loss::Skipped(error.to_string()))?;
-            self.short_ticks = Some(Arena::open(server));
+            let servers = Servers::start(self.options, plan::SHORT_TICK_MS);
+            let servers = servers.map_err(|error| Loss::Skipped(error.to_string()))?;
+            self.short_ticks = Some(Arena::open(servers));
         }
         Ok(self.short_ticks.as_mut().unwrap_or(&mut self.arena))
     }
