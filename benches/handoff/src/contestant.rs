@@ -20,7 +20,8 @@ pub(crate) struct Contestant {
 
 impl Contestant {
     /// Starts the process of `command` and waits until it is ready. Its standard error goes to `log`.
-    /// A line on its standard output that is not of the protocol goes to standard error, after the name of `log`.
+    /// A line on its standard output that is not of the protocol goes to this process's standard error,
+    /// after the name of `log`.
     pub(crate) fn start(mut command: Command, log: PathBuf) -> Result<Self, String> {
         let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let mut process = command
@@ -118,7 +119,7 @@ impl Drop for Contestant {
 }
 
 /// Enough for a JVM that compiles the contestant on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(90);
 
 #[cfg(test)]
 mod tests {

@@ -51,8 +51,8 @@ impl fmt::Display for Machine {
         let several = if *servers > 1 { format!("{servers} servers of ") } else { String::new() };
         write!(
             f,
-            "{several}ZooKeeper {zookeeper}, forceSync={sync}, on loopback; {cores} cores of {cpu}, Linux {kernel}; load \
-             average at the start {load:.1}"
+            "{several}ZooKeeper {zookeeper}, forceSync={sync}, on loopback; {cores} cores of {cpu}, \
+             Linux {kernel}; load average at the start {load:.1}"
         )
     }
 }
