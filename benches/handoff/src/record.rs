@@ -109,6 +109,7 @@ fn row(row: &crate::run::Row) -> Value {
         "scenario": row.name,
         "title": row.title,
         "waiters": row.waiters,
+        "of_these_nodes_of_the_harness": row.behind,
         "sessions": row.sessions,
         "holds_of_a_turn": row.holds,
         "hold_ms": u64::try_from(row.hold_ms).unwrap_or(u64::MAX),

@@ -30,7 +30,9 @@ pub(crate) struct Row {
     /// The scenario, and the call if the scenario measures several.
     pub(crate) name: String,
     pub(crate) title: String,
+    /// With the nodes behind them.
     pub(crate) waiters: usize,
+    pub(crate) behind: usize,
     pub(crate) hold_ms: u128,
     pub(crate) sessions: usize,
     /// Holds of each turn.
@@ -284,6 +286,7 @@ impl Run<'_> {
                 name: row_name,
                 title: format!("{} {call}", scenario.title).trim().to_owned(),
                 waiters: scenario.queue(),
+                behind: scenario.behind,
                 hold_ms: scenario.job.hold.as_millis(),
                 sessions: scenario.job.sessions,
                 holds: scenario.job.holds,
