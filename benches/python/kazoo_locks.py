@@ -15,7 +15,8 @@ OTHERS = ("-lock-",)
 
 class Contest:
     def __init__(self, words):
-        (_, self.kind, address, self.path, waiters, sessions, hold_us, holds, permits, again) = words
+        # The last word is the number of processes, of which this contestant always has one.
+        (_, self.kind, address, self.path, waiters, sessions, hold_us, holds, permits, again, _) = words
         self.waiters = int(waiters)
         self.hold = int(hold_us) / 1e6
         self.holds = int(holds)

@@ -2,9 +2,9 @@
 //!
 //! A contestant is a process. It prints `ready`. For each line `run …` it opens sessions and lets
 //! waiters contend, and prints a line for each hold and then `done`. It prints `none REASON` if it
-//! has no such lock, or `failed REASON`. A contestant judges nothing. The benchmark computes
-//! latencies and checks mutual exclusion, from the holds that all contestants report in the same
-//! way.
+//! has no such lock, or `failed REASON`. Any other line is that of a log, which the benchmark passes on.
+//! A contestant judges nothing. The benchmark computes latencies and checks mutual exclusion, from
+//! the holds that all contestants report in the same way.
 
 use std::io::{self, BufRead, Write};
 use std::sync::{Mutex, PoisonError};

@@ -4,22 +4,23 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use xtask::zookeeper::Standalone;
-use zk_benches::contest::{Hold, Job, Kind, Refusal};
+use xtask::zookeeper::Server;
+use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
 use crate::contestant::{Answer, Contestant};
 use crate::one_core::OneCore;
 use crate::plan::{Measure, Scenario};
 use crate::proxy::Proxy;
 use crate::raw::{Create, Raw};
+use crate::servers::Servers;
 use crate::stream::Transport;
 use crate::throughput::Rate;
 use crate::traffic::Counted;
-use crate::{herd, roster, stats};
+use crate::{herd, plan, roster, stats};
 
-/// A server for contests. Each contest gets a new path.
+/// The servers for contests. Each contest gets a new path.
 pub(crate) struct Arena {
-    server: Standalone,
+    servers: Servers,
     paths: usize,
 }
 
@@ -59,12 +60,12 @@ impl Outcome {
 }
 
 impl Arena {
-    pub(crate) fn open(server: Standalone) -> Self {
-        Self { server, paths: 0 }
+    pub(crate) fn open(servers: Servers) -> Self {
+        Self { servers, paths: 0 }
     }
 
-    pub(crate) fn server(&self) -> &Standalone {
-        &self.server
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
     }
 
     /// Runs one contest. An uncontended floor is the faster of two, for each call: one on all cores
@@ -79,7 +80,8 @@ impl Arena {
         if name != roster::FLOOR || scenario.measure != Measure::Calls {
             return Ok(outcome);
         }
-        let processes = [self.server.pid(), Some(contestant.pid())].into_iter().flatten().collect();
+        let servers = self.servers.all().iter().filter_map(Server::pid);
+        let processes = servers.chain([contestant.pid()]).collect();
         let _bound = OneCore::bind(processes).map_err(Loss::Skipped)?;
         Ok(outcome.faster(self.contest(scenario, name, contestant)?))
     }
@@ -93,7 +95,7 @@ impl Arena {
         let mut scenario = scenario.clone();
         self.paths += 1;
         scenario.job.path = format!("/handoff-{}", self.paths);
-        scenario.job.address = self.server.connect_string();
+        scenario.job.address = self.servers.connect_string();
         // Each contest opens a new session, because an idle one would expire between two contests.
         let mut bookkeeper =
             Raw::connect(&scenario.job.address, Transport::Plain).map_err(broken)?;
@@ -103,11 +105,11 @@ impl Arena {
             Measure::Handoff
             | Measure::Calls
             | Measure::Sessions
-            | Measure::LongHold
+            | Measure::LongWait
             | Measure::Throughput => None,
-            Measure::Reconnect | Measure::Drain => Some(
-                Proxy::start(scenario.job.address.clone(), &scenario.job.path).map_err(broken)?,
-            ),
+            Measure::Reconnect | Measure::Traffic => {
+                Some(Proxy::start(scenario.job.address.clone(), &scenario.job).map_err(broken)?)
+            }
         };
         if let Some(proxy) = &proxy {
             proxy.address().clone_into(&mut scenario.job.address);
@@ -163,9 +165,17 @@ impl Arena {
                 failure => return holds_of(failure, ANSWER_LIMIT),
             }
         }
+        lengthen(bookkeeper, scenario, &node).map_err(broken)?;
         // After its create, the last waiter still lists the nodes and sets its watch.
         pause(SETTLE + SETTLE_EACH * u32::try_from(waiters).unwrap_or(u32::MAX));
-        if let (Measure::Drain, Some(proxy)) = (scenario.measure, proxy) {
+        if scenario.measure == Measure::LongWait {
+            let start = Clock.now();
+            while u128::from(Clock.now() - start) < plan::SHORT_TIMEOUT.as_nanos() {
+                pause(bookkeeper.heartbeat());
+                beat(bookkeeper)?;
+            }
+        }
+        if let (Measure::Traffic, Some(proxy)) = (scenario.measure, proxy) {
             await_lists(proxy);
         }
         let before = proxy.map(Proxy::counts);
@@ -177,7 +187,15 @@ impl Arena {
         }
         let limit =
             ANSWER_LIMIT + EACH_LIMIT * u32::try_from(scenario.job.holds).unwrap_or(u32::MAX);
-        let (holds, _) = holds_of(contestant.answer(limit), limit)?;
+        let start = Clock.now();
+        let (holds, _) = loop {
+            match contestant.answer(bookkeeper.heartbeat()) {
+                Answer::Silence if u128::from(Clock.now() - start) < limit.as_nanos() => {
+                    beat(bookkeeper)?;
+                }
+                answer => break holds_of(answer, limit)?,
+            }
+        };
         let traffic = proxy
             .map(Proxy::counts)
             .zip(before)
@@ -190,10 +208,42 @@ impl Arena {
             return Ok(bookkeeper.count_children(lock).map_err(broken)? > gate.waiters);
         }
         let failure = |error: xtask::zookeeper::Error| Loss::Broken(error.to_string());
-        let said = self.server.four_letter("wchs").map_err(failure)?;
-        let watches = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
-        Ok(watches.and_then(|count| count.trim().parse().ok()) >= Some(gate.waiters))
+        let mut watches = 0;
+        for server in self.servers.all() {
+            let said = server.four_letter("wchs").map_err(failure)?;
+            let count = said.lines().find_map(|line| line.strip_prefix("Total watches:"));
+            watches += count.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+        }
+        Ok(watches >= gate.waiters)
     }
+}
+
+/// Keeps the session of the gate and of the nodes behind the waiters.
+fn beat(bookkeeper: &mut Raw) -> Result<(), Loss> {
+    bookkeeper.ping();
+    bookkeeper.answer().map(drop).map_err(broken)
+}
+
+/// Creates nodes behind the waiters, with names like those of the waiters and other ids.
+fn lengthen(bookkeeper: &mut Raw, scenario: &Scenario, gate: &str) -> io::Result<()> {
+    if scenario.behind == 0 {
+        return Ok(());
+    }
+    bookkeeper.children(&scenario.job.path);
+    let list = bookkeeper.call()?;
+    let names = list.names()?;
+    let waiter = names.iter().find(|name| !gate.ends_with(*name));
+    let prefix = waiter.and_then(|name| name.get(..name.len().checked_sub(SEQUENCE_LEN)?));
+    let prefix = prefix.ok_or_else(|| io::Error::other("the lock has no waiter"))?;
+    let path =
+        format!("{}/{}", scenario.job.path, prefix.replace(|c: char| c.is_ascii_digit(), "7"));
+    for _ in 0..scenario.behind {
+        bookkeeper.create(&path, Create::EphemeralSequential);
+    }
+    for _ in 0..scenario.behind {
+        bookkeeper.call()?;
+    }
+    Ok(())
 }
 
 /// Waits until the server has sent all lists. Of ten thousand waiters, that takes many seconds.
@@ -238,6 +288,10 @@ fn judge(
     if holds.len() < job.holds {
         return Err(Loss::Broken(format!("{} of {} holds only", holds.len(), job.holds)));
     }
+    let waited = |hold: &Hold| Duration::from_nanos(hold.owner - hold.call) > plan::SHORT_TIMEOUT;
+    if scenario.measure == Measure::LongWait && !holds.iter().all(waited) {
+        return Err(Loss::Broken("a wait was shorter than the session timeout".to_owned()));
+    }
     let rate = Rate::of(&holds);
     let hold_times = stats::hold_times(&holds);
     let (acquires, releases) = (stats::acquires(&holds), stats::releases(&holds));
@@ -252,7 +306,7 @@ fn judge(
     }
     let handoffs = stats::handoffs(&judged, holds).map_err(Loss::Violated)?;
     let samples = match scenario.measure {
-        Measure::Handoff | Measure::LongHold | Measure::Drain | Measure::Throughput => {
+        Measure::Handoff | Measure::LongWait | Measure::Traffic | Measure::Throughput => {
             vec![("", handoffs)]
         }
         Measure::Calls => vec![("acquire", acquires), ("release", releases)],
@@ -292,13 +346,15 @@ fn pause(time: Duration) {
 
 /// The slowest contest of the slowest contestant takes a few seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
-/// With a thousand waiters or more, each hand-off takes milliseconds.
-const EACH_LIMIT: Duration = Duration::from_millis(20);
+/// With ten thousand waiters, kazoo takes that long.
+const EACH_LIMIT: Duration = Duration::from_millis(300);
 const QUEUE_LOOK: Duration = Duration::from_millis(5);
 /// Looks for twenty seconds. Each waiter adds one look.
 const QUEUE_LOOKS_MAX: usize = 4_000;
 const SETTLE: Duration = Duration::from_millis(60);
 const SETTLE_EACH: Duration = Duration::from_micros(200);
+/// The digits at the end of a node's name.
+const SEQUENCE_LEN: usize = 10;
 /// A local queue makes so many more holds, so that each client has several turns.
 const LOCAL_HOLDS: usize = 40;
 /// Longer than the server takes for one list.

@@ -93,7 +93,8 @@ impl<'a> Session<'a> {
         done: &AtomicUsize,
     ) -> io::Result<(Raw, Vec<Hold>)> {
         let raw = Raw::connect(&job.address, transport)?;
-        raw.limit_reads(if job.again { LOOK_UP } else { PING_EACH })?;
+        let heartbeat = raw.heartbeat();
+        raw.limit_reads(if job.again { LOOK_UP } else { heartbeat })?;
         let count = (session..job.waiters).step_by(job.sessions).count();
         let waiters = (0..count).map(|_| Waiter::default()).collect();
         let (asked, watching, holds) = (HashMap::new(), HashMap::new(), Vec::new());
@@ -107,7 +108,7 @@ impl<'a> Session<'a> {
         let mut pinged = clock.now();
         while has_work(&this) {
             // The lists of ten thousand waiters take longer to arrive than a session timeout.
-            if u128::from(clock.now() - pinged) > PING_EACH.as_nanos() {
+            if u128::from(clock.now() - pinged) > heartbeat.as_nanos() {
                 pinged = clock.now();
                 this.raw.ping();
                 this.raw.flush()?;
@@ -247,5 +248,3 @@ impl<'a> Session<'a> {
 const DATA_CHANGED: i32 = 3;
 /// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// A quarter of the session timeout.
-const PING_EACH: Duration = Duration::from_secs(10);

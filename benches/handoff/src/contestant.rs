@@ -14,13 +14,14 @@ use zk_benches::contest::{Hold, Job, Refusal};
 pub(crate) struct Contestant {
     process: Child,
     input: ChildStdin,
-    output: Receiver<String>,
+    output: Receiver<Said>,
     log: PathBuf,
 }
 
 impl Contestant {
-    /// Starts the process of `command` and waits until it is ready. Its standard error goes to
-    /// `log`.
+    /// Starts the process of `command` and waits until it is ready. Its standard error goes to `log`.
+    /// A line on its standard output that is not of the protocol goes to this process's standard error,
+    /// after the name of `log`.
     pub(crate) fn start(mut command: Command, log: PathBuf) -> Result<Self, String> {
         let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let mut process = command
@@ -32,19 +33,22 @@ impl Contestant {
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("no pipes to talk through".to_owned());
         };
-        let (tell, lines) = channel();
+        let (tell, said) = channel();
+        let name = log.file_stem().unwrap_or_default().display().to_string();
         thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    break;
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                match Said::parse(line.trim_end()) {
+                    // It fails only if the contestant is dropped, which ends its process.
+                    Some(said) => drop(tell.send(said)),
+                    None => eprintln!("{name}: {line}"),
                 }
             }
         });
-        let this = Self { process, input, output: lines, log };
+        let this = Self { process, input, output: said, log };
         match this.output.recv_timeout(START_LIMIT) {
-            Ok(line) if line == "ready" => Ok(this),
-            Ok(line) => Err(format!("says `{line}` instead of being ready")),
-            Err(_) => Err(format!("does not come to be ready; see {}", this.log.display())),
+            Ok(Said::Ready) => Ok(this),
+            _ => Err(format!("does not come to be ready; see {}", this.log.display())),
         }
     }
 
@@ -63,19 +67,35 @@ impl Contestant {
     pub(crate) fn answer(&self, limit: Duration) -> Answer {
         let mut holds = Vec::new();
         loop {
-            let line = match self.output.recv_timeout(limit) {
-                Ok(line) => line,
+            match self.output.recv_timeout(limit) {
+                Ok(Said::Hold(hold)) => holds.push(hold),
+                Ok(Said::Done) => return Answer::Holds(holds),
+                Ok(Said::Refused(refusal)) => return Answer::Refused(refusal),
+                Ok(Said::Ready) => {}
                 Err(RecvTimeoutError::Timeout) if holds.is_empty() => return Answer::Silence,
                 Err(_) => return Answer::Gone(format!("has ended; see {}", self.log.display())),
-            };
-            if line == "done" {
-                return Answer::Holds(holds);
             }
-            match (Hold::parse(&line), Refusal::parse(&line)) {
-                (Some(hold), _) => holds.push(hold),
-                (None, Some(refusal)) => return Answer::Refused(refusal),
-                (None, None) => return Answer::Gone(format!("says `{line}`")),
-            }
+        }
+    }
+}
+
+/// A line of the protocol.
+enum Said {
+    Ready,
+    Hold(Hold),
+    Done,
+    Refused(Refusal),
+}
+
+impl Said {
+    /// Parses a line. Returns `None` for a line of a log, which some clients write to standard output.
+    fn parse(line: &str) -> Option<Self> {
+        match line {
+            "ready" => Some(Self::Ready),
+            "done" => Some(Self::Done),
+            _ => Hold::parse(line)
+                .map(Self::Hold)
+                .or_else(|| Refusal::parse(line).map(Self::Refused)),
         }
     }
 }
@@ -86,7 +106,7 @@ pub(crate) enum Answer {
     Refused(Refusal),
     /// The process printed nothing within the limit.
     Silence,
-    /// The process has ended, or prints invalid lines.
+    /// The process has ended.
     Gone(String),
 }
 
@@ -99,4 +119,23 @@ impl Drop for Contestant {
 }
 
 /// Enough for a JVM that compiles the contestant on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(90);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stray_lines_of_a_contestant_are_skipped() {
+        let script = r"echo 'INFO starting'; echo ready; read job; printf 'WARN \377\n\n'
+            echo hold 1 2 3 4 5 0; echo 'hold on'; echo done; read job";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mut contestant = Contestant::start(command, "/dev/null".into()).unwrap();
+        let job = Job::parse("run handoff a:1 /a 1 1 0 1 1 1 1").unwrap();
+        contestant.tell(&job).unwrap();
+        let Answer::Holds(holds) = contestant.answer(START_LIMIT) else { panic!("no holds") };
+        let hold = Hold { call: 1, owner: 2, release: 3, released: 4, order: 5, shared: false };
+        assert_eq!(holds, [hold]);
+    }
+}

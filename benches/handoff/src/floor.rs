@@ -5,7 +5,7 @@ use std::io;
 
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal};
 
-use crate::raw::{Create, EVENT_XID, Raw};
+use crate::raw::{Create, EVENT_XID, NO_NODE, Raw};
 use crate::stream::Transport;
 use crate::threads;
 
@@ -25,8 +25,15 @@ pub(crate) fn run(job: &Job) -> Result<Vec<Hold>, Refusal> {
         }
         releasing.create(&prefix, Create::EphemeralSequential);
         let node = releasing.call()?.path()?;
-        waiting.watch(&node);
-        waiting.call()?;
+        // The waiter's server may be behind that of the create.
+        loop {
+            waiting.watch_data(&node);
+            match waiting.answer()?.error {
+                0 => break,
+                NO_NODE => {}
+                error => return Err(Refusal::Failed(format!("error {error} of the server"))),
+            }
+        }
         threads::hold(job);
         releasing.delete(&node);
         let release = clock.now();

@@ -21,6 +21,7 @@ mod raw;
 mod record;
 mod roster;
 mod run;
+mod servers;
 mod shares;
 mod stats;
 mod stream;
@@ -48,7 +49,8 @@ use crate::stream::Transport;
 #[derive(Parser)]
 #[command(name = "cargo xtask bench handoff", subcommand_negates_reqs = true)]
 struct Options {
-    /// For function and not for time: few holds, one round, nothing that has to be installed
+    /// For function and not for time: few holds, one round, and of the other clients only those that are
+    /// here already
     #[arg(long)]
     short: bool,
     /// Only scenarios whose names begin so; may be given again
@@ -74,8 +76,15 @@ struct Options {
         value_parser = ["multi", "current"],
     )]
     runtime: String,
+    /// The server syncs its log to the disk before it answers a write, as in production. The log is in the
+    /// folder for temporary files ($TMPDIR)
+    #[arg(long)]
+    fsync: bool,
+    /// An ensemble of three servers, to which the sessions connect in turn, instead of one server
+    #[arg(long)]
+    ensemble: bool,
     /// Writes the record handoff.json and the plots there, instead of to benches/record; what is only
-    /// a part of a run, or of another runtime, is written only if this says where
+    /// a part of a run, or of another runtime or other servers, is written only if this says where
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Writes no record and no plots

@@ -15,6 +15,8 @@ pub(crate) struct Scenario {
     /// Turns of each contestant in a round. The speed of a machine drifts over seconds, so many
     /// short turns compare better than a few long ones.
     pub(crate) turns: u32,
+    /// Nodes of the harness behind the waiters, which make the queue longer than a contest lasts.
+    pub(crate) behind: usize,
     /// The job, without the address and the path, which each contest fills in.
     pub(crate) job: Job,
 }
@@ -30,11 +32,11 @@ pub(crate) enum Measure {
     Sessions,
     /// The longest hand-off of a contest in which all connections are cut.
     Reconnect,
-    /// The time from each release to the next owner, after a wait in which a session without
-    /// heartbeats expires. It has a server of its own, with [`SHORT_TICK_MS`].
-    LongHold,
+    /// The time from each release to the next owner, after a wait longer than the session timeout. It
+    /// has a server of its own, with [`SHORT_TICK_MS`].
+    LongWait,
     /// Hand-offs, with the requests and bytes of each.
-    Drain,
+    Traffic,
     /// Hand-offs, with the holds of all clients in a second.
     Throughput,
 }
@@ -47,15 +49,18 @@ impl Scenario {
 
     /// Returns true if each contestant runs once, for any number of rounds.
     pub(crate) fn is_once(&self) -> bool {
-        // The counts of a drain are the same in every round. Long holds take long.
-        matches!(self.measure, Measure::Drain | Measure::LongHold | Measure::Throughput)
+        // Counts are the same in every round. Long waits and long queues take long.
+        matches!(self.measure, Measure::Traffic | Measure::LongWait | Measure::Throughput)
+            || self.behind > 0
     }
 
     /// Returns true if a contestant takes part in the scenario.
     pub(crate) fn admits(&self, contestant: &str) -> bool {
         match self.measure {
             // They do not keep the order of the ensemble.
-            Measure::Handoff => ![roster::HERD, roster::LOCAL_QUEUE].contains(&contestant),
+            Measure::Handoff | Measure::LongWait => {
+                ![roster::HERD, roster::LOCAL_QUEUE].contains(&contestant)
+            }
             // Uncontended, a marked release is the classic one.
             Measure::Calls => {
                 let same = [roster::MARKED, roster::HERD, roster::LOCAL_QUEUE];
@@ -63,17 +68,25 @@ impl Scenario {
             }
             Measure::Sessions => [roster::OURS, roster::OURS_TLS].contains(&contestant),
             Measure::Throughput => [roster::OURS, roster::LOCAL_QUEUE].contains(&contestant),
-
-            // Blocking sockets neither reconnect nor send heartbeats.
-            Measure::Reconnect | Measure::LongHold => {
-                contestant == roster::OURS || !roster::OWN.contains(&contestant)
+            // Blocking sockets do not reconnect.
+            Measure::Reconnect => contestant == roster::OURS || !roster::OWN.contains(&contestant),
+            // The proxy cannot count what is encrypted.
+            Measure::Traffic if self.job.again => {
+                let others =
+                    [roster::HERD, roster::LOCAL_QUEUE, roster::OURS_TLS, roster::MARKED_TLS];
+                !others.contains(&contestant)
             }
-            Measure::Drain => match contestant {
+            Measure::Traffic => match contestant {
                 roster::OURS | roster::MARKED => true,
                 roster::CLASSIC | roster::HERD => self.job.sessions == self.job.waiters,
                 _ => false,
             },
         }
+    }
+
+    /// Returns the length of the queue.
+    pub(crate) fn queue(&self) -> usize {
+        self.job.waiters + self.behind
     }
 }
 
@@ -84,6 +97,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         title: "uncontended".to_owned(),
         measure: Measure::Calls,
         turns: 8,
+        behind: 0,
         job: Job { waiters: 1, sessions: 1, holds: 100, ..job(Kind::Uncontended) },
     }];
     all.push(Scenario {
@@ -91,6 +105,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         title: "session".to_owned(),
         measure: Measure::Sessions,
         turns: 8,
+        behind: 0,
         job: Job { waiters: 1, sessions: 1, holds: 50, ..job(Kind::Connect) },
     });
     for waiters in WAITERS {
@@ -106,6 +121,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         title: "read-write lock, 90% readers, 20 clients, hold 1 ms".to_owned(),
         measure: Measure::Handoff,
         turns: 1,
+        behind: 0,
         job: Job {
             waiters: 20,
             sessions: 20,
@@ -119,6 +135,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         title: "semaphore, 5 of 50 clients, hold 1 ms".to_owned(),
         measure: Measure::Handoff,
         turns: 1,
+        behind: 0,
         job: Job {
             waiters: 50,
             sessions: 50,
@@ -132,29 +149,35 @@ pub(crate) fn all() -> Vec<Scenario> {
         title: "connection of 200 waiters cut: longest hand-off".to_owned(),
         measure: Measure::Reconnect,
         turns: 1,
+        behind: 0,
         job: Job { waiters: 200, sessions: 1, holds: 600, ..handoff(200, 1, 600).job },
     });
     all.push(Scenario {
-        name: "long-hold".to_owned(),
-        title: "5 waiters, each holds once, longer than the session timeout".to_owned(),
-        measure: Measure::LongHold,
+        name: "long-wait".to_owned(),
+        title: "40 waiters with a session each, each wait longer than the session timeout"
+            .to_owned(),
+        measure: Measure::LongWait,
         turns: 1,
-        job: Job { hold: LONG_HOLD, again: false, ..handoff(5, 0, 5).job },
+        behind: 0,
+        job: Job { sessions: 40, hold: LONG_WAIT_HOLD, ..handoff(40, 0, 200).job },
     });
     all.push(Scenario {
         name: "local-queue".to_owned(),
         title: "5 processes with 100 waiters each, hold 0".to_owned(),
         measure: Measure::Throughput,
         turns: 1,
+        behind: 0,
         job: Job { sessions: 5, processes: 5, ..handoff(500, 0, 5_000).job },
     });
+    all.extend([1_000, 10_000].map(requeue));
     all.extend(HERDS.map(herd));
     all.push(Scenario {
         name: "drain".to_owned(),
         title: "10,000 waiters, each holds once".to_owned(),
-        measure: Measure::Drain,
+        measure: Measure::Traffic,
         turns: 1,
-        job: Job { again: false, ..handoff(10_000, 0, 10_000).job },
+        behind: 0,
+        job: Job { waiters: 10_000, again: false, ..handoff(10_000, 0, 10_000).job },
     });
     all
 }
@@ -168,13 +191,21 @@ pub(crate) fn short() -> Vec<Scenario> {
     });
     for scenario in &mut short {
         scenario.turns = 1;
-        // A connection must be cut before the contest ends.
-        let enough = if scenario.job.waiters > 50 { 200 } else { 60 };
+        let enough = match scenario.measure {
+            Measure::LongWait => 20,
+            // A connection must be cut before the contest ends.
+            _ if scenario.job.waiters > 50 => 200,
+            _ => 60,
+        };
         scenario.job.holds = scenario.job.holds.min(enough);
     }
     let mut drain = handoff(200, 0, 200);
     drain.job.again = false;
-    short.push(Scenario { name: "drain".to_owned(), measure: Measure::Drain, ..drain });
+    short.push(Scenario { name: "drain".to_owned(), measure: Measure::Traffic, ..drain });
+    let mut requeue = requeue(50);
+    // The next hold would be that of a node behind the waiters.
+    requeue.job.holds = 50;
+    short.push(Scenario { name: "requeue".to_owned(), behind: 50, ..requeue });
     short
 }
 
@@ -190,24 +221,37 @@ pub(crate) fn warm_up() -> Vec<Scenario> {
     uncontended
 }
 
+/// Returns hand-offs in a queue of which the traffic is counted.
+fn requeue(waiters: usize) -> Scenario {
+    Scenario {
+        name: format!("requeue-{waiters}"),
+        title: format!("{} waiters that queue again, hold 0", grouped(waiters)),
+        measure: Measure::Traffic,
+        ..handoff(waiters, 0, HANDOFFS)
+    }
+}
+
 /// Returns a drain in which each waiter has a session. In the lock of one node, a session gets one
 /// event for all its waiters.
 fn herd(waiters: usize) -> Scenario {
     Scenario {
         name: format!("herd-{waiters}"),
         title: format!("{} waiters with a session each, each holds once", grouped(waiters)),
-        measure: Measure::Drain,
+        measure: Measure::Traffic,
         turns: 1,
+        behind: 0,
         job: Job { sessions: waiters, again: false, ..handoff(waiters, 1, waiters).job },
     }
 }
 
-fn handoff(waiters: usize, hold_ms: u64, holds: usize) -> Scenario {
+fn handoff(queue: usize, hold_ms: u64, holds: usize) -> Scenario {
+    let waiters = queue.min(WAITERS_MAX);
     Scenario {
-        name: format!("handoff-{waiters}-{hold_ms}ms"),
-        title: format!("hand-off, {} waiters, hold {hold_ms} ms", grouped(waiters)),
+        name: format!("handoff-{queue}-{hold_ms}ms"),
+        title: format!("hand-off, {} waiters, hold {hold_ms} ms", grouped(queue)),
         measure: Measure::Handoff,
         turns: 1,
+        behind: queue - waiters,
         job: Job {
             waiters,
             sessions: waiters.min(SESSIONS),
@@ -241,11 +285,19 @@ fn job(kind: Kind) -> Job {
 }
 
 /// Numbers of waiters in the hand-off scenarios.
-pub(crate) const WAITERS: [usize; 4] = [2, 10, 100, 1_000];
-/// The tick of the server for long holds. Every contestant asks for a session timeout of 40 s, and
-/// gets 20 ticks, which is a second.
-pub(crate) const SHORT_TICK_MS: u32 = 50;
-const LONG_HOLD: Duration = Duration::from_millis(1_200);
+pub(crate) const WAITERS: [usize; 5] = [2, 10, 100, 1_000, 10_000];
+/// Maximum number of waiters that queue again. Ten thousand threads of a client would list ten thousand
+/// nodes each before the first hand-off, which takes minutes and more memory than the server has. No
+/// contest has as many holds, so a longer queue has nodes of the harness at its end.
+const WAITERS_MAX: usize = 1_000;
+/// The tick of the servers.
+pub(crate) const TICK_MS: u32 = 2_000;
+/// The tick of the servers for long waits.
+pub(crate) const SHORT_TICK_MS: u32 = 100;
+/// Every contestant asks for a session timeout of 40 s, and gets 20 ticks.
+pub(crate) const SHORT_TIMEOUT: Duration = Duration::from_millis(20 * SHORT_TICK_MS as u64);
+/// The holds of the 39 waiters ahead take longer than the session timeout.
+const LONG_WAIT_HOLD: Duration = Duration::from_millis(60);
 /// Numbers of waiters for which the traffic of each hand-off is counted.
 const HERDS: [usize; 3] = [10, 100, 1_000];
 /// Maximum number of sessions in a hand-off. Up to this number, each waiter has a session.

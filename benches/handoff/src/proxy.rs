@@ -5,6 +5,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use zk_benches::contest::Job;
+
+use crate::stream::dial;
+
 /// A running proxy. Its threads end with their connections; the listener stays until the process
 /// ends.
 #[derive(Clone)]
@@ -19,12 +23,16 @@ struct Shared {
     counts: Mutex<Counts>,
     /// The length of the lock's path. The paths of its contenders are longer.
     lock_len: usize,
+    /// The releases of the contest. The traffic after them, of waiters that are cancelled, does not count.
+    releases: u64,
 }
 
 /// Counts of the traffic so far. The frames that open and close a session are no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
+    /// Deletes and transactions. Each hold ends with one.
+    releases: u64,
     /// Requests for the children of the lock. A child watch on a contender's node is none.
     pub(crate) lists: u64,
     pub(crate) bytes_sent: u64,
@@ -37,6 +45,7 @@ impl Counts {
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
+            releases: self.releases - before.releases,
             lists: self.lists - before.lists,
             bytes_sent: self.bytes_sent - before.bytes_sent,
             frames_received: self.frames_received - before.frames_received,
@@ -47,18 +56,21 @@ impl Counts {
 }
 
 impl Proxy {
-    /// Starts a proxy of `server` for the contenders of one lock.
-    pub(crate) fn start(server: String, lock: &str) -> io::Result<Self> {
+    /// Starts a proxy of the servers for the contenders of one lock.
+    pub(crate) fn start(servers: String, job: &Job) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
-        let shared = Arc::new(Shared { lock_len: lock.len(), ..Shared::default() });
+        // A queue that drains has no more traffic after its last release.
+        let releases = if job.again { job.holds as u64 } else { u64::MAX };
+        let shared = Shared { lock_len: job.path.len(), releases, ..Shared::default() };
+        let shared = Arc::new(shared);
         let this = Self { shared, address };
         let proxy = this.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 // If the server cannot be reached, the client's connection closes, as with a server
                 // that is down.
-                let _ = proxy.forward(client, &server);
+                let _ = proxy.forward(client, &servers);
             }
         });
         Ok(this)
@@ -84,10 +96,10 @@ impl Proxy {
         self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forward(&self, client: TcpStream, server: &str) -> io::Result<()> {
-        let server = TcpStream::connect(server)?;
+    fn forward(&self, client: TcpStream, servers: &str) -> io::Result<()> {
+        let server = dial(servers)?;
+        client.set_nodelay(true)?;
         for stream in [&client, &server] {
-            stream.set_nodelay(true)?;
             self.connections().push(stream.try_clone()?);
         }
         let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
@@ -110,6 +122,9 @@ impl Shared {
 
     fn count_requests(&self, frames: &mut Frames, bytes: &[u8]) {
         let mut counts = self.counts();
+        if counts.releases >= self.releases {
+            return;
+        }
         counts.bytes_sent += bytes.len() as u64;
         frames.read(bytes, |frame| {
             // The frame that opens a session begins with two zeros where others have xid and opcode.
@@ -118,6 +133,7 @@ impl Shared {
                 return;
             };
             counts.requests += 1;
+            counts.releases += u64::from(RELEASES.contains(&opcode));
             let path_len = number(frame, 8).and_then(|len| usize::try_from(len).ok());
             if LISTS.contains(&opcode) && path_len == Some(self.lock_len) {
                 counts.lists += 1;
@@ -127,6 +143,9 @@ impl Shared {
 
     fn count_answers(&self, frames: &mut Frames, bytes: &[u8]) {
         let mut counts = self.counts();
+        if counts.releases >= self.releases {
+            return;
+        }
         counts.bytes_received += bytes.len() as u64;
         frames.read(bytes, |frame| {
             counts.frames_received += 1;
@@ -191,6 +210,8 @@ fn number(frame: &[u8], at: usize) -> Option<i32> {
 /// The xid of an event, or the opcode and the length of the path of a request.
 const HEAD_LEN: usize = 12;
 const EVENT: i32 = -1;
+/// delete and multi.
+const RELEASES: [i32; 2] = [2, 14];
 /// getChildren and getChildren2.
 const LISTS: [i32; 2] = [8, 12];
 const CLOSE: i32 = -11;

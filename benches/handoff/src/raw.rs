@@ -14,6 +14,8 @@ pub(crate) struct Raw {
     /// The part of `inbound` that was read and not parsed.
     unread: std::ops::Range<usize>,
     xid: i32,
+    /// The session timeout that the server has granted.
+    timeout: Duration,
 }
 
 /// A reply or an event. An event has the xid [`EVENT_XID`].
@@ -43,14 +45,16 @@ pub(crate) enum Create {
 impl Raw {
     pub(crate) fn connect(address: &str, transport: Transport) -> io::Result<Self> {
         let stream = Stream::connect(address, transport)?;
-        let mut raw =
-            Self { stream, out: Vec::new(), inbound: vec![0; BUFFER_LEN], unread: 0..0, xid: 0 };
+        let (out, inbound, timeout) = (Vec::new(), vec![0; BUFFER_LEN], Duration::ZERO);
+        let mut raw = Self { stream, out, inbound, unread: 0..0, xid: 0, timeout };
         let mut hello = vec![0; 4 + 8 + 4 + 8 + 4 + 16 + 1];
         hello[12..16].copy_from_slice(&SESSION_TIMEOUT_MS.to_be_bytes());
         hello[24..28].copy_from_slice(&16_i32.to_be_bytes());
         raw.queue_frame(&hello);
         raw.flush()?;
-        raw.read_bytes()?;
+        let answer = raw.read_bytes()?;
+        let timeout_ms = int_at(&answer, 4).and_then(|ms| u64::try_from(ms).ok());
+        raw.timeout = timeout_ms.map(Duration::from_millis).ok_or_else(malformed)?;
         Ok(raw)
     }
 
@@ -165,6 +169,11 @@ impl Raw {
         };
         let zxid = frame[4..12].try_into().map_or(-1, i64::from_be_bytes);
         Ok(Frame { xid, zxid, error, body: body.to_vec() })
+    }
+
+    /// Returns the time from ping to ping.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        self.timeout / 4
     }
 
     /// Queues a ping. Its reply has the xid [`PING_XID`].

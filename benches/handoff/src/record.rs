@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use xtask::zookeeper::Standalone;
 
 use crate::run::Results;
+use crate::servers::Servers;
 use crate::{Options, roster, throughput, traffic};
 
 /// The machine and the server of a run.
@@ -18,34 +18,41 @@ pub(crate) struct Machine {
     kernel: String,
     /// The load average over one minute, at the start.
     load: f64,
-    server: String,
+    zookeeper: String,
+    servers: usize,
+    fsync: bool,
 }
 
 impl Machine {
-    pub(crate) fn look(server: &Standalone) -> Self {
+    pub(crate) fn look(servers: &Servers, options: &Options) -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let cpuinfo = read("/proc/cpuinfo");
         let cpu =
             cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         let load = read("/proc/loadavg");
-        let version = server.status().ok().flatten().map(|status| status.version);
+        let servers = servers.all();
+        let status = servers.first().and_then(|server| server.status().ok().flatten());
         Self {
             cpu: cpu.map_or("unknown", |(_, name)| name).to_owned(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             load: load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN),
-            server: version.unwrap_or_else(|| "unknown".to_owned()),
+            zookeeper: status.map_or_else(|| "unknown".to_owned(), |status| status.version),
+            servers: servers.len(),
+            fsync: options.fsync,
         }
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cpu, cores, kernel, load, server } = self;
+        let Self { cpu, cores, kernel, load, zookeeper, servers, fsync } = self;
+        let sync = if *fsync { "yes" } else { "no" };
+        let several = if *servers > 1 { format!("{servers} servers of ") } else { String::new() };
         write!(
             f,
-            "ZooKeeper {server}, forceSync=no, on loopback; {cores} cores of {cpu}, Linux {kernel}; load \
-             average at the start {load:.1}"
+            "{several}ZooKeeper {zookeeper}, forceSync={sync}, on loopback; {cores} cores of {cpu}, \
+             Linux {kernel}; load average at the start {load:.1}"
         )
     }
 }
@@ -59,7 +66,12 @@ pub(crate) fn of(machine: &Machine, options: &Options, results: &Results) -> Str
             "kernel": machine.kernel,
             "load_at_start": machine.load,
         },
-        "server": { "zookeeper": machine.server, "force_sync": false, "network": "loopback" },
+        "server": {
+            "zookeeper": machine.zookeeper,
+            "servers": machine.servers,
+            "force_sync": machine.fsync,
+            "network": "loopback",
+        },
         "library": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
         "recorded_at": recorded_at(),
         "runtime": options.runtime,
@@ -97,6 +109,7 @@ fn row(row: &crate::run::Row) -> Value {
         "scenario": row.name,
         "title": row.title,
         "waiters": row.waiters,
+        "of_these_nodes_of_the_harness": row.behind,
         "sessions": row.sessions,
         "holds_of_a_turn": row.holds,
         "hold_ms": u64::try_from(row.hold_ms).unwrap_or(u64::MAX),

@@ -4,9 +4,9 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use xtask::zookeeper::Distribution;
+use xtask::zookeeper::{Distribution, Privilege, curator_jars, has_kazoo};
 
 pub(crate) const FLOOR: &str = "floor";
 pub(crate) const CLASSIC: &str = "classic";
@@ -49,15 +49,16 @@ pub(crate) fn workshop() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Returns the command that starts a contestant. It builds and installs missing programs first.
+/// Returns the command that starts a contestant. With `install`, it builds and installs missing programs
+/// first.
 ///
 /// # Errors
 /// Returns the reason why the contestant is not available here.
-pub(crate) fn prepare(name: &str, runtime: &str) -> Result<Command, String> {
+pub(crate) fn prepare(name: &str, runtime: &str, install: bool) -> Result<Command, String> {
     match name {
-        "zookeeper-client" => zookeeper_client(runtime),
+        "zookeeper-client" => zookeeper_client(runtime, install),
         "curator" => curator(),
-        "kazoo" => kazoo(),
+        "kazoo" => kazoo(install),
         _ => {
             let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
             command.args(["--runtime", runtime, "contestant", name]);
@@ -66,14 +67,21 @@ pub(crate) fn prepare(name: &str, runtime: &str) -> Result<Command, String> {
     }
 }
 
-fn zookeeper_client(runtime: &str) -> Result<Command, String> {
+fn zookeeper_client(runtime: &str, install: bool) -> Result<Command, String> {
     let manifest = benches().join("compare/Cargo.toml");
     let target = workshop()?.join("compare");
+    let program = target.join("release/lock_contestant");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--quiet", "--bin", "lock_contestant"]);
     cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(&target);
+    if !install {
+        if !program.exists() {
+            return Err("it is not built yet; a run without --short builds it".to_owned());
+        }
+        cargo.arg("--offline");
+    }
     run(&mut cargo)?;
-    let mut command = Command::new(target.join("release/lock_contestant"));
+    let mut command = Command::new(program);
     command.arg(runtime);
     Ok(command)
 }
@@ -82,12 +90,8 @@ fn curator() -> Result<Command, String> {
     let distribution = Distribution::find().map_err(|error| error.to_string())?;
     // Java uses the first Curator in the class path. A folder of ZooKeeper's jars may also have one.
     let mut class_path = OsString::new();
-    for jar in curator_jars() {
-        if !jar.exists() {
-            return Err(format!("no {} (Debian's libcurator-recipes-java)", jar.display()));
-        }
-        // For a folder, Java loads every jar in it.
-        class_path.push(if jar.is_dir() { jar.join("*") } else { jar });
+    for jar in curator_jars(Privilege::of_tests()).map_err(|error| error.to_string())? {
+        class_path.push(jar);
         class_path.push(":");
     }
     class_path.push(distribution.class_path());
@@ -98,25 +102,20 @@ fn curator() -> Result<Command, String> {
     Ok(command)
 }
 
-/// Returns Debian's jars of Curator, or the folder `CURATOR_HOME`.
-fn curator_jars() -> Vec<PathBuf> {
-    match env::var_os("CURATOR_HOME") {
-        Some(home) => vec![PathBuf::from(home)],
-        None => CURATOR_JARS.map(|jar| Path::new(DEBIAN_JARS).join(jar)).to_vec(),
-    }
-}
-
-fn kazoo() -> Result<Command, String> {
+/// Figures are those of one version, in a folder of its own. Without `install`, any version will do.
+fn kazoo(install: bool) -> Result<Command, String> {
     let venv = workshop()?.join("kazoo");
-    let python = venv.join("bin/python");
-    let works = |python: &Path| {
-        let mut command = Command::new(python);
-        command.args(["-c", "import kazoo.recipe.lock"]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !works(&python) {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", KAZOO]))?;
+    let mut python = venv.join("bin/python");
+    if !has_kazoo(&python) {
+        if install {
+            run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+            run(Command::new(&python).args(["-m", "pip", "install", "--quiet", KAZOO]))?;
+        } else {
+            python = PathBuf::from("python3");
+            if !has_kazoo(&python) {
+                return Err("no kazoo here (Debian's python3-kazoo)".to_owned());
+            }
+        }
     }
     let mut command = Command::new(python);
     command.arg(benches().join("python/kazoo_locks.py"));
@@ -140,7 +139,4 @@ pub(crate) fn benches() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-const DEBIAN_JARS: &str = "/usr/share/java";
-const CURATOR_JARS: [&str; 4] =
-    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "guava.jar"];
-const KAZOO: &str = "kazoo==2.10.0";
+const KAZOO: &str = "kazoo==2.11.0";

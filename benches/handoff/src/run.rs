@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use xtask::zookeeper::{Settings, certificate, or_skip};
+use xtask::zookeeper::or_skip;
 
 use crate::arena::{Arena, Loss, Outcome};
 use crate::contestant::Contestant;
 use crate::plan::{self, Measure, Scenario};
+use crate::servers::Servers;
 use crate::stats::Samples;
 use crate::throughput::Throughput;
 use crate::traffic::{Means, Traffic};
@@ -29,7 +30,9 @@ pub(crate) struct Row {
     /// The scenario, and the call if the scenario measures several.
     pub(crate) name: String,
     pub(crate) title: String,
+    /// With the nodes behind them.
     pub(crate) waiters: usize,
+    pub(crate) behind: usize,
     pub(crate) hold_ms: u128,
     pub(crate) sessions: usize,
     /// Holds of each turn.
@@ -47,17 +50,18 @@ impl Row {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let scenarios = selected(options)?;
-    let Some(server) = or_skip(settings(options).start()) else { return Ok(()) };
+    let Some(servers) = or_skip(Servers::start(options, plan::TICK_MS)) else { return Ok(()) };
     let start = now();
     let mut run = Run {
-        arena: Arena::open(server),
+        options,
+        arena: Arena::open(servers),
         short_ticks: None,
         contestants: Vec::new(),
         results: Results::default(),
     };
-    let machine = record::Machine::look(run.arena.server());
+    let machine = record::Machine::look(run.arena.servers(), options);
     println!("{machine}");
-    run.bring_contestants(options)?;
+    run.bring_contestants()?;
     let rounds = if options.short { 1 } else { options.rounds };
     for scenario in &scenarios {
         let rounds = if scenario.is_once() { 1 } else { rounds * scenario.turns };
@@ -80,19 +84,6 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the settings of the server. With TLS, its port serves plain connections as well, so that
-/// all contestants use the same server.
-fn settings(options: &Options) -> Settings {
-    match options.contestant.iter().any(|name| roster::OVER_TLS.contains(&name.as_str())) {
-        true => Settings::default()
-            .tls(&certificate("server.pem"), &certificate("ca.pem"))
-            .config("ssl.clientAuth", "none")
-            // The quick compiler of the harness has no fast AES: TLS takes up to ten times as long.
-            .jvm_flag("-XX:TieredStopAtLevel=4"),
-        false => Settings::default(),
-    }
-}
-
 /// Returns the folder for the record. A partial run, or one with other options, does not replace
 /// the usual record.
 fn folder_of_record(options: &Options) -> Option<PathBuf> {
@@ -100,7 +91,9 @@ fn folder_of_record(options: &Options) -> Option<PathBuf> {
         && options.scenario.is_empty()
         && options.contestant.is_empty()
         && options.rounds >= Options::ROUNDS
-        && options.runtime == Options::RUNTIME;
+        && options.runtime == Options::RUNTIME
+        && !options.fsync
+        && !options.ensemble;
     let usual = || is_whole.then(|| roster::benches().join("record"));
     if options.no_record { None } else { options.out.clone().or_else(usual) }
 }
@@ -139,7 +132,8 @@ fn write(
     Ok(())
 }
 
-struct Run {
+struct Run<'a> {
+    options: &'a Options,
     arena: Arena,
     /// Started when the first scenario needs it.
     short_ticks: Option<Arena>,
@@ -150,28 +144,26 @@ struct Run {
 /// A contestant that takes part as long as its process runs or can be started.
 struct Entrant {
     name: &'static str,
-    runtime: String,
     process: Option<Contestant>,
     /// Names of scenarios in which it no longer takes part.
     out_of: Vec<String>,
 }
 
-impl Run {
-    fn bring_contestants(&mut self, options: &Options) -> Result<(), String> {
+impl Run<'_> {
+    fn bring_contestants(&mut self) -> Result<(), String> {
+        let options = self.options;
         for (name, _) in roster::ALL {
-            let own = roster::OWN.contains(&name);
             let asked = options.contestant.iter().any(|asked| asked == name);
             let wanted = match options.contestant.is_empty() {
-                true => (own || !options.short) && !roster::OVER_TLS.contains(&name),
+                true => !roster::OVER_TLS.contains(&name),
                 false => asked || name == roster::FLOOR,
             };
             if !wanted {
                 continue;
             }
             println!("preparing {name}");
-            let runtime = options.runtime.clone();
-            let mut entrant = Entrant { name, runtime, process: None, out_of: Vec::new() };
-            match entrant.ready() {
+            let mut entrant = Entrant { name, process: None, out_of: Vec::new() };
+            match entrant.ready(options) {
                 Ok(()) => {
                     if !options.short {
                         self.warm_up(&mut entrant)?;
@@ -231,7 +223,7 @@ impl Run {
     }
 
     fn contest(&mut self, scenario: &Scenario, entrant: &mut Entrant) -> Result<Outcome, Loss> {
-        entrant.ready().map_err(Loss::Skipped)?;
+        entrant.ready(self.options).map_err(Loss::Skipped)?;
         match &mut entrant.process {
             Some(contestant) => self.arena_of(scenario)?.hold(scenario, entrant.name, contestant),
             None => Err(Loss::Skipped("not there".to_owned())),
@@ -239,13 +231,13 @@ impl Run {
     }
 
     fn arena_of(&mut self, scenario: &Scenario) -> Result<&mut Arena, Loss> {
-        if scenario.measure != Measure::LongHold {
+        if scenario.measure != Measure::LongWait {
             return Ok(&mut self.arena);
         }
         if self.short_ticks.is_none() {
-            let server = Settings::default().tick_ms(plan::SHORT_TICK_MS).start();
-            let server = server.map_err(|error| Loss::Skipped(error.to_string()))?;
-            self.short_ticks = Some(Arena::open(server));
+            let servers = Servers::start(self.options, plan::SHORT_TICK_MS);
+            let servers = servers.map_err(|error| Loss::Skipped(error.to_string()))?;
+            self.short_ticks = Some(Arena::open(servers));
         }
         Ok(self.short_ticks.as_mut().unwrap_or(&mut self.arena))
     }
@@ -261,13 +253,14 @@ impl Run {
             add(&mut self.row(scenario, call).entries, name, samples);
             add(&mut self.row(scenario, call).held, name, outcome.hold_times.clone());
         }
-        if let (Measure::Drain, Some(counted)) = (scenario.measure, outcome.traffic) {
+        if let (Measure::Traffic, Some(counted)) = (scenario.measure, outcome.traffic) {
             let traffic = Traffic {
                 scenario: scenario.name.clone(),
                 title: scenario.title.clone(),
                 contestant: name,
-                waiters: scenario.job.waiters,
-                waiter: Means::of(counted.contest, scenario.job.waiters),
+                waiters: scenario.queue(),
+                waiter: (!scenario.job.again)
+                    .then(|| Means::of(counted.contest, scenario.job.waiters)),
                 handoff: Means::of(counted.drain, scenario.job.holds),
             };
             words.push(format!("{:.2} requests each", traffic.handoff.requests));
@@ -292,7 +285,8 @@ impl Run {
             rows.push(Row {
                 name: row_name,
                 title: format!("{} {call}", scenario.title).trim().to_owned(),
-                waiters: scenario.job.waiters,
+                waiters: scenario.queue(),
+                behind: scenario.behind,
                 hold_ms: scenario.job.hold.as_millis(),
                 sessions: scenario.job.sessions,
                 holds: scenario.job.holds,
@@ -319,9 +313,9 @@ fn add(entries: &mut Vec<(&'static str, Samples)>, name: &'static str, samples: 
 }
 
 impl Entrant {
-    fn ready(&mut self) -> Result<(), String> {
+    fn ready(&mut self, options: &Options) -> Result<(), String> {
         if self.process.is_none() {
-            let command = roster::prepare(self.name, &self.runtime)?;
+            let command = roster::prepare(self.name, &options.runtime, !options.short)?;
             let log = roster::workshop()?.join(format!("{}.log", self.name));
             self.process = Some(Contestant::start(command, log)?);
         }

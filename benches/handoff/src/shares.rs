@@ -12,7 +12,7 @@ pub(crate) fn run(job: &Job, name: &str, flavour: &str) -> Result<Vec<Hold>, Ref
     let mut processes = Vec::new();
     for number in 0..job.processes {
         let log = roster::workshop().map_err(Refusal::Failed)?.join(format!("{name}-{number}.log"));
-        let command = roster::prepare(name, flavour).map_err(Refusal::Failed)?;
+        let command = roster::prepare(name, flavour, false).map_err(Refusal::Failed)?;
         processes.push(Contestant::start(command, log).map_err(Refusal::Failed)?);
     }
     for process in &mut processes {

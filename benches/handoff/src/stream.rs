@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -23,9 +24,8 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn connect(address: &str, transport: Transport) -> io::Result<Self> {
-        let socket = TcpStream::connect(address)?;
-        socket.set_nodelay(true)?;
+    pub(crate) fn connect(addresses: &str, transport: Transport) -> io::Result<Self> {
+        let socket = dial(addresses)?;
         if transport == Transport::Plain {
             return Ok(Self::Plain(socket));
         }
@@ -68,6 +68,15 @@ impl Write for Stream {
             Self::Tls(tls) => tls.flush(),
         }
     }
+}
+
+/// Connects to the next one of some servers, whose addresses commas separate.
+pub(crate) fn dial(addresses: &str) -> io::Result<TcpStream> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let all: Vec<&str> = addresses.split(',').collect();
+    let socket = TcpStream::connect(all[NEXT.fetch_add(1, Ordering::Relaxed) % all.len()])?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
 }
 
 /// Returns the settings that the library has as well: the test authority alone is trusted.

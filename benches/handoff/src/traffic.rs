@@ -1,5 +1,5 @@
-//! Traffic of a queue that drains: for each waiter from its enqueue to its release, and for each
-//! hand-off.
+//! Traffic of a queue: for each hand-off and, if the queue drains, for each waiter from its enqueue to
+//! its release.
 
 use std::fmt::Write;
 
@@ -13,8 +13,8 @@ pub(crate) struct Traffic {
     pub(crate) title: String,
     pub(crate) contestant: &'static str,
     pub(crate) waiters: usize,
-    /// Each waiter, from the start of the contest to its end.
-    pub(crate) waiter: Means,
+    /// Each waiter of a queue that drains, from the start of the contest to its end.
+    pub(crate) waiter: Option<Means>,
     /// Each hand-off, from the first release to the end.
     pub(crate) handoff: Means,
 }
@@ -68,7 +68,7 @@ pub(crate) fn to_json(traffic: &[Traffic]) -> Value {
             "scenario": it.scenario,
             "contestant": it.contestant,
             "waiters": it.waiters,
-            "per_waiter": it.waiter.to_json(),
+            "per_waiter": it.waiter.as_ref().map(Means::to_json),
             "per_handoff": it.handoff.to_json(),
         })
     });
@@ -84,7 +84,7 @@ pub(crate) fn table(traffic: &[Traffic]) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "\n| a queue that drains | contestant | requests of a waiter | of these, lists | requests of a \
+        "\n| traffic of a queue | contestant | requests of a waiter | of these, lists | requests of a \
          hand-off | of these, lists | events | bytes from the server |"
     );
     let _ = writeln!(text, "|---|---|---:|---:|---:|---:|---:|---:|");
@@ -92,11 +92,14 @@ pub(crate) fn table(traffic: &[Traffic]) -> String {
     for Traffic { title, contestant, waiter, handoff, .. } in traffic {
         let name = if title == last { "" } else { title };
         last = title;
+        let of_waiter = |count: fn(&Means) -> f64| {
+            waiter.as_ref().map_or_else(String::new, |waiter| format!("{:.2}", count(waiter)))
+        };
         let _ = writeln!(
             text,
-            "| {name} | {contestant} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.0} |",
-            waiter.requests,
-            waiter.lists,
+            "| {name} | {contestant} | {} | {} | {:.2} | {:.2} | {:.2} | {:.0} |",
+            of_waiter(|waiter| waiter.requests),
+            of_waiter(|waiter| waiter.lists),
             handoff.requests,
             handoff.lists,
             handoff.events,

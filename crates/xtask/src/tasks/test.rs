@@ -9,7 +9,8 @@ use std::process::Command;
 use super::servers::Version;
 use super::{Failure, cargo, fuzz, step, timing};
 use crate::zookeeper::{
-    Distribution, Error, Privilege, SUDO_VARIABLE, curator_jars, ensure_namespace_tools,
+    Distribution, Error, Privilege, SUDO_VARIABLE, curator_jars, ensure_kazoo,
+    ensure_namespace_tools,
 };
 use tally::Tally;
 
@@ -57,6 +58,9 @@ pub(crate) fn set_up() -> Result<(), Error> {
     }
     if let Err(error) = curator_jars(Privilege::Sudo) {
         println!("==> tests beside Curator will be skipped: {error}");
+    }
+    if let Err(reason) = ensure_kazoo(Privilege::Sudo) {
+        println!("==> the test of the benchmark will leave out kazoo: {reason}");
     }
     Ok(())
 }

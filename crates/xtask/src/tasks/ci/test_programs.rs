@@ -161,7 +161,7 @@ const MANY_THAT_WAIT: &str = "cli_contract";
 const WAITERS: &str = "2000";
 
 /// The programs that take the longest time.
-const LONG: [&str; 3] = [MANY_THAT_WAIT, "in_memory", "ten_thousand"];
+const LONG: [&str; 4] = [MANY_THAT_WAIT, "in_memory", "ten_thousand", "short"];
 
 #[cfg(test)]
 mod tests {
