@@ -104,8 +104,12 @@ impl CommonId {
         is_free.then(|| Claim { id: self.clone(), name: name.into() })
     }
 
-    /// Searches for the node of a create whose reply was lost: one of the session's that no attempt has.
-    /// Transactions up to `since` were known before the create.
+    /// Searches for the node of a create whose reply was lost: one of the session's that no attempt has. Its
+    /// name begins with `start`, and has this czxid of the queue's node. Transactions up to `since` were known
+    /// before the create.
+    ///
+    /// Deletes the nodes instead if the queue's node is another one by now. Nobody uses a stale name, and the
+    /// claims are those of an earlier node that had it.
     ///
     /// # Errors
     /// As [`Client::find_own`]. The search can be repeated.
@@ -113,10 +117,18 @@ impl CommonId {
         self: &Arc<Self>,
         client: &Client,
         path: &str,
-        prefix: &str,
-        since: Zxid,
+        start: &str,
+        (parent, since): (Zxid, Zxid),
     ) -> Result<Option<(Created, Claim)>, Error> {
-        for name in retry_if_unknown(client, || client.find_own(path, prefix)).await? {
+        let names = retry_if_unknown(client, || client.find_own(path, start)).await?;
+        // As long as one of these nodes exists, this is their parent.
+        let Some(now) = retry(client, || client.exists(path)).await? else { return Ok(None) };
+        self.saw_parent(now.czxid);
+        if now.czxid != parent {
+            names.iter().for_each(|name| drop(client.delete_guaranteed(&child(path, name))));
+            return Ok(None);
+        }
+        for name in names {
             let Some(claim) = self.claim(&name) else { continue };
             let path = child(path, &name);
             // Nobody has it any more. If the delete is answered by now, the next request shows it.

@@ -242,8 +242,12 @@ impl Contender {
 
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
-        let name = [&*self.protection.prefix, &*self.queue.spec.lock_name, sequence].concat();
-        child(&self.queue.spec.path, &name)
+        child(&self.queue.spec.path, &[&*self.start_of_name(), sequence].concat())
+    }
+
+    /// Returns the name of the node up to the sequence number.
+    fn start_of_name(&self) -> String {
+        [&*self.protection.prefix, &*self.queue.spec.lock_name].concat()
     }
 
     /// Records that the node of the requested path may exist, created by other code than
@@ -279,14 +283,14 @@ impl Contender {
     /// Looks up the node of a create whose reply was lost.
     pub(crate) async fn find(&mut self) -> Result<bool, LockError> {
         let Queue { client, spec, .. } = &self.queue;
-        let prefix = &self.protection.prefix;
         let found = match &self.protection.common {
             Some(common) => {
-                let found = common.find(client, &spec.path, prefix).await?;
+                let start = self.start_of_name();
+                let found = common.find(client, &spec.path, &start).await?;
                 found.map(|(created, claim)| (created, Some(claim)))
             }
             None => {
-                let search = || client.find_protected(&spec.path, prefix);
+                let search = || client.find_protected(&spec.path, &self.protection.prefix);
                 retry(client, search).await?.map(|created| (created, None))
             }
         };
@@ -294,6 +298,9 @@ impl Contender {
             Some((created, claim)) => self.adopt_as(created, claim).map(|()| true),
             None => {
                 self.stage = NodeStage::Absent;
+                if self.protection.common.is_some() {
+                    self.protection = Protection::of(&self.queue); // the name may be stale
+                }
                 Ok(false)
             }
         }
@@ -359,11 +366,11 @@ impl Contender {
             return client.delete_protected_guaranteed(&spec.path, &self.protection.prefix);
         };
         let (client, path) = (client.weak().with_timeout(Duration::MAX), spec.path.clone());
-        let prefix = self.protection.prefix.clone();
+        let start = self.start_of_name();
         // Without a runtime the driver has never run, and nothing was sent.
         drop(client.clone().runtime().spawn(async move {
             loop {
-                match common.find(&client, &path, &prefix).await {
+                match common.find(&client, &path, &start).await {
                     Ok(Some((created, _claim))) => {
                         return drop(client.delete_guaranteed(&created.path));
                     }
@@ -412,9 +419,9 @@ impl Common {
         &self,
         client: &Client,
         path: &str,
-        prefix: &str,
+        start: &str,
     ) -> Result<Option<(Created, Claim)>, Error> {
-        self.id.find(client, path, prefix, self.since).await
+        self.id.find(client, path, start, (self.parent, self.since)).await
     }
 }
 

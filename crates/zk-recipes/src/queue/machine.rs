@@ -316,7 +316,7 @@ impl<N: Clone + PartialEq> Machine<N> {
     }
 
     /// Returns true if the release is to be marked. A contender that did not have to wait needs no
-    /// mark: the ones behind it have seen in their lists that it is first.
+    /// mark: the one behind it has seen in its list that it is first, or lists.
     pub(super) fn marks_release(&self) -> bool {
         self.is_first() && self.has_marks
     }

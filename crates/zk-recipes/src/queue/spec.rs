@@ -61,7 +61,7 @@ impl QueueSpec {
     /// Nodes of the writers of a read-write lock.
     pub(crate) fn writer(path: String) -> Self {
         let spec = Self::new(path, WRITE, Admission::First, Recipe::ReadWriteLock);
-        Self { rule: Some(READ_WRITE), ..spec }
+        Self { rule: Some(READ_WRITE), may_have_common_id: true, ..spec }
     }
 
     /// Nodes of a semaphore's permits; `path` is their parent.
@@ -79,7 +79,8 @@ impl QueueSpec {
     /// Returns the specification of the reader that a writer becomes.
     pub(crate) fn downgraded(&self) -> Self {
         let reader = Self::reader(self.path.clone());
-        Self { lock_name: reader.lock_name, admission: reader.admission, ..self.clone() }
+        let Self { lock_name, admission, may_have_common_id, .. } = reader;
+        Self { lock_name, admission, may_have_common_id, ..self.clone() }
     }
 
     /// Returns true if a release may change the data of its node; see the

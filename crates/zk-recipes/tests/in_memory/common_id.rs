@@ -2,18 +2,19 @@
 //!
 //! A session uses such names once it has waited for the lock, and knows the queue's node.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode, path};
-use zk_recipes::{LockError, Mutex};
+use zk_recipes::{Lock, LockError, Mutex, RwLock};
 use zk_testing::{Op, Settings, TestServer, Version};
 
 use crate::recorded_connection::{
     CREATE2, EXISTS, GET_CHILDREN2, MULTI, SET_WATCHES, recorded_client, without_lease,
 };
 use crate::{
-    Acquire, T, attempt, children, config, polled, queue, queue_many, reconnect, running, settle,
-    settle_node_watches, started_with,
+    Acquire, Kind, T, attempt, children, config, polled, queue, queue_many, reconnect, running,
+    settle, settle_node_watches, started_with,
 };
 
 const PATH: &str = "/lock";
@@ -51,16 +52,16 @@ async fn id_of_queue(client: &Client) -> String {
 }
 
 /// Lets contenders acquire and release a lock in turns. Returns the requests of one, and the bytes that it reads.
-async fn take_turns(contenders: u128, rounds: usize) -> (Vec<i32>, usize) {
+async fn take_turns(kind: Kind, contenders: u128, rounds: usize) -> (Vec<i32>, usize) {
     let (server, [first]) = started().await;
-    let held = Mutex::new(&first, PATH).unwrap().acquire().await.unwrap();
+    let held = kind.exclude(&first).await;
     let (mut turns, mut records) = (Vec::new(), Vec::new());
     for seed in 0..contenders {
         let (client, record) = recorded_client(&server, 2 + seed).await;
-        turns.push(running(queue_again(Mutex::new(&client, PATH).unwrap(), rounds)).await);
+        turns.push(running(queue_again(kind.lock(&client), rounds)).await);
         records.push((client, record));
     }
-    held.release().await.unwrap();
+    held.release_boxed().await.unwrap();
     for turn in turns {
         turn.await.unwrap();
     }
@@ -68,25 +69,32 @@ async fn take_turns(contenders: u128, rounds: usize) -> (Vec<i32>, usize) {
     (without_lease(record.take().concat()), record.take_bytes_read())
 }
 
-async fn queue_again(lock: Mutex, rounds: usize) {
+async fn queue_again(lock: Arc<dyn Lock>, rounds: usize) {
     for _ in 0..rounds {
-        let guard = lock.acquire().await.unwrap();
+        let guard = lock.acquire_boxed().await.unwrap();
         // reason: virtual time, in which the released contender before queues again
         tokio::time::sleep(Duration::from_millis(1)).await;
-        guard.release().await.unwrap();
+        guard.release_boxed().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn contenders_queue_again_without_a_list() {
-    for contenders in [3, 30, 300] {
-        let (ops, bytes) = take_turns(contenders, 4).await;
-        let (more_ops, more_bytes) = take_turns(contenders, 8).await;
+    for (kind, contenders) in [
+        (Kind::Mutex, 3),
+        (Kind::Mutex, 30),
+        (Kind::Mutex, 300),
+        (Kind::Writer, 3),
+        (Kind::Writer, 30),
+    ] {
+        let case = format!("{kind:?}, {contenders}");
+        let (ops, bytes) = take_turns(kind, contenders, 4).await;
+        let (more_ops, more_bytes) = take_turns(kind, contenders, 8).await;
         let four = [CREATE2, EXISTS, SET_WATCHES, MULTI].repeat(4);
-        assert_eq!(more_ops[..ops.len() - 4], ops[..ops.len() - 4], "{contenders}");
-        assert_eq!(more_ops[ops.len() - 4..][..16], four, "{contenders}: {more_ops:?}");
+        assert_eq!(more_ops[..ops.len() - 4], ops[..ops.len() - 4], "{case}");
+        assert_eq!(more_ops[ops.len() - 4..][..16], four, "{case}: {more_ops:?}");
         let each = (more_bytes - bytes) / 4;
-        assert!(each <= BYTES_MAX, "{contenders}: {each}");
+        assert!(each <= BYTES_MAX, "{case}: {each}");
     }
 }
 
@@ -340,4 +348,20 @@ async fn contender_lists_after_a_long_wait_and_is_granted_by_events() {
     let guard = waiting.await.unwrap();
     assert_eq!(record.take(), [[0; 0]; 0], "events alone");
     guard.release().await.unwrap();
+}
+
+/// A search for a lost create finds no node of another lock name in the same queue.
+#[tokio::test(start_paused = true)]
+async fn search_leaves_the_nodes_of_another_lock() {
+    let (server, [own]) = started().await;
+    let lock = known(&own).await;
+    let held = lock.acquire().await.unwrap();
+    let writer = RwLock::new(&own, PATH).unwrap().write().clone();
+    let lost = server.on(Op::Create2).drop_before_applying();
+    let refused = attempt(&writer).await;
+    tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
+    assert!(refused.await.unwrap().is_err(), "the path is a mutex's");
+    settle().await;
+    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 1));
+    assert!(held.is_held());
 }

@@ -45,7 +45,7 @@ pub(super) struct Setting {
     pub(super) kinds: &'static [Kind],
     /// The servers' events have zxids.
     pub(super) has_zxids: bool,
-    /// Mutexes use names with a common id.
+    /// Mutexes and writers use names with a common id.
     pub(super) has_common_ids: bool,
     pub(super) fault: Option<Fault>,
 }
@@ -443,7 +443,7 @@ impl Client {
     fn receive(&mut self, reply: Reply) {
         match (&mut self.pending, reply) {
             (_, Reply::Deleted) => drop(self.clean_ups.remove(0)),
-            (_, Reply::Own(nodes, Seeker::CleanUp)) => self.delete_lost(&nodes),
+            (_, Reply::Own(nodes, parent, Seeker::CleanUp)) => self.delete_lost(&nodes, parent),
             (Pending::Create { created, .. }, reply @ (Reply::Created(..) | Reply::NoParent)) => {
                 *created = Some(reply);
             }
@@ -494,7 +494,8 @@ impl Client {
 
     fn renew_name(&mut self, setting: &Setting, is_restart: bool) {
         self.attempt += 1;
-        if setting.has_common_ids && self.kind == Kind::Mutex {
+        let may_have_common_id = matches!(self.kind, Kind::Mutex | Kind::Writer);
+        if setting.has_common_ids && may_have_common_id {
             let is_constant = setting.fault == Some(Fault::ConstantId);
             self.name = Name::common(if is_constant { 0 } else { self.parent });
         } else if !is_restart || setting.fault != Some(Fault::RestartKeepsName) {
@@ -560,18 +561,33 @@ impl Client {
         self.connection.send(Request::FindOwn { owner, id, seeker });
     }
 
-    fn delete_lost(&mut self, nodes: &[Node]) {
+    fn delete_lost(&mut self, nodes: &[Node], parent: u8) {
         let since = self.lost.remove(0).since;
-        if let Some(node) = self.take_found(nodes, since) {
-            let (name, attempt) = (node.name, node.attempt);
-            let request = Request::Delete { name, is_marked: false, attempt };
-            self.clean_ups.push(CleanUp(request.clone()));
-            self.connection.send(request);
+        if let Some(node) = self.take_found(nodes, parent, since, None) {
+            self.delete(node);
         }
     }
 
-    /// Takes one of the session's nodes that no attempt has.
-    fn take_found(&mut self, nodes: &[Node], since: u8) -> Option<Node> {
+    fn delete(&mut self, Node { name, attempt, .. }: Node) {
+        let request = Request::Delete { name, is_marked: false, attempt };
+        self.clean_ups.push(CleanUp(request.clone()));
+        self.connection.send(request);
+    }
+
+    /// Takes one of the session's nodes that no attempt has. Deletes them if their names are stale.
+    fn take_found(
+        &mut self,
+        nodes: &[Node],
+        parent: u8,
+        since: u8,
+        fault: Option<Fault>,
+    ) -> Option<Node> {
+        self.parent = parent;
+        let is_stale = |node: &Node| node.name.parent().is_some_and(|id| id != parent);
+        if nodes.iter().any(is_stale) && fault != Some(Fault::StaleNameIsLeft) {
+            nodes.iter().for_each(|node| self.delete(*node));
+            return None;
+        }
         let is_deleting = |name: Name| {
             let deletes = |request: &Request| matches!(request, Request::Delete { name: deleted, .. } if *deleted == name);
             self.clean_ups.iter().any(|CleanUp(request)| deletes(request))

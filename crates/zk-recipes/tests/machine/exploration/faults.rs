@@ -72,6 +72,8 @@ pub(super) enum Fault {
     LastChangeIsAlone,
     /// An attempt uses a node that a search of another one has found before.
     FoundIsForgotten,
+    /// A search leaves a node with a stale name alone if a node of that name was found before.
+    StaleNameIsLeft,
 }
 
 /// As [`Machine::handle`], with a wrong rule.

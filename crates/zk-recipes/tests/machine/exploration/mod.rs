@@ -12,6 +12,7 @@
 //! * An operator deletes a node, or two nodes in one transaction, creates a node again under its
 //!   name, or changes the data of a node, as a revocation request does.
 //! * A session loses its lease, and expires.
+//! * A task searches for the node of a create that was cancelled, at any time.
 //! * The server removes the empty parent, and the numbers start again.
 //! * One of the contenders is Curator's.
 //!
@@ -20,7 +21,8 @@
 //! * A holder whose node exists is first among the contenders that it waits for.
 //! * A lock is never granted to a contender that has received the deletion of its own node.
 //! * Only the first contender marks its release. A contender that queues again keeps no mark.
-//! * A delete removes no node of another contender, nor of a later attempt.
+//! * A delete removes no node of another contender, nor of a later attempt that uses it.
+//! * Nobody holds the lock with a stale name.
 //! * A contender queues again only if its node was deleted.
 //! * The next contender in line has claimed the lease when the last one ahead is deleted.
 //! * From every state, the contenders can come to an end without a further fault. When nothing more can
@@ -44,6 +46,8 @@
 //!   one before.
 //! * A contender whose node an operator has deleted may hold the lock until the event arrives.
 //!   Nodes that an operator has created exclude no holder, and block a waiter until they are deleted.
+//! * A session has one attempt at a time, beside the tasks that clean up after earlier ones.
+//! * A search for an own node is one request, and the claims of other attempts are not needed for it.
 //! * Downgrades, permits, local queues, owners, access control lists and nodes of other recipes.
 //! * Every state can reach an end, but the exploration does not count the requests on the way.
 
@@ -276,6 +280,11 @@ fn two_contenders_in_every_order_of_events() {
 fn two_contenders_with_two_faults() {
     let is_reduced = !is_larger();
     explore_all(with_two_events(Case { is_reduced, ..TWO_COMMON }).filter(is_quick));
+    explore_all(with_two_events(Case { acquisitions: (2, 0), ..TWO_COMMON }));
+    if is_larger() {
+        explore_all(with_two_events(Case { acquisitions: (4, 0), ..TWO_COMMON }));
+        explore_all(with_two_events(Case { acquisitions: (2, 1), lags: true, ..TWO_COMMON }));
+    }
     explore_all(with_two_events(Case { is_reduced, has_zxids: false, ..TWO }).filter(is_quick));
     if is_larger() {
         explore_all(with_two_events(Case { acquisitions: (2, 1), lags: true, ..TWO }));
@@ -286,7 +295,7 @@ fn two_contenders_with_two_faults() {
 
 #[test]
 fn three_contenders_in_every_order_of_events() {
-    explore_all(with_one_event(THREE));
+    explore_all(with_one_event(THREE).filter(is_quick));
     explore_all(with_one_event(Case { has_common_ids: true, ..THREE }).filter(is_quick));
     explore_all(with_one_event(Case { has_zxids: false, ..THREE }).filter(is_quick));
     if is_larger() {
@@ -308,7 +317,10 @@ fn three_mixed_contenders_in_every_order_of_events() {
     for kinds in
         [&[Kind::Mutex, Kind::Mutex, Kind::Curator], &[Kind::Writer, Kind::Reader, Kind::Writer]]
     {
-        explore_all(with_one_event(Case { kinds, ..THREE }).filter(is_quick));
+        for has_common_ids in if is_larger() { vec![true, false] } else { vec![true] } {
+            let case = Case { kinds, has_common_ids, ..THREE };
+            explore_all(with_one_event(case).filter(is_quick));
+        }
     }
 }
 
@@ -322,7 +334,7 @@ fn is_quick((_, case): &(String, Case)) -> bool {
 }
 
 /// A wrong rule, with a world in which the exploration finds it.
-fn planted_faults() -> [(Fault, Case); 33] {
+fn planted_faults() -> [(Fault, Case); 34] {
     let two = |budget| Case { budget, ..TWO };
     let three = |budget| Case { budget, ..THREE };
     let old = |budget| Case { has_zxids: false, ..three(budget) };
@@ -370,6 +382,7 @@ fn planted_faults() -> [(Fault, Case); 33] {
         (Fault::OnlyChildIsAlone, common(delete)),
         (Fault::LastChangeIsAlone, common(NONE)),
         (Fault::FoundIsForgotten, alone(cancel.plus(cut))),
+        (Fault::StaleNameIsLeft, alone(cut.plus(reap))),
         (Fault::DeletionIsRelease, Case { has_common_ids: true, ..three(cancel) }),
         (Fault::MarkAcrossDisconnect, three(change.plus(cancel).plus(cut))),
     ]

@@ -119,7 +119,8 @@ pub(super) enum Reply {
     Stat(Option<u8>),
     WatchesSet,
     Found(Option<Node>),
-    Own(Vec<Node>, Seeker),
+    /// With the czxid of the queue's node.
+    Own(Vec<Node>, u8, Seeker),
     Renewed,
     Deleted,
 }
@@ -290,7 +291,7 @@ impl Connection {
             )
         };
         let is_of_clean_up =
-            |reply: &Reply| matches!(reply, Reply::Deleted | Reply::Own(_, Seeker::CleanUp));
+            |reply: &Reply| matches!(reply, Reply::Deleted | Reply::Own(.., Seeker::CleanUp));
         for (request, is_wanted) in &mut self.to_server {
             *is_wanted &= is_clean_up(request);
         }
@@ -430,7 +431,7 @@ impl Connection {
             }
             Request::FindOwn { owner, id, seeker } => {
                 let is_own = |node: &&Node| node.owner == owner && node.name.id == id;
-                Reply::Own(tree.nodes.iter().filter(is_own).copied().collect(), seeker)
+                Reply::Own(tree.nodes.iter().filter(is_own).copied().collect(), tree.made, seeker)
             }
             Request::Watch(name, kind) => {
                 let stat = stat(name);

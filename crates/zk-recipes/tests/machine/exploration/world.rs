@@ -28,7 +28,7 @@ pub(super) struct Case {
     /// Acquisitions of the first client, and of each other one.
     pub(super) acquisitions: (u8, u8),
     pub(super) has_zxids: bool,
-    /// Mutexes use names with a common id.
+    /// Mutexes and writers use names with a common id.
     pub(super) has_common_ids: bool,
     /// The server of the last client lags behind.
     pub(super) lags: bool,
@@ -330,7 +330,8 @@ impl World {
                 "client {client} deletes {node:?}, which is not that of its attempt"
             ));
         }
-        if self.clients[usize::from(client)].own() == Some((node.name, node.czxid)) {
+        let is_used = self.clients[usize::from(client)].own() == Some((node.name, node.czxid));
+        if is_used && !self.is_stale(node.name, setting) {
             return Err(format!("client {client} deletes {node:?}, which it still uses"));
         }
         if !is_marked {

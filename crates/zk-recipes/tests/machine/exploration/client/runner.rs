@@ -108,7 +108,9 @@ impl Client {
             }
             Pending::Find(Some(reply)) => {
                 let found = match reply {
-                    Reply::Own(nodes, _) => self.take_found(&nodes, self.since),
+                    Reply::Own(nodes, parent, _) => {
+                        self.take_found(&nodes, parent, self.since, setting.fault)
+                    }
                     Reply::Found(found) => found,
                     _ => None,
                 };
@@ -192,7 +194,13 @@ impl Client {
     /// an operator ends the acquisition.
     fn adopt(&mut self, found: Option<Node>, setting: &Setting) {
         match found {
-            None => self.begin_create(setting),
+            None => {
+                if self.has_common_name() {
+                    self.attempt -= 1; // it is the same one
+                    self.renew_name(setting, false);
+                }
+                self.begin_create(setting);
+            }
             Some(node) if node.owner == self.index => {
                 let Node { name, czxid, attempt, .. } = node;
                 self.node = NodeStage::Exists { name, czxid, attempt };
