@@ -4,7 +4,9 @@
 //! deleted. With a marked release, a holder that had to wait releases with one transaction, which
 //! sets the data of its node and deletes it. A data watch and a child watch on that node report both
 //! with the same transaction id. Only the holder releases so, and it was first. Therefore the next
-//! waiter acquires the lock without a list.
+//! waiter acquires the lock without a list. It joins without a list, too: the names differ in their
+//! numbers only, so a waiter knows the name ahead of its own. These are the requests and names of this
+//! library.
 //!
 //! Each session has a thread, which waits only on its socket. If waiters share a session, the
 //! thread processes the replies and events of all of them.
@@ -68,6 +70,8 @@ struct Session<'a> {
 #[derive(Default)]
 struct Waiter {
     node: String,
+    /// The transaction that has created the node.
+    created: i64,
     /// The path that it watches; empty if it did not have to wait.
     predecessor: String,
     /// The transaction that set the data of the predecessor.
@@ -78,6 +82,8 @@ struct Waiter {
 #[derive(Clone, Copy)]
 enum Asked {
     Create,
+    /// The Stat of the queue's node.
+    Parent,
     List,
     Watch,
     Delete,
@@ -142,7 +148,12 @@ impl<'a> Session<'a> {
         self.waiters[waiter].hold.call = self.clock.now();
         let prefix = format!("{}/{}-lock-", self.job.path, self.release.protection());
         let xid = self.raw.create(&prefix, Create::EphemeralSequential);
-        self.ask(xid, waiter, Asked::Create)
+        self.asked.insert(xid, (waiter, Asked::Create));
+        if self.release == Release::Marked {
+            let xid = self.raw.stat(&self.job.path);
+            self.asked.insert(xid, (waiter, Asked::Parent));
+        }
+        self.raw.flush()
     }
 
     fn list(&mut self, waiter: usize) -> io::Result<()> {
@@ -167,9 +178,14 @@ impl<'a> Session<'a> {
         };
         match what {
             Asked::Create => {
-                self.waiters[waiter].node = frame.path()?;
-                self.list(waiter)
+                (self.waiters[waiter].node, self.waiters[waiter].created) =
+                    (frame.path()?, frame.zxid);
+                match self.release {
+                    Release::Plain => self.list(waiter),
+                    Release::Marked => Ok(()), // the Stat follows
+                }
             }
+            Asked::Parent => self.join(waiter, frame),
             Asked::List => self.look(waiter, &frame.names()?),
             // The predecessor is deleted already, so no event will follow.
             Asked::Watch if frame.error == NO_NODE => {
@@ -203,24 +219,39 @@ impl<'a> Session<'a> {
         self.list(waiter)
     }
 
-    fn look(&mut self, waiter: usize, names: &[&str]) -> io::Result<()> {
+    /// Takes its place without a list: it is alone, or watches the name ahead.
+    fn join(&mut self, waiter: usize, parent: &Frame) -> io::Result<()> {
+        let Waiter { node, created, .. } = &self.waiters[waiter];
+        let own = sequence_of(node);
+        if parent.children()? == (1, *created) {
+            self.start_next()?;
+            return self.own(waiter, own);
+        }
+        let ahead = format!("{}{:010}", &node[..node.len() - 10], own - 1);
         self.start_next()?;
+        self.watch(waiter, ahead)
+    }
+
+    fn look(&mut self, waiter: usize, names: &[&str]) -> io::Result<()> {
+        if self.release == Release::Plain {
+            self.start_next()?;
+        }
         let own = sequence_of(&self.waiters[waiter].node);
         let ahead = names.iter().filter(|name| sequence_of(name) < own);
         let Some(predecessor) = ahead.max_by_key(|name| sequence_of(name)) else {
             return self.own(waiter, own);
         };
-        let path = format!("{}/{predecessor}", self.job.path);
-        let xids = match self.release {
-            Release::Plain => vec![self.raw.watch(&path)],
+        self.watch(waiter, format!("{}/{predecessor}", self.job.path))
+    }
+
+    fn watch(&mut self, waiter: usize, path: String) -> io::Result<()> {
+        let Waiter { node, created, .. } = &self.waiters[waiter];
+        let xid = match self.release {
+            Release::Plain => self.raw.watch(&path),
             // The watch on the own node shows a waiter that its node is deleted.
-            Release::Marked => vec![
-                self.raw.watch_data(&path),
-                self.raw.watch_children(&path),
-                self.raw.watch_children(&self.waiters[waiter].node),
-            ],
+            Release::Marked => self.raw.set_watches(*created, &[&path], &[&path, node]),
         };
-        self.asked.extend(xids.into_iter().map(|xid| (xid, (waiter, Asked::Watch))));
+        self.asked.insert(xid, (waiter, Asked::Watch));
         // The entry must exist before the reply, because the event may follow the reply
         // immediately.
         self.watching.insert(path.clone(), waiter);

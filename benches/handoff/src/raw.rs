@@ -21,7 +21,8 @@ pub(crate) struct Raw {
 /// A reply or an event. An event has the xid [`EVENT_XID`].
 pub(crate) struct Frame {
     pub(crate) xid: i32,
-    /// The transaction of an event, from ZooKeeper 3.9 on; -1 before (ZOOKEEPER-4655).
+    /// The transaction of an event, from ZooKeeper 3.9 on; -1 before (ZOOKEEPER-4655). That of a create or
+    /// a delete, in its reply.
     pub(crate) zxid: i64,
     pub(crate) error: i32,
     pub(crate) body: Vec<u8>,
@@ -108,6 +109,25 @@ impl Raw {
         self.request(4, &body)
     }
 
+    /// Queues an `exists` request without a watch. The body of its reply is the node's Stat.
+    pub(crate) fn stat(&mut self, path: &str) -> i32 {
+        let mut body = Vec::new();
+        put_str(&mut body, path);
+        body.push(0);
+        self.request(3, &body)
+    }
+
+    /// Queues a `setWatches` for changes since a transaction. A node that does not exist is reported at once
+    /// as deleted, with the zxid -1.
+    pub(crate) fn set_watches(&mut self, since: i64, data: &[&str], children: &[&str]) -> i32 {
+        let mut body = since.to_be_bytes().to_vec();
+        for paths in [data, &[], children] {
+            put_len(&mut body, paths.len());
+            paths.iter().for_each(|path| put_str(&mut body, path));
+        }
+        self.request(101, &body)
+    }
+
     pub(crate) fn children(&mut self, path: &str) -> i32 {
         let mut body = Vec::new();
         put_str(&mut body, path);
@@ -115,24 +135,11 @@ impl Raw {
         self.request(8, &body)
     }
 
-    /// Queues a `getChildren` request with a watch.
-    pub(crate) fn watch_children(&mut self, path: &str) -> i32 {
-        let mut body = Vec::new();
-        put_str(&mut body, path);
-        body.push(1);
-        self.request(8, &body)
-    }
-
     /// Returns the number of children, without listing them.
     pub(crate) fn count_children(&mut self, path: &str) -> io::Result<usize> {
-        let mut body = Vec::new();
-        put_str(&mut body, path);
-        body.push(0);
-        self.request(3, &body);
-        let stat = self.call()?.body;
-        // The second last field of a Stat, before pzxid.
-        let count = stat.len().checked_sub(12).and_then(|at| int_at(&stat, at));
-        count.and_then(|count| usize::try_from(count).ok()).ok_or_else(malformed)
+        self.stat(path);
+        let (count, _) = self.call()?.children()?;
+        usize::try_from(count).map_err(|_| malformed())
     }
 
     /// Sends all queued requests in one write.
@@ -250,6 +257,13 @@ impl Frame {
     pub(crate) fn event_path(&self) -> io::Result<String> {
         let path = strings(&self.body, 8, 1).and_then(|mut all| all.pop());
         path.map(str::to_owned).ok_or_else(malformed)
+    }
+
+    /// Returns the number of children in a Stat, and the last transaction that has created or deleted one.
+    pub(crate) fn children(&self) -> io::Result<(i32, i64)> {
+        let at = self.body.len().checked_sub(12).ok_or_else(malformed)?;
+        let pzxid = self.body[at + 4..].try_into().map_or(-1, i64::from_be_bytes);
+        Ok((int_at(&self.body, at).ok_or_else(malformed)?, pzxid))
     }
 
     /// Returns the names in a list of children.

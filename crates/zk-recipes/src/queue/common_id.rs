@@ -100,8 +100,11 @@ impl CommonId {
     /// Returns `None` if another attempt has found the node before.
     pub(crate) fn claim(self: &Arc<Self>, name: &str) -> Option<Claim> {
         let mut state = self.state();
-        let is_free = !state.found.contains(name) && state.claimed.insert(name.into());
-        is_free.then(|| Claim { id: self.clone(), name: name.into() })
+        if !state.is_free(name) {
+            return None;
+        }
+        state.claimed.insert(name.into());
+        Some(Claim { id: self.clone(), name: name.into() })
     }
 
     /// Searches for the node of a create whose reply was lost: one of the session's that no attempt has. Its
@@ -129,14 +132,16 @@ impl CommonId {
             return Ok(None);
         }
         for name in names {
-            let Some(claim) = self.claim(&name) else { continue };
-            let path = child(path, &name);
-            // Nobody has it any more. If the delete is answered by now, the next request shows it.
-            if client.is_deleting(&path) {
+            if !self.state().is_free(&name) {
                 continue;
             }
+            let path = child(path, &name);
             let stat = retry(client, || client.exists(&path)).await?;
-            if let Some(stat) = stat.filter(|stat| stat.czxid > since) {
+            let Some(stat) = stat.filter(|stat| stat.czxid > since) else { continue };
+            // Without an await until it is found: a claim that is dropped again would hide the node from
+            // the search of the attempt that has made it.
+            let Some(claim) = self.claim(&name) else { continue };
+            if !client.is_deleting(&path) {
                 self.state().found.insert(name.into());
                 return Ok(Some((Created { path, stat }, claim)));
             }
@@ -146,6 +151,13 @@ impl CommonId {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns true if no attempt has or had a node of this name.
+    fn is_free(&self, name: &str) -> bool {
+        !self.claimed.contains(name) && !self.found.contains(name)
     }
 }
 
