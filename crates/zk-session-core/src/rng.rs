@@ -65,9 +65,9 @@ impl Rng {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Returns 64 random bits as 16 hexadecimal digits.
+    /// Returns 63 random bits as 16 hexadecimal digits. The highest bit is set, so the id is never a zxid.
     pub(crate) fn short_id(&mut self) -> String {
-        format!("{:016x}", self.next())
+        format!("{:016x}", self.next() | 1 << 63)
     }
 }
 
@@ -108,7 +108,8 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..100 {
             let (mut bits, id) = (rng.clone(), rng.short_id());
-            assert_eq!((id.len(), u64::from_str_radix(&id, 16)), (16, Ok(bits.next())), "{id}");
+            let expected = bits.next() | 1 << 63;
+            assert_eq!((id.len(), u64::from_str_radix(&id, 16)), (16, Ok(expected)), "{id}");
         }
     }
 

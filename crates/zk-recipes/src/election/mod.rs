@@ -145,7 +145,7 @@ impl Election {
         id: String,
     ) -> Result<Self, PathError> {
         zk_session::validate_path(&spec.path)?;
-        spec.data = Some(id.into_bytes().into());
+        spec.set_data(id.into_bytes());
         Ok(Self { sessions: sessions.clone(), spec: Arc::new(spec) })
     }
 

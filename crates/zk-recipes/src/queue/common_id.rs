@@ -27,6 +27,9 @@ pub(crate) struct CommonId {
     queue: String,
     all: Weak<CommonIds>,
     state: Mutex<State>,
+    /// One search at a time. Otherwise a search could end by a list from before the node was made that
+    /// another one has left for it.
+    search: tokio::sync::Mutex<()>,
 }
 
 /// The queues of a session, by their paths.
@@ -37,16 +40,22 @@ pub(crate) struct CommonIds(Mutex<HashMap<String, Weak<CommonId>>>);
 struct State {
     /// The czxid of the queue's node, as last seen.
     parent: Option<Zxid>,
-    /// Servers distinguish a [marked release](super::machine), without which a known name is of no use.
-    has_marks: bool,
+    /// Set once the names are of use: servers distinguish a [marked release](super::machine). It is the newest
+    /// transaction known by then. Nodes of the session that are not newer are those of an earlier process.
+    since: Option<Zxid>,
     /// The name ahead was known to be a contender's at the last look.
     guesses: bool,
     /// Names that attempts of this session have.
     claimed: HashSet<Box<str>>,
     /// Names that were found after a lost reply. Another attempt whose reply has arrived does not get them
-    /// any more, however late it looks.
+    /// any more, however late it looks. They are forgotten when no create is unresolved.
     found: HashSet<Box<str>>,
+    /// Creates whose node is neither known nor known not to exist.
+    unresolved: usize,
 }
+
+/// A create whose node is neither known nor known not to exist.
+pub(crate) struct Unresolved(Arc<CommonId>);
 
 /// The only right of the session's attempts to a node. Dropping it ends the claim.
 pub(crate) struct Claim {
@@ -64,16 +73,19 @@ impl CommonId {
             return known;
         }
         let state = Mutex::new(State { guesses: true, ..State::default() });
-        let id = Arc::new(Self { queue: queue.clone(), all: Arc::downgrade(&all), state });
+        let search = tokio::sync::Mutex::new(());
+        let id = Arc::new(Self { queue: queue.clone(), all: Arc::downgrade(&all), state, search });
         queues.insert(queue, Arc::downgrade(&id));
         id
     }
 
     /// Returns the czxid of the queue's node, for names with the common id. Returns `None` as long as they
-    /// would be of no use.
+    /// would be of no use, or if [too many](UNRESOLVED_MAX) creates are unresolved.
     pub(crate) fn parent(&self) -> Option<Zxid> {
         let state = self.state();
-        state.parent.filter(|_| state.has_marks)
+        let is_used =
+            state.since.is_some() && state.unresolved + state.found.len() < UNRESOLVED_MAX;
+        state.parent.filter(|_| is_used)
     }
 
     /// Returns true if a contender ahead is likely to have the [guessed](guess) name.
@@ -82,12 +94,19 @@ impl CommonId {
     }
 
     /// Notes that servers distinguish a marked release.
-    pub(crate) fn has_marks(&self) {
-        self.state().has_marks = true;
+    pub(crate) fn has_marks(&self, client: &Client) {
+        self.state().since.get_or_insert_with(|| client.last_zxid());
     }
 
     pub(crate) fn saw_parent(&self, czxid: Zxid) {
-        self.state().parent = Some(czxid);
+        let mut state = self.state();
+        state.parent = state.parent.max(Some(czxid)); // an answer may be read late
+    }
+
+    /// Notes a create that is about to be requested.
+    pub(crate) fn begin_create(self: &Arc<Self>) -> Unresolved {
+        self.state().unresolved += 1;
+        Unresolved(self.clone())
     }
 
     /// Notes whether the contender ahead of `own` has the guessed name.
@@ -108,8 +127,7 @@ impl CommonId {
     }
 
     /// Searches for the node of a create whose reply was lost: one of the session's that no attempt has. Its
-    /// name begins with `start`, and has this czxid of the queue's node. Transactions up to `since` were known
-    /// before the create.
+    /// name begins with `start`, and has this czxid of the queue's node.
     ///
     /// Deletes the nodes instead if the queue's node is another one by now. Nobody uses a stale name, and the
     /// claims are those of an earlier node that had it.
@@ -121,8 +139,10 @@ impl CommonId {
         client: &Client,
         path: &str,
         start: &str,
-        (parent, since): (Zxid, Zxid),
+        parent: Zxid,
     ) -> Result<Option<(Created, Claim)>, Error> {
+        let _one_at_a_time = self.search.lock().await;
+        let since = self.state().since;
         let names = retry_if_unknown(client, || client.find_own(path, start)).await?;
         // As long as one of these nodes exists, this is their parent.
         let Some(now) = retry(client, || client.exists(path)).await? else { return Ok(None) };
@@ -137,9 +157,7 @@ impl CommonId {
             }
             let path = child(path, &name);
             let stat = retry(client, || client.exists(&path)).await?;
-            let Some(stat) = stat.filter(|stat| stat.czxid > since) else { continue };
-            // Without an await until it is found: a claim that is dropped again would hide the node from
-            // the search of the attempt that has made it.
+            let Some(stat) = stat.filter(|stat| Some(stat.czxid) > since) else { continue };
             let Some(claim) = self.claim(&name) else { continue };
             if !client.is_deleting(&path) {
                 self.state().found.insert(name.into());
@@ -161,9 +179,13 @@ impl State {
     }
 }
 
+/// Number of creates and of found nodes beyond which the next contenders of the session use random ids, until
+/// none is unresolved. Contenders that are cancelled before their create is answered leave such creates.
+const UNRESOLVED_MAX: usize = 4_096;
+
 /// Returns the start of the names whose id is the czxid of the queue's node.
 pub(crate) fn prefix(parent: Zxid) -> String {
-    protection_prefix(&format!("{:016x}", parent.0))
+    protection_prefix(&format!("{:0ID_LEN$x}", parent.0))
 }
 
 /// Returns the name ahead of a name with a common id.
@@ -182,6 +204,33 @@ impl Drop for CommonId {
                 queues.remove(&self.queue);
             }
         }
+    }
+}
+
+/// Returns true if the contender with this name may be first in the queue whose node has this czxid. One with
+/// the id of another node may not, and its name may have been another contender's.
+pub(crate) fn may_be_first(name: &str, parent: Zxid) -> bool {
+    let id = name.strip_prefix("_c_").and_then(|rest| rest.get(..ID_LEN + 1)?.strip_suffix('-'));
+    let czxid = id.and_then(|id| i64::from_str_radix(id, 16).ok());
+    czxid.is_none_or(|czxid| czxid == parent.0)
+}
+
+/// Digits of a common id. A random one of this length is too large for a zxid.
+const ID_LEN: usize = 16;
+
+impl Drop for Unresolved {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.unresolved -= 1;
+        if state.unresolved == 0 {
+            state.found.clear();
+        }
+    }
+}
+
+impl fmt::Debug for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unresolved")
     }
 }
 

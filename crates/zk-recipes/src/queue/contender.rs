@@ -11,7 +11,7 @@ use zk_session::{
 };
 
 use super::Queue;
-use super::common_id::{Claim, CommonId, prefix};
+use super::common_id::{Claim, CommonId, Unresolved, prefix};
 use super::foreign::refuse_before_leases;
 use super::spec::{random_protection, sequence};
 use crate::error::LockError;
@@ -47,8 +47,6 @@ struct Common {
     /// The czxid of the queue's node, which is the id. If another node is there by now, the name is stale:
     /// it may come again, so its node must not be waited with.
     parent: Zxid,
-    /// The newest transaction that was known before the create.
-    since: Zxid,
 }
 
 #[derive(Debug)]
@@ -56,7 +54,7 @@ enum NodeStage {
     /// The node does not exist.
     Absent,
     /// The node may exist: the reply to its creation has not arrived.
-    Requested,
+    Requested(Option<Unresolved>),
     /// The node exists.
     Exists(Node),
 }
@@ -119,7 +117,7 @@ impl Contender {
     pub(crate) fn node(&self) -> Option<&Node> {
         match &self.stage {
             NodeStage::Exists(node) => Some(node),
-            NodeStage::Absent | NodeStage::Requested => None,
+            NodeStage::Absent | NodeStage::Requested(_) => None,
         }
     }
 
@@ -143,7 +141,7 @@ impl Contender {
         match self.stage {
             NodeStage::Exists(_) => return Ok(Seen::Nothing),
             // The future of an earlier attempt was dropped in progress.
-            NodeStage::Requested => self.restart(),
+            NodeStage::Requested(_) => self.restart(),
             NodeStage::Absent => {}
         }
         let data = self.queue.spec.data(&self.queue.client);
@@ -176,7 +174,8 @@ impl Contender {
             };
             (created, looking)
         };
-        let created = Creating::of(&mut self.stage, created).answer().await?;
+        let unresolved = self.protection.common.as_ref().map(|common| common.id.begin_create());
+        let created = Creating::of(&mut self.stage, created, unresolved).answer().await?;
         Ok((created, looking))
     }
 
@@ -205,6 +204,7 @@ impl Contender {
                     self.stage = NodeStage::Absent;
                     if error.is_no_node() && parent_attempts < PARENT_ATTEMPTS_MAX {
                         parent_attempts += 1;
+                        self.protection = Protection::random(&self.queue); // the common id is stale
                         self.ensure_path().await?;
                     } else if error.is_node_exists() && self.protection.common.is_some() {
                         // Somebody else has made a node with the name that is next.
@@ -253,7 +253,7 @@ impl Contender {
     /// Records that the node of the requested path may exist, created by other code than
     /// [`enter`](Self::enter).
     pub(crate) fn expect_node(&mut self) {
-        self.stage = NodeStage::Requested;
+        self.stage = NodeStage::Requested(None);
     }
 
     /// Records that the node does not exist: it was not created, or a transaction has deleted it.
@@ -351,8 +351,8 @@ impl Contender {
     pub(crate) fn leave(&mut self, is_marked: bool) -> Option<Pending<bool>> {
         match std::mem::replace(&mut self.stage, NodeStage::Absent) {
             NodeStage::Exists(node) => Some(node.delete(&self.queue.client, is_marked)),
-            NodeStage::Requested => {
-                self.delete_lost();
+            NodeStage::Requested(unresolved) => {
+                self.delete_lost(unresolved);
                 None
             }
             NodeStage::Absent => None,
@@ -360,7 +360,7 @@ impl Contender {
     }
 
     /// Deletes the node of a create whose reply no caller will get.
-    fn delete_lost(&self) {
+    fn delete_lost(&self, unresolved: Option<Unresolved>) {
         let Queue { client, spec, .. } = &self.queue;
         let Some(common) = self.protection.common.clone() else {
             return client.delete_protected_guaranteed(&spec.path, &self.protection.prefix);
@@ -369,6 +369,7 @@ impl Contender {
         let start = self.start_of_name();
         // Without a runtime the driver has never run, and nothing was sent.
         drop(client.clone().runtime().spawn(async move {
+            let _unresolved = unresolved;
             loop {
                 match common.find(&client, &path, &start).await {
                     Ok(Some((created, _claim))) => {
@@ -385,7 +386,7 @@ impl Contender {
     /// Deletes the node and waits until the server has confirmed it. If the reply to the creation has
     /// not arrived, it looks the node up first.
     pub(crate) async fn leave_confirmed(&mut self) -> Result<(), LockError> {
-        if matches!(self.stage, NodeStage::Requested) {
+        if matches!(self.stage, NodeStage::Requested(_)) {
             self.find().await?;
         }
         if let Some(deleted) = self.leave(false) {
@@ -402,8 +403,8 @@ impl Protection {
         let common = id.and_then(|id| Some((id, id.parent()?)));
         match common {
             Some((id, parent)) => {
-                let common = Common { id: id.clone(), parent, since: queue.client.last_zxid() };
-                Self { prefix: prefix(parent).into(), common: Some(common) }
+                let common = Some(Common { id: id.clone(), parent });
+                Self { prefix: prefix(parent).into(), common }
             }
             None => Self::random(queue),
         }
@@ -421,7 +422,7 @@ impl Common {
         path: &str,
         start: &str,
     ) -> Result<Option<(Created, Claim)>, Error> {
-        self.id.find(client, path, start, (self.parent, self.since)).await
+        self.id.find(client, path, start, self.parent).await
     }
 }
 
@@ -476,8 +477,12 @@ struct Creating<'a> {
 }
 
 impl<'a> Creating<'a> {
-    fn of(stage: &'a mut NodeStage, asked: Pending<Created>) -> Self {
-        *stage = NodeStage::Requested;
+    fn of(
+        stage: &'a mut NodeStage,
+        asked: Pending<Created>,
+        unresolved: Option<Unresolved>,
+    ) -> Self {
+        *stage = NodeStage::Requested(unresolved);
         Self { stage, asked }
     }
 

@@ -27,7 +27,8 @@ use crate::error::LockError;
 use crate::recipe::{LEASES, Recipe};
 use crate::retry::{if_exists, retry, retry_after};
 
-/// Checks that no other recipe uses the path of a queue with these names.
+/// Checks that no other recipe uses the path of a queue with these names. Returns true if there is a node
+/// `leases`, which may become a semaphore's.
 ///
 /// # Errors
 /// [`LockError::ForeignNode`], or the error of a failed request.
@@ -35,8 +36,8 @@ pub(crate) async fn refuse(
     client: &Client,
     spec: &QueueSpec,
     names: &ChildList,
-) -> Result<(), LockError> {
-    let Some(recipe) = spec.exclusive else { return Ok(()) };
+) -> Result<bool, LockError> {
+    let Some(recipe) = spec.exclusive else { return Ok(false) };
     // The lock name of a mutex may end like the lock name of another recipe.
     let is_own = |name: &[u8]| matches!(spec.rule().key(name), SequenceKey::Number(_));
     for name in names.iter() {
@@ -47,10 +48,11 @@ pub(crate) async fn refuse(
             _ => {}
         }
     }
-    if names.iter().any(|name| name == LEASES.as_bytes()) {
+    let has_leases = names.iter().any(|name| name == LEASES.as_bytes());
+    if has_leases {
         refuse_leases(client, &spec.path).await?;
     }
-    Ok(())
+    Ok(has_leases)
 }
 
 /// Checks that the node `leases` does not belong to a semaphore at the path.

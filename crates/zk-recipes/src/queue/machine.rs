@@ -256,6 +256,14 @@ pub(crate) enum NodeChange {
 pub(super) type Event = (EventType, Option<Zxid>);
 
 impl NodeRole {
+    /// Returns the role of a node whose deletion proves nothing, however it is deleted.
+    pub(crate) fn without_marks(self) -> Self {
+        match self {
+            Self::Nearest { .. } => Self::Nearest { has_marks: false },
+            role => role,
+        }
+    }
+
     /// Returns the change that an event reports, or `None` if it does not matter. `data` is the event of
     /// the watch on the node's data, if that watch has fired.
     pub(super) fn change(self, (kind, zxid): Event, data: Option<Event>) -> Option<NodeChange> {

@@ -9,9 +9,9 @@ use std::pin::pin;
 use futures::future::{Either, select};
 use tokio::time::Instant;
 use zk_session::path::file_name;
-use zk_session::{Children, Client, Error, LeaseTerm, SessionLease, Stat, Watch};
+use zk_session::{Children, Client, Error, LeaseTerm, SessionLease, Stat, Watch, Zxid};
 
-use super::common_id::guess;
+use super::common_id::{guess, may_be_first};
 use super::contender::{Contender, Granted, Look, Seen};
 use super::foreign;
 use super::machine::{Ahead, Input, Machine, NodeChange, NodeRole, Output, Step};
@@ -35,6 +35,11 @@ pub(crate) struct Waiter {
     own_watch: Option<Watch>,
     /// Lists the queue also if the name ahead is known.
     wants_list: bool,
+    /// The path has a node `leases`, which may become a semaphore's. The next contender is to see it too, so
+    /// the release has no mark.
+    is_beside_leases: bool,
+    /// The czxid of the queue's node.
+    parent: Zxid,
     /// The list from the same write as the create, until it is evaluated.
     listed: Option<Box<Listed>>,
     /// The time at which the wait for the nearest contender counts as long; `None` once that
@@ -69,6 +74,8 @@ impl Waiter {
             watches: None,
             own_watch: None,
             wants_list: false,
+            is_beside_leases: false,
+            parent: Zxid(0),
             listed: None,
             long_wait: None,
             lease: None,
@@ -215,14 +222,16 @@ impl Waiter {
         }
         if checks_path && rank.has_others {
             // On the heap, because it is rare; this keeps the futures of waiters small.
-            Box::pin(foreign::refuse(&self.contender.queue.client, spec, &children.names)).await?;
+            let refused = foreign::refuse(&self.contender.queue.client, spec, &children.names);
+            self.is_beside_leases = Box::pin(refused).await?;
         }
         let nearest = [rank.predecessor, rank.second].map(|name| name.map(|name| spec.node(name)));
         let ahead = Ahead::of(spec.admission, rank.position, nearest);
         self.handle(Input::Listed { ahead, is_own, connections_lost })
     }
 
-    fn saw_parent(&self, parent: &Stat) {
+    fn saw_parent(&mut self, parent: &Stat) {
+        self.parent = parent.czxid;
         if let Some(id) = self.contender.queue.common_id() {
             id.saw_parent(parent.czxid);
         }
@@ -270,7 +279,7 @@ impl Waiter {
     async fn watch(&mut self) -> Result<(), LockError> {
         let has_marks = self.contender.queue.client.events_have_zxids().await;
         if let (true, Some(id)) = (has_marks, self.contender.queue.common_id()) {
-            id.has_marks();
+            id.has_marks(&self.contender.queue.client);
         }
         self.handle(Input::Waits { has_marks })?;
         if let Some(missing) = self.set_watches().await? {
@@ -287,7 +296,11 @@ impl Waiter {
         let Queue { client, spec, .. } = &self.contender.queue;
         let role = NodeRole::Own { is_readable: spec.has_default_acl() };
         let Some(own) = self.contender.node() else { return Ok(Some(role)) };
-        let ahead = self.machine.targets().map(|(node, role)| Target { node, role });
+        let ahead = self.machine.targets().map(|(node, role)| {
+            let may_be_first = may_be_first(file_name(node), self.parent);
+            let role = if may_be_first { role } else { role.without_marks() };
+            Target { node, role }
+        });
         let targets: Vec<_> = ahead.chain([Target { node: &own.path, role }]).collect();
         let watches = self.watches.get_or_insert_default();
         watches.keep(client, &targets, own.czxid).await?;
@@ -407,7 +420,9 @@ impl Waiter {
     }
 
     fn marks_release(&self) -> bool {
-        self.machine.marks_release() && self.contender.queue.spec.may_mark_release()
+        self.machine.marks_release()
+            && self.contender.queue.spec.may_mark_release()
+            && !self.is_beside_leases
     }
 }
 

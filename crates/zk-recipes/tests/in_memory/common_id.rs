@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, path};
-use zk_recipes::{Lock, LockError, Mutex, RwLock};
+use tokio::task::JoinHandle;
+use zk_recipes::session::{Client, CreateMode, ErrorCode, path};
+use zk_recipes::{Guard, Lock, LockError, Mutex, RwLock};
 use zk_testing::{Op, Settings, TestServer, Version};
 
 use crate::recorded_connection::{
@@ -200,27 +201,22 @@ async fn search_leaves_the_nodes_of_other_handles() {
 async fn search_leaves_the_nodes_of_an_earlier_process() {
     let (server, [own]) = started().await;
     let lock = known(&own).await;
-    let held = lock.acquire().await.unwrap();
-    let node = held.node().to_owned();
+    let _held = lock.acquire().await.unwrap();
+    let _waiting = queue(&lock).await;
     let credentials = own.detach().unwrap();
+    let earlier = children(&server, PATH);
     let resumed = config(9).connector(server.clone()).resume(credentials).connect().await.unwrap();
     let lock = Mutex::new(&resumed, PATH).unwrap();
-    let first = queue(&lock).await;
-    resumed.delete(&node, None).await.unwrap();
-    drop(first.await.unwrap());
-    settle().await;
-    // Now the names are known. Two nodes of an earlier process follow.
-    let (id, _) = (id_of_queue(&resumed).await, held);
-    let earlier = format!("{PATH}/{id}-lock-");
-    let mode = CreateMode::EphemeralSequential;
-    let earlier = resumed.create(&earlier, b"", mode).await.unwrap().path;
+    let first = queue(&lock).await; // after this wait, the names are known
     let lost = server.on(Op::Create2).drop_before_applying();
-    let waiting = queue(&lock).await;
+    let second = queue(&lock).await;
     tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
-    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 2));
-    assert!(!waiting.is_finished(), "it waits behind that node");
-    resumed.delete(&earlier, None).await.unwrap();
-    waiting.await.unwrap().release().await.unwrap();
+    assert_eq!((lost.count(), children(&server, PATH).len()), (1, earlier.len() + 2));
+    for node in earlier {
+        resumed.delete(&path::child(PATH, &node), None).await.unwrap();
+    }
+    first.await.unwrap().release().await.unwrap();
+    second.await.unwrap().release().await.unwrap();
 }
 
 /// Also while another attempt of the session is in flight: neither takes the node of the other.
@@ -364,4 +360,116 @@ async fn search_leaves_the_nodes_of_another_lock() {
     settle().await;
     assert_eq!((lost.count(), numbers(&server).1.len()), (1, 1));
     assert!(held.is_held());
+}
+
+/// The name of a node that a search has found comes again in the next parent.
+#[tokio::test(start_paused = true)]
+async fn found_name_that_comes_again_is_given_up() {
+    let (server, [own, other]) = started().await;
+    let lock = known(&own).await;
+    let lost = server.on(Op::Create2).session(own.session_id()).apply_then_drop_reply();
+    let guard = queue(&lock).await;
+    tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
+    assert_eq!(lost.count(), 1);
+    guard.await.unwrap().release().await.unwrap();
+    settle().await;
+    assert_eq!(server.reap_containers(), 1);
+    let others = Mutex::new(&other, PATH).unwrap();
+    for _ in 0..2 {
+        others.acquire().await.unwrap().release().await.unwrap();
+    }
+    queue(&lock).await.await.unwrap().release().await.unwrap();
+    settle().await;
+    assert_eq!(children(&server, PATH), [""; 0]);
+}
+
+/// Loses the reply to two creates of a session, the second one while the search for the first waits.
+async fn two_lost_creates(numbers_before: usize, is_first_dropped: bool) {
+    let case = format!("{numbers_before}, {is_first_dropped}");
+    let (server, [own, other]) = started().await;
+    let lock = known(&own).await;
+    let held = known(&other).await.acquire().await.unwrap();
+    for _ in 0..numbers_before {
+        let mode = CreateMode::EphemeralSequential;
+        let node = other.create(&path::child(PATH, "x-"), b"", mode).await.unwrap().path;
+        other.delete(&node, None).await.unwrap();
+    }
+    let lose = || server.on(Op::Create2).session(own.session_id()).apply_then_drop_reply();
+    server.refuse_connects(0);
+    let lost = lose();
+    let first = attempt(&lock).await;
+    assert_eq!(lost.count(), 1);
+    if is_first_dropped {
+        first.abort();
+        settle().await;
+    }
+    let throttled = server.on(Op::Sync).session(own.session_id()).answer(ErrorCode::THROTTLED_OP);
+    server.accept_connects(0);
+    while throttled.count() == 0 {
+        // reason: virtual time, until the search is put off
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    server.refuse_connects(0);
+    let lost = lose();
+    let second = tokio::spawn(lock.clone().acquired());
+    tokio::time::sleep(T / 40).await; // reason: virtual time, in which the reply is lost
+    assert_eq!(lost.count(), 1, "{case}");
+    reconnect(&server).await;
+    let expected = if is_first_dropped { 2 } else { 3 };
+    assert_eq!(children(&server, PATH).len(), expected, "{case}");
+    held.release().await.unwrap();
+    let release = async |waiting: JoinHandle<Result<Guard, LockError>>| {
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    };
+    if is_first_dropped {
+        release(second).await;
+    } else {
+        // Each may have the node of the other.
+        tokio::join!(release(first), release(second));
+    }
+    settle().await;
+    assert_eq!(children(&server, PATH), [""; 0], "{case}");
+}
+
+/// The server lists the nodes of a session in no order.
+#[tokio::test(start_paused = true)]
+async fn searches_of_two_attempts_leave_no_node() {
+    for is_first_dropped in [false, true] {
+        for numbers_before in 0..10 {
+            two_lost_creates(numbers_before, is_first_dropped).await;
+        }
+    }
+}
+
+/// A waiter behind a node with a stale name does not take a release of the contender that had the name
+/// before for one of this node.
+#[tokio::test(start_paused = true)]
+async fn mark_on_a_stale_name_grants_nothing() {
+    let (server, [before, stale, first, last]) = started().await;
+    let (lock, late) = (known(&before).await, known(&stale).await);
+    let held = late.acquire().await.unwrap();
+    let waiting = queue(&lock).await;
+    held.release().await.unwrap();
+    let held = waiting.await.unwrap();
+    let number: u32 = held.node()[held.node().len() - 10..].parse().unwrap();
+    server.refuse_connects(0);
+    let lost = server.on(Op::Multi).session(before.session_id()).apply_then_drop_reply();
+    drop(held);
+    settle().await;
+    assert_eq!((lost.count(), server.reap_containers()), (1, 1));
+
+    let holder = Mutex::new(&first, PATH).unwrap().acquire().await.unwrap();
+    for _ in 1..number {
+        let mode = CreateMode::EphemeralSequential;
+        let node = first.create(&path::child(PATH, "x-"), b"", mode).await.unwrap().path;
+        first.delete(&node, None).await.unwrap();
+    }
+    let _silent = server.on(Op::Exists).session(stale.session_id()).never_answer();
+    let _stale = attempt(&late).await;
+    let waiter = attempt(&Mutex::new(&last, PATH).unwrap()).await;
+    assert_eq!(children(&server, PATH).len(), 3);
+    // The client repeats its release, which meets another node of its name.
+    server.accept_connects(0);
+    tokio::time::sleep(T / 8).await; // reason: virtual time, in which the client reconnects
+    assert!(!waiter.is_finished() && holder.is_held());
 }

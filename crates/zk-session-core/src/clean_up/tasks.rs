@@ -245,7 +245,10 @@ impl<H: Handles> CleanUp<H> {
     /// task is sent again.
     pub(crate) fn unsend(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(task) = self.tasks.get_mut(&id) {
-            task.repeated |= outcome != Outcome::NotApplied;
+            if outcome != Outcome::NotApplied {
+                task.repeated = true;
+                task.unmark();
+            }
             task.is_behind = false;
             self.unsent.insert(id);
         }

@@ -42,6 +42,9 @@ impl<H: Handles> Session<H> {
     /// node receives `NODE_DATA_CHANGED` and `NODE_DELETED` with one zxid. It can distinguish this
     /// delete from any other.
     ///
+    /// A delete that is sent again, because it may have been applied, has no mark: the node of that path may
+    /// be another one by now.
+    ///
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn delete_marked_guaranteed(

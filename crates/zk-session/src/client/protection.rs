@@ -17,10 +17,11 @@ pub fn random_uuid(client: &Client) -> String {
     client.shared.lock().random_uuid()
 }
 
-/// Returns a random id of 64 bits, as 16 hexadecimal digits.
+/// Returns a random id of 63 bits, as 16 hexadecimal digits. The first digit is 8 or more, so the id is no
+/// [`Zxid`](crate::Zxid).
 ///
 /// A list of names with such ids is shorter than one with [UUIDs](random_uuid), which have 122
-/// random bits. 64 bits are enough for an id that is unique among the children of one node.
+/// random bits. 63 bits are enough for an id that is unique among the children of one node.
 #[must_use]
 pub fn random_short_id(client: &Client) -> String {
     client.shared.lock().random_short_id()

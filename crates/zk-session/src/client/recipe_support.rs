@@ -90,7 +90,8 @@ impl Client {
     /// before it.
     ///
     /// If a server rejects the transaction, the node is deleted without the change. For example,
-    /// its access control list may permit no change of the data.
+    /// its access control list may permit no change of the data. A delete that is sent again after its
+    /// reply was lost has no change either: the node of that path may be another one by now.
     ///
     /// # Errors
     /// As [`delete_guaranteed`](Self::delete_guaranteed).

@@ -136,8 +136,6 @@ struct CleanUp(Request);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lost {
     id: u8,
-    /// The newest transaction that was known before the create.
-    since: u8,
     is_sent: bool,
 }
 
@@ -151,8 +149,6 @@ pub(super) struct Client {
     pub(super) machine: Machine<Name>,
     /// The number of the owner and the id in the name of this attempt.
     name: (u8, u8),
-    /// The newest transaction that was known before this attempt.
-    since: u8,
     pub(super) attempt: u8,
     node: NodeStage,
     /// The mark of the current hold; for a fault, also that of earlier attempts.
@@ -194,7 +190,6 @@ impl Client {
             left: acquisitions,
             machine: Machine::new(),
             name: (0, 0),
-            since: 0,
             attempt: 0,
             node: NodeStage::Absent,
             is_marked: false,
@@ -351,6 +346,11 @@ impl Client {
         self.connection.cut();
         self.connections_lost += 1;
         self.lost.iter_mut().for_each(|lost| lost.is_sent = false);
+        for CleanUp(request) in &mut self.clean_ups {
+            if let Request::Delete { is_marked, .. } = request {
+                *is_marked = false;
+            }
+        }
         match &mut self.pending {
             Pending::Create { created: None, .. }
                 if setting.fault == Some(Fault::CreateRepeatedBlindly) =>
@@ -501,7 +501,6 @@ impl Client {
         } else if !is_restart || setting.fault != Some(Fault::RestartKeepsName) {
             self.name = (self.index, self.index * 32 + self.attempt);
         }
-        self.since = self.last_zxid;
         if self.lost.is_empty() {
             self.gone.clear();
         }
@@ -523,8 +522,7 @@ impl Client {
         let request = match std::mem::replace(&mut self.node, NodeStage::Absent) {
             NodeStage::Absent => return,
             NodeStage::Requested if self.has_common_name() => {
-                let (id, since) = (self.name.1, self.since);
-                self.lost.push(Lost { id, since, is_sent: false });
+                self.lost.push(Lost { id: self.name.1, is_sent: false });
                 return;
             }
             NodeStage::Requested => Request::DeleteProtected { id: self.name.1, attempt },
@@ -562,8 +560,8 @@ impl Client {
     }
 
     fn delete_lost(&mut self, nodes: &[Node], parent: u8) {
-        let since = self.lost.remove(0).since;
-        if let Some(node) = self.take_found(nodes, parent, since, None) {
+        self.lost.remove(0);
+        if let Some(node) = self.take_found(nodes, parent, None) {
             self.delete(node);
         }
     }
@@ -575,14 +573,8 @@ impl Client {
     }
 
     /// Takes one of the session's nodes that no attempt has. Deletes them if their names are stale.
-    fn take_found(
-        &mut self,
-        nodes: &[Node],
-        parent: u8,
-        since: u8,
-        fault: Option<Fault>,
-    ) -> Option<Node> {
-        self.parent = parent;
+    fn take_found(&mut self, nodes: &[Node], parent: u8, fault: Option<Fault>) -> Option<Node> {
+        self.parent = self.parent.max(parent);
         let is_stale = |node: &Node| node.name.parent().is_some_and(|id| id != parent);
         if nodes.iter().any(is_stale) && fault != Some(Fault::StaleNameIsLeft) {
             nodes.iter().for_each(|node| self.delete(*node));
@@ -595,7 +587,7 @@ impl Client {
         let is_free = |node: &&Node| {
             let is_own = self.own().is_some_and(|(own, _)| own == node.name);
             let is_known = is_own || self.found.contains(&node.name) || is_deleting(node.name);
-            !is_known && node.czxid > since
+            !is_known
         };
         let node = nodes.iter().find(is_free).copied()?;
         self.found.push(node.name);
@@ -661,7 +653,8 @@ impl Client {
             return self.handle(Input::Changed(own_role, NodeChange::Deleted), setting);
         };
         let mut targets: Vec<_> =
-            self.machine.targets().map(|(name, role)| (*name, role)).collect();
+            self.machine.targets().map(|(name, role)| (*name, self.role(*name, role))).collect();
+
         if setting.fault == Some(Fault::RemainingOneNotWatched) && self.machine.is_next() {
             targets.clear();
         }
@@ -692,6 +685,12 @@ impl Client {
             self.request_watches_since(setting);
         }
         Ok(())
+    }
+
+    /// Returns the role of a contender ahead. One with a stale name was never first.
+    fn role(&self, name: Name, role: NodeRole) -> NodeRole {
+        let is_stale = name.parent().is_some_and(|id| id != self.parent);
+        if is_stale { role.without_marks() } else { role }
     }
 
     fn request_watches_since(&mut self, setting: &Setting) {

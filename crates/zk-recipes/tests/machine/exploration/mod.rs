@@ -47,7 +47,9 @@
 //! * A contender whose node an operator has deleted may hold the lock until the event arrives.
 //!   Nodes that an operator has created exclude no holder, and block a waiter until they are deleted.
 //! * A session has one attempt at a time, beside the tasks that clean up after earlier ones.
-//! * A search for an own node is one request, and the claims of other attempts are not needed for it.
+//! * A search for an own node is one request, in the order of the queue. Searches do not overlap with another
+//!   attempt of the session, which the simulation and `common_id` of the tests in memory try.
+//! * A mark on a node whose name another contender had under an earlier parent. That takes four contenders.
 //! * Downgrades, permits, local queues, owners, access control lists and nodes of other recipes.
 //! * Every state can reach an end, but the exploration does not count the requests on the way.
 

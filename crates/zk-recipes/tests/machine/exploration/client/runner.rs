@@ -108,9 +108,7 @@ impl Client {
             }
             Pending::Find(Some(reply)) => {
                 let found = match reply {
-                    Reply::Own(nodes, parent, _) => {
-                        self.take_found(&nodes, parent, self.since, setting.fault)
-                    }
+                    Reply::Own(nodes, parent, _) => self.take_found(&nodes, parent, setting.fault),
                     Reply::Found(found) => found,
                     _ => None,
                 };
@@ -172,7 +170,7 @@ impl Client {
         setting: &Setting,
     ) -> Result<(), String> {
         let Some((own, czxid)) = self.own() else { return Ok(()) };
-        self.parent = parent.czxid;
+        self.parent = self.parent.max(parent.czxid);
         if is_stale(own, parent, setting) {
             return self.handle(Input::NotListed, setting);
         }
@@ -268,7 +266,7 @@ impl Client {
         connections_lost: u64,
         setting: &Setting,
     ) -> Result<(), String> {
-        self.parent = parent.czxid;
+        self.parent = self.parent.max(parent.czxid);
         let Some((own, _)) = self.own() else { return self.handle(Input::NotListed, setting) };
         if !names.contains(&own) || is_stale(own, *parent, setting) {
             return self.handle(Input::NotListed, setting);
