@@ -1,14 +1,14 @@
 //! The id that the names of all contenders in a queue have in common.
 //!
-//! A name is `_c_<id>-<lock name><number>`. With a random id, a contender has to list the queue to know the
-//! name ahead of its own. With a common id the name ahead follows from the own number, and no list is needed.
-//! The common id is the czxid of the queue's node, so a name is never used twice: the numbers begin again only
-//! when that node is made anew.
+//! A name is `_c_<id>-<lock name><number>`. With a random id, a contender has to list the queue to know
+//! the name ahead of its own. With a common id the name ahead follows from the own number, and no list is
+//! needed. The common id is the czxid of the queue's node. The numbers begin again only when that node is
+//! made anew, so no name with its czxid is used twice.
 //!
-//! A random id also tells which node a create with a lost reply has made. With the common id, it is one of the
-//! session's own nodes that no attempt of the session has. So the attempts of a session
-//! [claim](CommonId::claim) their nodes. All of them have the same data and ACL, and do not care which of the
-//! nodes they get. docs/marked-release.md of the repository says why this is safe.
+//! A random id also tells which node a create with a lost reply has made. With the common id, it is one of
+//! the session's own nodes that no attempt of the session has. So the attempts of a session
+//! [claim](CommonId::claim) their nodes. All of them have the same data and ACL, and do not care which of
+//! the nodes they get. docs/marked-release.md of the repository says why this is safe.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -40,8 +40,9 @@ pub(crate) struct CommonIds(Mutex<HashMap<String, Weak<CommonId>>>);
 struct State {
     /// The czxid of the queue's node, as last seen.
     parent: Option<Zxid>,
-    /// Set once the names are of use: servers distinguish a [marked release](super::machine). It is the newest
-    /// transaction known by then. Nodes of the session that are not newer are those of an earlier process.
+    /// Set once the names are of use: servers distinguish a [marked release](super::machine). It is the
+    /// newest transaction known by then. Nodes of the session that are not newer are those of an earlier
+    /// process.
     since: Option<Zxid>,
     /// The name ahead was known to be a contender's at the last look.
     guesses: bool,

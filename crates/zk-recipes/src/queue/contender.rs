@@ -162,6 +162,7 @@ impl Contender {
     async fn create(&mut self, data: &[u8], look: Look) -> Result<(Created, Looking), Error> {
         let path = self.path_asked_for("");
         let Queue { client, spec, .. } = &self.queue;
+        let unresolved = self.protection.common.as_ref().map(|common| common.id.begin_create());
         let (created, looking) = {
             let _one_write = client.batch();
             let mode = CreateMode::EphemeralSequential;
@@ -174,7 +175,6 @@ impl Contender {
             };
             (created, looking)
         };
-        let unresolved = self.protection.common.as_ref().map(|common| common.id.begin_create());
         let created = Creating::of(&mut self.stage, created, unresolved).answer().await?;
         Ok((created, looking))
     }

@@ -52,7 +52,8 @@ async fn id_of_queue(client: &Client) -> String {
     format!("_c_{:016x}", client.exists(PATH).await.unwrap().unwrap().czxid.0)
 }
 
-/// Lets contenders acquire and release a lock in turns. Returns the requests of one, and the bytes that it reads.
+/// Lets contenders acquire and release a lock in turns. Returns the requests of one, and the bytes that it
+/// reads.
 async fn take_turns(kind: Kind, contenders: u128, rounds: usize) -> (Vec<i32>, usize) {
     let (server, [first]) = started().await;
     let held = kind.exclude(&first).await;
@@ -244,7 +245,7 @@ async fn acquisition_dropped_at_any_poll_leaves_no_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquisition_dropped_before_the_answer_to_a_lost_create_leaves_no_node() {
+async fn acquisition_dropped_after_a_lost_create_leaves_no_node() {
     let (server, [own, other]) = started().await;
     let lock = known(&own).await;
     let held = known(&other).await.acquire().await.unwrap();

@@ -581,8 +581,10 @@ impl Client {
             return None;
         }
         let is_deleting = |name: Name| {
-            let deletes = |request: &Request| matches!(request, Request::Delete { name: deleted, .. } if *deleted == name);
-            self.clean_ups.iter().any(|CleanUp(request)| deletes(request))
+            self.clean_ups.iter().any(|CleanUp(request)| match request {
+                Request::Delete { name: deleted, .. } => *deleted == name,
+                _ => false,
+            })
         };
         let is_free = |node: &&Node| {
             let is_own = self.own().is_some_and(|(own, _)| own == node.name);
