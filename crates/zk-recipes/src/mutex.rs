@@ -57,12 +57,12 @@ use crate::ticket::Ticket;
 /// [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on its node; the holder does not
 /// wait for that request. A holder that waited in the queue already has this watch.
 ///
-/// A waiter sends four requests in total, however long the queue: create, the Stat of `<path>` or a
-/// list, one for all of its watches, and the release. On servers before 3.9.0 it sends five, two of them
-/// lists. It needs no answer between the release of its predecessor and its own hold: it **acquires the lock by the
-/// events of that release alone**. It sends a request only if the session's lease has run out. A
-/// wait of more than a quarter of the session timeout takes up to three requests more, and the first
-/// wait of a session takes one. A release wakes the next contender, or the next two, and no others.
+/// A waiter sends four requests in total, however long the queue: create, the Stat of `<path>` or a list,
+/// one for all of its watches, and the release. On servers before 3.9.0 it sends five, two of them lists.
+/// It needs no answer between the release of its predecessor and its own hold: it **acquires the lock by
+/// the events of that release alone**. It sends a request only if the session's lease has run out. A wait
+/// of more than a quarter of the session timeout takes up to three requests more, and the first wait of a
+/// session takes one. A release wakes the next contender, or the next two, and no others.
 ///
 /// A waiter reads the list of the queue when its session waits for the lock for the first time, after a
 /// long wait, and behind a contender that leaves without the lock or is another client's. On servers
