@@ -28,6 +28,11 @@ pub const SEQUENCE_END: u32 = (1 << 31) - 1_000_000;
 /// deletion later than with a watch. A thousand such nodes cost a thousand reads a second.
 pub const UNWATCHED_PAUSE: Duration = Duration::from_secs(1);
 
+/// Number of creates with an unknown outcome, and of nodes found after such creates, beyond which the next
+/// contenders of the session use random ids. Contenders that are cancelled before their create is answered
+/// leave such creates. The found names are forgotten when none is left.
+pub(crate) const COMMON_ID_CREATES_MAX: usize = 4_096;
+
 /// Number of requests sent at once to read the data of many contenders.
 pub const PARTICIPANTS_CHUNK: usize = 256;
 

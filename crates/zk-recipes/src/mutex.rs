@@ -64,8 +64,8 @@ use crate::ticket::Ticket;
 /// of more than a quarter of the session timeout takes up to three requests more, and the first wait of a
 /// session takes one. A release wakes the next contender, or the next two, and no others.
 ///
-/// A waiter reads the list of the queue when its session waits for the lock for the first time, after a
-/// long wait, and behind a contender that leaves without the lock or is another client's. On servers
+/// A waiter reads the list of the queue in three cases: its session waits for the lock for the first time,
+/// the wait is long, or the contender ahead leaves without the lock or is another client's. On servers
 /// before 3.9.0 it reads two lists. Only these lists grow with the queue: some 40 bytes for each
 /// contender of this library. A session remembers `<path>` as long as a handle or a guard of the lock
 /// exists, so keep the handle. A lock with [data](Self::with_data), [an ACL](Self::with_acl) or a

@@ -18,6 +18,7 @@ use zk_session::path::{child, protection_prefix};
 use zk_session::{Client, Created, Error, Zxid};
 
 use crate::child_order::DIGITS;
+use crate::limits::COMMON_ID_CREATES_MAX;
 use crate::retry::{retry, retry_if_unknown};
 
 /// What a session knows about one queue with a common id.
@@ -81,11 +82,11 @@ impl CommonId {
     }
 
     /// Returns the czxid of the queue's node, for names with the common id. Returns `None` as long as they
-    /// would be of no use, or if [too many](UNRESOLVED_MAX) creates are unresolved.
+    /// would be of no use, or if [too many](COMMON_ID_CREATES_MAX) creates are unresolved.
     pub(crate) fn parent(&self) -> Option<Zxid> {
         let state = self.state();
         let is_used =
-            state.since.is_some() && state.unresolved + state.found.len() < UNRESOLVED_MAX;
+            state.since.is_some() && state.unresolved + state.found.len() < COMMON_ID_CREATES_MAX;
         state.parent.filter(|_| is_used)
     }
 
@@ -180,9 +181,8 @@ impl State {
     }
 }
 
-/// Number of creates and of found nodes beyond which the next contenders of the session use random ids, until
-/// none is unresolved. Contenders that are cancelled before their create is answered leave such creates.
-const UNRESOLVED_MAX: usize = 4_096;
+/// Digits of a common id. A random one of this length is too large for a zxid.
+const ID_LEN: usize = 16;
 
 /// Returns the start of the names whose id is the czxid of the queue's node.
 pub(crate) fn prefix(parent: Zxid) -> String {
@@ -196,6 +196,14 @@ pub(crate) fn guess(own: &str) -> Option<String> {
     Some(format!("{text}{ahead:0DIGITS$}"))
 }
 
+/// Returns true if the contender with this name may be first in the queue whose node has this czxid. One with
+/// the id of another node may not, and its name may have been another contender's.
+pub(crate) fn may_be_first(name: &str, parent: Zxid) -> bool {
+    let id = name.strip_prefix("_c_").and_then(|rest| rest.get(..ID_LEN + 1)?.strip_suffix('-'));
+    let czxid = id.and_then(|id| i64::from_str_radix(id, 16).ok());
+    czxid.is_none_or(|czxid| czxid == parent.0)
+}
+
 impl Drop for CommonId {
     fn drop(&mut self) {
         if let Some(all) = self.all.upgrade() {
@@ -207,17 +215,6 @@ impl Drop for CommonId {
         }
     }
 }
-
-/// Returns true if the contender with this name may be first in the queue whose node has this czxid. One with
-/// the id of another node may not, and its name may have been another contender's.
-pub(crate) fn may_be_first(name: &str, parent: Zxid) -> bool {
-    let id = name.strip_prefix("_c_").and_then(|rest| rest.get(..ID_LEN + 1)?.strip_suffix('-'));
-    let czxid = id.and_then(|id| i64::from_str_radix(id, 16).ok());
-    czxid.is_none_or(|czxid| czxid == parent.0)
-}
-
-/// Digits of a common id. A random one of this length is too large for a zxid.
-const ID_LEN: usize = 16;
 
 impl Drop for Unresolved {
     fn drop(&mut self) {

@@ -286,7 +286,8 @@ impl Contender {
         let found = match &self.protection.common {
             Some(common) => {
                 let start = self.start_of_name();
-                let found = common.find(client, &spec.path, &start).await?;
+                let search = common.id.find(client, &spec.path, &start, common.parent);
+                let found = search.await?;
                 found.map(|(created, claim)| (created, Some(claim)))
             }
             None => {
@@ -371,7 +372,7 @@ impl Contender {
         drop(client.clone().runtime().spawn(async move {
             let _unresolved = unresolved;
             loop {
-                match common.find(&client, &path, &start).await {
+                match common.id.find(&client, &path, &start, common.parent).await {
                     Ok(Some((created, _claim))) => {
                         return drop(client.delete_guaranteed(&created.path));
                     }
@@ -412,17 +413,6 @@ impl Protection {
 
     fn random(queue: &Queue) -> Self {
         Self { prefix: random_protection(&queue.client), common: None }
-    }
-}
-
-impl Common {
-    async fn find(
-        &self,
-        client: &Client,
-        path: &str,
-        start: &str,
-    ) -> Result<Option<(Created, Claim)>, Error> {
-        self.id.find(client, path, start, self.parent).await
     }
 }
 
