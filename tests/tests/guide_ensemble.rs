@@ -76,15 +76,16 @@ impl Ports {
     fn replace(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for start in ["218", "228"] {
-            let of = |id: usize| {
-                let port = format!("{start}{id}");
-                self.0.iter().find(|(it, _)| *it == port).unwrap().1.clone()
-            };
-            let list = (1..=3).map(of).collect::<Vec<_>>().join(" ");
+            let list = [1, 2, 3].map(|id| format!("{start}{id}")).join(" ");
             let chosen = format!("$(set -- $id {list}; shift $1; echo $1)");
             text = text.replace(&format!("{start}$id"), &chosen);
         }
-        self.0.iter().fold(text, |text, (port, free)| text.replace(port.as_str(), free))
+        // A free port may have one of the page's in it, such as 32883. So it comes last.
+        let mark = |at: usize| format!("<port {at}>");
+        for (at, (port, _)) in self.0.iter().enumerate() {
+            text = text.replace(port.as_str(), &mark(at));
+        }
+        self.0.iter().enumerate().fold(text, |text, (at, (_, free))| text.replace(&mark(at), free))
     }
 }
 
