@@ -38,8 +38,8 @@ fn command_may_trap_signal_and_choose_exit_status() {
         let scratch = Scratch::new();
         let told = scratch.path("told");
         let script = format!(
-            r#"exec 3<&0; trap 'echo {signal} >"{}"; kill $!; exit 5' {signal}
-               echo ready; cat <&3 >/dev/null & wait"#,
+            r#"trap 'echo {signal} >"{}"; exit 5' {signal}
+               echo ready; while :; do sleep 0.05; done"#,
             told.display()
         );
         let holder = zk.lock("/l", &script);
