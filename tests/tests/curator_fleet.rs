@@ -128,8 +128,11 @@ fn spawn_workers(
     for (kind, path) in WORK {
         let (client, done) = (client.clone(), Arc::clone(done));
         workers.spawn(async move {
+            // One handle for all rounds: it remembers whether the last one found a free permit.
+            let mutex = SemaphoreMutex::new(&client, path).unwrap();
+            let semaphore = Semaphore::new(&client, path, PERMITS).unwrap();
             for _ in 0..rounds {
-                work(&client, kind, path).await?;
+                work(&client, (&mutex, &semaphore), kind, path).await?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -138,7 +141,12 @@ fn spawn_workers(
 }
 
 /// Runs one round.
-async fn work(client: &Client, kind: &str, path: &str) -> Result<(), LockError> {
+async fn work(
+    client: &Client,
+    (semaphore_mutex, semaphore): (&SemaphoreMutex, &Semaphore),
+    kind: &str,
+    path: &str,
+) -> Result<(), LockError> {
     let proof = proof(path);
     match kind {
         "mutex" => {
@@ -147,7 +155,7 @@ async fn work(client: &Client, kind: &str, path: &str) -> Result<(), LockError> 
             guard.release().await
         }
         "semaphore-mutex" => {
-            let guard = SemaphoreMutex::new(client, path).unwrap().acquire().await?;
+            let guard = semaphore_mutex.acquire().await?;
             add_one(client, &proof).await?;
             guard.release().await
         }
@@ -165,7 +173,7 @@ async fn work(client: &Client, kind: &str, path: &str) -> Result<(), LockError> 
             guard.release().await
         }
         _ => {
-            let lease = Semaphore::new(client, path, PERMITS).unwrap().acquire().await?;
+            let lease = semaphore.acquire().await?;
             let mode = CreateMode::EphemeralSequential;
             let inside = client.create(&format!("{proof}/in-"), b"", mode).await?.path;
             let count = client.get_children(&proof).await?.names.len();

@@ -48,6 +48,11 @@ pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
 /// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
 pub const PERMITS_CHUNK: usize = 256;
 
+/// Number of turns, from one that found a free permit, in which a free permit is likely. At most
+/// as many callers may wait with a lease and without the turn, and each of them lists the leases whenever
+/// one is created or deleted. It is more than the clients of most semaphores.
+pub(crate) const EARLY_TURNS: i64 = 64;
+
 /// Time after the acquisition at which a guard watches its own node, unless it waited with such a
 /// watch; a sixteenth of the session timeout, if that is less. A watch costs a request and an
 /// event, which is half of the cost of acquiring and releasing a free lock. Most locks are released

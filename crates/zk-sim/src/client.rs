@@ -49,6 +49,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
             process: Arc::clone(&process),
             slot,
             shared_lock: shared_lock.clone(),
+            semaphore: None,
             timeout: plan.timeout,
             name,
             rng: rng.fork(),

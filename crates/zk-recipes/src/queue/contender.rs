@@ -240,6 +240,12 @@ impl Contender {
         Ok(retry_if_unknown(&self.queue.client, make).await?)
     }
 
+    /// Returns the sequence number of the node.
+    pub(crate) fn number(&self) -> Option<i64> {
+        let node = self.node()?;
+        sequence(file_name(&node.path).as_bytes(), self.queue.spec.rule()).map(i64::from)
+    }
+
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
         child(&self.queue.spec.path, &[&*self.start_of_name(), sequence].concat())

@@ -1,8 +1,8 @@
 //! Collecting permits: one node for each below `leases`, all of them during one turn of the mutex
 //! below `locks`.
 //!
-//! The turn makes a queue of the waiters, so that only one of them lists the permits. Mutual
-//! exclusion does not depend on the turn. A caller holds its permits once the node of its last one
+//! The turn makes a queue of the waiters, so that one of them lists the permits, or few if they
+//! [expected a free one](super::free_permits). Mutual exclusion does not depend on the turn. A caller holds its permits once the node of its last one
 //! ranks within the limit among all of them. In any set of holders, all but the last already had
 //! their nodes when the last one read the list.
 
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use futures::future::{Either, OptionFuture, join3, join4, select, try_join_all};
+use futures::future::{Either, OptionFuture, join3, join5, pending, select, try_join_all};
 use zk_session::path::file_name;
 use zk_session::{ChildList, Error, LeaseTerm, Repeat, SessionLease, Watch, Zxid};
 
@@ -38,17 +38,21 @@ impl Semaphore {
             // Dropped at the end of the turn. The session then deletes its node, over reconnects if
             // necessary; the permits do not depend on that.
             let observed = self.permits.spec.observe_turn();
-            let mut own_turn = Waiter::observed_by(&self.turns, observed);
-            own_turn.reach_head().await?;
+            let mut own_turn = Some(Waiter::observed_by(&self.turns, observed));
+            if let Some(turn) = &mut own_turn {
+                turn.reach_head().await?;
+            }
             // Declared after the turn, so that the permits are dropped first.
             let mut permits = Permits::new(self, count, &mut limit);
             // On the heap: of all waiters only the head of the queue needs this memory.
-            match Box::pin(permits.collect(&own_turn)).await? {
+            match Box::pin(permits.collect(&mut own_turn)).await? {
                 TurnOutcome::Granted(term) => return permits.into_guards(term),
                 TurnOutcome::LimitTooLow => {}
                 TurnOutcome::Lost => restarts += 1,
                 TurnOutcome::TurnDeleted => {
-                    own_turn.contender.forget_node(); // another client may have made one of its name
+                    if let Some(turn) = &mut own_turn {
+                        turn.contender.forget_node(); // another client may have made one of its name
+                    }
                     restarts += 1;
                 }
             }
@@ -64,7 +68,7 @@ impl Semaphore {
             return Ok(None);
         }
         let mut permits = Permits::new(self, count, &mut limit);
-        let mut rank = permits.enter().await?;
+        let mut rank = permits.enter(None).await?;
         while rank == PermitRank::Within {
             match permits.bind().await? {
                 Some(term) => return permits.into_guards(term).map(Some),
@@ -124,16 +128,28 @@ impl<'a> Permits<'a> {
         Self { semaphore, limit, count, permits, lease: None }
     }
 
-    /// Creates the nodes of the permits, and waits until they are within the limit.
-    async fn collect(&mut self, own_turn: &Waiter) -> Result<TurnOutcome, LockError> {
-        let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
-        let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
+    /// Creates the nodes of the permits, and waits until they are within the limit. Ends the turn early if
+    /// a free permit is likely: never with several permits, because two callers that each wait for several
+    /// of them could have some.
+    async fn collect(&mut self, turn: &mut Option<Waiter>) -> Result<TurnOutcome, LockError> {
+        let Some(number) = turn.as_ref().and_then(|turn| turn.contender.number()) else {
+            return Ok(TurnOutcome::Lost);
+        };
         self.observe(|observed| {
-            if let Some(turn) = &own_turn.observed {
+            if let Some(turn) = turn.as_ref().and_then(|turn| turn.observed.as_ref()) {
                 observed.continue_hand_off(turn);
             }
         });
-        let mut rank = self.enter().await?;
+        let ends_early = self.count == 1 && self.semaphore.free.are_likely(number);
+        let mut rank = self.enter(if ends_early { turn.take() } else { None }).await?;
+        self.semaphore.free.found(number, rank == PermitRank::Within);
+        let client = self.semaphore.permits.client.clone();
+        let mut turn_lost = pin!(async {
+            match turn.as_ref().and_then(|turn| turn.contender.node()) {
+                Some(node) => deleted(client, node, None).await,
+                None => pending().await,
+            }
+        });
         let mut restarts = 0;
         loop {
             if self.count > self.limit.now() {
@@ -144,11 +160,13 @@ impl<'a> Permits<'a> {
                     Some(term) => return Ok(TurnOutcome::Granted(term)),
                     None => self.list().await?.0,
                 },
-                PermitRank::Missing if restarts == RESTARTS_MAX => return Ok(TurnOutcome::Lost),
+                PermitRank::Missing if ends_early || restarts == RESTARTS_MAX => {
+                    return Ok(TurnOutcome::Lost);
+                }
                 PermitRank::Missing => {
                     restarts += 1;
                     self.permits.iter_mut().for_each(Permit::restart);
-                    self.enter().await?
+                    self.enter(None).await?
                 }
                 PermitRank::Behind => match self.list_and_watch().await? {
                     None => PermitRank::Missing,
@@ -184,8 +202,9 @@ impl<'a> Permits<'a> {
     }
 
     /// Creates the missing nodes and evaluates the list of permits. The same write requests the list
-    /// and then the limit. A limit that was lowered before a permit was released is not exceeded so.
-    async fn enter(&mut self) -> Result<PermitRank, LockError> {
+    /// and then the limit. A limit that was lowered before a permit was released is not exceeded so. It also
+    /// ends the turn, if it is given: whoever is next sees the permits.
+    async fn enter(&mut self, turn: Option<Waiter>) -> Result<PermitRank, LockError> {
         let Queue { client, spec: permits, .. } = &self.semaphore.permits;
         let path_check = self.semaphore.path_check();
         let (listed, beside) = one_write(client, async {
@@ -195,8 +214,9 @@ impl<'a> Permits<'a> {
                 let asked = path_check.and_then(|path| path.list(client));
                 OptionFuture::from(asked).await
             };
-            let (created, listed, refreshed, beside) =
-                join4(created, listed, self.limit.refresh(), beside).await;
+            let turn_ends = async { drop(turn) };
+            let (created, listed, refreshed, beside, ()) =
+                join5(created, listed, self.limit.refresh(), beside, turn_ends).await;
             created.and(refreshed).map(|()| (listed, beside))
         })
         .await?;

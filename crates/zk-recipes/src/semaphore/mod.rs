@@ -1,6 +1,7 @@
 //! The semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 
 mod collect;
+mod free_permits;
 mod guard;
 mod limit;
 mod mutex;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use zk_session::path::child;
 use zk_session::{Acl, Client, PathError};
 
+use self::free_permits::FreePermits;
 use self::limit::PermitLimit;
 use self::path_check::PathCheck;
 use crate::deadline::{acquire_in_time, while_connected};
@@ -50,8 +52,8 @@ pub use self::mutex::SemaphoreMutex;
 ///
 /// ```text
 /// <path>/locks/_c_<id>-lock-0000000007      queues for the turn to acquire permits
-/// <path>/leases/_c_<id>-lease-0000000012    one for each permit that is held, or that the
-///                                           contender with the turn waits for
+/// <path>/leases/_c_<id>-lease-0000000012    one for each permit that is held, or that a contender
+///                                           waits for which has or had the turn
 /// ```
 ///
 /// A contender first queues in the mutex at `locks`. The head of that queue has the turn. It
@@ -59,6 +61,10 @@ pub use self::mutex::SemaphoreMutex;
 /// counted in the order of the leases, and its turn ends. So only one contender at a time waits for
 /// several permits, and it waits only for leases that are already held. Two contenders that each
 /// need five of six permits therefore acquire them one after the other.
+///
+/// A contender for one permit ends its turn in the write that creates its lease, if this handle has just
+/// found a free permit: the next contender need not wait for the reply. If none is free this time, it
+/// waits without the turn, in the order of the leases. At most 64 contenders come to wait so.
 ///
 /// Curator acquires several permits one by one, with a turn for each. One Curator client may hold
 /// some permits and wait for its next turn, while another one has the turn and waits for those
@@ -68,8 +74,8 @@ pub use self::mutex::SemaphoreMutex;
 /// # What it costs
 ///
 /// A free permit takes two round trips, one for the turn and one for the lease. Each of them is a
-/// create and a list in one write. A delete ends the turn; the caller does not wait for it. Another
-/// delete releases the permit.
+/// create and a list in one write. A delete ends the turn, often in the write of the lease; the caller
+/// does not wait for it. Another delete releases the permit.
 ///
 /// The first permit of a handle and its clones also lists the children of the path, in one write
 /// with the lease, to detect other recipes. If the nodes of the semaphore have to be created, one
@@ -82,8 +88,8 @@ pub use self::mutex::SemaphoreMutex;
 /// [`try_acquire`](Self::try_acquire) takes one round trip.
 ///
 /// A [`SharedCount`] as the limit is read twice: once before everything else, and once in one write
-/// with the leases. That is one more round trip. While the head of the queue waits, it reads the
-/// list of leases after every change of that list. The other waiters read nothing.
+/// with the leases. That is one more round trip. A waiter with a lease reads the list of leases after
+/// every change of that list: the one with the turn, and those without. The other waiters read nothing.
 ///
 /// # Other recipes on the path
 ///
@@ -125,6 +131,7 @@ pub struct Semaphore {
     /// Nodes of the permits, one for each.
     permits: Queue,
     limit: PermitLimit,
+    free: Arc<FreePermits>,
 }
 
 impl Semaphore {
@@ -161,7 +168,8 @@ impl Semaphore {
         turns.exclusive = None;
         let permits = QueueSpec::permit(child(path, LEASES));
         let (turns, permits) = (Queue::new(client, turns), Queue::new(client, permits));
-        Ok(Self { path: Arc::new(PathCheck::new(path)), turns, permits, limit })
+        let (path, free) = (Arc::new(PathCheck::new(path)), Arc::new(FreePermits::unknown()));
+        Ok(Self { path, turns, permits, limit, free })
     }
 
     /// Returns the path of the semaphore.
@@ -180,7 +188,7 @@ impl Semaphore {
     ///
     /// # Ordering
     /// First come, first served, also for callers that need several permits: no caller that needs
-    /// fewer permits overtakes them.
+    /// fewer permits overtakes them. A caller whose connection breaks in its turn may be overtaken.
     ///
     /// # Cancel safety
     /// Dropping the future at any point removes the contender from the queue and leaves no node
@@ -270,7 +278,7 @@ impl Semaphore {
     }
 
     /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
-    /// The last leases may belong to the head of the queue, which still waits.
+    /// The last leases may belong to contenders that still wait.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.permits).await
     }

@@ -230,7 +230,10 @@ dropped_at_every_step! {
     }
 
     a_permit: |client| {
-        drop(semaphore(&client).acquire().await.unwrap().release().await);
+        let semaphore = semaphore(&client);
+        drop(semaphore.acquire().await.unwrap().release().await);
+        // It expects a free permit.
+        drop(semaphore.acquire().await.unwrap().release().await);
     }
 
     all_permits: |client| {

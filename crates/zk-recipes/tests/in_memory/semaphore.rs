@@ -110,6 +110,50 @@ async fn permits_are_granted_in_queue_order_for_any_count() {
     expect_nothing_left(&server, "released").await;
 }
 
+/// The handles have found a free permit, so they end their turns early.
+#[tokio::test(start_paused = true)]
+async fn waiters_without_the_turn_are_granted_in_order() {
+    let (server, [holder, other]) = started().await;
+    let handles = [(); 3].map(|()| semaphore(&other, 2));
+    for handle in &handles {
+        handle.acquire().await.unwrap().release().await.unwrap();
+    }
+    let held = semaphore(&holder, 2).acquire_many(2).await.unwrap();
+    let mut waiting = Vec::new();
+    for handle in &handles {
+        waiting.push(queue_for(handle, 1).await);
+    }
+    assert_eq!((turns(&server), leases(&server)), (0, 2 + 3));
+    waiting.push(queue_for(&handles[0], 1).await); // it has just found none
+    waiting.push(queue_for(&handles[2], 1).await);
+    assert_eq!((turns(&server), leases(&server)), (2, 2 + 4), "the rest has turns");
+
+    held.release().await.unwrap();
+    let mut tokens = Vec::new();
+    for permit in waiting {
+        let permit = permit.await.unwrap().unwrap();
+        tokens.push(permit.token().unwrap());
+        permit.release().await.unwrap();
+        settle().await;
+    }
+    assert!(tokens.is_sorted());
+    expect_nothing_left(&server, "released").await;
+}
+
+/// Two callers that each wait for several permits must not both have some.
+#[tokio::test(start_paused = true)]
+async fn callers_for_several_permits_keep_the_turn() {
+    let (server, [one, other]) = started().await;
+    let several = semaphore(&one, 3);
+    several.acquire().await.unwrap().release().await.unwrap();
+    let held = semaphore(&other, 3).acquire_many(2).await.unwrap();
+    let waits = queue_for(&several, 2).await;
+    assert_eq!((turns(&server), leases(&server)), (1, 2 + 2));
+    held.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
 /// Curator acquires permits one by one, so both contenders hold some and wait for ever.
 #[tokio::test(start_paused = true)]
 async fn contenders_for_five_of_six_permits_do_not_deadlock() {
@@ -274,6 +318,36 @@ async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
                 assert_eq!((turns(&server), leases(&server)), (0, 3), "{what}");
                 assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_none(), "{what}");
                 lease.release().await.unwrap();
+                expect_nothing_left(&server, &what).await;
+            }
+        }
+    }
+}
+
+/// It has found a free permit before, so its turn ends whether or not the lease is created.
+#[tokio::test(start_paused = true)]
+async fn lost_answer_after_an_early_end_leaves_no_node() {
+    for op in [Op::Create2, Op::GetChildren2, Op::Delete] {
+        for nth in 1..=2 {
+            for is_applied in [true, false] {
+                let (server, [client, other]) = started().await;
+                let semaphore = semaphore(&client, 1);
+                semaphore.acquire().await.unwrap().release().await.unwrap();
+                settle().await;
+                let held = self::semaphore(&other, 1).acquire().await.unwrap();
+                settle().await;
+                let sentence = server.on(op).nth(nth);
+                if is_applied {
+                    sentence.apply_then_drop_reply();
+                } else {
+                    sentence.drop_before_applying();
+                }
+                let what = format!("{op:?} {nth} {is_applied}");
+                let waits = queue_for(&semaphore, 1).await;
+                settle().await;
+                assert_eq!((turns(&server), leases(&server)), (0, 2), "{what}");
+                held.release().await.unwrap();
+                waits.await.unwrap().unwrap().release().await.unwrap();
                 expect_nothing_left(&server, &what).await;
             }
         }

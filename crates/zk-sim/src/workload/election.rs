@@ -71,6 +71,7 @@ impl Candidate {
             process: Arc::clone(&self.process),
             slot: self.slot,
             shared_lock: None,
+            semaphore: None,
             timeout: self.world.plan.clients[self.slot].timeout,
             name: self.name.clone(),
             rng: self.draw(Rng::fork),

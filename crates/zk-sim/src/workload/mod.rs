@@ -29,7 +29,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::{LockError, LockGuard, Mutex};
+use zk_recipes::{LockError, LockGuard, Mutex, Semaphore};
 use zk_session::{Client, SessionId};
 
 use crate::process::Process;
@@ -46,6 +46,8 @@ pub(crate) struct Seat {
     pub(crate) slot: usize,
     /// The lock that all contenders of the client share, if it has a local queue.
     pub(crate) shared_lock: Option<Mutex>,
+    /// The handle of all attempts at a semaphore, from the first one on.
+    pub(crate) semaphore: Option<Semaphore>,
     pub(crate) timeout: Duration,
     pub(crate) name: String,
     pub(crate) rng: Rng,

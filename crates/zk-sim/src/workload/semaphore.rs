@@ -20,7 +20,9 @@ use crate::world::World;
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let plan = &seat.world.plan;
     let (path, most) = (plan.lock_path, plan.permits.most);
-    let Ok(semaphore) = semaphore(&seat.client, plan) else { return true };
+    let Ok(made) = semaphore(&seat.client, plan) else { return true };
+    // One handle for all attempts: it remembers whether the last one found a free permit.
+    let semaphore = seat.semaphore.get_or_insert(made).clone();
     let several = seat.rng.chance(seat.world.plan.permits.several);
     let permits = if several { seat.rng.between(1, u64::from(most)) } else { 1 };
     let permits = u32::try_from(permits).unwrap_or(1);
