@@ -202,8 +202,7 @@ Examples:
         ///
         /// Each permit is one line. The last lines may be permits that the first waiter
         /// waits for: the state is "waits" in the table and in JSON. Elsewhere a line on
-        /// standard error tells their number. A service that has not found the free permit
-        /// that it expected is listed as a holder.
+        /// standard error tells their number.
         #[arg(long)]
         semaphore: bool,
         /// Print the table, even if the output is no terminal.

@@ -48,10 +48,9 @@ pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
 /// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
 pub const PERMITS_CHUNK: usize = 256;
 
-/// Number of turns, from one that found a free permit, in which a free permit is likely. At most
-/// as many callers may wait with a lease and without the turn, and each of them lists the leases whenever
-/// one is created or deleted. It is more than the clients of most semaphores.
-pub(crate) const EARLY_TURNS: i64 = 64;
+/// Number of turns, after one that found a free permit, in which a free permit is likely. It is more than the
+/// clients of most semaphores. An older turn tells too little.
+pub(crate) const EARLY_TURNS: u32 = 64;
 
 /// Time after the acquisition at which a guard watches its own node, unless it waited with such a
 /// watch; a sixteenth of the session timeout, if that is less. A watch costs a request and an

@@ -241,9 +241,9 @@ impl Contender {
     }
 
     /// Returns the sequence number of the node.
-    pub(crate) fn number(&self) -> Option<i64> {
+    pub(crate) fn number(&self) -> Option<u32> {
         let node = self.node()?;
-        sequence(file_name(&node.path).as_bytes(), self.queue.spec.rule()).map(i64::from)
+        sequence(file_name(&node.path).as_bytes(), self.queue.spec.rule())
     }
 
     /// Returns the path of the node up to the sequence number, followed by `sequence`.

@@ -1,8 +1,8 @@
 //! Collecting permits: one node for each below `leases`, all of them during one turn of the mutex
 //! below `locks`.
 //!
-//! The turn makes a queue of the waiters, so that one of them lists the permits, or few if they
-//! [expected a free one](super::free_permits). Mutual exclusion does not depend on the turn. A caller holds its permits once the node of its last one
+//! The turn makes a queue of the waiters, so that only one of them lists the permits. Mutual
+//! exclusion does not depend on the turn. A caller holds its permits once the node of its last one
 //! ranks within the limit among all of them. In any set of holders, all but the last already had
 //! their nodes when the last one read the list.
 
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use futures::future::{Either, OptionFuture, join3, join5, pending, select, try_join_all};
+use futures::future::{Either, OptionFuture, join3, join5, select, try_join_all};
 use zk_session::path::file_name;
 use zk_session::{ChildList, Error, LeaseTerm, Repeat, SessionLease, Watch, Zxid};
 
@@ -22,7 +22,7 @@ use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::observe::AcquireObserver;
 use crate::queue::contender::{Contender, Granted, Look, Node, is_unwatchable};
-use crate::queue::waiter::{Waiter, bind_or_renew};
+use crate::queue::waiter::{Place, Waiter, bind_or_renew};
 use crate::queue::watch_set::is_set;
 use crate::queue::{Queue, one_write};
 use crate::retry::{if_exists, retry, retry_after};
@@ -31,6 +31,8 @@ impl Semaphore {
     /// Waits until the permits are acquired, without a time limit.
     pub(super) async fn collect(&self, count: u32) -> Result<Vec<Guard>, LockError> {
         let mut limit = self.limit.follow().await?;
+        // Two callers that each wait for several permits could both have some.
+        let mut may_end_early = count == 1;
         let mut restarts = 0;
         while restarts < RESTARTS_MAX {
             // A caller that needs more permits than the limit must not block the queue.
@@ -38,21 +40,25 @@ impl Semaphore {
             // Dropped at the end of the turn. The session then deletes its node, over reconnects if
             // necessary; the permits do not depend on that.
             let observed = self.permits.spec.observe_turn();
-            let mut own_turn = Some(Waiter::observed_by(&self.turns, observed));
-            if let Some(turn) = &mut own_turn {
-                turn.reach_head().await?;
-            }
+            let mut own_turn = Waiter::observed_by(&self.turns, observed);
+            own_turn.reach_head().await?;
             // Declared after the turn, so that the permits are dropped first.
             let mut permits = Permits::new(self, count, &mut limit);
+            permits.take_turn(&own_turn);
             // On the heap: of all waiters only the head of the queue needs this memory.
-            match Box::pin(permits.collect(&mut own_turn)).await? {
+            if may_end_early && self.free.are_likely(permits.turn) {
+                if let Some(guards) = Box::pin(permits.take(Some(own_turn))).await? {
+                    return Ok(guards);
+                }
+                may_end_early = false; // it is overtaken once at most
+                continue;
+            }
+            match Box::pin(permits.collect(&own_turn)).await? {
                 TurnOutcome::Granted(term) => return permits.into_guards(term),
                 TurnOutcome::LimitTooLow => {}
                 TurnOutcome::Lost => restarts += 1,
                 TurnOutcome::TurnDeleted => {
-                    if let Some(turn) = &mut own_turn {
-                        turn.contender.forget_node(); // another client may have made one of its name
-                    }
+                    own_turn.contender.forget_node(); // another client may have made one of its name
                     restarts += 1;
                 }
             }
@@ -67,15 +73,7 @@ impl Semaphore {
         if count > limit.now() {
             return Ok(None);
         }
-        let mut permits = Permits::new(self, count, &mut limit);
-        let mut rank = permits.enter(None).await?;
-        while rank == PermitRank::Within {
-            match permits.bind().await? {
-                Some(term) => return permits.into_guards(term).map(Some),
-                None => rank = permits.list().await?.0,
-            }
-        }
-        Ok(None)
+        Permits::new(self, count, &mut limit).take(None).await
     }
 
     /// Returns the check of the path, unless other recipes may use the path as well.
@@ -111,6 +109,7 @@ struct Permits<'a> {
     limit: &'a mut Followed,
     count: u32,
     permits: Vec<Permit>,
+    turn: Option<Place>,
     lease: Option<SessionLease>,
 }
 
@@ -125,31 +124,27 @@ struct Permit {
 impl<'a> Permits<'a> {
     fn new(semaphore: &'a Semaphore, count: u32, limit: &'a mut Followed) -> Self {
         let permits = (0..count).map(|_| Permit::new(semaphore)).collect();
-        Self { semaphore, limit, count, permits, lease: None }
+        Self { semaphore, limit, count, permits, turn: None, lease: None }
     }
 
-    /// Creates the nodes of the permits, and waits until they are within the limit. Ends the turn early if
-    /// a free permit is likely: never with several permits, because two callers that each wait for several
-    /// of them could have some.
-    async fn collect(&mut self, turn: &mut Option<Waiter>) -> Result<TurnOutcome, LockError> {
-        let Some(number) = turn.as_ref().and_then(|turn| turn.contender.number()) else {
-            return Ok(TurnOutcome::Lost);
-        };
-        self.observe(|observed| {
-            if let Some(turn) = turn.as_ref().and_then(|turn| turn.observed.as_ref()) {
-                observed.continue_hand_off(turn);
+    /// Creates the nodes of the permits, and ends the turn in the same write. Returns the guards if the
+    /// permits are within the limit.
+    async fn take(mut self, turn: Option<Waiter>) -> Result<Option<Vec<Guard>>, LockError> {
+        let mut rank = self.enter(turn).await?;
+        while rank == PermitRank::Within {
+            match self.bind().await? {
+                Some(term) => return self.into_guards(term).map(Some),
+                None => rank = self.list().await?.0,
             }
-        });
-        let ends_early = self.count == 1 && self.semaphore.free.are_likely(number);
-        let mut rank = self.enter(if ends_early { turn.take() } else { None }).await?;
-        self.semaphore.free.found(number, rank == PermitRank::Within);
-        let client = self.semaphore.permits.client.clone();
-        let mut turn_lost = pin!(async {
-            match turn.as_ref().and_then(|turn| turn.contender.node()) {
-                Some(node) => deleted(client, node, None).await,
-                None => pending().await,
-            }
-        });
+        }
+        Ok(None)
+    }
+
+    /// Creates the nodes of the permits, and waits until they are within the limit.
+    async fn collect(&mut self, own_turn: &Waiter) -> Result<TurnOutcome, LockError> {
+        let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
+        let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
+        let mut rank = self.enter(None).await?;
         let mut restarts = 0;
         loop {
             if self.count > self.limit.now() {
@@ -160,9 +155,7 @@ impl<'a> Permits<'a> {
                     Some(term) => return Ok(TurnOutcome::Granted(term)),
                     None => self.list().await?.0,
                 },
-                PermitRank::Missing if ends_early || restarts == RESTARTS_MAX => {
-                    return Ok(TurnOutcome::Lost);
-                }
+                PermitRank::Missing if restarts == RESTARTS_MAX => return Ok(TurnOutcome::Lost),
                 PermitRank::Missing => {
                     restarts += 1;
                     self.permits.iter_mut().for_each(Permit::restart);
@@ -231,6 +224,9 @@ impl<'a> Permits<'a> {
                 Box::pin(path.check(client, parent, beside)).await?;
             }
             _ => {}
+        }
+        if self.turn.is_some() {
+            self.semaphore.free.found_in(self.turn.filter(|_| rank == PermitRank::Within));
         }
         Ok(rank)
     }
@@ -316,6 +312,15 @@ impl<'a> Permits<'a> {
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         let client = &self.semaphore.permits.client;
         Ok(bind_or_renew(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
+    }
+
+    fn take_turn(&mut self, turn: &Waiter) {
+        self.turn = turn.place();
+        self.observe(|observed| {
+            if let Some(turn) = &turn.observed {
+                observed.continue_hand_off(turn);
+            }
+        });
     }
 
     fn observe(&mut self, mut tell: impl FnMut(&mut AcquireObserver)) {

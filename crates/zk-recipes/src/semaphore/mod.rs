@@ -43,7 +43,7 @@ pub use self::mutex::SemaphoreMutex;
 /// # What it promises
 /// * The number of held permits never exceeds the limit that the most recent holder's process uses.
 /// * **Fair**: first come, first served. A caller that waits for few permits does not overtake a
-///   caller that waits for many.
+///   caller that waits for many. [One exception](Self::acquire#ordering).
 /// * Several permits in one call are acquired all together or not at all.
 /// * **No permit leaks**: not by a dropped future, a lost reply, a broken connection, or a holder
 ///   that dies.
@@ -52,8 +52,8 @@ pub use self::mutex::SemaphoreMutex;
 ///
 /// ```text
 /// <path>/locks/_c_<id>-lock-0000000007      queues for the turn to acquire permits
-/// <path>/leases/_c_<id>-lease-0000000012    one for each permit that is held, or that a contender
-///                                           waits for which has or had the turn
+/// <path>/leases/_c_<id>-lease-0000000012    one for each permit that is held, or that the
+///                                           contender with the turn waits for
 /// ```
 ///
 /// A contender first queues in the mutex at `locks`. The head of that queue has the turn. It
@@ -62,9 +62,9 @@ pub use self::mutex::SemaphoreMutex;
 /// several permits, and it waits only for leases that are already held. Two contenders that each
 /// need five of six permits therefore acquire them one after the other.
 ///
-/// A contender for one permit ends its turn in the write that creates its lease, if this handle has just
+/// A contender for one permit ends its turn in the write that creates its lease if this handle has just
 /// found a free permit: the next contender need not wait for the reply. If none is free this time, it
-/// waits without the turn, in the order of the leases. At most 64 contenders come to wait so.
+/// deletes its lease and queues again.
 ///
 /// Curator acquires several permits one by one, with a turn for each. One Curator client may hold
 /// some permits and wait for its next turn, while another one has the turn and waits for those
@@ -88,8 +88,8 @@ pub use self::mutex::SemaphoreMutex;
 /// [`try_acquire`](Self::try_acquire) takes one round trip.
 ///
 /// A [`SharedCount`] as the limit is read twice: once before everything else, and once in one write
-/// with the leases. That is one more round trip. A waiter with a lease reads the list of leases after
-/// every change of that list: the one with the turn, and those without. The other waiters read nothing.
+/// with the leases. That is one more round trip. While the head of the queue waits, it reads the
+/// list of leases after every change of that list. The other waiters read nothing.
 ///
 /// # Other recipes on the path
 ///
@@ -168,7 +168,7 @@ impl Semaphore {
         turns.exclusive = None;
         let permits = QueueSpec::permit(child(path, LEASES));
         let (turns, permits) = (Queue::new(client, turns), Queue::new(client, permits));
-        let (path, free) = (Arc::new(PathCheck::new(path)), Arc::new(FreePermits::unknown()));
+        let (path, free) = (Arc::new(PathCheck::new(path)), Arc::default());
         Ok(Self { path, turns, permits, limit, free })
     }
 
@@ -188,7 +188,8 @@ impl Semaphore {
     ///
     /// # Ordering
     /// First come, first served, also for callers that need several permits: no caller that needs
-    /// fewer permits overtakes them. A caller whose connection breaks in its turn may be overtaken.
+    /// fewer permits overtakes them. One exception: if this handle has just found a free permit, and there
+    /// is none when the caller's turn comes, the caller queues again, once.
     ///
     /// # Cancel safety
     /// Dropping the future at any point removes the contender from the queue and leaves no node
@@ -278,7 +279,7 @@ impl Semaphore {
     }
 
     /// Returns the leases in order, one for each permit; an empty list if the path does not exist.
-    /// The last leases may belong to contenders that still wait.
+    /// The last leases may belong to the head of the queue, which still waits.
     pub async fn participants(&self) -> Result<Vec<Participant>, LockError> {
         participants(&self.permits).await
     }

@@ -27,7 +27,7 @@ use crate::participants::Participant;
 /// # What it promises
 /// * **One holder**, with a token larger than the tokens of all earlier holders: the [`Guard`] is
 ///   the same as for a mutex.
-/// * **Fair**: first come, first served.
+/// * **Fair**: first come, first served, but for [one exception](Self::acquire#ordering).
 /// * **Not re-entrant**: a task deadlocks if it acquires a lock that it already holds.
 ///
 /// # On the wire
@@ -81,7 +81,8 @@ impl SemaphoreMutex {
     /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Ordering
-    /// First come, first served.
+    /// First come, first served. If this handle has just found the lock free, and it is held when the
+    /// caller's turn comes, the caller queues again, once.
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].

@@ -129,8 +129,7 @@ async fn semaphore_nodes_have_the_given_data_and_acl() {
     for path in ["/above", "/above/s", "/above/s/locks", "/above/s/leases"] {
         expect_ours(&client, [path.to_owned()], b"").await;
     }
-    let new = Semaphore::new(&client, "/above/s", 2).unwrap().with_acl(acl());
-    let waiting = queue(&new).await;
+    let waiting = queue(&semaphore).await;
     let turn = child(&server, "/above/s/locks", 0);
     assert_eq!(client.get_acl(&turn).await.unwrap().acl, acl());
     drop(lease);

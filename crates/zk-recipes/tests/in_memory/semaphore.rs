@@ -110,33 +110,45 @@ async fn permits_are_granted_in_queue_order_for_any_count() {
     expect_nothing_left(&server, "released").await;
 }
 
-/// The handles have found a free permit, so they end their turns early.
+/// Its handle has just found a free permit, so it ends its turn early.
 #[tokio::test(start_paused = true)]
-async fn waiters_without_the_turn_are_granted_in_order() {
+async fn caller_that_finds_no_free_permit_queues_again() {
     let (server, [holder, other]) = started().await;
-    let handles = [(); 3].map(|()| semaphore(&other, 2));
-    for handle in &handles {
-        handle.acquire().await.unwrap().release().await.unwrap();
-    }
+    let expects_one = semaphore(&other, 2);
+    expects_one.acquire().await.unwrap().release().await.unwrap();
     let held = semaphore(&holder, 2).acquire_many(2).await.unwrap();
-    let mut waiting = Vec::new();
-    for handle in &handles {
-        waiting.push(queue_for(handle, 1).await);
-    }
-    assert_eq!((turns(&server), leases(&server)), (0, 2 + 3));
-    waiting.push(queue_for(&handles[0], 1).await); // it has just found none
-    waiting.push(queue_for(&handles[2], 1).await);
-    assert_eq!((turns(&server), leases(&server)), (2, 2 + 4), "the rest has turns");
+    let first = queue_for(&expects_one, 1).await;
+    assert_eq!((turns(&server), leases(&server)), (1, 2 + 1), "it waits with a turn");
+    let second = queue_for(&expects_one, 1).await;
+    assert_eq!((turns(&server), leases(&server)), (2, 2 + 1), "it expects none");
 
     held.release().await.unwrap();
-    let mut tokens = Vec::new();
-    for permit in waiting {
-        let permit = permit.await.unwrap().unwrap();
-        tokens.push(permit.token().unwrap());
-        permit.release().await.unwrap();
-        settle().await;
-    }
-    assert!(tokens.is_sorted());
+    let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
+    assert!(first.token().unwrap() < second.token().unwrap());
+    drop((first, second));
+    expect_nothing_left(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_finds_no_free_permit_is_overtaken_once() {
+    let (server, [holder, other]) = started().await;
+    let expects_one = semaphore(&other, 1);
+    expects_one.acquire().await.unwrap().release().await.unwrap();
+    let held = semaphore(&holder, 1).acquire().await.unwrap();
+    let ahead = queue_for(&semaphore(&holder, 1), 1).await;
+    let overtaken = queue_for(&expects_one, 1).await;
+    let behind = queue_for(&semaphore(&holder, 1), 1).await;
+    held.release().await.unwrap();
+    let held = ahead.await.unwrap().unwrap();
+    settle().await;
+    assert_eq!((turns(&server), leases(&server)), (2, 2));
+    held.release().await.unwrap();
+    let held = behind.await.unwrap().unwrap();
+    settle().await;
+    let last = queue_for(&semaphore(&holder, 1), 1).await;
+    held.release().await.unwrap();
+    overtaken.await.unwrap().unwrap().release().await.unwrap();
+    last.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "released").await;
 }
 
@@ -324,7 +336,7 @@ async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
     }
 }
 
-/// It has found a free permit before, so its turn ends whether or not the lease is created.
+/// It expects a free permit, so its turn ends whether or not the lease is created.
 #[tokio::test(start_paused = true)]
 async fn lost_answer_after_an_early_end_leaves_no_node() {
     for op in [Op::Create2, Op::GetChildren2, Op::Delete] {
@@ -345,7 +357,7 @@ async fn lost_answer_after_an_early_end_leaves_no_node() {
                 let what = format!("{op:?} {nth} {is_applied}");
                 let waits = queue_for(&semaphore, 1).await;
                 settle().await;
-                assert_eq!((turns(&server), leases(&server)), (0, 2), "{what}");
+                assert_eq!((turns(&server), leases(&server)), (1, 2), "{what}");
                 held.release().await.unwrap();
                 waits.await.unwrap().unwrap().release().await.unwrap();
                 expect_nothing_left(&server, &what).await;

@@ -27,10 +27,13 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let permits = if several { seat.rng.between(1, u64::from(most)) } else { 1 };
     let permits = u32::try_from(permits).unwrap_or(1);
     // If the limit falls below the number of permits wanted, the semaphore deletes all leases and
-    // creates them again later. Deletes that are retried on a new connection may be applied after
-    // those creates.
-    let may_start_over = seat.world.plan.permits.shared;
-    let nodes = if may_start_over { usize::MAX } else { usize::try_from(permits).unwrap_or(1) };
+    // creates them again later. A caller for one permit that expected a free one does so once. Deletes
+    // that are repeated may be applied after those creates.
+    let nodes = match permits {
+        _ if seat.world.plan.permits.shared => usize::MAX,
+        1 => 2,
+        permits => usize::try_from(permits).unwrap_or(1),
+    };
     let attempt = Attempt::begin_with(seat, nodes);
     let semaphore = semaphore.with_data(attempt.label.clone());
     let ask = |asking| async move {
