@@ -5,30 +5,19 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
-use zk_recipes::session::{Acl, PathError, validate_path};
+use zk_recipes::session::{PathError, validate_path};
 
-use crate::acl::{self, NewNodeAcl};
-use crate::barrier::BarrierArgs;
 use crate::bench::BenchArgs;
-use crate::counter::Counter;
-use crate::data::NewData;
 use crate::digest::Digest;
-use crate::discover::Discover;
-use crate::ensemble::Reconfig;
-use crate::export::Export;
 use crate::failure::Failure;
-use crate::find::{Ephemerals, Find};
-use crate::import::Import;
 use crate::limit_args::LimitArgs;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
-use crate::nodes::Create;
+use crate::plain::Plain;
 use crate::register::Register;
 use crate::security::Security;
 use crate::server::Server;
 use crate::time_arg::{positive_seconds, session_seconds};
 use crate::top::Top;
-use crate::tree::Tree;
-use crate::txn::Txn;
 use crate::watch::WatchArgs;
 
 /// Locks and plain operations on ZooKeeper.
@@ -148,275 +137,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command while holding a lock.
-    Lock(Lock),
-
-    /// Run a command while this candidate leads an election.
-    Elect(Elect),
-
-    /// Run a command while holding permits of a semaphore.
-    Semaphore(Semaphore),
-
-    /// Run a command while holding several locks.
-    Multilock(Multilock),
-
-    /// Keep a node while a command runs, over lost sessions.
-    Register(Register),
-
-    /// List the services below a path, or the instances of one, or follow them.
-    Discover(Discover),
-
-    /// Ask the holder of a node to release its lock or permits.
-    ///
-    /// A holder that reacts, such as zk lock --revocable, ends its work and releases the
-    /// lock; others ignore the request. Java services send and receive the same request.
-    #[command(after_help = "\
-Example:
-  zk revoke $(zk participants /locks/report | head -1 | cut -f 1)")]
-    Revoke {
-        /// The node, as `participants` lists it.
-        node: String,
-    },
-
-    /// List the holder of a lock and its waiters, in order.
-    ///
-    /// On a terminal it is a table: the position, whether the contender holds the lock or waits, its
-    /// name, host, process and address, and for how long its node has existed, from the clock of the
-    /// ensemble to that of this machine.
-    ///
-    /// Elsewhere each contender is one line: the full path of its node, a tab, and its data,
-    /// by default the address, the host, the process and the name. Java services write the
-    /// address only.
-    ///
-    /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
-    /// path of a lock that nobody uses. A line on standard error tells it, as it does if the path is not
-    /// one of a lock.
-    #[command(after_help = "\
-Examples:
-  zk participants /locks/report
-  zk participants /licences --semaphore --table")]
-    Participants {
-        /// The path of the lock.
-        path: String,
-        /// List the permits of a semaphore, or of a lock with --no-reentrant.
-        ///
-        /// Each permit is one line. The last lines may be permits that the first waiter
-        /// waits for: the state is "waits" in the table and in JSON. Elsewhere a line on
-        /// standard error tells their number.
-        #[arg(long)]
-        semaphore: bool,
-        /// Print the table, even if the output is no terminal.
-        #[arg(long)]
-        table: bool,
-    },
-
-    /// Create a node and print its path.
-    Create(Create),
-
-    /// Print a node's data, as it is.
-    #[command(after_help = "\
-Examples:
-  zk get /app/config
-  zk get /app/config --json
-  zk get /app/logo > logo.png")]
-    Get {
-        /// The node.
-        path: String,
-    },
-
-    /// Replace a node's data, from the command line, standard input or a file.
-    #[command(after_help = "\
-Examples:
-  zk set /app/config '{\"a\":2}'
-  zk set /app/config '{\"a\":2}' --version 0
-  zk set /app/state ready --create
-  zk set /app/logo --file logo.png
-  zk get /app/config | zk set /app/logo -")]
-    #[command(mut_arg("acl", |acl| acl.requires("create")))]
-    Set {
-        /// The node.
-        path: String,
-        #[command(flatten)]
-        data: NewData,
-        /// Only if the data's version is this one.
-        #[arg(long, value_name = "N")]
-        version: Option<i32>,
-        /// Create the node if it does not exist. Its parent must exist.
-        #[arg(long, conflicts_with = "version")]
-        create: bool,
-        #[command(flatten)]
-        acl: NewNodeAcl,
-    },
-
-    /// Delete a node.
-    #[command(after_help = "\
-Examples:
-  zk delete /app/logo
-  zk delete /app --recursive")]
-    Delete {
-        /// The node.
-        path: String,
-        /// Only if the data's version is this one.
-        #[arg(long, value_name = "N")]
-        version: Option<i32>,
-        /// Everything below it too.
-        #[arg(long)]
-        recursive: bool,
-    },
-
-    /// Apply several operations in one transaction.
-    Txn(Txn),
-
-    /// Check whether a node exists: `true`, or `false` and exit status 1.
-    #[command(after_help = "\
-Example:
-  zk exists /app/config")]
-    Exists {
-        /// The node.
-        path: String,
-    },
-
-    /// List the names of a node's children, sorted.
-    #[command(after_help = "\
-Examples:
-  zk ls /
-  zk ls /app --recursive")]
-    Ls {
-        /// The node.
-        path: String,
-        /// List the paths of the node and of all nodes below it.
-        #[arg(long, short = 'R')]
-        recursive: bool,
-    },
-
-    /// Draw a node and the nodes below it.
-    Tree(Tree),
-
-    /// List the paths of the nodes below a node that match.
-    Find(Find),
-
-    /// List the ephemeral nodes below a node: the session, a tab, the path.
-    Ephemerals(Ephemerals),
-
-    /// Print the number of nodes below a node.
-    #[command(after_help = "\
-Example:
-  zk count /app")]
-    Count {
-        /// The node.
-        path: String,
-    },
-
-    /// Print a counter, or add to it.
-    ///
-    /// The number has 8 bytes, the highest first, as that of Curator's DistributedAtomicLong. Java
-    /// services can use the same counter. A missing node is 0, and a change creates it.
-    ///
-    /// An addition never counts twice. If the connection is lost and the node does not show the
-    /// outcome, the command fails, and says that the request may have been applied. With --once the
-    /// command can be repeated: of all additions with one id, one counts.
-    Counter(Counter),
-
-    /// Wait until a barrier is removed; set it, or remove it.
-    ///
-    /// The barrier is set while its node exists, as that of Curator's DistributedBarrier. It outlives
-    /// the command that sets it. Its removal ends the wait of all commands and Java services.
-    Barrier(BarrierArgs),
-
-    /// Print a node and all below it as JSON lines: data and access control lists.
-    ///
-    /// The last line has the number of nodes. zk import refuses an input with fewer or more of them.
-    ///
-    /// Ephemeral nodes are left out, and so is /zookeeper if / is exported without a chroot. Servers
-    /// do not tell clients which nodes are containers or have a time to live. Nodes that change
-    /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
-    /// not set the access control list of a node. Such a node ends the export, and so does a node that
-    /// this client may not read: see --no-acl and --skip-unreadable.
-    Export(Export),
-
-    /// Create the nodes of JSON lines on standard input, as zk export prints them.
-    ///
-    /// A node that exists with the same data stays as it is, so an interrupted import can be
-    /// repeated. A create whose answer is lost is repeated, too. A node that exists with other data
-    /// ends the import; one with another access control list, or that this client may not read, is
-    /// named and stays as it is. Up to a hundred nodes are created together: some nodes of later lines
-    /// may exist when an import ends at a line. A line with
-    /// "kind":"container", or with "kind":"ttl" and "ttl_ms", creates such a node.
-    ///
-    /// The list of a parent may deny the creation of its children. Such a parent has an entry more
-    /// until the end of the import, with the permissions crwa: that of the presented credentials or,
-    /// without any, of a one-time identity in a file. An import that fails or is interrupted leaves
-    /// the entry, and its repetition removes it: with the same credentials, or with --resume FILE.
-    /// Servers before 3.7 do not tell a client its identities: with credentials, the repetition
-    /// needs --overwrite there. The lines must be in the order of zk export.
-    Import(Import),
-
-    /// Wait until the server has applied all that the leader has.
-    ///
-    /// A read of another client, whose write was confirmed before, is then visible on this
-    /// server.
-    #[command(after_help = "\
-Example:
-  zk sync && zk get /app/config")]
-    Sync {
-        /// Any node.
-        #[arg(default_value = "/")]
-        path: String,
-    },
-
-    /// Print the servers of the ensemble, as the ensemble knows them.
-    ///
-    /// A line has the id, the role, the address for clients if it is known, and the address
-    /// for the other servers. A standalone server has none.
-    #[command(after_help = "\
-Example:
-  zk config --json")]
-    Config,
-
-    /// Add servers to the ensemble, or remove them.
-    Reconfig(Reconfig),
-
-    /// Print the status of a node.
-    #[command(after_help = "\
-Example:
-  zk stat /app/config")]
-    Stat {
-        /// The node.
-        path: String,
-    },
-
-    /// Print a node's access control list, one SCHEME:ID:PERMS a line.
-    ///
-    /// Without the permission to set the list, the server shows x for the hash of a digest.
-    #[command(after_help = "\
-Example:
-  zk getacl /app/config")]
-    Getacl {
-        /// The node.
-        path: String,
-    },
-
-    /// Replace the access control list of a node, or of a node and all below it.
-    #[command(after_help = "\
-Examples:
-  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa
-  zk setacl /app world:anyone:cdrwa --recursive")]
-    Setacl {
-        /// The node.
-        path: String,
-        /// Permissions of one user, such as sasl:alice:cdrwa; see zk create --help. For a user with a
-        /// password, zk digest prints the entry without the permissions.
-        #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = acl::entry)]
-        acl: Vec<Acl>,
-        /// Only if the list's version (aversion) is this one.
-        #[arg(long, value_name = "N", conflicts_with = "recursive")]
-        version: Option<i32>,
-        /// Also for all nodes below it, from the leaves up.
-        ///
-        /// /zookeeper is left out, if the node is / without a chroot.
-        #[arg(long, short = 'R')]
-        recursive: bool,
-    },
+    #[command(flatten)]
+    InSession(InSession),
 
     /// Print the identity of a user with a password: digest:USER:HASH.
     ///
@@ -424,22 +146,6 @@ Examples:
     /// USER:PASSWORD in base64, and not that of the password alone. Servers can be set to another
     /// algorithm (DigestAuthenticationProvider.digestAlg). The command needs no server.
     Digest(Digest),
-
-    /// Print the identities of this client on the server, one SCHEME:ID a line.
-    ///
-    /// Servers do not check the password of a digest: any password gives the same user.
-    /// Access control lists name them: the address, the users of digests and of SASL, the
-    /// subject of a client certificate. Servers before 3.7 reject the request.
-    #[command(after_help = "\
-Example:
-  zk whoami")]
-    Whoami,
-
-    /// Print the events of a node, or of all nodes below it, until interrupted.
-    Watch(WatchArgs),
-
-    /// Show the locks below a path, live: holder, waiters, hand-offs.
-    Top(Top),
 
     /// Examine the servers: versions, round trips, timeouts, certificates, clocks.
     ///
@@ -467,9 +173,6 @@ Examples:
   zk doctor --json | grep -q '\"majority\":true'")]
     Doctor,
 
-    /// Measure what the ensemble can do.
-    Bench(BenchArgs),
-
     /// Print the manual page of this command, or of one of its commands.
     Man(Man),
 
@@ -486,7 +189,38 @@ Example:
     Server(Server),
 }
 
-impl Command {
+/// A command that opens sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum InSession {
+    /// Run a command while holding a lock.
+    Lock(Lock),
+
+    /// Run a command while this candidate leads an election.
+    Elect(Elect),
+
+    /// Run a command while holding permits of a semaphore.
+    Semaphore(Semaphore),
+
+    /// Run a command while holding several locks.
+    Multilock(Multilock),
+
+    /// Keep a node while a command runs, over lost sessions.
+    Register(Register),
+
+    #[command(flatten)]
+    Plain(Plain),
+
+    /// Print the events of a node, or of all nodes below it, until interrupted.
+    Watch(WatchArgs),
+
+    /// Show the locks below a path, live: holder, waiters, hand-offs.
+    Top(Top),
+
+    /// Measure what the ensemble can do.
+    Bench(BenchArgs),
+}
+
+impl InSession {
     /// Returns the name under which others see this client in the queue of a lock.
     pub(crate) fn client_name(&self) -> Option<String> {
         let (Self::Lock(Lock { company, command, .. })
@@ -506,10 +240,7 @@ impl Command {
     /// checks what the definition of the command line cannot express.
     pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Txn(txn) => txn.read(),
-            Self::Reconfig(change) => change.check(),
-            Self::Set { data, .. } => data.required().map(drop),
-            Self::Create(create) => create.data.or_empty().map(drop),
+            Self::Plain(plain) => plain.prepare(),
             Self::Register(register) => register.data.or_empty().map(drop),
             _ => Ok(()),
         }
@@ -522,46 +253,13 @@ impl Command {
             | Self::Elect(Elect { path, .. })
             | Self::Register(Register { path, .. })
             | Self::Semaphore(Semaphore { path, .. })
-            | Self::Revoke { node: path }
-            | Self::Participants { path, .. }
-            | Self::Get { path }
-            | Self::Set { path, .. }
-            | Self::Delete { path, .. }
-            | Self::Exists { path }
-            | Self::Ls { path, .. }
-            | Self::Count { path }
-            | Self::Counter(Counter { path, .. })
-            | Self::Barrier(BarrierArgs { path, .. })
-            | Self::Sync { path }
-            | Self::Export(Export { path, .. })
-            | Self::Import(Import { path, .. })
-            | Self::Stat { path }
-            | Self::Getacl { path }
-            | Self::Setacl { path, .. }
             | Self::Top(Top { path, .. })
-            | Self::Tree(Tree { path, .. })
-            | Self::Find(Find { path, .. })
-            | Self::Ephemerals(Ephemerals { path, .. })
             | Self::Bench(BenchArgs { path, .. })
             | Self::Watch(WatchArgs { path, .. }) => validate_path(path),
             Self::Multilock(Multilock { paths, .. }) => {
                 paths.iter().try_for_each(|path| validate_path(path))
             }
-            Self::Discover(discover) => discover.path().map(drop),
-            // The appended number may be the whole name.
-            Self::Create(Create { path, sequential: true, .. }) => {
-                validate_path(&format!("{path}0"))
-            }
-            Self::Create(Create { path, .. }) => validate_path(path),
-            // The operations are checked as they are read.
-            Self::Txn(_) | Self::Reconfig(_) => Ok(()),
-            Self::Whoami
-            | Self::Config
-            | Self::Digest(_)
-            | Self::Doctor
-            | Self::Man(_)
-            | Self::Completions { .. }
-            | Self::Server(_) => Ok(()),
+            Self::Plain(plain) => plain.check_path(),
         }
     }
 }
@@ -623,7 +321,7 @@ mod tests {
     fn arguments_after_the_dashes_are_the_command() {
         let line = ["zk", "lock", "/l", "--timeout", "3", "--", "sh", "-c", "x", "--json"];
         let args = Args::try_parse_from(line).unwrap();
-        let Command::Lock(lock) = args.command else { panic!("{args:?}") };
+        let Command::InSession(InSession::Lock(lock)) = args.command else { panic!("{args:?}") };
         assert_eq!(lock.command, ["sh", "-c", "x", "--json"]);
         assert_eq!(lock.timeout, Some(Duration::from_secs(3)));
         assert!(!args.json);
