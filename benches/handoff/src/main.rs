@@ -19,6 +19,7 @@ mod plot;
 mod proxy;
 mod raw;
 mod record;
+mod results;
 mod roster;
 mod run;
 mod servers;

@@ -3,12 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use zk_testing::{Cut, Direction};
+use zk_testing::{Cut, Direction, FaultProxy};
 
 use super::Error;
+use super::process::Process;
 use super::random::Random;
-use super::workload::Contender;
 use crate::Ensemble;
+
+/// A contender, and the proxies between it and each server.
+#[derive(Debug)]
+pub(super) struct Contender {
+    pub(super) process: Process,
+    pub(super) proxies: Vec<FaultProxy>,
+}
 
 /// A fault that lasts for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::event::What;
 use super::history::{History, micros};
 use super::process::{Process, Start};
 use super::random::Random;
-use super::random_fault::RandomFault;
+use super::random_fault::{Contender, RandomFault};
 use super::round::repair;
 use crate::{Ensemble, Settings, monotonic_us};
 
@@ -188,13 +188,6 @@ impl Workload<'_> {
         };
         Ok(Process::start(&start, history)?)
     }
-}
-
-/// A contender, and the proxies between it and each server.
-#[derive(Debug)]
-pub(super) struct Contender {
-    pub(super) process: Process,
-    pub(super) proxies: Vec<FaultProxy>,
 }
 
 impl Contender {
