@@ -111,7 +111,7 @@ pub(crate) struct Permits {
     pub(crate) several: f64,
 }
 
-/// EarliestExpiries of a local queue.
+/// Bounds of a local queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalQueuePlan {
     pub(crate) passes: u32,
