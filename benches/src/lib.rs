@@ -6,6 +6,7 @@ pub mod contest;
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::{ChildList, ChildrenReply, Encode, Stat};
+use zk_testing::Rng;
 
 /// Lengths of the lists of children.
 pub const LIST_LENGTHS: [u32; 4] = [10, 1_000, 10_000, 100_000];
@@ -14,14 +15,13 @@ pub const LIST_LENGTHS: [u32; 4] = [10, 1_000, 10_000, 100_000];
 /// in random order. A server lists children by hash.
 #[must_use]
 pub fn curator_names(len: u32) -> Vec<String> {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut rng = Rng::new(1);
     let mut numbers: Vec<u32> = (0..len).collect();
     for last in (1..numbers.len()).rev() {
-        let other = random.next() % (last as u64 + 1);
-        numbers.swap(last, usize::try_from(other).unwrap_or(0));
+        numbers.swap(last, rng.index(last + 1));
     }
     let name = |number: u32| {
-        let (a, b) = (random.next(), random.next());
+        let (a, b) = (rng.draw(), rng.draw());
         format!(
             "_c_{:08x}-{:04x}-4{:03x}-9{:03x}-{:012x}-lock-{number:010}",
             a >> 32,
@@ -45,18 +45,6 @@ pub fn children_reply(names: &[String]) -> Bytes {
     let mut out = BytesMut::new();
     reply.encode(&mut out);
     out.freeze()
-}
-
-/// A xorshift generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use xtask::zookeeper::skip;
 use crate::Scratch;
 
 /// Returns a command that runs the program of a file in `tests/java/`, with more flags for the Java machine.
-/// If this Java has no compiler, or if the jars have not what the program needs, it prints so to standard
-/// error and returns `None`.
+/// If this Java has no compiler, or if the jars lack a class that the program needs, it prints the reason to
+/// standard error and returns `None`.
 pub fn program(java: &Path, flags: &[String], class_path: &OsStr, file: &str) -> Option<Command> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("java");
     let source = sources.join(file);

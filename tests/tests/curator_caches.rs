@@ -13,7 +13,7 @@ use zk_coordination::session::{
     Acl, Client, Config, CreateMode, ParentMode, Perms, SessionManager, Zxid,
 };
 use zk_coordination::{Cache, CacheStatus, Change};
-use zk_testing::{Cut, FaultProxy};
+use zk_testing::{Cut, FaultProxy, Rng};
 use zk_tests::{Curator, eventually, shared_zookeeper};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -168,20 +168,15 @@ fn apply(nodes: &mut Nodes, change: &Change) {
 
 /// Makes random changes below the root, of which several are on their way at a time.
 async fn change(client: &Client, root: &str, seed: u64) {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut below = move |end: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % end
-    };
+    let mut rng = Rng::new(seed);
     for step in 0..CHANGES {
-        let mut path = format!("{root}/n{}", below(6));
-        if below(2) == 0 {
-            path += &format!("/m{}", below(4));
+        let mut path = format!("{root}/n{}", rng.below(6));
+        if rng.below(2) == 0 {
+            path += &format!("/m{}", rng.below(4));
         }
         let data = format!("ours-{step}").into_bytes();
         // An error means that the other side, or an earlier step, was faster.
-        match below(4) {
+        match rng.below(4) {
             0 => drop(client.set_data(&path, &data, None).await),
             1 => drop(client.delete(&path, None).await),
             2 => drop(client.create(&path, &data, CreateMode::Persistent).await),

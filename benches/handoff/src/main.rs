@@ -19,6 +19,7 @@ mod plot;
 mod proxy;
 mod raw;
 mod record;
+mod results;
 mod roster;
 mod run;
 mod servers;
@@ -44,8 +45,8 @@ use crate::stream::Transport;
 /// clients, on one real ZooKeeper server.
 ///
 /// Contestants take turns, A B C A B C, in one run. Every contest checks that no two owners held the
-/// lock at a time and that the queue was kept. A contestant that cannot be had here is skipped with a
-/// line that says why.
+/// lock at a time and that the queue was kept. A contestant that is not available here is
+/// skipped with a line that says why.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench handoff", subcommand_negates_reqs = true)]
 struct Options {
@@ -83,14 +84,14 @@ struct Options {
     /// An ensemble of three servers, to which the sessions connect in turn, instead of one server
     #[arg(long)]
     ensemble: bool,
-    /// Writes the record handoff.json and the plots there, instead of to benches/record; what is only
-    /// a part of a run, or of another runtime or other servers, is written only if this says where
+    /// Writes the record handoff.json and the plots there, instead of to benches/record; the
+    /// results of a partial run, or of another runtime or other servers, are written only with this option
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Writes no record and no plots
     #[arg(long)]
     no_record: bool,
-    /// Says which scenarios and contestants there are
+    /// Lists the scenarios and contestants
     #[arg(long)]
     list: bool,
     #[command(subcommand)]
@@ -104,7 +105,7 @@ impl Options {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Contends as it is told on standard input
+    /// Runs the jobs on standard input
     #[command(hide = true)]
     Contestant { name: String },
 }

@@ -1,7 +1,7 @@
 //! Plots of a run: the distribution of latencies, and their growth with the queue.
 
+use crate::results::{Results, Row};
 use crate::roster;
-use crate::run::{Results, Row};
 use crate::svg::{Axis, Chart, Line};
 use crate::traffic::Traffic;
 

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::run::Results;
+use crate::results::{Results, Row};
 use crate::servers::Servers;
 use crate::{Options, roster, throughput, traffic};
 
@@ -85,7 +85,7 @@ pub(crate) fn of(machine: &Machine, options: &Options, results: &Results) -> Str
     format!("{record:#}\n")
 }
 
-fn row(row: &crate::run::Row) -> Value {
+fn row(row: &Row) -> Value {
     let held = |of: &str| {
         let held = row.held.iter().find(|(name, _)| *name == of);
         held.map(|(_, samples)| rounded(samples.quantile_us(0.5)))

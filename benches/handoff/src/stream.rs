@@ -70,7 +70,7 @@ impl Write for Stream {
     }
 }
 
-/// Connects to the next one of some servers, whose addresses commas separate.
+/// Connects to the next of several servers. Commas separate their addresses.
 pub(crate) fn dial(addresses: &str) -> io::Result<TcpStream> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let all: Vec<&str> = addresses.split(',').collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::run::Results;
+use crate::results::Results;
 use crate::stats::Samples;
 use crate::{roster, throughput, traffic};
 

@@ -93,7 +93,7 @@ fn unknown_scenario_or_contestant_is_rejected() {
     }
 }
 
-/// Why a client may be left out. One that is here and does not start is a failure.
+/// Why a client may be left out. A client that is here and does not start is a failure.
 const NOT_HERE: [&str; 3] = ["no Curator here", "no kazoo here", "it is not built yet"];
 
 /// For slf4j-simple, which Debian's packages have, and for Log4j 2.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use zk_coordination::NodeMode;
+use zk_testing::Rng;
 
 use crate::recipe::Recipe;
-use crate::rng::Rng;
 
 /// Parameters of the recipes of `zk-coordination`.
 #[derive(Clone, Copy, Debug)]

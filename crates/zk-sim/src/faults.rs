@@ -6,12 +6,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_session::{Client, Config};
 use zk_testing::server::{Action, Rule, RuleId};
-use zk_testing::{Cut, SessionId};
+use zk_testing::{Cut, Rng, SessionId};
 
 use crate::clock::now;
 use crate::network::Network;
 use crate::plan::Timed;
-use crate::rng::Rng;
 use crate::server_faults;
 use crate::world::World;
 

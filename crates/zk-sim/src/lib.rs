@@ -32,7 +32,6 @@ mod orphans;
 mod plan;
 mod process;
 mod recipe;
-mod rng;
 mod run;
 mod server_faults;
 mod servers;

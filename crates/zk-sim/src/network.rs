@@ -12,13 +12,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use zk_session::{Config, Connector, Host, LeaseAssumptions};
-use zk_testing::MemoryStream;
+use zk_testing::{MemoryStream, Rng};
 
 use crate::clock::now;
 use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
-use crate::rng::Rng;
 use crate::world::World;
 use crate::zxids::{Frames, Newest, Seen};
 

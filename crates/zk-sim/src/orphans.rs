@@ -7,13 +7,12 @@ use tokio::time::sleep;
 use zk_recipes::LockGuard;
 use zk_session::Client;
 use zk_testing::server::Target;
-use zk_testing::{ConnectionId, Op, SessionId};
+use zk_testing::{ConnectionId, Op, Rng, SessionId};
 
 use crate::clock::now;
 use crate::faults::outsider;
 use crate::oracle::Orphan;
 use crate::process::Process;
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Time within which a guard becomes invalid after its client has read the deletion event. Only

@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use zk_testing::server::{Action, Target};
-use zk_testing::{Cut, ErrorCode, Op, Version};
+use zk_testing::{Cut, ErrorCode, Op, Rng, Version};
 
 use crate::coordination::CoordinationPlan;
 use crate::recipe::Recipe;
-use crate::rng::Rng;
 use crate::servers::{ServerPlan, longest_flush_lag, longest_granted};
 use crate::suite::Suite;
 
@@ -112,7 +111,7 @@ pub(crate) struct Permits {
     pub(crate) several: f64,
 }
 
-/// EarliestExpiries of a local queue.
+/// Bounds of a local queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalQueuePlan {
     pub(crate) passes: u32,

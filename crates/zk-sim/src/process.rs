@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, Sleep, sleep_until};
+use zk_testing::Rng;
 
 use crate::clock::now;
-use crate::rng::Rng;
 
 #[derive(Debug)]
 pub(crate) struct Process {

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_testing::server::{Action, Rule, Target};
-use zk_testing::{Cut, SessionId};
+use zk_testing::{Cut, Rng, SessionId};
 
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Makes the server of a session unavailable for `time`, while the others continue without it. The

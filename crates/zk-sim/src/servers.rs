@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use zk_testing::Settings;
-
-use crate::rng::Rng;
+use zk_testing::{Rng, Settings};
 
 /// Settings of one server.
 #[derive(Clone, Copy, Debug)]

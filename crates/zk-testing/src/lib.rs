@@ -161,6 +161,7 @@
 
 mod faults;
 pub mod limits;
+mod rng;
 pub mod server;
 mod transport;
 
@@ -168,6 +169,9 @@ pub use faults::{Connections, Direction, Fault, FaultBuilder, FaultProxy};
 /// Operation code of a request.
 pub use proto::OpCode as Op;
 pub use proto::{ErrorCode, SessionId, Stat, Zxid};
+/// For the tests and tools of this repository; no part of the API.
+#[doc(hidden)]
+pub use rng::Rng;
 pub use server::connection_id::ConnectionId;
 pub use server::control::Switch;
 pub use server::faults::Cut;

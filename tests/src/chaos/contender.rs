@@ -18,10 +18,10 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
 use tokio::time::{MissedTickBehavior, interval};
 use zk_recipes::session::{Client, Config};
 use zk_recipes::{BoxFuture, FencingToken, LockError, LockGuard};
+use zk_testing::Rng;
 
 use super::event::{Event, What};
 use super::lock_spec::LockSpec;
-use super::random::Random;
 use crate::monotonic_us;
 
 /// Runs the process of a contender: `NUMBER CONNECT_STRING TIMEOUT_MS [FIRST_SERVER]`.
@@ -93,7 +93,7 @@ impl Contender {
                     let locks: Result<Vec<LockSpec>, _> =
                         locks.iter().map(|lock| lock.parse()).collect();
                     let seed = seed.parse().map_err(|_| format!("`{seed}` is no number"))?;
-                    return self.roam(Random::new(seed), &locks?).await;
+                    return self.roam(Rng::new(seed), &locks?).await;
                 }
                 // The guard may have been lost in the meantime.
                 ["check" | "release"] => self.note(format!("{line}: holds nothing")),
@@ -104,9 +104,9 @@ impl Contender {
     }
 
     /// Acquires locks until standard input ends; opens another session when one has ended.
-    async fn roam(&mut self, mut random: Random, locks: &[LockSpec]) -> Result<(), String> {
+    async fn roam(&mut self, mut random: Rng, locks: &[LockSpec]) -> Result<(), String> {
         loop {
-            let lock = random.pick(locks).clone();
+            let lock = locks[random.index(locks.len())].clone();
             let hold = Duration::from_millis(random.below(HOLD_MAX_MS));
             // reason: the run varies the time for which a lock is held.
             let (End::Lost | End::Release) = self.hold(&lock, tokio::time::sleep(hold)).await

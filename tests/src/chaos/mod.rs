@@ -15,7 +15,6 @@ pub mod history;
 pub mod leader_kill;
 pub mod lock_spec;
 pub mod process;
-pub mod random;
 mod random_fault;
 pub mod report;
 pub mod round;

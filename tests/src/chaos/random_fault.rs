@@ -3,12 +3,18 @@
 use std::fmt;
 use std::time::Duration;
 
-use zk_testing::{Cut, Direction};
+use zk_testing::{Cut, Direction, FaultProxy, Rng};
 
 use super::Error;
-use super::random::Random;
-use super::workload::Contender;
+use super::process::Process;
 use crate::Ensemble;
+
+/// A contender, and the proxies between it and each server.
+#[derive(Debug)]
+pub(super) struct Contender {
+    pub(super) process: Process,
+    pub(super) proxies: Vec<FaultProxy>,
+}
 
 /// A fault that lasts for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +41,9 @@ pub(super) enum RandomFault {
 
 impl RandomFault {
     /// Returns a fault of servers and links. A majority of the servers stays connected.
-    pub(super) fn to_servers(random: &mut Random) -> Self {
-        let server = *random.pick(&[0, 1, 2]);
-        let other = (server + *random.pick(&[1, 2])) % 3;
+    pub(super) fn to_servers(random: &mut Rng) -> Self {
+        let server = random.index(3);
+        let other = (server + random.pick(&[1, 2])) % 3;
         match random.below(8) {
             0 => Self::Nothing,
             1 | 2 => Self::StopServer(server),
@@ -49,9 +55,9 @@ impl RandomFault {
     }
 
     /// Returns a fault of a contender and its connections.
-    pub(super) fn to_contender(random: &mut Random, timeout: Duration) -> Self {
-        let who = *random.pick(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        let way = *random.pick(&[Direction::ToServer, Direction::ToClient]);
+    pub(super) fn to_contender(random: &mut Rng, timeout: Duration) -> Self {
+        let who = random.index(8);
+        let way = random.pick(&[Direction::ToServer, Direction::ToClient]);
         let percent = u32::try_from(random.below(40)).unwrap_or(0);
         match random.below(9) {
             0 => Self::Nothing,
@@ -59,8 +65,8 @@ impl RandomFault {
             4 => Self::KillContender(who),
             5 => Self::Delay(who, way, timeout * percent / 100),
             6 => Self::Stall(who),
-            7 => Self::Break(who, *random.pick(&[Cut::Fin, Cut::Rst, Cut::Silence])),
-            _ => Self::Lose(who, way, usize::try_from(random.below(500)).unwrap_or(0)),
+            7 => Self::Break(who, random.pick(&[Cut::Fin, Cut::Rst, Cut::Silence])),
+            _ => Self::Lose(who, way, random.index(500)),
         }
     }
 

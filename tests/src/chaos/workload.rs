@@ -4,15 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use zk_testing::FaultProxy;
+use zk_testing::{FaultProxy, Rng};
 
 use super::Error;
 use super::checker::{Verdict, check};
 use super::event::What;
 use super::history::{History, micros};
 use super::process::{Process, Start};
-use super::random::Random;
-use super::random_fault::RandomFault;
+use super::random_fault::{Contender, RandomFault};
 use super::round::repair;
 use crate::{Ensemble, Settings, monotonic_us};
 
@@ -62,10 +61,10 @@ impl Workload<'_> {
         for number in 1..=CONTENDERS {
             contenders.push(self.contender(number, &runtime, history)?);
         }
-        let mut random = Random::new(self.seed);
+        let mut random = Rng::new(self.seed);
         let root = format!("/chaos-{}", monotonic_us());
         for contender in &mut contenders {
-            contender.roam(&root, random.below(u64::MAX))?;
+            contender.roam(&root, random.draw())?;
         }
         let end_us = monotonic_us() + micros(self.length);
         let mut turn = 0;
@@ -96,7 +95,7 @@ impl Workload<'_> {
     fn inject_for_a_while(
         &self,
         contenders: &mut [Contender],
-        random: &mut Random,
+        random: &mut Rng,
         root: &str,
         history: &History,
     ) -> Result<String, Error> {
@@ -127,11 +126,11 @@ impl Workload<'_> {
     fn restart_next(
         &self,
         turn: usize,
-        random: &mut Random,
+        random: &mut Rng,
         history: &History,
     ) -> Result<String, Error> {
         let server = turn % 3;
-        let max_ticks = *random.pick(&[4, 6, 10, 20]);
+        let max_ticks = random.pick(&[4, 6, 10, 20]);
         let max_ms = (self.tick * max_ticks).as_millis().to_string();
         let tick_ms = u32::try_from(self.tick.as_millis())?;
         let settings = Settings::default().tick_ms(tick_ms).config("maxSessionTimeout", &max_ms);
@@ -150,12 +149,12 @@ impl Workload<'_> {
         &self,
         killed: &mut Contender,
         root: &str,
-        random: &mut Random,
+        random: &mut Rng,
         history: &History,
     ) -> Result<(), Error> {
         let number = killed.process.number() + CONTENDERS;
         killed.process = self.process(number, &killed.proxies, history)?;
-        killed.roam(root, random.below(u64::MAX))
+        killed.roam(root, random.draw())
     }
 
     fn contender(
@@ -188,13 +187,6 @@ impl Workload<'_> {
         };
         Ok(Process::start(&start, history)?)
     }
-}
-
-/// A contender, and the proxies between it and each server.
-#[derive(Debug)]
-pub(super) struct Contender {
-    pub(super) process: Process,
-    pub(super) proxies: Vec<FaultProxy>,
 }
 
 impl Contender {

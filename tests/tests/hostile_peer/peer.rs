@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use zk_testing::Rng;
 use zk_tests::raw::{accept_reply, frame, read_frame};
 
 /// Answer to the handshake.
@@ -177,12 +178,12 @@ fn give(mut stream: TcpStream, answer: Answer, xid: i32) -> io::Result<()> {
         Answer::Silence => {}
         Answer::Close => return Ok(()),
         Answer::Random => {
-            let mut state = 0x9e37_79b9_7f4a_7c15;
+            let mut rng = Rng::new(1);
             loop {
-                stream.write_all(&random(&mut state))?;
+                stream.write_all(&random(&mut rng))?;
             }
         }
-        Answer::RandomFrame => stream.write_all(&frame(&random(&mut 42)))?,
+        Answer::RandomFrame => stream.write_all(&frame(&random(&mut Rng::new(42))))?,
         Answer::Truncated => stream.write_all(&frame(&[0; 37])[..20])?,
         Answer::TruncatedAndClosed => return stream.write_all(&frame(&[0; 37])[..20]),
         Answer::LengthHuge => {
@@ -226,15 +227,8 @@ fn for_ever(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Returns the same pseudo-random bytes for the same state (xorshift).
-fn random(state: &mut u64) -> Vec<u8> {
-    let mut next = || {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        state.to_be_bytes()
-    };
-    (0..128).flat_map(|_| next()).collect()
+fn random(rng: &mut Rng) -> Vec<u8> {
+    (0..128).flat_map(|_| rng.draw().to_be_bytes()).collect()
 }
 
 const CHUNK: usize = 64 * 1024;

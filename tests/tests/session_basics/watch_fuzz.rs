@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use zk_recipes::session::{Client, Config, CreateMode, Error, RetryOn, Watch};
-use zk_testing::{Cut, Direction, FaultProxy};
+use zk_testing::{Cut, Direction, FaultProxy, Rng};
 use zk_tests::shared_zookeeper;
 
 use crate::client;
@@ -32,7 +32,7 @@ async fn watches_tell_every_change_and_no_other_over_random_cuts() {
     let watcher = config.connect().await.unwrap();
     let mut cuts = 0;
     for round in 0..rounds {
-        let mut random = Random(round);
+        let mut random = Rng::new(round);
         let mut watches = Vec::new();
         for number in 0..NODES {
             watches.push(watch(&watcher, number).await.unwrap());
@@ -44,10 +44,10 @@ async fn watches_tell_every_change_and_no_other_over_random_cuts() {
                 proxy.refuse_connects();
             }
             let to = random.pick(&[Direction::ToClient, Direction::ToServer]);
-            proxy.cut_after(to, random.below(3_000), random.pick(&[Cut::Rst, Cut::Fin]));
+            proxy.cut_after(to, random.index(3_000), random.pick(&[Cut::Rst, Cut::Fin]));
             proxy.cut_all(Cut::Rst);
             for _ in 0..random.below(6) {
-                let number = random.below(NODES);
+                let number = random.index(NODES);
                 if !std::mem::replace(&mut changed[number], true) {
                     change(&other, number).await;
                 }
@@ -127,20 +127,3 @@ const NODES: usize = 120;
 const CHUNK: usize = 250;
 
 const ROUNDS: u64 = 4;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % u64::try_from(end).unwrap()).unwrap()
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}

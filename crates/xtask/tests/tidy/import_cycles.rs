@@ -14,8 +14,7 @@ pub(super) type Module = Vec<String>;
 fn files_have_no_import_cycle() {
     let crates = RefCell::<BTreeMap<String, BTreeMap<Module, String>>>::default();
     check(|file, _| {
-        let Some((folder, path)) = file.path.split_once("/src/") else { return };
-        if folder.starts_with("crates/") {
+        if let Some((folder, path)) = split(&file.path) {
             let code = file.lines().map(|(_, line)| code_of(line));
             let code = code.take_while(|line| *line != "mod tests {").collect();
             crates.borrow_mut().entry(folder.to_owned()).or_default().insert(module(path), code);
@@ -41,7 +40,20 @@ fn files_have_no_import_cycle() {
     }
 }
 
-/// Returns the module of a file below `src`.
+/// Splits a path into the folder of a crate and the path in it. Each program and example is a crate.
+fn split(path: &str) -> Option<(&str, &str)> {
+    let programs =
+        ["/src/bin/", "/examples/"].into_iter().find_map(|folder| path.split_once(folder));
+    match programs {
+        Some((_, rest)) => {
+            let (_, path_in_it) = rest.split_once('/')?;
+            Some((path.strip_suffix(path_in_it)?, path_in_it))
+        }
+        None => path.split_once("/src/"),
+    }
+}
+
+/// Returns the module of a file in a crate.
 pub(super) fn module(path: &str) -> Module {
     let mut parts: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     parts.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));

@@ -204,6 +204,8 @@ impl Slot {
 mod tests {
     use std::collections::BTreeSet;
 
+    use zk_testing::Rng;
+
     use super::*;
 
     fn slot(path: &str) -> Slot {
@@ -232,17 +234,13 @@ mod tests {
     /// Compares the chunks with a plain set, and a clone with the state at its creation.
     #[test]
     fn random_insertions_and_removals_match_a_plain_set() {
-        let mut state = 7_u64;
-        let mut random = move |end: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % end
-        };
+        let mut rng = Rng::new(7);
         let (mut nodes, mut plain) = (SortedNodes::default(), BTreeSet::new());
         let mut clones = Vec::new();
         for step in 0..20_000_u64 {
-            let path = format!("/{}/{}", random(4), random(2_000));
+            let path = format!("/{}/{}", rng.below(4), rng.below(2_000));
             let is_growing = step / 4_000 % 2 == 0;
-            if random(10) < if is_growing { 7 } else { 3 } {
+            if rng.chance(if is_growing { 0.7 } else { 0.3 }) {
                 assert_eq!(nodes.insert(slot(&path)).is_none(), plain.insert(path));
             } else {
                 assert_eq!(nodes.remove(&path).is_some(), plain.remove(&path));

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use zk_coordination::AtomicLong;
 use zk_coordination::session::{Outcome, RetryOn};
-use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Rng, Settings, TestServer};
 
 use crate::atomic::data;
-use crate::random::Random;
-use crate::sessions;
+use crate::{MS, sessions};
 
 const CLIENTS: u128 = 4;
 const ADDITIONS: i64 = 12;
@@ -23,8 +22,8 @@ struct Told {
 }
 
 /// Breaks connections and sessions now and then.
-fn add_faults(server: &TestServer, random: &mut Random) {
-    let chance = |random: &mut Random| f64::from(random.below(12)) / 100.0;
+fn add_faults(server: &TestServer, random: &mut Rng) {
+    let chance = |random: &mut Rng| 0.12 * random.unit();
     for op in [Op::SetData, Op::Multi, Op::GetData] {
         let cut = if random.below(2) == 0 { Cut::Fin } else { Cut::Rst };
         let fault = |chance| server.on(op).always().with_probability(chance).by(cut);
@@ -38,13 +37,13 @@ fn add_faults(server: &TestServer, random: &mut Random) {
 }
 
 async fn add_at_random(seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let server = TestServer::in_memory_with(Settings::new().seed(seed));
     let told = Arc::new(Mutex::new(Told::default()));
     let mut adding = Vec::new();
     for n in 0..CLIENTS {
         let sessions = sessions(&server, u128::from(seed) << 8 | n).await;
-        let (told, mut random) = (told.clone(), Random::new(seed << 8 | u64::try_from(n).unwrap()));
+        let (told, mut random) = (told.clone(), Rng::new(seed << 8 | u64::try_from(n).unwrap()));
         adding.push(tokio::spawn(async move {
             for round in 0..ADDITIONS {
                 let client = sessions.open_client().await.unwrap();
@@ -54,7 +53,7 @@ async fn add_at_random(seed: u64) {
                     0 => counter,
                     _ => counter.promote_to_lock("/lock", 1).unwrap(),
                 };
-                let delta = i64::from(random.below(3)) + 1;
+                let delta = random.pick(&[1, 2, 3]);
                 if random.below(3) > 0 {
                     match counter.add(delta).await {
                         Ok(_) => told.lock().unwrap().applied += delta,
@@ -78,7 +77,7 @@ async fn add_at_random(seed: u64) {
                         Err(_) => {}
                     }
                     // reason: virtual time, the pause of a service between attempts
-                    tokio::time::sleep(random.ms(500)).await;
+                    tokio::time::sleep(random.millis(500 * MS)).await;
                 }
             }
         }));

@@ -10,13 +10,11 @@ use zk_testing::server::NodeKind;
 use zk_testing::{Cut, Op, TestServer};
 
 use crate::barrier::settle_watches;
-use crate::{T, client, polled, settle};
+use crate::{MS, T, client, polled, settle};
 
 pub(crate) type Entering = JoinHandle<Result<Entered, BarrierError>>;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
-
-const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(crate) fn barrier(client: &Client, members: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, "/b", members).unwrap()
@@ -339,7 +337,7 @@ async fn barrier_of_many_that_arrive_together_is_opened_by_one() {
     const MEMBERS: u32 = 64;
     let server = TestServer::in_memory();
     let (reads, openings) = (server.on(Op::Exists).always(), server.on(Op::Multi).always());
-    let (reads, openings) = (reads.delay(MILLISECOND), openings.delay(MILLISECOND));
+    let (reads, openings) = (reads.delay(MS), openings.delay(MS));
     let mut clients = Vec::new();
     for seed in 0..8 {
         clients.push(client(&server, seed).await);

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use zk_coordination::session::{RetryOn, SessionId, SessionManager};
 use zk_testing::server::Effect;
-use zk_testing::{Cut, Op, Settings, TestServer};
+use zk_testing::{Cut, Op, Rng, Settings, TestServer};
 
 use crate::double_barrier::{barrier, children};
-use crate::random::Random;
-use crate::{T, sessions};
+use crate::{MS, T, sessions};
 
 const MEMBERS: u32 = 3;
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,14 +46,14 @@ fn observe(server: &TestServer) -> Generations {
 }
 
 /// Cuts connections and expires sessions now and then.
-fn add_faults(server: &TestServer, random: &mut Random) {
-    let mut chance = |most: u32| f64::from(random.below(most)) / 100.0;
+fn add_faults(server: &TestServer, random: &mut Rng) {
+    let mut chance = |most: f64| most * random.unit();
     for op in [Op::Create2, Op::Multi, Op::Delete, Op::GetChildren2, Op::Exists, Op::GetData] {
         let fault = |chance| server.on(op).always().with_probability(chance).by(Cut::Rst);
-        fault(chance(5)).apply_then_drop_reply();
-        fault(chance(5)).drop_before_applying();
-        fault(chance(3)).delay(SECOND / 10);
-        fault(chance(2)).apply_then_expire_session();
+        fault(chance(0.05)).apply_then_drop_reply();
+        fault(chance(0.05)).drop_before_applying();
+        fault(chance(0.03)).delay(SECOND / 10);
+        fault(chance(0.02)).apply_then_expire_session();
     }
 }
 
@@ -63,12 +62,12 @@ async fn play(
     server: TestServer,
     sessions: SessionManager,
     generations: Generations,
-    mut random: Random,
+    mut random: Rng,
 ) {
     for _ in 0..30 {
         let client = sessions.open_client().await.unwrap();
         let (barrier, id) = (barrier(&client, MEMBERS), client.session_id());
-        let mut entered = match barrier.enter_timeout(random.ms(4_000)).await {
+        let mut entered = match barrier.enter_timeout(random.millis(4_000 * MS)).await {
             Ok(Some(entered)) => entered,
             Ok(None) => continue,
             Err(error) => {
@@ -88,12 +87,12 @@ async fn play(
             generation.inside.insert(member.clone());
             number
         };
-        tokio::time::sleep(random.ms(300)).await; // reason: virtual time, the work of the member
+        tokio::time::sleep(random.millis(300 * MS)).await; // reason: virtual time, the work of the member
         generations.lock().unwrap()[number].inside.remove(&member);
         if random.below(8) == 0 {
             continue; // it leaves without waiting
         }
-        if let Ok(true) = entered.leave_timeout(random.ms(20_000)).await {
+        if let Ok(true) = entered.leave_timeout(random.millis(20_000 * MS)).await {
             let mut inside = generations.lock().unwrap()[number].inside.clone();
             inside.retain(|(_, id)| server.with(|ensemble| ensemble.is_alive(*id)));
             assert!(inside.is_empty(), "others have not left: {inside:?}");
@@ -102,13 +101,13 @@ async fn play(
 }
 
 async fn play_at_random(seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let server = TestServer::in_memory_with(Settings::new().seed(seed));
     let generations = observe(&server);
     let mut playing = Vec::new();
-    for n in 0..u64::from(MEMBERS) + u64::from(random.below(3)) {
+    for n in 0..u64::from(MEMBERS) + random.below(3) {
         let sessions = sessions(&server, u128::from(seed << 8 | n)).await;
-        let random = Random::new(seed << 8 | n);
+        let random = Rng::new(seed << 8 | n);
         playing.push(tokio::spawn(play(server.clone(), sessions, generations.clone(), random)));
     }
     add_faults(&server, &mut random);

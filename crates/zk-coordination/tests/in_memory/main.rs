@@ -24,7 +24,6 @@ mod persistent_node_faults;
 mod persistent_node_owner;
 mod persistent_node_ttl;
 mod program_exit;
-mod random;
 mod random_members;
 mod what_people_type;
 
@@ -37,6 +36,8 @@ use zk_testing::TestServer;
 
 /// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
 pub(crate) fn config(seed: u128) -> Config {
     Config::new("server:1").unwrap().session_timeout(T).seed(seed)

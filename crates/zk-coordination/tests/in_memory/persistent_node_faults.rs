@@ -14,9 +14,7 @@ use zk_testing::server::Effect;
 use zk_testing::{Cut, ErrorCode, Fault, Op, TestServer};
 
 use crate::persistent_node::{PATH, expect_present, found, sessions_of_all};
-use crate::{T, client, sessions, settle};
-
-const MS: Duration = Duration::from_millis(1);
+use crate::{MS, T, client, sessions, settle};
 
 const OPS: [Op; 8] = [
     Op::Create2,

@@ -13,9 +13,7 @@ use zk_testing::{ErrorCode, Op, TestServer};
 use crate::persistent_node::{
     PATH, expect_present, expire_at_the_client_only, found, record_gaps, sessions_of_all,
 };
-use crate::{T, client, sessions, settle};
-
-const MS: Duration = Duration::from_millis(1);
+use crate::{MS, T, client, sessions, settle};
 
 fn is_conflict(node: &PersistentNode) -> bool {
     matches!(node.state(), NodeState::Conflict { .. })

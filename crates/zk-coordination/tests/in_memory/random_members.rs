@@ -14,10 +14,9 @@ use zk_coordination::session::{
 };
 use zk_coordination::{Group, GroupMember, NodeState};
 use zk_testing::server::Effect;
-use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Op, Rng, Settings, TestServer};
 
-use crate::random::Random;
-use crate::{T, settle};
+use crate::{MS, T, settle};
 
 const GROUP: &str = "/g";
 const SERVERS: usize = 3;
@@ -110,41 +109,32 @@ fn observe(server: &TestServer, operator: &Client) -> Arc<Mutex<Seen>> {
 }
 
 /// One random fault, which lasts a random time.
-async fn fault(
-    server: &TestServer,
-    processes: &mut [Process],
-    operator: &Client,
-    rng: &mut Random,
-) {
-    let number = rng.below(u32::try_from(processes.len()).unwrap()) as usize;
+async fn fault(server: &TestServer, processes: &mut [Process], operator: &Client, rng: &mut Rng) {
+    let number = rng.index(processes.len());
     let id = processes[number].session_id();
     match rng.below(12) {
-        0 | 1 => {
-            server.connection_of(id).cut(*rng.pick(&[Cut::Rst, Cut::Fin, Cut::Silence]).unwrap())
-        }
+        0 | 1 => server.connection_of(id).cut(rng.pick(&[Cut::Rst, Cut::Fin, Cut::Silence])),
         2 => drop(server.expire(id)),
         3 | 4 => drop(operator.delete(&processes[number].path(), None).await),
         5 => drop(operator.set_data(&processes[number].path(), b"overwritten", None).await),
         6 => {
-            let op =
-                *rng.pick(&[Op::Create2, Op::Exists, Op::Multi, Op::SetData, Op::GetData]).unwrap();
+            let op = rng.pick(&[Op::Create2, Op::Exists, Op::Multi, Op::SetData, Op::GetData]);
             drop(server.on(op).session(id).apply_then_drop_reply());
         }
         7 => {
-            let op =
-                *rng.pick(&[Op::Create2, Op::Exists, Op::GetChildren2, Op::SetWatches]).unwrap();
+            let op = rng.pick(&[Op::Create2, Op::Exists, Op::GetChildren2, Op::SetWatches]);
             drop(server.on(op).session(id).drop_before_applying());
         }
         8 => drop(server.on(Op::Create2).times(2).answer(ErrorCode::NO_AUTH)),
-        9 => drop(server.elect(rng.below(u32::try_from(SERVERS).unwrap()) as usize)),
+        9 => drop(server.elect(rng.index(SERVERS))),
         10 => {
             // An outage, at whose end some sessions have expired, at the clients or at the servers.
             (0..SERVERS).for_each(|index| server.refuse_connects(index));
             server.connections().cut(Cut::Rst);
-            let length = T / 10 * rng.below(15);
+            let length = rng.millis(T * 3 / 2);
             tokio::time::sleep(length).await; // reason: virtual time, the length of the outage
             let _ = server.elect((server.leader() + 1) % SERVERS);
-            let length = T / 10 * rng.below(15);
+            let length = rng.millis(T * 3 / 2);
             tokio::time::sleep(length).await; // reason: virtual time, the length of the outage
             (0..SERVERS).for_each(|index| server.accept_connects(index));
         }
@@ -154,7 +144,7 @@ async fn fault(
             drop(process.member.set_data(process.payload.clone()));
         }
     }
-    tokio::time::sleep(rng.ms(3_000)).await; // reason: virtual time between two faults
+    tokio::time::sleep(rng.millis(3_000 * MS)).await; // reason: virtual time between two faults
 }
 
 /// Waits until every process has had a connection for a while.
@@ -216,7 +206,7 @@ async fn members_equal_live_processes_after_random_faults() {
         for number in 0..PROCESSES {
             processes.push(Process::start(&server, number, seed).await);
         }
-        let mut rng = Random::new(seed);
+        let mut rng = Rng::new(seed);
         for step in 0..STEPS {
             fault(&server, &mut processes, &operator, &mut rng).await;
             processes.iter_mut().for_each(Process::note_sessions);

@@ -1,5 +1,6 @@
 //! The whole sale: a round without the lock, two rounds with it, and the verdict.
 
+use std::iter;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,7 +66,9 @@ async fn all_rounds(
         let late = write_late(plan, &outcome, &shop).await;
         locked.push(Locked { queue, outcome, late });
     }
-    print(&table::rounds(plan, &without, &locked));
+    let outcomes: Vec<&Outcome> =
+        iter::once(&without).chain(locked.iter().map(|locked| &locked.outcome)).collect();
+    print(&table::rounds(plan, &outcomes));
     if without.sold <= plan.items {
         print(&not_oversold(plan, &without));
     }
@@ -73,9 +76,9 @@ async fn all_rounds(
 }
 
 /// A round with the lock.
-pub(crate) struct Locked {
+struct Locked {
     queue: Queue,
-    pub(crate) outcome: Outcome,
+    outcome: Outcome,
     /// The result of a late write: a description, or why it breaks a promise.
     late: Result<String, String>,
 }

@@ -1,13 +1,11 @@
 //! The output at the end of a sale.
 
 use std::io::{self, Write};
-use std::iter;
 use std::time::Duration;
 
 use crate::args::Plan;
 use crate::checks::{hand_offs, percentile};
 use crate::round::Outcome;
-use crate::sale::Locked;
 
 const NOTES: &str = "
   purchases/s: from the start, when all buyers come at once, to the last purchase
@@ -16,10 +14,9 @@ const NOTES: &str = "
 ";
 
 /// Returns a table with all rounds side by side.
-pub(crate) fn rounds(plan: &Plan, without: &Outcome, locked: &[Locked]) -> String {
-    let columns = || iter::once(without).chain(locked.iter().map(|locked| &locked.outcome));
+pub(crate) fn rounds(plan: &Plan, rounds: &[&Outcome]) -> String {
     let row = |label: &str, column: &dyn Fn(&Outcome) -> String| {
-        let cells: String = columns().map(|round| format!("{:>17}", column(round))).collect();
+        let cells: String = rounds.iter().map(|round| format!("{:>17}", column(round))).collect();
         format!("  {label:24}{cells}\n")
     };
     let rows = [

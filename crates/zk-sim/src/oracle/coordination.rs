@@ -1,4 +1,4 @@
-//! What the oracle does for the recipes of `zk-coordination` together: their transactions and nodes.
+//! The part of the oracle that the recipes of `zk-coordination` share: their transactions and nodes.
 
 use zk_coordination::session::SessionId;
 use zk_testing::server::{Commit, Effect, Tree};

@@ -10,6 +10,7 @@ use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockGuard, Mutex,
 };
 use zk_session::{Client, SessionManager};
+use zk_testing::Rng;
 
 use super::contender::{Attempt, enter, judge, keep};
 use super::managed::{self, Managed};
@@ -18,7 +19,6 @@ use crate::holding::Led;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
 use crate::process::Process;
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Runs candidates in a slot, one after the other, until the run drains. The last one leads once

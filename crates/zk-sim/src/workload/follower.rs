@@ -7,11 +7,11 @@ use futures::FutureExt as _;
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 use zk_coordination::{Cache, CacheStatus, Change, Changes};
+use zk_testing::Rng;
 
 use super::managed::{self, Managed};
 use crate::clock::now;
 use crate::oracle::{LEFT_OUT, Part, Replay, TREE_ROOT};
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Runs processes with a cache in a slot, one after the other, until the run drains.

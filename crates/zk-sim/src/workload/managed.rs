@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::time::sleep;
 use zk_session::{SessionChange, SessionId, SessionManager};
+use zk_testing::Rng;
 
 use crate::network::{Network, config};
 use crate::process::Process;
 use crate::recipe::Recipe;
-use crate::rng::Rng;
 use crate::world::World;
 
 /// A process with a manager of sessions.

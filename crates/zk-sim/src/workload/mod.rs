@@ -31,10 +31,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_recipes::{LockError, LockGuard, Mutex, Semaphore};
 use zk_session::{Client, SessionId};
+use zk_testing::Rng;
 
 use crate::process::Process;
 use crate::recipe::Recipe;
-use crate::rng::Rng;
 use crate::world::World;
 
 /// State of one contender.

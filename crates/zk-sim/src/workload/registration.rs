@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zk_coordination::{Group, NodeState, PersistentNode};
 use zk_session::SessionId;
+use zk_testing::Rng;
 
 use super::Impatient;
 use super::managed::{self, Managed, open};
 use crate::clock::now;
 use crate::faults::{expire, outsider};
 use crate::oracle::GROUP_PATH;
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Runs members or readers in a slot, one after the other, until the run drains.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zk_session::{Client, CreateMode, ErrorOrigin, Outcome, SessionId, Zxid};
+use zk_testing::Rng;
 
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Sends requests, one after the other, until the session is over or the run drains.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_recipes::{LockError, LockGuard, Semaphore, SharedCount};
 use zk_session::{Client, ErrorOrigin, PathError};
+use zk_testing::Rng;
 
 use super::Seat;
 use super::contender::{Asking, Attempt, settle, take};
@@ -13,7 +14,6 @@ use crate::faults::outsider;
 use crate::holding::Holding;
 use crate::oracle::{Claim, LIMIT_PATH, Share};
 use crate::plan::Plan;
-use crate::rng::Rng;
 use crate::world::World;
 
 /// Contends once. Returns true if the session is over.

@@ -7,6 +7,7 @@ use proto::{ErrorCode, OpCode, SessionId};
 
 use super::connection_id::ConnectionId;
 use crate::limits::FAULT_RULES_MAX;
+use crate::rng::Rng;
 
 /// How a connection is cut: closed, reset, or silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,12 +142,12 @@ pub(crate) struct Occasion {
     pub(crate) server: usize,
 }
 
-/// Rules in force and the state of the random numbers.
+/// Rules in force and the random numbers.
 #[derive(Debug)]
 pub(crate) struct Faults {
     rules: BTreeMap<RuleId, Counted>,
     next_id: u64,
-    random: u64,
+    rng: Rng,
 }
 
 #[derive(Debug)]
@@ -158,7 +159,7 @@ struct Counted {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { rules: BTreeMap::new(), next_id: 0, random: seed }
+        Self { rules: BTreeMap::new(), next_id: 0, rng: Rng::new(seed) }
     }
 
     /// Adds a rule. Beyond the limit it replaces the oldest one.
@@ -192,19 +193,18 @@ impl Faults {
         if self.rules.is_empty() {
             return None;
         }
-        let random = &mut self.random;
-        self.rules.values_mut().find_map(|counted| counted.strike(occasion, random))
+        self.rules.values_mut().find_map(|counted| counted.strike(occasion, &mut self.rng))
     }
 }
 
 impl Counted {
-    fn strike(&mut self, occasion: Occasion, random: &mut u64) -> Option<Action> {
+    fn strike(&mut self, occasion: Occasion, rng: &mut Rng) -> Option<Action> {
         let rule = &self.rule;
         if !rule.matches(occasion) || rule.times.is_some_and(|times| self.done >= times) {
             return None;
         }
         self.seen += 1;
-        if self.seen <= rule.skip || (rule.probability < 1.0 && draw(random) >= rule.probability) {
+        if self.seen <= rule.skip || (rule.probability < 1.0 && rng.unit() >= rule.probability) {
             return None;
         }
         self.done += 1;
@@ -223,16 +223,4 @@ impl Rule {
             && self.connection.is_none_or(|connection| occasion.connection == connection)
             && self.server.is_none_or(|server| occasion.server == server)
     }
-}
-
-/// Returns a random number from 0 (inclusive) to 1 (exclusive): `SplitMix64`.
-fn draw(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
-    // 32 bits are precise enough and exact in a float.
-    let bits = u32::try_from(z >> 32).unwrap_or(u32::MAX);
-    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }

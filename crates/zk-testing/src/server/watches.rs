@@ -16,7 +16,7 @@ use super::version::Version;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Modes(u8);
 
-/// WatchMode of a watch: whether it persists, and whether it covers the nodes below.
+/// Mode of a watch: whether it persists, and whether it covers the nodes below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchMode {

@@ -1,4 +1,4 @@
-//! What a client finds out about its servers.
+//! Tests of the features of a server, as a client detects them.
 
 use zk_session::ErrorCode;
 use zk_testing::{Op, Settings, TestServer, Version};

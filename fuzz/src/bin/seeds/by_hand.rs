@@ -3,6 +3,7 @@
 use zk_proto::{
     ErrorCode, EventType, KeeperState, ReplyHeader, WatcherEvent, Zxid, encode_reply, xid,
 };
+use zk_testing::Rng;
 
 use crate::Seeds;
 
@@ -74,26 +75,26 @@ fn notifications(seeds: &mut Seeds) {
 
 /// Adds records built field by field, and multi results built one by one, in as many variants as exist.
 fn described(seeds: &mut Seeds) {
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     for record in 0..51 {
-        let fields: Vec<u8> = (0..96).map(|_| rng.plain_byte()).collect();
+        let fields: Vec<u8> = (0..96).map(|_| plain_byte(&mut rng)).collect();
         seeds.add("round_trip", "built", [&[1, record], &fields[..]].concat());
     }
     for kind in 0..8 {
-        let fields: Vec<u8> = (0..90).map(|_| rng.plain_byte()).collect();
+        let fields: Vec<u8> = (0..90).map(|_| plain_byte(&mut rng)).collect();
         seeds.add("multi", "built", [&[1, kind, 0], &fields[..]].concat());
     }
 }
 
 fn children(seeds: &mut Seeds) {
-    let mut rng = Rng(2);
+    let mut rng = Rng::new(2);
     for rule in 0..6 {
         for count in [2, 8, 30] {
             let mut seed = vec![rule];
             for _ in 0..count {
-                let contender = [rule.min(5), rng.byte(), 0, rng.byte() % 32];
-                let shape: Vec<u8> = (0..6).map(|_| rng.plain_byte()).collect();
-                seed.extend(if rng.byte() < 160 { &contender[..] } else { &shape[..] });
+                let contender = [rule.min(5), byte(&mut rng), 0, byte(&mut rng) % 32];
+                let shape: Vec<u8> = (0..6).map(|_| plain_byte(&mut rng)).collect();
+                seed.extend(if byte(&mut rng) < 160 { &contender[..] } else { &shape[..] });
             }
             seeds.add("children", "names", seed);
         }
@@ -163,22 +164,15 @@ fn sessions(seeds: &mut Seeds) {
     }
 }
 
-/// Reproducible bytes (SplitMix64).
-struct Rng(u64);
+fn byte(rng: &mut Rng) -> u8 {
+    rng.draw().to_be_bytes()[0]
+}
 
-impl Rng {
-    fn byte(&mut self) -> u8 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed.to_be_bytes()[0]
-    }
-
-    /// Returns mostly a small number, which leaves bytes after it if it is used as a length.
-    fn plain_byte(&mut self) -> u8 {
-        match self.byte() {
-            byte @ ..200 => byte % 12,
-            _ => self.byte(),
-        }
+/// Returns mostly a small number, which leaves bytes after it if it is used as a length.
+fn plain_byte(rng: &mut Rng) -> u8 {
+    match byte(rng) {
+        small @ ..200 => small % 12,
+        _ => byte(rng),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Arguments of requests: paths, data, versions, ACLs, credentials.
 
 use zk_proto::digest_id;
+use zk_testing::Rng;
 
 use crate::message::Message;
-use crate::random::Random;
 
 /// The arguments of one script.
 pub(crate) struct Arguments {
@@ -46,7 +46,7 @@ impl Arguments {
     }
 
     /// Returns a path for any request; `None` is null.
-    pub(crate) fn path(&self, random: &mut Random) -> Option<Vec<u8>> {
+    pub(crate) fn path(&self, random: &mut Rng) -> Option<Vec<u8>> {
         let path = match random.below(200) {
             0 => return None,
             1 => String::new(),
@@ -63,7 +63,7 @@ impl Arguments {
     }
 
     /// Returns a path for a read request, which may also be a node that always exists.
-    pub(crate) fn readable(&self, random: &mut Random) -> Option<Vec<u8>> {
+    pub(crate) fn readable(&self, random: &mut Rng) -> Option<Vec<u8>> {
         let path = match random.below(50) {
             0 => "/".to_owned(),
             1 => "/zookeeper".to_owned(),
@@ -75,12 +75,12 @@ impl Arguments {
     }
 
     /// Returns the path prefix of a sequential node.
-    pub(crate) fn prefix(&self, random: &mut Random) -> Vec<u8> {
+    pub(crate) fn prefix(&self, random: &mut Rng) -> Vec<u8> {
         format!("{}{}", self.root, random.pick(&PREFIXES)).into_bytes()
     }
 
-    pub(crate) fn data(&self, random: &mut Random) -> Option<Vec<u8>> {
-        match random.below(10) {
+    pub(crate) fn data(&self, random: &mut Rng) -> Option<Vec<u8>> {
+        match random.index(10) {
             0 => None,
             1 => Some(Vec::new()),
             2 => Some(vec![b'x'; 300]),
@@ -88,12 +88,12 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn version(&self, random: &mut Random) -> i32 {
-        *random.pick(&[-1, -1, -1, -1, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7, -2, i32::MIN, i32::MAX])
+    pub(crate) fn version(&self, random: &mut Rng) -> i32 {
+        random.pick(&[-1, -1, -1, -1, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7, -2, i32::MIN, i32::MAX])
     }
 
     /// Appends an ACL to a request. Most of these ACLs permit everything.
-    pub(crate) fn acl(&self, random: &mut Random, message: Message) -> Message {
+    pub(crate) fn acl(&self, random: &mut Rng, message: Message) -> Message {
         let count = match random.below(100) {
             0..=74 => {
                 return message.int("acl", 1).int("", 31).string("", "world").string("", "anyone");
@@ -102,14 +102,14 @@ impl Arguments {
             76 => return message.int("acl", 0),
             77 => return message.int("acl", -5),
             78..=92 => 1,
-            _ => *random.pick(&[2, 3]),
+            _ => random.pick(&[2, 3]),
         };
         let mut message = message.int("acl", count);
         let mut last = None;
         for _ in 0..count {
             // Sometimes the list has the same entry twice.
             let entry = match last.take() {
-                Some(entry) if random.chance(20) => entry,
+                Some(entry) if random.chance(0.2) => entry,
                 _ => self.acl_entry(random),
             };
             let (perms, scheme, id) = &entry;
@@ -120,8 +120,8 @@ impl Arguments {
         message
     }
 
-    fn acl_entry(&self, random: &mut Random) -> (i32, Option<Vec<u8>>, Option<Vec<u8>>) {
-        let perms = *random.pick(&[31, 31, 31, 31, 1, 1, 2, 3, 7, 15, 27, 30, 16, 0, 64, -1]);
+    fn acl_entry(&self, random: &mut Rng) -> (i32, Option<Vec<u8>>, Option<Vec<u8>>) {
+        let perms = random.pick(&[31, 31, 31, 31, 1, 1, 2, 3, 7, 15, 27, 30, 16, 0, 64, -1]);
         let (scheme, id) = match random.below(100) {
             0..=24 => ("world", b"anyone".to_vec()),
             25..=49 => ("auth", b"".to_vec()),
@@ -148,7 +148,7 @@ impl Arguments {
     }
 
     /// Appends credentials to an auth request.
-    pub(crate) fn auth(&self, random: &mut Random, message: Message) -> Message {
+    pub(crate) fn auth(&self, random: &mut Rng, message: Message) -> Message {
         let (scheme, auth): (Option<&str>, Option<String>) = match random.below(50) {
             0 => (Some("digest"), None),
             1 => (Some("world"), Some("anyone".to_owned())),

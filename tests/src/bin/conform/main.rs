@@ -22,7 +22,6 @@ mod normal;
 mod operations;
 mod options;
 mod play;
-mod random;
 mod script;
 mod side;
 mod tally;

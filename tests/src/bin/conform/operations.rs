@@ -1,15 +1,16 @@
 //! Requests of every kind, valid and invalid, on few nodes, so that they interfere with each other.
 
+use std::iter;
+
 use zk_proto::OpCode;
-use zk_testing::Version;
+use zk_testing::{Rng, Version};
 
 use crate::arguments::Arguments;
 use crate::message::Message;
-use crate::random::Random;
 
 /// Generator of the requests of one script.
 pub(crate) struct Operations {
-    random: Random,
+    random: Rng,
     arguments: Arguments,
     version: Version,
 }
@@ -41,12 +42,8 @@ const KINDS: [(usize, Make); 20] = [
 ];
 
 impl Operations {
-    pub(crate) fn new(random: Random, root: &str, version: Version) -> Self {
-        // The operations use a separate generator, so that a script's outline does not depend on
-        // them.
-        let mut random = random;
-        let seed = u64::try_from(random.below(usize::MAX)).unwrap_or_default();
-        Self { random: Random::new(seed ^ 0x5eed), arguments: Arguments::new(root), version }
+    pub(crate) fn new(random: Rng, root: &str, version: Version) -> Self {
+        Self { random, arguments: Arguments::new(root), version }
     }
 
     /// Returns requests that create some of the nodes of the script.
@@ -56,14 +53,15 @@ impl Operations {
             let message = named(OpCode::Create).string("path", path).string("data", "x");
             message.int("acl", 1).int("", 31).string("", "world").string("", "anyone").int("", 0)
         };
-        paths.iter().filter(|_| self.random.chance(70)).map(create).collect()
+        paths.iter().filter(|_| self.random.chance(0.7)).map(create).collect()
     }
 
     /// Returns the next request, or a few related requests.
     pub(crate) fn next(&mut self) -> Vec<Message> {
-        let kind = self.random.weighted(KINDS.iter().map(|(weight, _)| *weight));
-        let mut messages = (KINDS[kind].1)(self);
-        if self.random.chance(1)
+        let kinds = KINDS.iter().flat_map(|&(weight, make)| iter::repeat_n(make, weight));
+        let make: Make = self.random.pick(&kinds.collect::<Vec<_>>());
+        let mut messages = make(self);
+        if self.random.chance(0.01)
             && let Some(last) = messages.pop()
         {
             messages.push(last.byte("behind", 7).byte("it", 7));
@@ -73,7 +71,7 @@ impl Operations {
 
     fn create(&mut self) -> Message {
         let random = &mut self.random;
-        let op = *random.pick(&[
+        let op = random.pick(&[
             OpCode::Create,
             OpCode::Create,
             OpCode::Create2,
@@ -82,13 +80,13 @@ impl Operations {
             OpCode::CreateTtl,
         ]);
         let flags = match op {
-            _ if random.chance(4) => *random.pick(&[-1, 4, 5, 6, 7, 9, i32::MAX]),
-            OpCode::CreateContainer => *random.pick(&[4, 4, 4, 0, 1, 2, 3]),
-            OpCode::CreateTtl => *random.pick(&[5, 5, 6, 0, 1, 2]),
-            _ => *random.pick(&[0, 0, 0, 1, 1, 2, 3]),
+            _ if random.chance(0.04) => random.pick(&[-1, 4, 5, 6, 7, 9, i32::MAX]),
+            OpCode::CreateContainer => random.pick(&[4, 4, 4, 0, 1, 2, 3]),
+            OpCode::CreateTtl => random.pick(&[5, 5, 6, 0, 1, 2]),
+            _ => random.pick(&[0, 0, 0, 1, 1, 2, 3]),
         };
         let is_sequential = matches!(flags, 2 | 3 | 6);
-        let path = if is_sequential && random.chance(90) {
+        let path = if is_sequential && random.chance(0.9) {
             Some(self.arguments.prefix(random))
         } else {
             self.arguments.path(random)
@@ -99,7 +97,7 @@ impl Operations {
         if op != OpCode::CreateTtl {
             return message;
         }
-        let ttl = *random.pick(&[1, 5_000, 60_000, 0, -2, 0xff_ffff_ffff, 0x100_0000_0000]);
+        let ttl = random.pick(&[1, 5_000, 60_000, 0, -2, 0xff_ffff_ffff, 0x100_0000_0000]);
         // A negative time with the flags of another mode would end the server.
         let ttl = if matches!(flags, 5 | 6) { ttl } else { ttl.max(0) };
         message.long("ttl", ttl)
@@ -127,7 +125,7 @@ impl Operations {
     }
 
     fn read(&mut self) -> Message {
-        let op = *self.random.pick(&[
+        let op = self.random.pick(&[
             OpCode::Exists,
             OpCode::Exists,
             OpCode::GetData,
@@ -143,25 +141,25 @@ impl Operations {
         let message = named(op).buffer("path", path.as_deref());
         match op {
             OpCode::GetAcl | OpCode::GetEphemerals | OpCode::GetAllChildrenNumber => message,
-            _ => message.byte("watch", *self.random.pick(&[0, 1, 1, 7])),
+            _ => message.byte("watch", self.random.pick(&[0, 1, 1, 7])),
         }
     }
 
     fn add_watch(&mut self) -> Message {
         // After an addWatch with a null path, the server never closes the connection.
         let path = self.arguments.readable(&mut self.random).or(Some(Vec::new()));
-        let mode = *self.random.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 1, 2, -1]);
+        let mode = self.random.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 1, 2, -1]);
         named(OpCode::AddWatch).buffer("path", path.as_deref()).int("mode", mode)
     }
 
     fn watches(&mut self, op: OpCode) -> Message {
         let path = self.arguments.readable(&mut self.random);
-        let kind = *self.random.pick(&[1, 1, 2, 2, 3, 3, 4, 5, 9, 0]);
+        let kind = self.random.pick(&[1, 1, 2, 2, 3, 3, 4, 5, 9, 0]);
         named(op).buffer("path", path.as_deref()).int("type", kind)
     }
 
     fn set_watches(&mut self) -> Message {
-        let op = *self.random.pick(&[OpCode::SetWatches, OpCode::SetWatches2]);
+        let op = self.random.pick(&[OpCode::SetWatches, OpCode::SetWatches2]);
         let lists: &[&str] = match op {
             OpCode::SetWatches => &["data", "exist", "child"],
             _ => &["data", "exist", "child", "persistent", "recursive"],
@@ -169,7 +167,7 @@ impl Operations {
         let offset = i64::try_from(self.random.below(60)).unwrap_or(0);
         let mut message = named(op).zxid("since", offset);
         for list in lists {
-            if self.random.chance(1) {
+            if self.random.chance(0.01) {
                 message = message.int(list, -1);
                 continue;
             }
@@ -195,7 +193,7 @@ impl Operations {
             };
             message = message.part(&part);
         }
-        if self.random.chance(98) { message.end() } else { message }
+        if self.random.chance(0.98) { message.end() } else { message }
     }
 
     fn multi_read(&mut self) -> Message {
@@ -210,7 +208,7 @@ impl Operations {
             let path = self.arguments.readable(&mut self.random);
             message = message.part(&named(op).buffer("path", path.as_deref()).byte("watch", 1));
         }
-        if self.random.chance(98) { message.end() } else { message }
+        if self.random.chance(0.98) { message.end() } else { message }
     }
 
     fn auth(&mut self) -> Message {
@@ -221,12 +219,12 @@ impl Operations {
         match self.random.below(4) {
             0 => named(OpCode::Sasl).buffer("token", Some(b"x")),
             1 if self.version == Version::V3_9 => self.check(),
-            _ => Message::new(*self.random.pick(&[0, 10, 23, 99, 108, 1000, -1, -2]), "unknown"),
+            _ => Message::new(self.random.pick(&[0, 10, 23, 99, 108, 1000, -1, -2]), "unknown"),
         }
     }
 
     fn quota(&mut self) -> Vec<Message> {
-        let limits = *self.random.pick(&[
+        let limits = self.random.pick(&[
             "count=3,bytes=40",
             "count=-1,bytes=-1=;byteHardLimit=30;countHardLimit=5",
             "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3",
@@ -256,7 +254,7 @@ impl Operations {
             7 => self.multi(),
             _ => self.watches(OpCode::RemoveWatches),
         };
-        let cut = 1 + self.random.below(message.body_len().max(1));
+        let cut = 1 + self.random.index(message.body_len());
         message.cut(cut)
     }
 

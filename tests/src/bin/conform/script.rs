@@ -1,10 +1,9 @@
 //! A script: a sequence of actions of several clients.
 
-use zk_testing::Version;
+use zk_testing::{Rng, Version};
 
 use crate::message::Message;
 use crate::operations::Operations;
-use crate::random::Random;
 
 /// An action of a client.
 #[derive(Clone, Debug)]
@@ -99,30 +98,31 @@ impl Step {
 
 /// Generates the script of a seed, on nodes below `root`.
 pub(crate) fn generate(seed: u64, root: &str, version: Version) -> Vec<Step> {
-    let mut random = Random::new(seed);
-    let clients = 2 + random.below(3);
-    let len = 20 + random.below(41);
+    let mut random = Rng::new(seed);
+    let clients = 2 + random.index(3);
+    let len = 20 + random.index(41);
     let mut steps: Vec<Step> =
         (0..clients).map(|client| Step::Connect(ordinary(client, Session::New))).collect();
-    let mut operations = Operations::new(random.clone(), root, version);
+    // With a generator of their own, so that the outline does not depend on them.
+    let mut operations = Operations::new(random.fork(), root, version);
     for message in operations.groundwork() {
         steps.push(Step::Send(Send { client: 0, message, xid: None, is_pipelined: true }));
     }
     let mut client = 0;
     while steps.len() < len {
-        if random.chance(40) {
-            client = random.below(clients);
+        if random.chance(0.4) {
+            client = random.index(clients);
         }
         match random.below(100) {
             0..=3 => steps.push(Step::Connect(renewal(&mut random, client, clients))),
             4 => steps.push(Step::HangUp { client }),
-            5 if random.chance(50) => {
+            5 if random.chance(0.5) => {
                 steps.push(Step::Raw { client, bytes: random.pick(&MALFORMED).to_vec() });
             }
             _ => {
                 for message in operations.next() {
-                    let xid = random.chance(2).then(|| *random.pick(&XIDS));
-                    let is_pipelined = random.chance(50);
+                    let xid = random.chance(0.02).then(|| random.pick(&XIDS));
+                    let is_pipelined = random.chance(0.5);
                     steps.push(Step::Send(Send { client, message, xid, is_pipelined }));
                 }
             }
@@ -152,24 +152,24 @@ pub(crate) fn ordinary(client: usize, session: Session) -> Connect {
     }
 }
 
-fn renewal(random: &mut Random, client: usize, clients: usize) -> Connect {
+fn renewal(random: &mut Rng, client: usize, clients: usize) -> Connect {
     let of = |client, with_wrong_password| Session::Of { client, with_wrong_password };
     let session = match random.below(100) {
         0..=59 => of(client, false),
-        60..=69 => of(random.below(clients), false),
+        60..=69 => of(random.index(clients), false),
         70..=79 => of(client, true),
         80..=83 => Session::Unknown,
         _ => Session::New,
     };
     let mut connect = ordinary(client, session);
-    if random.chance(30) {
-        connect.timeout_ms = *random.pick(&[0, -5, 4_001, 12_345, 40_000, 99_999, i32::MAX]);
+    if random.chance(0.3) {
+        connect.timeout_ms = random.pick(&[0, -5, 4_001, 12_345, 40_000, 99_999, i32::MAX]);
     }
-    if random.chance(20) {
-        connect.password = random.pick(&[None, Some(vec![]), Some(vec![7; 5])]).clone();
+    if random.chance(0.2) {
+        connect.password = random.pick(&[None, Some(&[][..]), Some(&[7; 5])]).map(<[u8]>::to_vec);
     }
-    if random.chance(20) {
-        connect.read_only = *random.pick(&[None, Some(1), Some(7)]);
+    if random.chance(0.2) {
+        connect.read_only = random.pick(&[None, Some(1), Some(7)]);
     }
     connect.last_zxid = match random.below(10) {
         0 => LastZxid::After(i64::try_from(random.below(80)).unwrap_or(0)),

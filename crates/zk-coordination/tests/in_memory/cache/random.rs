@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex};
 use zk_coordination::limits::CHECK_PAUSE;
 use zk_coordination::session::{Acl, Client, Config, CreateMode, Perms, SessionManager, Zxid};
 use zk_coordination::{Cache, CacheStatus, Change};
-use zk_testing::{Cut, Op, Settings, TestServer, Version};
+use zk_testing::{Cut, Op, Rng, Settings, TestServer, Version};
 
 use super::{Replay, assert_is_tree};
-use crate::random::Random;
-use crate::{T, config, settle};
+use crate::{MS, T, config, settle};
 
 const ROOT: &str = "/r";
 /// Everything but the permission to read.
@@ -29,7 +28,7 @@ type Graves = Arc<Mutex<BTreeSet<(String, Zxid)>>>;
 
 /// Changes a small tree and disturbs the cache, and checks each change and the end.
 async fn run(seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let version = if random.below(2) == 0 { Version::V3_8 } else { Version::V3_9 };
     let servers = if random.below(2) == 0 { 1 } else { 3 };
     let settings = Settings::new().version(version).seed(seed).servers(servers);
@@ -41,14 +40,14 @@ async fn run(seed: u64) {
     let sessions = SessionManager::connect(of_cache.connector(server.clone())).await.unwrap();
     add_faults(&server, &mut random);
     change(&writer, &mut random, 20).await;
-    let builder = Cache::tree(&sessions, ROOT).reads_in_flight(1 + random.below(8) as usize);
+    let builder = Cache::tree(&sessions, ROOT).reads_in_flight(1 + random.index(8));
     let cache = builder.changes_kept(if random.below(3) == 0 { 8 } else { 4_096 }).start().unwrap();
-    let follower = tokio::spawn(follow(cache.clone(), graves, Random::new(seed + 1_000)));
+    let follower = tokio::spawn(follow(cache.clone(), graves, Rng::new(seed + 1_000)));
     for _ in 0..4 {
         change(&writer, &mut random, 15).await;
         disturb(&server, servers, &sessions, &mut random);
         // reason: the cache runs for a random time before the next changes
-        tokio::time::sleep(random.ms(30)).await;
+        tokio::time::sleep(random.millis(30 * MS)).await;
     }
     server.clear_faults();
     (0..servers).for_each(|one| server.heal(one));
@@ -69,7 +68,7 @@ async fn run(seed: u64) {
 }
 
 /// Applies every change until the cache ends. A deletion must be one of the server.
-async fn follow(cache: Cache, graves: Graves, mut random: Random) -> Replay {
+async fn follow(cache: Cache, graves: Graves, mut random: Rng) -> Replay {
     let mut changes = cache.changes();
     drop(cache);
     let mut replay = Replay::new(changes.snapshot().unwrap());
@@ -81,7 +80,7 @@ async fn follow(cache: Cache, graves: Graves, mut random: Random) -> Replay {
         replay.apply(&changes, &change);
         if random.below(20) == 0 {
             // reason: a slow reader, in virtual time
-            tokio::time::sleep(random.ms(20)).await;
+            tokio::time::sleep(random.millis(20 * MS)).await;
         }
     }
     replay
@@ -104,32 +103,32 @@ fn record_deletions(server: &TestServer) -> Graves {
 }
 
 /// Delays some replies and events, and loses some.
-fn add_faults(server: &TestServer, random: &mut Random) {
+fn add_faults(server: &TestServer, random: &mut Rng) {
     for op in [Op::MultiRead, Op::GetData, Op::GetChildren2, Op::AddWatch] {
-        server.on(op).always().with_probability(0.2).delay(random.ms(8));
+        server.on(op).always().with_probability(0.2).delay(random.millis(8 * MS));
         server.on(op).always().with_probability(0.02).apply_then_drop_reply();
     }
-    server.on_notification().always().with_probability(0.1).delay(random.ms(8));
+    server.on_notification().always().with_probability(0.1).delay(random.millis(8 * MS));
 }
 
 /// Ends the connection or the session of the cache, or makes a follower lag.
-fn disturb(server: &TestServer, servers: usize, sessions: &SessionManager, random: &mut Random) {
+fn disturb(server: &TestServer, servers: usize, sessions: &SessionManager, random: &mut Rng) {
     let session_id = sessions.client().session_id();
     match random.below(8) {
         0 => drop(server.expire(session_id)),
         1..=3 => server.connection_of(session_id).cut(Cut::Fin),
-        4 | 5 if servers > 1 => server.lag(1 + random.below(2) as usize, random.ms(20)),
+        4 | 5 if servers > 1 => server.lag(1 + random.index(2), random.millis(20 * MS)),
         _ => {}
     }
 }
 
 /// Makes random changes to a small tree, some of them without a pause in between.
-async fn change(client: &Client, random: &mut Random, count: usize) {
+async fn change(client: &Client, random: &mut Rng, count: usize) {
     let paths = paths();
     let mut sent = Vec::new();
     for step in 0..count {
-        let path = random.pick(&paths).unwrap();
-        let data = format!("{step}").repeat(1 + random.below(900) as usize).into_bytes();
+        let path = &paths[random.index(paths.len())];
+        let data = format!("{step}").repeat(1 + random.index(900)).into_bytes();
         match random.below(9) {
             0..=3 => {
                 let mode = CreateMode::Persistent;
@@ -149,7 +148,7 @@ async fn change(client: &Client, random: &mut Random, count: usize) {
                 for path in below.iter().rev() {
                     sent.push(tokio::spawn(drop_result(client.delete(path, None))));
                 }
-                for path in below.iter().take(1 + random.below(3) as usize) {
+                for path in below.iter().take(1 + random.index(3)) {
                     let create = client.create(path, &data, CreateMode::Persistent);
                     sent.push(tokio::spawn(drop_result(create)));
                 }
@@ -157,7 +156,7 @@ async fn change(client: &Client, random: &mut Random, count: usize) {
         }
         if random.below(3) == 0 {
             // reason: the cache may read between two changes
-            tokio::time::sleep(random.ms(6)).await;
+            tokio::time::sleep(random.millis(6 * MS)).await;
         }
     }
     for done in sent {

@@ -27,8 +27,7 @@ pub(crate) async fn work(seat: Seat) {
     while !worker.seat.world.is_draining() && !worker.is_over() {
         let world = &worker.seat.world;
         let session = world.plan.session;
-        // In a run with locks, the worker stops sending after this many requests, because they have
-        // shown what they can.
+        // In a run with locks, the worker stops sending after this many requests.
         let is_done = world.plan.locks && world.oracle().asked >= session.requests;
         let pause = if is_done { worker.seat.timeout / 4 } else { session.think };
         if !is_done {

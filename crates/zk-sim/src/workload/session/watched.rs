@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 use zk_session::{Watch, WatchStream, WatchStreamItem};
+use zk_testing::Rng;
 
 use super::Worker;
 use crate::history::Seen;
-use crate::rng::Rng;
 use crate::watch_progress::WatchProgress;
 
 /// Kinds of watches that a session uses. If it mixes them, the events of one kind reach watches of
