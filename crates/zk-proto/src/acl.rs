@@ -24,6 +24,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     base64::push_base64,
+    record::{Plain, forms},
     sha1::sha1,
     wire::{
         Decode, DecodeError, Encode, Reader,
@@ -191,6 +192,13 @@ impl<'a> Decode<'a> for Acl {
         let id = r.text("acl.id")?.into_owned();
         Ok(Self { perms, scheme: scheme.into(), id: id.into() })
     }
+}
+
+forms! { Plain:
+    Cow<'a, [Acl]> =>
+        |acl| writer::vector_len(acl),
+        |acl, out| writer::put_vector(out, acl),
+        |r, field| Ok(r.vector(field, Acl::LEN_MIN, Acl::decode)?.into());
 }
 
 /// Set of permissions.

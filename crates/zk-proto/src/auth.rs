@@ -8,76 +8,42 @@
 
 use std::{borrow::Cow, fmt};
 
-use bytes::{BufMut, BytesMut};
-
 use crate::{
-    request::{OpCode, Request},
-    wire::{
-        Decode, DecodeError, Encode, Reader,
-        writer::{self, INT_LEN},
-    },
+    record::{NullAsEmpty, record, request},
+    request::OpCode,
 };
 
-/// Request to add an identity to the connection. Send it with [`xid::AUTH`](crate::xid::AUTH).
-///
-/// The identity belongs to the connection, not to the session. The client has to send it again after every
-/// reconnect, before it re-registers its watches.
-///
-/// The reply may overtake replies to earlier requests. A server rejects the request with
-/// [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED) and then closes the connection.
-///
-/// ```
-/// use zk_proto::AuthPacket;
-///
-/// let packet = AuthPacket {
-///     auth_type: 0,
-///     scheme: "digest".into(),
-///     auth: Some(b"user:secret"[..].into()),
-/// };
-/// assert!(!format!("{packet:?}").contains("secret"));
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct AuthPacket<'a> {
-    /// Always 0; servers ignore it.
-    pub auth_type: i32,
-    /// The kind of credential, e.g. `digest`. Null reads as empty: servers know neither as a scheme.
-    pub scheme: Cow<'a, str>,
-    /// The credential; for `digest` it is the text `user:password`.
-    pub auth: Option<Cow<'a, [u8]>>,
-}
-
-impl Encode for AuthPacket<'_> {
-    fn encoded_len(&self) -> usize {
-        INT_LEN + writer::text_len(&self.scheme) + writer::buffer_len(self.auth.as_deref())
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i32(self.auth_type);
-        writer::put_text(out, &self.scheme);
-        writer::put_buffer(out, self.auth.as_deref());
+record! {
+    /// Request to add an identity to the connection. Send it with [`xid::AUTH`](crate::xid::AUTH).
+    ///
+    /// The identity belongs to the connection, not to the session. The client has to send it again after
+    /// every reconnect, before it re-registers its watches.
+    ///
+    /// The reply may overtake replies to earlier requests. A server rejects the request with
+    /// [`AUTH_FAILED`](crate::ErrorCode::AUTH_FAILED) and then closes the connection.
+    ///
+    /// ```
+    /// use zk_proto::AuthPacket;
+    ///
+    /// let packet = AuthPacket {
+    ///     auth_type: 0,
+    ///     scheme: "digest".into(),
+    ///     auth: Some(b"user:secret"[..].into()),
+    /// };
+    /// assert!(!format!("{packet:?}").contains("secret"));
+    /// ```
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct AuthPacket<'a> as "AuthPacket" {
+        /// Always 0; servers ignore it.
+        pub auth_type: i32 as "type",
+        /// The kind of credential, e.g. `digest`. Null reads as empty: servers know neither as a scheme.
+        pub scheme: Cow<'a, str> as "scheme" by NullAsEmpty,
+        /// The credential; for `digest` it is the text `user:password`.
+        pub auth: Option<Cow<'a, [u8]>>,
     }
 }
 
-impl<'a> Decode<'a> for AuthPacket<'a> {
-    const RECORD: &'static str = "AuthPacket";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            auth_type: r.i32("type")?,
-            scheme: r.opt_text("scheme")?.unwrap_or_default(),
-            auth: r.slice("auth")?.map(Cow::Borrowed),
-        })
-    }
-}
-
-impl Request for AuthPacket<'_> {
-    const OP: OpCode = OpCode::Auth;
-    type Reply = ();
-
-    fn path(&self) -> Option<&str> {
-        None
-    }
-}
+request!(AuthPacket<'_>: OpCode::Auth -> ());
 
 /// Prints all fields except the credential.
 impl fmt::Debug for AuthPacket<'_> {

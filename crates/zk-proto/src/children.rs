@@ -25,7 +25,8 @@ use std::{borrow::Cow, fmt};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
-    request::{OpCode, Request, path_watch_len, put_path_watch, read_path_watch},
+    record::{record, request},
+    request::OpCode,
     stat::Stat,
     wire::{
         Decode, DecodeError, DecodeErrorKind, Encode, Reader, decode_text,
@@ -34,109 +35,46 @@ use crate::{
     },
 };
 
-/// Request to list a node's children. All server versions support it.
-///
-/// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GetChildren<'a> {
-    /// The path of the parent.
-    pub path: Cow<'a, str>,
-    /// Whether to set a one-shot watch for changes of the list and for deletion of the parent.
-    pub watch: bool,
-}
-
-impl Encode for GetChildren<'_> {
-    fn encoded_len(&self) -> usize {
-        path_watch_len(&self.path)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        put_path_watch(out, &self.path, self.watch);
+record! {
+    /// Request to list a node's children. All server versions support it.
+    ///
+    /// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+    /// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GetChildren<'a> as "GetChildrenRequest" {
+        /// The path of the parent.
+        pub path: Cow<'a, str>,
+        /// Whether to set a one-shot watch for changes of the list and for deletion of the parent.
+        pub watch: bool,
     }
 }
 
-impl<'a> Decode<'a> for GetChildren<'a> {
-    const RECORD: &'static str = "GetChildrenRequest";
+request!(GetChildren<'_>: OpCode::GetChildren -> ChildList, path);
 
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let (path, watch) = read_path_watch(r)?;
-        Ok(Self { path, watch })
+record! {
+    /// Request to list a node's children and return its Stat. Needs a server of 3.3 or newer.
+    ///
+    /// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or
+    /// [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GetChildren2<'a> as "GetChildren2Request" {
+        /// The path of the parent.
+        pub path: Cow<'a, str>,
+        /// Whether to set a one-shot watch for changes of the list and for deletion of the parent.
+        pub watch: bool,
     }
 }
 
-impl Request for GetChildren<'_> {
-    const OP: OpCode = OpCode::GetChildren;
-    type Reply = ChildList;
+request!(GetChildren2<'_>: OpCode::GetChildren2 -> ChildrenReply, path);
 
-    fn path(&self) -> Option<&str> {
-        Some(&self.path)
-    }
-}
-
-/// Request to list a node's children and return its Stat. Needs a server of 3.3 or newer.
-///
-/// A server rejects it with [`NO_NODE`](crate::ErrorCode::NO_NODE) or [`NO_AUTH`](crate::ErrorCode::NO_AUTH).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GetChildren2<'a> {
-    /// The path of the parent.
-    pub path: Cow<'a, str>,
-    /// Whether to set a one-shot watch for changes of the list and for deletion of the parent.
-    pub watch: bool,
-}
-
-impl Encode for GetChildren2<'_> {
-    fn encoded_len(&self) -> usize {
-        path_watch_len(&self.path)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        put_path_watch(out, &self.path, self.watch);
-    }
-}
-
-impl<'a> Decode<'a> for GetChildren2<'a> {
-    const RECORD: &'static str = "GetChildren2Request";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let (path, watch) = read_path_watch(r)?;
-        Ok(Self { path, watch })
-    }
-}
-
-impl Request for GetChildren2<'_> {
-    const OP: OpCode = OpCode::GetChildren2;
-    type Reply = ChildrenReply;
-
-    fn path(&self) -> Option<&str> {
-        Some(&self.path)
-    }
-}
-
-/// Children and Stat of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildrenReply {
-    /// The names of the children, in the order of the server's hash table.
-    pub children: ChildList,
-    /// The Stat of the parent.
-    pub stat: Stat,
-}
-
-impl Encode for ChildrenReply {
-    fn encoded_len(&self) -> usize {
-        self.children.encoded_len() + Stat::LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        self.children.encode(out);
-        self.stat.encode(out);
-    }
-}
-
-impl<'a> Decode<'a> for ChildrenReply {
-    const RECORD: &'static str = "GetChildren2Response";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { children: ChildList::decode(r)?, stat: Stat::decode(r)? })
+record! {
+    /// Children and Stat of a node.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ChildrenReply as "GetChildren2Response" {
+        /// The names of the children, in the order of the server's hash table.
+        pub children: ChildList,
+        /// The Stat of the parent.
+        pub stat: Stat,
     }
 }
 

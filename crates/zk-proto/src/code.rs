@@ -12,7 +12,13 @@
 
 use std::fmt;
 
-use crate::named_numbers::named_numbers;
+use bytes::BufMut;
+
+use crate::{
+    named_numbers::named_numbers,
+    record::{Plain, forms},
+    wire::writer::INT_LEN,
+};
 
 /// Outcome of an operation, as the number on the wire.
 ///
@@ -36,6 +42,10 @@ impl fmt::Display for ErrorCode {
 }
 
 impl std::error::Error for ErrorCode {}
+
+forms! { Plain:
+    ErrorCode => |_| INT_LEN, |code, out| out.put_i32(code.0), |r, field| r.i32(field).map(ErrorCode);
+}
 
 named_numbers! { ErrorCode:
     /// The operation succeeded.

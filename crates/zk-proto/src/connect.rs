@@ -30,71 +30,45 @@
 
 use std::fmt;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::{
     code::ErrorCode,
     frame::ReplyHeader,
     ids::{SessionId, Zxid},
+    record::{NullAsEmpty, forms, record},
     wire::{
-        Decode, DecodeError, Encode, Reader,
-        writer::{self, BOOL_LEN, INT_LEN, LONG_LEN},
+        Decode, DecodeError,
+        writer::{self, BOOL_LEN},
     },
 };
 
 /// Length of a session's password. The request for a new session has this many zero bytes.
 pub const PASSWORD_LEN: usize = 16;
 
-/// Request to open a new session, or to resume an existing one.
-///
-/// The client must not send anything else before the response. The server closes the connection right after a
-/// rejection. Unread bytes would turn that close into a reset, which could drop the rejection
-/// (ZOOKEEPER-1702).
-#[derive(Clone, PartialEq, Eq)]
-pub struct ConnectRequest {
-    /// Always 0.
-    pub protocol_version: i32,
-    /// The highest zxid seen in replies of this session, [`Zxid::ZERO`] at first. A server that is behind it
-    /// closes the connection without a response. A client therefore never sees an older state.
-    pub last_zxid_seen: Zxid,
-    /// The requested session timeout, in milliseconds. A reconnect also sends the requested timeout, not the
-    /// negotiated one.
-    pub timeout_ms: i32,
-    /// The session to resume; [`SessionId::NONE`] for a new one.
-    pub session_id: SessionId,
-    /// The session's password; [`PASSWORD_LEN`] zero bytes for a new session. Null reads as empty.
-    pub password: Bytes,
-    /// Whether a read-only server is acceptable. `None` omits the byte, as clients before 3.4 do; the server
-    /// then omits it from its response.
-    pub read_only: Option<bool>,
-}
-
-impl Encode for ConnectRequest {
-    fn encoded_len(&self) -> usize {
-        2 * INT_LEN + 2 * LONG_LEN + trailer_len(&self.password, self.read_only)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i32(self.protocol_version);
-        out.put_i64(self.last_zxid_seen.0);
-        out.put_i32(self.timeout_ms);
-        out.put_i64(self.session_id.0);
-        put_trailer(out, &self.password, self.read_only);
-    }
-}
-
-impl<'a> Decode<'a> for ConnectRequest {
-    const RECORD: &'static str = "ConnectRequest";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            protocol_version: r.i32("protocolVersion")?,
-            last_zxid_seen: Zxid(r.i64("lastZxidSeen")?),
-            timeout_ms: r.i32("timeOut")?,
-            session_id: SessionId(r.i64("sessionId")?),
-            password: r.buffer("passwd")?.unwrap_or_default(),
-            read_only: read_only_byte(r)?,
-        })
+record! {
+    /// Request to open a new session, or to resume an existing one.
+    ///
+    /// The client must not send anything else before the response. The server closes the connection right
+    /// after a rejection. Unread bytes would turn that close into a reset, which could drop the rejection
+    /// (ZOOKEEPER-1702).
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct ConnectRequest as "ConnectRequest" {
+        /// Always 0.
+        pub protocol_version: i32 as "protocolVersion",
+        /// The highest zxid seen in replies of this session, [`Zxid::ZERO`] at first. A server that is behind
+        /// it closes the connection without a response. A client therefore never sees an older state.
+        pub last_zxid_seen: Zxid as "lastZxidSeen",
+        /// The requested session timeout, in milliseconds. A reconnect also sends the requested timeout, not
+        /// the negotiated one.
+        pub timeout_ms: i32 as "timeOut",
+        /// The session to resume; [`SessionId::NONE`] for a new one.
+        pub session_id: SessionId as "sessionId",
+        /// The session's password; [`PASSWORD_LEN`] zero bytes for a new session. Null reads as empty.
+        pub password: Bytes as "passwd" by NullAsEmpty,
+        /// Whether a read-only server is acceptable. `None` omits the byte, as clients before 3.4 do; the
+        /// server then omits it from its response.
+        pub read_only: Option<bool> as "readOnly" by LastByte,
     }
 }
 
@@ -111,45 +85,20 @@ impl fmt::Debug for ConnectRequest {
     }
 }
 
-/// Response of a server to a [`ConnectRequest`]; decode it with [`ConnectReply::parse`].
-#[derive(Clone, PartialEq, Eq)]
-pub struct ConnectResponse {
-    /// Always 0.
-    pub protocol_version: i32,
-    /// The negotiated session timeout in milliseconds; 0 (or less) rejects the session.
-    pub timeout_ms: i32,
-    /// The session's id; [`SessionId::NONE`] in a rejection.
-    pub session_id: SessionId,
-    /// The session's password, opaque to a client. Null reads as empty.
-    pub password: Bytes,
-    /// Whether the server is read-only; `None` if it omits the byte, as servers before 3.4 do.
-    pub read_only: Option<bool>,
-}
-
-impl Encode for ConnectResponse {
-    fn encoded_len(&self) -> usize {
-        2 * INT_LEN + LONG_LEN + trailer_len(&self.password, self.read_only)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i32(self.protocol_version);
-        out.put_i32(self.timeout_ms);
-        out.put_i64(self.session_id.0);
-        put_trailer(out, &self.password, self.read_only);
-    }
-}
-
-impl<'a> Decode<'a> for ConnectResponse {
-    const RECORD: &'static str = "ConnectResponse";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            protocol_version: r.i32("protocolVersion")?,
-            timeout_ms: r.i32("timeOut")?,
-            session_id: SessionId(r.i64("sessionId")?),
-            password: r.buffer("passwd")?.unwrap_or_default(),
-            read_only: read_only_byte(r)?,
-        })
+record! {
+    /// Response of a server to a [`ConnectRequest`]; decode it with [`ConnectReply::parse`].
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct ConnectResponse as "ConnectResponse" {
+        /// Always 0.
+        pub protocol_version: i32 as "protocolVersion",
+        /// The negotiated session timeout in milliseconds; 0 (or less) rejects the session.
+        pub timeout_ms: i32 as "timeOut",
+        /// The session's id; [`SessionId::NONE`] in a rejection.
+        pub session_id: SessionId as "sessionId",
+        /// The session's password, opaque to a client. Null reads as empty.
+        pub password: Bytes as "passwd" by NullAsEmpty,
+        /// Whether the server is read-only; `None` if it omits the byte, as servers before 3.4 do.
+        pub read_only: Option<bool> as "readOnly" by LastByte,
     }
 }
 
@@ -202,19 +151,16 @@ impl ConnectReply {
     }
 }
 
-/// Returns the length of the password and the read-only byte, which end both records.
-fn trailer_len(password: &Bytes, read_only: Option<bool>) -> usize {
-    writer::buffer_len(Some(password)) + read_only.map_or(0, |_| BOOL_LEN)
-}
+/// Form of the read-only byte. Peers before 3.4 do not send it.
+struct LastByte;
 
-fn put_trailer(out: &mut BytesMut, password: &Bytes, read_only: Option<bool>) {
-    writer::put_buffer(out, Some(password));
-    if let Some(read_only) = read_only {
-        writer::put_bool(out, read_only);
-    }
-}
-
-/// Reads the read-only byte, if present. Peers before 3.4 do not send it.
-fn read_only_byte(r: &mut Reader<'_>) -> Result<Option<bool>, DecodeError> {
-    if r.remaining() == 0 { Ok(None) } else { r.bool("readOnly").map(Some) }
+forms! { LastByte:
+    Option<bool> =>
+        |read_only| read_only.map_or(0, |_| BOOL_LEN),
+        |read_only, out| {
+            if let Some(read_only) = *read_only {
+                writer::put_bool(out, read_only);
+            }
+        },
+        |r, field| if r.remaining() == 0 { Ok(None) } else { r.bool(field).map(Some) };
 }

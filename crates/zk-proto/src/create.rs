@@ -27,16 +27,14 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 use crate::{
     acl::Acl,
-    request::{OpCode, Request},
+    record::{Plain, forms, record, request},
+    request::OpCode,
     stat::Stat,
-    wire::{
-        Decode, DecodeError, DecodeErrorKind, Encode, Reader,
-        writer::{self, INT_LEN},
-    },
+    wire::{DecodeErrorKind, writer::INT_LEN},
 };
 
 /// Kind of a node: the int `flags` of the create operations.
@@ -109,6 +107,18 @@ impl CreateMode {
     }
 }
 
+forms! { Plain:
+    CreateMode =>
+        |_| INT_LEN,
+        |mode, out| out.put_i32(mode.flags()),
+        |r, field| {
+            let start = r.offset();
+            let flags = r.i32(field)?;
+            CreateMode::from_flags(flags)
+                .ok_or_else(|| r.error(field, start, DecodeErrorKind::UnknownCreateFlags(flags)))
+        };
+}
+
 /// Request to create a node and return its path. All server versions support it.
 pub type Create<'a> = CreateRequest<'a, { OpCode::Create.code() }>;
 
@@ -121,230 +131,120 @@ pub type Create2<'a> = CreateRequest<'a, { OpCode::Create2.code() }>;
 /// it is sequential. The Java client sends [`CreateMode::Container`].
 pub type CreateContainer<'a> = CreateRequest<'a, { OpCode::CreateContainer.code() }>;
 
-/// Body of the create requests; `OP` is the opcode.
-///
-/// A server rejects the request with one of these errors, in the order of its checks (`PrepRequestProcessor`
-/// in ZooKeeper's source):
-///
-/// * [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a path that is not absolute,
-/// * [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL),
-/// * [`NO_NODE`](crate::ErrorCode::NO_NODE) and [`NO_AUTH`](crate::ErrorCode::NO_AUTH) for the parent,
-/// * `BAD_ARGUMENTS` for any other illegal path,
-/// * [`NODE_EXISTS`](crate::ErrorCode::NODE_EXISTS),
-/// * [`NO_CHILDREN_FOR_EPHEMERALS`](crate::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS),
-/// * [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateRequest<'a, const OP: i32> {
-    /// The path; the server appends ten digits if the mode is sequential.
-    pub path: Cow<'a, str>,
-    /// The data. `None` is null, which a server distinguishes from empty.
-    pub data: Option<Cow<'a, [u8]>>,
-    /// The access control list; a server rejects an empty one.
-    pub acl: Cow<'a, [Acl]>,
-    /// The kind of node.
-    pub mode: CreateMode,
-}
-
-impl<const OP: i32> Encode for CreateRequest<'_, OP> {
-    fn encoded_len(&self) -> usize {
-        writer::text_len(&self.path)
-            + writer::buffer_len(self.data.as_deref())
-            + writer::vector_len(&self.acl)
-            + INT_LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_text(out, &self.path);
-        writer::put_buffer(out, self.data.as_deref());
-        writer::put_vector(out, &self.acl);
-        out.put_i32(self.mode.flags());
+record! {
+    /// Body of the create requests; `OP` is the opcode.
+    ///
+    /// A server rejects the request with one of these errors, in the order of its checks
+    /// (`PrepRequestProcessor` in ZooKeeper's source):
+    ///
+    /// * [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) for a path that is not absolute,
+    /// * [`INVALID_ACL`](crate::ErrorCode::INVALID_ACL),
+    /// * [`NO_NODE`](crate::ErrorCode::NO_NODE) and [`NO_AUTH`](crate::ErrorCode::NO_AUTH) for the parent,
+    /// * `BAD_ARGUMENTS` for any other illegal path,
+    /// * [`NODE_EXISTS`](crate::ErrorCode::NODE_EXISTS),
+    /// * [`NO_CHILDREN_FOR_EPHEMERALS`](crate::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS),
+    /// * [`QUOTA_EXCEEDED`](crate::ErrorCode::QUOTA_EXCEEDED).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CreateRequest<'a, const OP: i32> as "CreateRequest" {
+        /// The path; the server appends ten digits if the mode is sequential.
+        pub path: Cow<'a, str>,
+        /// The data. `None` is null, which a server distinguishes from empty.
+        pub data: Option<Cow<'a, [u8]>>,
+        /// The access control list; a server rejects an empty one.
+        pub acl: Cow<'a, [Acl]>,
+        /// The kind of node.
+        pub mode: CreateMode as "flags",
     }
 }
 
-impl<'a, const OP: i32> Decode<'a> for CreateRequest<'a, OP> {
-    const RECORD: &'static str = "CreateRequest";
+request!(Create<'_>: OpCode::Create -> CreatePathReply, path);
+request!(Create2<'_>: OpCode::Create2 -> CreateReply, path);
+request!(CreateContainer<'_>: OpCode::CreateContainer -> CreateReply, path);
 
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let path = r.text("path")?;
-        let data = r.slice("data")?.map(Cow::Borrowed);
-        let acl = r.vector("acl", Acl::LEN_MIN, Acl::decode)?.into();
-        let start = r.offset();
-        let flags = r.i32("flags")?;
-        let mode = CreateMode::from_flags(flags)
-            .ok_or_else(|| r.error("flags", start, DecodeErrorKind::UnknownCreateFlags(flags)))?;
-        Ok(Self { path, data, acl, mode })
+record! {
+    /// Reply to [`Create`]: the path of the created node.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CreatePathReply as "CreateResponse" {
+        /// The path, with the sequence number if there is one.
+        pub path: String,
     }
 }
 
-impl Request for Create<'_> {
-    const OP: OpCode = OpCode::Create;
-    type Reply = CreatePathReply;
-
-    fn path(&self) -> Option<&str> {
-        Some(&self.path)
+record! {
+    /// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`]: path and Stat of the
+    /// created node.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CreateReply as "Create2Response" {
+        /// The path, with the sequence number if there is one.
+        pub path: String,
+        /// The node's Stat.
+        pub stat: Stat,
     }
 }
 
-impl Request for Create2<'_> {
-    const OP: OpCode = OpCode::Create2;
-    type Reply = CreateReply;
-
-    fn path(&self) -> Option<&str> {
-        Some(&self.path)
-    }
-}
-
-impl Request for CreateContainer<'_> {
-    const OP: OpCode = OpCode::CreateContainer;
-    type Reply = CreateReply;
-
-    fn path(&self) -> Option<&str> {
-        Some(&self.path)
-    }
-}
-
-/// Reply to [`Create`]: the path of the created node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreatePathReply {
-    /// The path, with the sequence number if there is one.
-    pub path: String,
-}
-
-impl Encode for CreatePathReply {
-    fn encoded_len(&self) -> usize {
-        writer::text_len(&self.path)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_text(out, &self.path);
-    }
-}
-
-impl<'a> Decode<'a> for CreatePathReply {
-    const RECORD: &'static str = "CreateResponse";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { path: r.text("path")?.into_owned() })
-    }
-}
-
-/// Reply to [`Create2`], [`CreateContainer`] and [`CreateTtl`]: path and Stat of the
-/// created node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateReply {
-    /// The path, with the sequence number if there is one.
-    pub path: String,
-    /// The node's Stat.
-    pub stat: Stat,
-}
-
-impl Encode for CreateReply {
-    fn encoded_len(&self) -> usize {
-        writer::text_len(&self.path) + Stat::LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_text(out, &self.path);
-        self.stat.encode(out);
-    }
-}
-
-impl<'a> Decode<'a> for CreateReply {
-    const RECORD: &'static str = "Create2Response";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { path: r.text("path")?.into_owned(), stat: Stat::decode(r)? })
-    }
-}
+/// Form of `sequential`: the flags of a node with a time to live.
+struct TtlFlags;
 
 /// Flags of a node with a time to live, without and with a sequence number.
 const WITH_TTL: i32 = 5;
 const SEQUENTIAL_WITH_TTL: i32 = 6;
 
-/// Request to create a node with a time to live and return its path and Stat.
-///
-/// It needs a server of 3.5.3 or newer that runs with `zookeeper.extendedTypesEnabled=true`.
-///
-/// It is a separate type, so that the operation is never sent with the flags of another kind of node. Such a
-/// request passes the checks of a 3.8.0 or 3.9.5 server and then terminates its process. The server cannot
-/// restart from its log afterwards.
-///
-/// The errors are those of the other create operations. In addition, a server without extended types returns
-/// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED). A time to live out of range is rejected with
-/// [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS).
-///
-/// ```
-/// use bytes::BytesMut;
-/// use zk_proto::{CreateTtl, Decode, Encode, OPEN_ACL_UNSAFE};
-///
-/// let request = CreateTtl {
-///     path: "/cache/entry".into(),
-///     data: None,
-///     acl: OPEN_ACL_UNSAFE.into(),
-///     sequential: false,
-///     ttl_ms: 60_000,
-/// };
-/// let mut out = BytesMut::new();
-/// request.encode(&mut out);
-/// assert_eq!(CreateTtl::from_frame(&out.freeze())?, request);
-/// # Ok::<(), zk_proto::DecodeError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateTtl<'a> {
-    /// The path; the server appends ten digits if `sequential` is set.
-    pub path: Cow<'a, str>,
-    /// The data. `None` is null, which a server distinguishes from empty.
-    pub data: Option<Cow<'a, [u8]>>,
-    /// The access control list; a server rejects an empty one.
-    pub acl: Cow<'a, [Acl]>,
-    /// Whether the server appends a sequence number to the name.
-    pub sequential: bool,
-    /// The time to live in milliseconds, 1 to 2^40 - 1. The server rejects any other value.
-    pub ttl_ms: i64,
-}
-
-impl Encode for CreateTtl<'_> {
-    fn encoded_len(&self) -> usize {
-        writer::text_len(&self.path)
-            + writer::buffer_len(self.data.as_deref())
-            + writer::vector_len(&self.acl)
-            + INT_LEN
-            + size_of::<i64>()
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_text(out, &self.path);
-        writer::put_buffer(out, self.data.as_deref());
-        writer::put_vector(out, &self.acl);
-        out.put_i32(if self.sequential { SEQUENTIAL_WITH_TTL } else { WITH_TTL });
-        out.put_i64(self.ttl_ms);
-    }
-}
-
-impl<'a> Decode<'a> for CreateTtl<'a> {
-    const RECORD: &'static str = "CreateTTLRequest";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let path = r.text("path")?;
-        let data = r.slice("data")?.map(Cow::Borrowed);
-        let acl = r.vector("acl", Acl::LEN_MIN, Acl::decode)?.into();
-        let start = r.offset();
-        let sequential = match r.i32("flags")? {
-            WITH_TTL => false,
-            SEQUENTIAL_WITH_TTL => true,
-            flags => {
-                return Err(r.error("flags", start, DecodeErrorKind::UnknownCreateFlags(flags)));
+forms! { TtlFlags:
+    bool =>
+        |_| INT_LEN,
+        |sequential, out| out.put_i32(if *sequential { SEQUENTIAL_WITH_TTL } else { WITH_TTL }),
+        |r, field| {
+            let start = r.offset();
+            match r.i32(field)? {
+                WITH_TTL => Ok(false),
+                SEQUENTIAL_WITH_TTL => Ok(true),
+                flags => Err(r.error(field, start, DecodeErrorKind::UnknownCreateFlags(flags))),
             }
         };
-        Ok(Self { path, data, acl, sequential, ttl_ms: r.i64("ttl")? })
+}
+
+record! {
+    /// Request to create a node with a time to live and return its path and Stat.
+    ///
+    /// It needs a server of 3.5.3 or newer that runs with `zookeeper.extendedTypesEnabled=true`.
+    ///
+    /// It is a separate type, so that the operation is never sent with the flags of another kind of node.
+    /// Such a request passes the checks of a 3.8.0 or 3.9.5 server and then terminates its process. The
+    /// server cannot restart from its log afterwards.
+    ///
+    /// The errors are those of the other create operations. In addition, a server without extended types
+    /// returns [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED). A time to live out of range is rejected
+    /// with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS).
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use zk_proto::{CreateTtl, Decode, Encode, OPEN_ACL_UNSAFE};
+    ///
+    /// let request = CreateTtl {
+    ///     path: "/cache/entry".into(),
+    ///     data: None,
+    ///     acl: OPEN_ACL_UNSAFE.into(),
+    ///     sequential: false,
+    ///     ttl_ms: 60_000,
+    /// };
+    /// let mut out = BytesMut::new();
+    /// request.encode(&mut out);
+    /// assert_eq!(CreateTtl::from_frame(&out.freeze())?, request);
+    /// # Ok::<(), zk_proto::DecodeError>(())
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CreateTtl<'a> as "CreateTTLRequest" {
+        /// The path; the server appends ten digits if `sequential` is set.
+        pub path: Cow<'a, str>,
+        /// The data. `None` is null, which a server distinguishes from empty.
+        pub data: Option<Cow<'a, [u8]>>,
+        /// The access control list; a server rejects an empty one.
+        pub acl: Cow<'a, [Acl]>,
+        /// Whether the server appends a sequence number to the name.
+        pub sequential: bool as "flags" by TtlFlags,
+        /// The time to live in milliseconds, 1 to 2^40 - 1. The server rejects any other value.
+        pub ttl_ms: i64 as "ttl",
     }
 }
 
-impl Request for CreateTtl<'_> {
-    const OP: OpCode = OpCode::CreateTtl;
-    type Reply = CreateReply;
-
-    fn path(&self) -> Option<&str> {
-        Some(&self.path)
-    }
-}
+request!(CreateTtl<'_>: OpCode::CreateTtl -> CreateReply, path);

@@ -32,6 +32,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crate::{
     code::ErrorCode,
     ids::Zxid,
+    record::record,
     request::Request,
     wire::{
         Decode, DecodeError, Encode, Reader,
@@ -173,14 +174,16 @@ impl fmt::Debug for FrameError {
 
 impl Error for FrameError {}
 
-/// Header of every request except the connect request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestHeader {
-    /// The number of the request; see [`xid`](crate::xid).
-    pub xid: i32,
-    /// The operation, as returned by [`OpCode::code`](crate::OpCode::code). It is a raw number, because a
-    /// server has to reply to unknown opcodes too.
-    pub op: i32,
+record! {
+    /// Header of every request except the connect request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct RequestHeader as "RequestHeader" {
+        /// The number of the request; see [`xid`](crate::xid).
+        pub xid: i32,
+        /// The operation, as returned by [`OpCode::code`](crate::OpCode::code). It is a raw number, because a
+        /// server has to reply to unknown opcodes too.
+        pub op: i32 as "type",
+    }
 }
 
 impl RequestHeader {
@@ -197,55 +200,38 @@ impl RequestHeader {
     }
 }
 
-impl Encode for RequestHeader {
-    fn encoded_len(&self) -> usize {
-        Self::LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i32(self.xid);
-        out.put_i32(self.op);
-    }
-}
-
-impl<'a> Decode<'a> for RequestHeader {
-    const RECORD: &'static str = "RequestHeader";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { xid: r.i32("xid")?, op: r.i32("type")? })
-    }
-}
-
-/// Header of every reply and notification except the connect response.
-///
-/// ```
-/// use bytes::BytesMut;
-/// use zk_proto::{Encode, ErrorCode, ReplyHeader, Zxid};
-///
-/// let header = ReplyHeader { xid: 3, zxid: Zxid(9), err: ErrorCode::NO_NODE };
-/// let mut out = BytesMut::new();
-/// header.encode(&mut out);
-/// let (read, body) = ReplyHeader::split(&out.freeze())?;
-/// assert_eq!(read, header);
-/// assert!(body.is_empty());
-/// # Ok::<(), zk_proto::DecodeError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplyHeader {
-    /// The number of the request, or one of the fixed numbers of [`xid`](crate::xid).
-    pub xid: i32,
-    /// The last zxid that the server had applied when it built the reply.
+record! {
+    /// Header of every reply and notification except the connect response.
     ///
-    /// A client should store it only if it is positive and the frame is no notification:
+    /// ```
+    /// use bytes::BytesMut;
+    /// use zk_proto::{Encode, ErrorCode, ReplyHeader, Zxid};
     ///
-    /// * It is 0 in auth replies.
-    /// * It is -1 for unimplemented operations, and in notifications of servers before 3.9.
-    /// * From 3.9 on, all notifications of one transaction carry its zxid. A client that stored the first one
-    ///   would miss the others if the connection broke in between.
-    pub zxid: Zxid,
-    /// The outcome of the operation. Unless it is [`ErrorCode::OK`], ignore the bytes after the header. Most
-    /// error replies have no body; some have one without meaning.
-    pub err: ErrorCode,
+    /// let header = ReplyHeader { xid: 3, zxid: Zxid(9), err: ErrorCode::NO_NODE };
+    /// let mut out = BytesMut::new();
+    /// header.encode(&mut out);
+    /// let (read, body) = ReplyHeader::split(&out.freeze())?;
+    /// assert_eq!(read, header);
+    /// assert!(body.is_empty());
+    /// # Ok::<(), zk_proto::DecodeError>(())
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct ReplyHeader as "ReplyHeader" {
+        /// The number of the request, or one of the fixed numbers of [`xid`](crate::xid).
+        pub xid: i32,
+        /// The last zxid that the server had applied when it built the reply.
+        ///
+        /// A client should store it only if it is positive and the frame is no notification:
+        ///
+        /// * It is 0 in auth replies.
+        /// * It is -1 for unimplemented operations, and in notifications of servers before 3.9.
+        /// * From 3.9 on, all notifications of one transaction carry its zxid. A client that stored the first
+        ///   one would miss the others if the connection broke in between.
+        pub zxid: Zxid,
+        /// The outcome of the operation. Unless it is [`ErrorCode::OK`], ignore the bytes after the header.
+        /// Most error replies have no body; some have one without meaning.
+        pub err: ErrorCode,
+    }
 }
 
 impl ReplyHeader {
@@ -259,26 +245,6 @@ impl ReplyHeader {
     /// [`DecodeError`] if the frame is shorter than a header.
     pub fn split(frame: &Bytes) -> Result<(Self, Bytes), DecodeError> {
         split_header(frame)
-    }
-}
-
-impl Encode for ReplyHeader {
-    fn encoded_len(&self) -> usize {
-        Self::LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i32(self.xid);
-        out.put_i64(self.zxid.0);
-        out.put_i32(self.err.0);
-    }
-}
-
-impl<'a> Decode<'a> for ReplyHeader {
-    const RECORD: &'static str = "ReplyHeader";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { xid: r.i32("xid")?, zxid: Zxid(r.i64("zxid")?), err: ErrorCode(r.i32("err")?) })
     }
 }
 

@@ -2,6 +2,13 @@
 
 use std::{fmt, num::ParseIntError, str::FromStr};
 
+use bytes::BufMut;
+
+use crate::{
+    record::{Plain, forms},
+    wire::writer::LONG_LEN,
+};
+
 /// Id of a session.
 ///
 /// `Display` and `Debug` print it like ZooKeeper: in hexadecimal, after `0x`. `FromStr` parses it, with or
@@ -79,6 +86,11 @@ macro_rules! hexadecimal {
 }
 
 hexadecimal!(SessionId Zxid);
+
+forms! { Plain:
+    SessionId => |_| LONG_LEN, |id, out| out.put_i64(id.0), |r, field| r.i64(field).map(SessionId);
+    Zxid => |_| LONG_LEN, |zxid, out| out.put_i64(zxid.0), |r, field| r.i64(field).map(Zxid);
+}
 
 #[cfg(test)]
 mod tests {

@@ -94,6 +94,7 @@ mod named_numbers;
 mod node_acl;
 mod node_path;
 mod reconfig;
+mod record;
 mod request;
 mod sasl;
 mod session;

@@ -15,43 +15,41 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
-
 use crate::{
     data::DataReply,
     ids::Zxid,
-    request::{OpCode, Request},
-    wire::{
-        Decode, DecodeError, Encode, Reader,
-        writer::{self, LONG_LEN},
-    },
+    record::{record, request},
+    request::OpCode,
 };
 
-/// Request to change the members of the ensemble. Needs a server of 3.5.0 or newer.
-///
-/// The reply has the new configuration and the Stat of its node, `/zookeeper/config`.
-///
-/// A request either lists joining and leaving servers, or replaces the whole list. A server rejects it with
-///
-/// * [`RECONFIG_DISABLED`](crate::ErrorCode::RECONFIG_DISABLED) (the default),
-/// * [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) (a standalone server),
-/// * [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (for `/zookeeper/config`),
-/// * [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION),
-/// * [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the text of a server),
-/// * [`RECONFIG_IN_PROGRESS`](crate::ErrorCode::RECONFIG_IN_PROGRESS) or
-/// * [`NEW_CONFIG_NO_QUORUM`](crate::ErrorCode::NEW_CONFIG_NO_QUORUM).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reconfig<'a> {
-    /// Servers to add or change, separated by commas, each as
-    /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`.
-    pub joining: Option<Cow<'a, str>>,
-    /// The ids of servers to remove, separated by commas. A server ignores unknown ids.
-    pub leaving: Option<Cow<'a, str>>,
-    /// The whole list of servers, instead of the other two.
-    pub new_members: Option<Cow<'a, str>>,
-    /// The version that the current configuration must have; [`ANY_CONFIG`](Self::ANY_CONFIG) for any
-    /// version.
-    pub from_config: Zxid,
+record! {
+    /// Request to change the members of the ensemble. Needs a server of 3.5.0 or newer.
+    ///
+    /// The reply has the new configuration and the Stat of its node, `/zookeeper/config`.
+    ///
+    /// A request either lists joining and leaving servers, or replaces the whole list. A server rejects it
+    /// with
+    ///
+    /// * [`RECONFIG_DISABLED`](crate::ErrorCode::RECONFIG_DISABLED) (the default),
+    /// * [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) (a standalone server),
+    /// * [`NO_AUTH`](crate::ErrorCode::NO_AUTH) (for `/zookeeper/config`),
+    /// * [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION),
+    /// * [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the text of a server),
+    /// * [`RECONFIG_IN_PROGRESS`](crate::ErrorCode::RECONFIG_IN_PROGRESS) or
+    /// * [`NEW_CONFIG_NO_QUORUM`](crate::ErrorCode::NEW_CONFIG_NO_QUORUM).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Reconfig<'a> as "ReconfigRequest" {
+        /// Servers to add or change, separated by commas, each as
+        /// `server.<id>=<host>:<port>:<port>[:<role>];<client port>`.
+        pub joining: Option<Cow<'a, str>> as "joiningServers",
+        /// The ids of servers to remove, separated by commas. A server ignores unknown ids.
+        pub leaving: Option<Cow<'a, str>> as "leavingServers",
+        /// The whole list of servers, instead of the other two.
+        pub new_members: Option<Cow<'a, str>> as "newMembers",
+        /// The version that the current configuration must have; [`ANY_CONFIG`](Self::ANY_CONFIG) for any
+        /// version.
+        pub from_config: Zxid as "curConfigId",
+    }
 }
 
 impl Reconfig<'_> {
@@ -66,40 +64,4 @@ impl Default for Reconfig<'_> {
     }
 }
 
-impl Encode for Reconfig<'_> {
-    fn encoded_len(&self) -> usize {
-        writer::opt_text_len(self.joining.as_deref())
-            + writer::opt_text_len(self.leaving.as_deref())
-            + writer::opt_text_len(self.new_members.as_deref())
-            + LONG_LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_opt_text(out, self.joining.as_deref());
-        writer::put_opt_text(out, self.leaving.as_deref());
-        writer::put_opt_text(out, self.new_members.as_deref());
-        out.put_i64(self.from_config.0);
-    }
-}
-
-impl<'a> Decode<'a> for Reconfig<'a> {
-    const RECORD: &'static str = "ReconfigRequest";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            joining: r.opt_text("joiningServers")?,
-            leaving: r.opt_text("leavingServers")?,
-            new_members: r.opt_text("newMembers")?,
-            from_config: Zxid(r.i64("curConfigId")?),
-        })
-    }
-}
-
-impl Request for Reconfig<'_> {
-    const OP: OpCode = OpCode::Reconfig;
-    type Reply = DataReply;
-
-    fn path(&self) -> Option<&str> {
-        None
-    }
-}
+request!(Reconfig<'_>: OpCode::Reconfig -> DataReply);

@@ -1,14 +1,8 @@
 //! Operations that a client may request, and the trait of all requests.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use bytes::BytesMut;
-
-use crate::wire::{
-    Decode, DecodeError, Encode, Reader,
-    writer::{self, BOOL_LEN},
-};
+use crate::wire::{Decode, Encode};
 
 /// Request: the body that a client sends, its opcode, and the type of its reply.
 ///
@@ -228,18 +222,4 @@ impl fmt::Display for OpCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// Returns the length of the body `{path, watch}`, which exists, getData, getChildren and getChildren2 share.
-pub(crate) fn path_watch_len(path: &str) -> usize {
-    writer::text_len(path) + BOOL_LEN
-}
-
-pub(crate) fn put_path_watch(out: &mut BytesMut, path: &str, watch: bool) {
-    writer::put_text(out, path);
-    writer::put_bool(out, watch);
-}
-
-pub(crate) fn read_path_watch<'a>(r: &mut Reader<'a>) -> Result<(Cow<'a, str>, bool), DecodeError> {
-    Ok((r.text("path")?, r.bool("watch")?))
 }

@@ -26,48 +26,25 @@
 
 use std::fmt;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 use crate::{
     named_numbers::named_numbers,
-    wire::{
-        Decode, DecodeError, Encode, Reader,
-        writer::{self, INT_LEN},
-    },
+    record::{JavaText, Plain, forms, record},
+    wire::{DecodeErrorKind, writer::INT_LEN},
 };
 
-/// Notification: the body of a frame with the number [`xid::NOTIFICATION`](crate::xid::NOTIFICATION).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatcherEvent {
-    /// The type of the event.
-    pub event_type: EventType,
-    /// The state of the session. On the wire it is always [`SYNC_CONNECTED`](KeeperState::SYNC_CONNECTED).
-    pub state: KeeperState,
-    /// The path of the node.
-    pub path: String,
-}
-
-impl Encode for WatcherEvent {
-    fn encoded_len(&self) -> usize {
-        2 * INT_LEN + writer::java_text_len(&self.path)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        out.put_i32(self.event_type.0);
-        out.put_i32(self.state.0);
-        writer::put_java_text(out, &self.path);
-    }
-}
-
-impl<'a> Decode<'a> for WatcherEvent {
-    const RECORD: &'static str = "WatcherEvent";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            event_type: EventType(r.i32("type")?),
-            state: KeeperState(r.i32("state")?),
-            path: r.text("path")?.into_owned(),
-        })
+record! {
+    /// Notification: the body of a frame with the number [`xid::NOTIFICATION`](crate::xid::NOTIFICATION).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WatcherEvent as "WatcherEvent" {
+        /// The type of the event.
+        pub event_type: EventType as "type",
+        /// The state of the session. On the wire it is always
+        /// [`SYNC_CONNECTED`](KeeperState::SYNC_CONNECTED).
+        pub state: KeeperState,
+        /// The path of the node.
+        pub path: String as "path" by JavaText,
     }
 }
 
@@ -140,6 +117,11 @@ named_numbers! { KeeperState:
     EXPIRED = -112, "Expired";
 }
 
+forms! { Plain:
+    EventType => |_| INT_LEN, |event, out| out.put_i32(event.0), |r, field| r.i32(field).map(EventType);
+    KeeperState => |_| INT_LEN, |state, out| out.put_i32(state.0), |r, field| r.i32(field).map(KeeperState);
+}
+
 /// Declares an enum of numbers on the wire.
 macro_rules! codes {
     (
@@ -169,6 +151,18 @@ macro_rules! codes {
                     _ => None,
                 }
             }
+        }
+
+        forms! { Plain:
+            $type =>
+                |_| INT_LEN,
+                |value, out| out.put_i32(value.code()),
+                |r, field| {
+                    let start = r.offset();
+                    let code = r.i32(field)?;
+                    $type::from_code(code)
+                        .ok_or_else(|| r.error(field, start, DecodeErrorKind::UnknownValue(code)))
+                };
         }
     };
 }

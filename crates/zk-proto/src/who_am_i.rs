@@ -17,78 +17,42 @@
 //! # Ok::<(), zk_proto::DecodeError>(())
 //! ```
 
-use bytes::BytesMut;
-
 use crate::{
-    request::{OpCode, Request},
+    record::{JavaText, Plain, forms, record, request},
+    request::OpCode,
     wire::{
-        Decode, DecodeError, Encode, Reader,
+        Decode,
         writer::{self, INT_LEN},
     },
 };
 
-/// Request to list the identities of the connection. Needs a server of 3.7.0 or newer; an older one closes
-/// the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WhoAmI;
-
-impl Encode for WhoAmI {
-    fn encoded_len(&self) -> usize {
-        0
-    }
-
-    fn encode(&self, _out: &mut BytesMut) {}
+record! {
+    /// Request to list the identities of the connection. Needs a server of 3.7.0 or newer; an older one
+    /// closes the connection.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct WhoAmI as "whoAmI";
 }
 
-impl<'a> Decode<'a> for WhoAmI {
-    const RECORD: &'static str = "whoAmI";
+request!(WhoAmI: OpCode::WhoAmI -> WhoAmIReply);
 
-    fn decode(_r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self)
+record! {
+    /// Identities of a connection, unordered: always its address, and all authenticated identities.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WhoAmIReply as "WhoAmIResponse" {
+        /// The identities.
+        pub identities: Vec<ClientInfo> as "clientInfo",
     }
 }
 
-impl Request for WhoAmI {
-    const OP: OpCode = OpCode::WhoAmI;
-    type Reply = WhoAmIReply;
-
-    fn path(&self) -> Option<&str> {
-        None
+record! {
+    /// Identity of a connection.
+    #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+    pub struct ClientInfo as "ClientInfo" {
+        /// The authentication scheme: `ip`, `digest`, `sasl`, `x509` or `super`.
+        pub scheme: String as "clientInfo.authScheme" by JavaText,
+        /// The user; for a digest only the name, without the hash. Null reads as empty.
+        pub user: String as "clientInfo.user" by User,
     }
-}
-
-/// Identities of a connection, unordered: always its address, and all authenticated identities.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WhoAmIReply {
-    /// The identities.
-    pub identities: Vec<ClientInfo>,
-}
-
-impl Encode for WhoAmIReply {
-    fn encoded_len(&self) -> usize {
-        writer::vector_len(&self.identities)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_vector(out, &self.identities);
-    }
-}
-
-impl<'a> Decode<'a> for WhoAmIReply {
-    const RECORD: &'static str = "WhoAmIResponse";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { identities: r.vector("clientInfo", ClientInfo::LEN_MIN, ClientInfo::decode)? })
-    }
-}
-
-/// Identity of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ClientInfo {
-    /// The authentication scheme: `ip`, `digest`, `sasl`, `x509` or `super`.
-    pub scheme: String,
-    /// The user; for a digest only the name, without the hash. Null reads as empty.
-    pub user: String,
 }
 
 impl ClientInfo {
@@ -96,24 +60,19 @@ impl ClientInfo {
     pub const LEN_MIN: usize = 2 * INT_LEN;
 }
 
-impl Encode for ClientInfo {
-    fn encoded_len(&self) -> usize {
-        writer::java_text_len(&self.scheme) + writer::java_text_len(&self.user)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_java_text(out, &self.scheme);
-        writer::put_java_text(out, &self.user);
-    }
+forms! { Plain:
+    Vec<ClientInfo> =>
+        |identities| writer::vector_len(identities),
+        |identities, out| writer::put_vector(out, identities),
+        |r, field| r.vector(field, ClientInfo::LEN_MIN, ClientInfo::decode);
 }
 
-impl<'a> Decode<'a> for ClientInfo {
-    const RECORD: &'static str = "ClientInfo";
+/// Form of a user: text of a server, where null reads as empty.
+struct User;
 
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            scheme: r.text("clientInfo.authScheme")?.into_owned(),
-            user: r.opt_text("clientInfo.user")?.unwrap_or_default().into_owned(),
-        })
-    }
+forms! { User:
+    String =>
+        |text| writer::java_text_len(text),
+        |text, out| writer::put_java_text(out, text),
+        |r, field| Ok(r.opt_text(field)?.unwrap_or_default().into_owned());
 }

@@ -1,27 +1,30 @@
 //! Header of every entry of a multi and of its end, in both directions.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
 use crate::{
     code::ErrorCode,
+    record::record,
     wire::{
         Decode, DecodeError, Encode, Reader,
-        writer::{self, BOOL_LEN, INT_LEN},
+        writer::{BOOL_LEN, INT_LEN},
     },
 };
 
 /// Type of an error result and of the end.
 pub(super) const NO_TYPE: i32 = -1;
 
-/// Header of an entry.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MultiHeader {
-    /// The opcode of an operation, or the type of a result.
-    pub(super) entry_type: i32,
-    /// Whether this header ends the list.
-    done: bool,
-    /// The code of an error result, which its body repeats; -1 in a request and at the end.
-    err: i32,
+record! {
+    /// Header of an entry.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct MultiHeader as "MultiHeader" {
+        /// The opcode of an operation, or the type of a result.
+        pub(super) entry_type: i32 as "type",
+        /// Whether this header ends the list.
+        done: bool,
+        /// The code of an error result, which its body repeats; -1 in a request and at the end.
+        err: i32,
+    }
 }
 
 impl MultiHeader {
@@ -36,21 +39,6 @@ impl MultiHeader {
 
     pub(super) const fn result(result_type: i32, err: ErrorCode) -> Self {
         Self { entry_type: result_type, done: false, err: err.0 }
-    }
-
-    /// Appends the header, of [`LEN`](Self::LEN) bytes.
-    pub(super) fn encode(self, out: &mut BytesMut) {
-        out.put_i32(self.entry_type);
-        writer::put_bool(out, self.done);
-        out.put_i32(self.err);
-    }
-}
-
-impl<'a> Decode<'a> for MultiHeader {
-    const RECORD: &'static str = "MultiHeader";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { entry_type: r.i32("type")?, done: r.bool("done")?, err: r.i32("err")? })
     }
 }
 

@@ -11,17 +11,21 @@ use crate::{
     children::GetChildren,
     code::ErrorCode,
     data::{DataReply, GetData},
-    request::{OpCode, Request},
+    record::{Plain, forms, record, request},
+    request::OpCode,
     wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, writer::INT_LEN},
 };
 
-/// Request with several reads. Needs a server of 3.6.0 or newer; an older one closes the connection.
-///
-/// The server executes the reads one by one, so another client's write may be applied between two of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MultiRead<'a> {
-    /// The reads, in order.
-    pub ops: OpList<'a, MultiReadOp<'a>>,
+record! {
+    /// Request with several reads. Needs a server of 3.6.0 or newer; an older one closes the connection.
+    ///
+    /// The server executes the reads one by one, so another client's write may be applied between two of
+    /// them.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct MultiRead<'a> as "multiRead" {
+        /// The reads, in order.
+        pub ops: OpList<'a, MultiReadOp<'a>>,
+    }
 }
 
 impl<'a> MultiRead<'a> {
@@ -32,33 +36,14 @@ impl<'a> MultiRead<'a> {
     }
 }
 
-impl Encode for MultiRead<'_> {
-    fn encoded_len(&self) -> usize {
-        list_len(&self.ops)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        put_list(out, &self.ops);
-    }
+forms! { Plain:
+    OpList<'a, MultiReadOp<'a>> =>
+        |ops| list_len(ops),
+        |ops, out| put_list(out, ops),
+        |r, _| read_list(r, MultiReadOp::decode_body).map(OpList::Owned);
 }
 
-impl<'a> Decode<'a> for MultiRead<'a> {
-    const RECORD: &'static str = "multiRead";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let ops = read_list(r, MultiReadOp::decode_body)?;
-        Ok(Self { ops: OpList::Owned(ops) })
-    }
-}
-
-impl Request for MultiRead<'_> {
-    const OP: OpCode = OpCode::MultiRead;
-    type Reply = MultiReadReply;
-
-    fn path(&self) -> Option<&str> {
-        None
-    }
-}
+request!(MultiRead<'_>: OpCode::MultiRead -> MultiReadReply);
 
 /// Read of a [`MultiRead`]. Servers support no other operations here, and they set no watch even if the
 /// operation has `watch` set.
@@ -129,29 +114,20 @@ impl<'a> From<GetChildren<'a>> for MultiReadOp<'a> {
     }
 }
 
-/// Results of a [`MultiRead`], in the order of its reads. Each of them may be an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MultiReadReply {
-    /// One result for each read.
-    pub results: Vec<MultiReadResult>,
-}
-
-impl Encode for MultiReadReply {
-    fn encoded_len(&self) -> usize {
-        list_len(&self.results)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        put_list(out, &self.results);
+record! {
+    /// Results of a [`MultiRead`], in the order of its reads. Each of them may be an error.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct MultiReadReply as "MultiResponse" {
+        /// One result for each read.
+        pub results: Vec<MultiReadResult>,
     }
 }
 
-impl<'a> Decode<'a> for MultiReadReply {
-    const RECORD: &'static str = "MultiResponse";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { results: read_list(r, MultiReadResult::decode_body)? })
-    }
+forms! { Plain:
+    Vec<MultiReadResult> =>
+        |results| list_len(results),
+        |results, out| put_list(out, results),
+        |r, _| read_list(r, MultiReadResult::decode_body);
 }
 
 /// Result of one read of a [`MultiRead`].

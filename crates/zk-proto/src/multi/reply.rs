@@ -7,6 +7,7 @@ use bytes::{BufMut, BytesMut};
 use super::header::{MultiHeader, NO_TYPE, list_len, put_list, read_list};
 use crate::{
     code::ErrorCode,
+    record::{Plain, forms, record},
     request::OpCode,
     stat::Stat,
     wire::{
@@ -15,13 +16,15 @@ use crate::{
     },
 };
 
-/// Results of a [`Multi`](crate::Multi), in the order of its operations.
-///
-/// Either all results are errors or none is: see [`failure`](Self::failure).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MultiReply {
-    /// One result for each operation.
-    pub results: Vec<MultiResult>,
+record! {
+    /// Results of a [`Multi`](crate::Multi), in the order of its operations.
+    ///
+    /// Either all results are errors or none is: see [`failure`](Self::failure).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct MultiReply as "MultiResponse" {
+        /// One result for each operation.
+        pub results: Vec<MultiResult>,
+    }
 }
 
 impl MultiReply {
@@ -59,22 +62,11 @@ impl MultiReply {
     }
 }
 
-impl Encode for MultiReply {
-    fn encoded_len(&self) -> usize {
-        list_len(&self.results)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        put_list(out, &self.results);
-    }
-}
-
-impl<'a> Decode<'a> for MultiReply {
-    const RECORD: &'static str = "MultiResponse";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { results: read_list(r, MultiResult::decode_body)? })
-    }
+forms! { Plain:
+    Vec<MultiResult> =>
+        |results| list_len(results),
+        |results, out| put_list(out, results),
+        |r, _| read_list(r, MultiResult::decode_body);
 }
 
 /// Result of one operation of a [`Multi`](crate::Multi).

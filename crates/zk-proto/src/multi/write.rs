@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
 use super::{
     MultiReply, OpList,
@@ -12,21 +12,21 @@ use crate::{
     create::{Create, Create2, CreateContainer, CreateTtl},
     data::SetData,
     delete::Delete,
-    request::{OpCode, Request},
-    wire::{
-        Decode, DecodeError, DecodeErrorKind, Encode, Reader,
-        writer::{self, INT_LEN},
-    },
+    record::{Plain, forms, record, request},
+    request::OpCode,
+    wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader},
 };
 
-/// Request with several writes, of which the server applies all or none. Needs a server of 3.4 or newer.
-///
-/// Later operations see the effect of earlier ones. All operations share one zxid. The whole request has to
-/// fit a frame, which is the only limit on the number of operations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Multi<'a> {
-    /// The operations, in order. A transaction without operations succeeds and takes a zxid.
-    pub ops: OpList<'a, MultiOp<'a>>,
+record! {
+    /// Request with several writes, of which the server applies all or none. Needs a server of 3.4 or newer.
+    ///
+    /// Later operations see the effect of earlier ones. All operations share one zxid. The whole request has
+    /// to fit a frame, which is the only limit on the number of operations.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Multi<'a> as "multi" {
+        /// The operations, in order. A transaction without operations succeeds and takes a zxid.
+        pub ops: OpList<'a, MultiOp<'a>>,
+    }
 }
 
 impl<'a> Multi<'a> {
@@ -37,33 +37,14 @@ impl<'a> Multi<'a> {
     }
 }
 
-impl Encode for Multi<'_> {
-    fn encoded_len(&self) -> usize {
-        list_len(&self.ops)
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        put_list(out, &self.ops);
-    }
+forms! { Plain:
+    OpList<'a, MultiOp<'a>> =>
+        |ops| list_len(ops),
+        |ops, out| put_list(out, ops),
+        |r, _| read_list(r, MultiOp::decode_body).map(OpList::Owned);
 }
 
-impl<'a> Decode<'a> for Multi<'a> {
-    const RECORD: &'static str = "multi";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let ops = read_list(r, MultiOp::decode_body)?;
-        Ok(Self { ops: OpList::Owned(ops) })
-    }
-}
-
-impl Request for Multi<'_> {
-    const OP: OpCode = OpCode::Multi;
-    type Reply = MultiReply;
-
-    fn path(&self) -> Option<&str> {
-        None
-    }
-}
+request!(Multi<'_>: OpCode::Multi -> MultiReply);
 
 /// Operation of a [`Multi`]. A server rejects a multi with any other operation.
 ///
@@ -170,39 +151,22 @@ macro_rules! from_requests {
 
 from_requests!(Create Create2 CreateContainer CreateTtl Delete SetData Check);
 
-/// Check of the version of a node's data. If the version differs, the whole [`Multi`] fails.
-///
-/// ```text
-/// CheckVersionRequest  path: ustring, version: int
-/// ```
-///
-/// It is not a [`Request`]. Sent alone, it makes some servers close the connection, and others never reply.
-/// It fails with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
-/// [`NO_NODE`](crate::ErrorCode::NO_NODE), [`NO_AUTH`](crate::ErrorCode::NO_AUTH) or
-/// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check<'a> {
-    /// The path.
-    pub path: Cow<'a, str>,
-    /// The version that the node's data must have; -1 for any version, which checks that the node exists.
-    pub version: i32,
-}
-
-impl Encode for Check<'_> {
-    fn encoded_len(&self) -> usize {
-        writer::text_len(&self.path) + INT_LEN
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        writer::put_text(out, &self.path);
-        out.put_i32(self.version);
-    }
-}
-
-impl<'a> Decode<'a> for Check<'a> {
-    const RECORD: &'static str = "CheckVersionRequest";
-
-    fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { path: r.text("path")?, version: r.i32("version")? })
+record! {
+    /// Check of the version of a node's data. If the version differs, the whole [`Multi`] fails.
+    ///
+    /// ```text
+    /// CheckVersionRequest  path: ustring, version: int
+    /// ```
+    ///
+    /// It is not a [`Request`](crate::Request). Sent alone, it makes some servers close the connection, and
+    /// others never reply. It fails with [`BAD_ARGUMENTS`](crate::ErrorCode::BAD_ARGUMENTS) (the path),
+    /// [`NO_NODE`](crate::ErrorCode::NO_NODE), [`NO_AUTH`](crate::ErrorCode::NO_AUTH) or
+    /// [`BAD_VERSION`](crate::ErrorCode::BAD_VERSION).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Check<'a> as "CheckVersionRequest" {
+        /// The path.
+        pub path: Cow<'a, str>,
+        /// The version that the node's data must have; -1 for any version, which checks that the node exists.
+        pub version: i32,
     }
 }
