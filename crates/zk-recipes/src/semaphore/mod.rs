@@ -43,7 +43,7 @@ pub use self::mutex::SemaphoreMutex;
 /// # What it promises
 /// * The number of held permits never exceeds the limit that the most recent holder's process uses.
 /// * **Fair**: first come, first served. A caller that waits for few permits does not overtake a
-///   caller that waits for many. [One exception](Self::acquire#ordering).
+///   caller that waits for many. [One exception](Self::acquire).
 /// * Several permits in one call are acquired all together or not at all.
 /// * **No permit leaks**: not by a dropped future, a lost reply, a broken connection, or a holder
 ///   that dies.

@@ -27,7 +27,7 @@ use crate::participants::Participant;
 /// # What it promises
 /// * **One holder**, with a token larger than the tokens of all earlier holders: the [`Guard`] is
 ///   the same as for a mutex.
-/// * **Fair**: first come, first served, but for [one exception](Self::acquire#ordering).
+/// * **Fair**: first come, first served, but for [one exception](Self::acquire).
 /// * **Not re-entrant**: a task deadlocks if it acquires a lock that it already holds.
 ///
 /// # On the wire
