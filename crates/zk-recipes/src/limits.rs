@@ -48,10 +48,6 @@ pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
 /// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
 pub const PERMITS_CHUNK: usize = 256;
 
-/// Number of turns, after one that found a free permit, in which a free permit is likely. It is more than the
-/// clients of most semaphores. An older turn tells too little.
-pub(crate) const EARLY_TURNS: u32 = 64;
-
 /// Time after the acquisition at which a guard watches its own node, unless it waited with such a
 /// watch; a sixteenth of the session timeout, if that is less. A watch costs a request and an
 /// event, which is half of the cost of acquiring and releasing a free lock. Most locks are released

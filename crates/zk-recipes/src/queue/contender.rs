@@ -240,12 +240,6 @@ impl Contender {
         Ok(retry_if_unknown(&self.queue.client, make).await?)
     }
 
-    /// Returns the sequence number of the node.
-    pub(crate) fn number(&self) -> Option<u32> {
-        let node = self.node()?;
-        sequence(file_name(&node.path).as_bytes(), self.queue.spec.rule())
-    }
-
     /// Returns the path of the node up to the sequence number, followed by `sequence`.
     pub(crate) fn path_asked_for(&self, sequence: &str) -> String {
         child(&self.queue.spec.path, &[&*self.start_of_name(), sequence].concat())

@@ -52,14 +52,6 @@ pub(crate) struct Waiter {
     pub(crate) observed: Option<Box<AcquireObserver>>,
 }
 
-/// The place of a node in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The czxid of the queue's node, with which the numbers begin.
-    pub(crate) parent: Zxid,
-    pub(crate) number: u32,
-}
-
 /// A list of the queue that has a node of the own name.
 struct Listed {
     children: Children,
@@ -151,12 +143,6 @@ impl Waiter {
     /// Checks the own node again, if the contender is first.
     pub(crate) fn recheck(&mut self) -> Result<(), LockError> {
         self.handle(Input::Recheck)
-    }
-
-    /// Returns the place of the own node, if the queue's node was seen.
-    pub(crate) fn place(&self) -> Option<Place> {
-        let number = self.contender.number()?;
-        (self.parent != Zxid(0)).then_some(Place { parent: self.parent, number })
     }
 
     pub(crate) fn is_first(&self) -> bool {

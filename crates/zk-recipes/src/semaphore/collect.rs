@@ -1,14 +1,16 @@
 //! Collecting permits: one node for each below `leases`, all of them during one turn of the mutex
 //! below `locks`.
 //!
-//! The turn makes a queue of the waiters, so that only one of them lists the permits. Mutual
-//! exclusion does not depend on the turn. A caller holds its permits once the node of its last one
+//! The turn makes a queue of the waiters, so that only one of them waits with its nodes, and lists the
+//! permits at each change. Mutual exclusion does not depend on the turn, so a caller that expects a free
+//! permit ends it at once. A caller holds its permits once the node of its last one
 //! ranks within the limit among all of them. In any set of holders, all but the last already had
 //! their nodes when the last one read the list.
 
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
 
 use futures::future::{Either, OptionFuture, join3, join5, select, try_join_all};
 use zk_session::path::file_name;
@@ -22,7 +24,7 @@ use crate::hold::{Guard, deleted};
 use crate::limits::{PERMITS_CHUNK, RESTARTS_MAX};
 use crate::observe::AcquireObserver;
 use crate::queue::contender::{Contender, Granted, Look, Node, is_unwatchable};
-use crate::queue::waiter::{Place, Waiter, bind_or_renew};
+use crate::queue::waiter::{Waiter, bind_or_renew};
 use crate::queue::watch_set::is_set;
 use crate::queue::{Queue, one_write};
 use crate::retry::{if_exists, retry, retry_after};
@@ -33,24 +35,27 @@ impl Semaphore {
         let mut limit = self.limit.follow().await?;
         // Two callers that each wait for several permits could both have some.
         let mut may_end_early = count == 1;
+        let mut observed = None;
         let mut restarts = 0;
         while restarts < RESTARTS_MAX {
             // A caller that needs more permits than the limit must not block the queue.
             limit.at_least(count).await?;
             // Dropped at the end of the turn. The session then deletes its node, over reconnects if
             // necessary; the permits do not depend on that.
-            let observed = self.permits.spec.observe_turn();
-            let mut own_turn = Waiter::observed_by(&self.turns, observed);
+            let mut own_turn = Waiter::observed_by(&self.turns, self.permits.spec.observe_turn());
             own_turn.reach_head().await?;
             // Declared after the turn, so that the permits are dropped first.
-            let mut permits = Permits::new(self, count, &mut limit);
-            permits.take_turn(&own_turn);
+            let mut permits = Permits::new(self, count, &mut limit, observed.take());
+            permits.continue_hand_off(&own_turn);
             // On the heap: of all waiters only the head of the queue needs this memory.
-            if may_end_early && self.free.are_likely(permits.turn) {
-                if let Some(guards) = Box::pin(permits.take(Some(own_turn))).await? {
-                    return Ok(guards);
+            if may_end_early && self.finds_free.load(Ordering::Relaxed) {
+                if let Some(term) = Box::pin(permits.take(Some(own_turn))).await? {
+                    return permits.into_guards(term);
                 }
-                may_end_early = false; // it is overtaken once at most
+                // It queues again with a lease deleted. It must not wait with the lease: a Curator client with
+                // the turn waits until the leases are few enough, also those behind its own.
+                may_end_early = false;
+                observed = permits.observer_of_another_turn();
                 continue;
             }
             match Box::pin(permits.collect(&own_turn)).await? {
@@ -73,7 +78,9 @@ impl Semaphore {
         if count > limit.now() {
             return Ok(None);
         }
-        Permits::new(self, count, &mut limit).take(None).await
+        let mut permits = Permits::new(self, count, &mut limit, None);
+        let granted = permits.take(None).await?;
+        granted.map(|term| permits.into_guards(term)).transpose()
     }
 
     /// Returns the check of the path, unless other recipes may use the path as well.
@@ -109,7 +116,6 @@ struct Permits<'a> {
     limit: &'a mut Followed,
     count: u32,
     permits: Vec<Permit>,
-    turn: Option<Place>,
     lease: Option<SessionLease>,
 }
 
@@ -122,18 +128,28 @@ struct Permit {
 }
 
 impl<'a> Permits<'a> {
-    fn new(semaphore: &'a Semaphore, count: u32, limit: &'a mut Followed) -> Self {
-        let permits = (0..count).map(|_| Permit::new(semaphore)).collect();
-        Self { semaphore, limit, count, permits, turn: None, lease: None }
+    /// `observed` is that of a caller for one permit that has queued again.
+    fn new(
+        semaphore: &'a Semaphore,
+        count: u32,
+        limit: &'a mut Followed,
+        mut observed: Option<Box<AcquireObserver>>,
+    ) -> Self {
+        let permits = (0..count).map(|_| Permit::new(semaphore, observed.take())).collect();
+        Self { semaphore, limit, count, permits, lease: None }
     }
 
-    /// Creates the nodes of the permits, and ends the turn in the same write. Returns the guards if the
-    /// permits are within the limit.
-    async fn take(mut self, turn: Option<Waiter>) -> Result<Option<Vec<Guard>>, LockError> {
+    /// Creates the nodes of the permits, and ends the turn in the same write. Returns the term of the lease
+    /// if the permits are within the limit.
+    async fn take(&mut self, turn: Option<Waiter>) -> Result<Option<LeaseTerm>, LockError> {
+        let has_turn = turn.is_some();
         let mut rank = self.enter(turn).await?;
+        if has_turn {
+            self.found(rank);
+        }
         while rank == PermitRank::Within {
             match self.bind().await? {
-                Some(term) => return self.into_guards(term).map(Some),
+                Some(term) => return Ok(Some(term)),
                 None => rank = self.list().await?.0,
             }
         }
@@ -145,6 +161,7 @@ impl<'a> Permits<'a> {
         let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
         let mut rank = self.enter(None).await?;
+        self.found(rank);
         let mut restarts = 0;
         loop {
             if self.count > self.limit.now() {
@@ -224,9 +241,6 @@ impl<'a> Permits<'a> {
                 Box::pin(path.check(client, parent, beside)).await?;
             }
             _ => {}
-        }
-        if self.turn.is_some() {
-            self.semaphore.free.found_in(self.turn.filter(|_| rank == PermitRank::Within));
         }
         Ok(rank)
     }
@@ -314,13 +328,26 @@ impl<'a> Permits<'a> {
         Ok(bind_or_renew(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
     }
 
-    fn take_turn(&mut self, turn: &Waiter) {
-        self.turn = turn.place();
+    /// Records whether the turn has found the permits free.
+    fn found(&self, rank: PermitRank) {
+        self.semaphore.finds_free.store(rank == PermitRank::Within, Ordering::Relaxed);
+    }
+
+    fn continue_hand_off(&mut self, turn: &Waiter) {
         self.observe(|observed| {
             if let Some(turn) = &turn.observed {
                 observed.continue_hand_off(turn);
             }
         });
+    }
+
+    /// Returns the observer of a caller for one permit that queues again.
+    fn observer_of_another_turn(&mut self) -> Option<Box<AcquireObserver>> {
+        let mut observed = self.permits.first_mut()?.observed.take();
+        if let Some(observed) = &mut observed {
+            observed.restarted();
+        }
+        observed
     }
 
     fn observe(&mut self, mut tell: impl FnMut(&mut AcquireObserver)) {
@@ -341,9 +368,10 @@ impl<'a> Permits<'a> {
 }
 
 impl Permit {
-    fn new(semaphore: &Semaphore) -> Self {
+    fn new(semaphore: &Semaphore, observed: Option<Box<AcquireObserver>>) -> Self {
         let permits = &semaphore.permits;
-        Self { contender: Contender::new(permits), watch: None, observed: permits.spec.observe() }
+        let observed = observed.or_else(|| permits.spec.observe());
+        Self { contender: Contender::new(permits), watch: None, observed }
     }
 
     fn node(&self) -> Option<&Node> {

@@ -1,19 +1,18 @@
 //! The semaphore: Curator's `InterProcessSemaphoreV2`, on the same nodes.
 
 mod collect;
-mod free_permits;
 mod guard;
 mod limit;
 mod mutex;
 mod path_check;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use zk_session::path::child;
 use zk_session::{Acl, Client, PathError};
 
-use self::free_permits::FreePermits;
 use self::limit::PermitLimit;
 use self::path_check::PathCheck;
 use crate::deadline::{acquire_in_time, while_connected};
@@ -62,9 +61,9 @@ pub use self::mutex::SemaphoreMutex;
 /// several permits, and it waits only for leases that are already held. Two contenders that each
 /// need five of six permits therefore acquire them one after the other.
 ///
-/// A contender for one permit ends its turn in the write that creates its lease if this handle has just
-/// found a free permit: the next contender need not wait for the reply. If none is free this time, it
-/// deletes its lease and queues again.
+/// A contender for one permit ends its turn in the write that creates its lease if the last turn of this
+/// handle or of a clone found a free permit: the next contender need not wait for the reply. If none is free
+/// this time, it deletes its lease and queues again. So keep the handle.
 ///
 /// Curator acquires several permits one by one, with a turn for each. One Curator client may hold
 /// some permits and wait for its next turn, while another one has the turn and waits for those
@@ -75,7 +74,8 @@ pub use self::mutex::SemaphoreMutex;
 ///
 /// A free permit takes two round trips, one for the turn and one for the lease. Each of them is a
 /// create and a list in one write. A delete ends the turn, often in the write of the lease; the caller
-/// does not wait for it. Another delete releases the permit.
+/// does not wait for it. Another delete releases the permit. A contender that expected a free permit in
+/// vain has made and deleted one lease more, and queues again.
 ///
 /// The first permit of a handle and its clones also lists the children of the path, in one write
 /// with the lease, to detect other recipes. If the nodes of the semaphore have to be created, one
@@ -131,7 +131,8 @@ pub struct Semaphore {
     /// Nodes of the permits, one for each.
     permits: Queue,
     limit: PermitLimit,
-    free: Arc<FreePermits>,
+    /// The last turn found a free permit, as the next one is likely to. All clones share it.
+    finds_free: Arc<AtomicBool>,
 }
 
 impl Semaphore {
@@ -168,8 +169,8 @@ impl Semaphore {
         turns.exclusive = None;
         let permits = QueueSpec::permit(child(path, LEASES));
         let (turns, permits) = (Queue::new(client, turns), Queue::new(client, permits));
-        let (path, free) = (Arc::new(PathCheck::new(path)), Arc::default());
-        Ok(Self { path, turns, permits, limit, free })
+        let (path, finds_free) = (Arc::new(PathCheck::new(path)), Arc::default());
+        Ok(Self { path, turns, permits, limit, finds_free })
     }
 
     /// Returns the path of the semaphore.
@@ -188,8 +189,9 @@ impl Semaphore {
     ///
     /// # Ordering
     /// First come, first served, also for callers that need several permits: no caller that needs
-    /// fewer permits overtakes them. One exception: if this handle has just found a free permit, and there
-    /// is none when the caller's turn comes, the caller queues again, once.
+    /// fewer permits overtakes them. One exception: a caller for one permit may lose its place once, to all
+    /// who wait then. That happens if the last turn of this handle found a free permit, and the one of the
+    /// caller finds none.
     ///
     /// # Cancel safety
     /// Dropping the future at any point removes the contender from the queue and leaves no node

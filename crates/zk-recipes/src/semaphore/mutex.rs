@@ -81,8 +81,8 @@ impl SemaphoreMutex {
     /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Ordering
-    /// First come, first served. If this handle has just found the lock free, and it is held when the
-    /// caller's turn comes, the caller queues again, once.
+    /// First come, first served. A caller may lose its place once, to all who wait then, if the last turn of
+    /// this handle found the lock free, and the one of the caller does not.
     ///
     /// # Cancel safety
     /// As [`Semaphore::acquire`].

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zk_recipes::limits::RESTARTS_MAX;
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn};
-use zk_recipes::{LockError, LossReason, Semaphore, SemaphoreGuard};
+use zk_recipes::{LockError, LockMetrics, LossReason, Semaphore, SemaphoreGuard};
 use zk_testing::{Op, TestServer};
 
+use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
 use crate::{T, child, children, running, settle, settle_node_watches, started};
 
 pub(crate) const PATH: &str = "/s";
@@ -110,29 +111,28 @@ async fn permits_are_granted_in_queue_order_for_any_count() {
     expect_nothing_left(&server, "released").await;
 }
 
-/// Its handle has just found a free permit, so it ends its turn early.
 #[tokio::test(start_paused = true)]
-async fn caller_that_finds_no_free_permit_queues_again() {
-    let (server, [holder, other]) = started().await;
-    let expects_one = semaphore(&other, 2);
-    expects_one.acquire().await.unwrap().release().await.unwrap();
-    let held = semaphore(&holder, 2).acquire_many(2).await.unwrap();
-    let first = queue_for(&expects_one, 1).await;
-    assert_eq!((turns(&server), leases(&server)), (1, 2 + 1), "it waits with a turn");
-    let second = queue_for(&expects_one, 1).await;
-    assert_eq!((turns(&server), leases(&server)), (2, 2 + 1), "it expects none");
-
-    held.release().await.unwrap();
-    let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
-    assert!(first.token().unwrap() < second.token().unwrap());
-    drop((first, second));
-    expect_nothing_left(&server, "released").await;
+async fn turn_of_one_permit_ends_in_the_write_of_its_lease() {
+    let (_server, client, record) = started_recorded().await;
+    let semaphore = semaphore(&client, 2);
+    semaphore.acquire().await.unwrap().release().await.unwrap(); // finds a free permit
+    for (permits, ends_early) in [(1, true), (2, false)] {
+        settle().await;
+        record.take();
+        let held = semaphore.acquire_many(permits).await.unwrap();
+        let lease = record.take().into_iter().find(|write| write.last() != Some(&GET_CHILDREN2));
+        let lease = lease.unwrap_or_default();
+        assert_eq!(lease == [CREATE2, GET_CHILDREN2, DELETE], ends_early, "{permits}: {lease:?}");
+        held.release().await.unwrap();
+    }
 }
 
+/// Its last turn found a free permit.
 #[tokio::test(start_paused = true)]
 async fn caller_that_finds_no_free_permit_is_overtaken_once() {
     let (server, [holder, other]) = started().await;
-    let expects_one = semaphore(&other, 1);
+    let metrics = LockMetrics::new();
+    let expects_one = semaphore(&other, 1).with_metrics(&metrics);
     expects_one.acquire().await.unwrap().release().await.unwrap();
     let held = semaphore(&holder, 1).acquire().await.unwrap();
     let ahead = queue_for(&semaphore(&holder, 1), 1).await;
@@ -148,21 +148,8 @@ async fn caller_that_finds_no_free_permit_is_overtaken_once() {
     let last = queue_for(&semaphore(&holder, 1), 1).await;
     held.release().await.unwrap();
     overtaken.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(metrics.snapshot().given_up, 0);
     last.await.unwrap().unwrap().release().await.unwrap();
-    expect_nothing_left(&server, "released").await;
-}
-
-/// Two callers that each wait for several permits must not both have some.
-#[tokio::test(start_paused = true)]
-async fn callers_for_several_permits_keep_the_turn() {
-    let (server, [one, other]) = started().await;
-    let several = semaphore(&one, 3);
-    several.acquire().await.unwrap().release().await.unwrap();
-    let held = semaphore(&other, 3).acquire_many(2).await.unwrap();
-    let waits = queue_for(&several, 2).await;
-    assert_eq!((turns(&server), leases(&server)), (1, 2 + 2));
-    held.release().await.unwrap();
-    waits.await.unwrap().unwrap().release().await.unwrap();
     expect_nothing_left(&server, "released").await;
 }
 
@@ -371,11 +358,17 @@ async fn lost_answer_after_an_early_end_leaves_no_node() {
 async fn parents_reaped_during_an_acquisition_are_recreated() {
     let (server, [client]) = started().await;
     let semaphore = semaphore(&client, 2);
+    for permits in [1, 2] {
+        reap_at_each_poll(&server, &semaphore, permits).await;
+    }
+}
+
+async fn reap_at_each_poll(server: &TestServer, semaphore: &Semaphore, permits: u32) {
     let mut moment = 0;
     loop {
-        semaphore.acquire_many(2).await.unwrap().release().await.unwrap();
+        semaphore.acquire_many(permits).await.unwrap().release().await.unwrap();
         let mut polls = 0;
-        let acquire = semaphore.acquire_many(2);
+        let acquire = semaphore.acquire_many(permits);
         let mut acquire = std::pin::pin!(acquire);
         let lease = std::future::poll_fn(|cx| {
             if polls == moment {
@@ -385,7 +378,7 @@ async fn parents_reaped_during_an_acquisition_are_recreated() {
             acquire.as_mut().poll(cx)
         });
         lease.await.unwrap().release().await.unwrap();
-        expect_nothing_left(&server, &format!("reaped before poll {moment}")).await;
+        expect_nothing_left(server, &format!("reaped before poll {moment}")).await;
         if polls <= moment {
             break;
         }
