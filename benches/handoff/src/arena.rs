@@ -21,6 +21,8 @@ use crate::{herd, plan, roster, stats};
 /// The servers for contests. Each contest gets a new path.
 pub(crate) struct Arena {
     servers: Servers,
+    /// The session timeout that every contestant gets.
+    session_timeout: Duration,
     paths: usize,
 }
 
@@ -60,8 +62,9 @@ impl Outcome {
 }
 
 impl Arena {
-    pub(crate) fn open(servers: Servers) -> Self {
-        Self { servers, paths: 0 }
+    pub(crate) fn open(servers: Servers, tick_ms: u32) -> Self {
+        let session_timeout = Duration::from_millis(plan::TICKS_MAX * u64::from(tick_ms));
+        Self { servers, session_timeout, paths: 0 }
     }
 
     pub(crate) fn servers(&self) -> &Servers {
@@ -133,7 +136,7 @@ impl Arena {
             holds_of(contestant.answer(ANSWER_LIMIT), ANSWER_LIMIT)
         };
         let (holds, traffic) = holds?;
-        judge(&scenario, name, holds, traffic)
+        judge(&scenario, name, holds, traffic, self.session_timeout)
     }
 
     /// Puts a gate node in front of the queue, and deletes it when all waiters are in the queue.
@@ -170,7 +173,7 @@ impl Arena {
         pause(SETTLE + SETTLE_EACH * u32::try_from(waiters).unwrap_or(u32::MAX));
         if scenario.measure == Measure::LongWait {
             let start = Clock.now();
-            while u128::from(Clock.now() - start) < plan::SHORT_TIMEOUT.as_nanos() {
+            while u128::from(Clock.now() - start) < self.session_timeout.as_nanos() {
                 pause(bookkeeper.heartbeat());
                 beat(bookkeeper)?;
             }
@@ -283,12 +286,13 @@ fn judge(
     name: &str,
     holds: Vec<Hold>,
     traffic: Option<Counted>,
+    session_timeout: Duration,
 ) -> Result<Outcome, Loss> {
     let job = &scenario.job;
     if holds.len() < job.holds {
         return Err(Loss::Broken(format!("{} of {} holds only", holds.len(), job.holds)));
     }
-    let waited = |hold: &Hold| Duration::from_nanos(hold.owner - hold.call) > plan::SHORT_TIMEOUT;
+    let waited = |hold: &Hold| Duration::from_nanos(hold.owner - hold.call) > session_timeout;
     if scenario.measure == Measure::LongWait && !holds.iter().all(waited) {
         return Err(Loss::Broken("a wait was shorter than the session timeout".to_owned()));
     }

@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let start = now();
     let mut run = Run {
         options,
-        arena: Arena::open(servers),
+        arena: Arena::open(servers, plan::TICK_MS),
         short_ticks: None,
         contestants: Vec::new(),
         results: Results::default(),
@@ -203,9 +203,11 @@ impl Run<'_> {
             return Ok(&mut self.arena);
         }
         if self.short_ticks.is_none() {
-            let servers = Servers::start(self.options, plan::SHORT_TICK_MS);
+            let tick_ms =
+                if self.options.short { plan::SHORT_RUN_TICK_MS } else { plan::SHORT_TICK_MS };
+            let servers = Servers::start(self.options, tick_ms);
             let servers = servers.map_err(|error| Loss::Skipped(error.to_string()))?;
-            self.short_ticks = Some(Arena::open(servers));
+            self.short_ticks = Some(Arena::open(servers, tick_ms));
         }
         Ok(self.short_ticks.as_mut().unwrap_or(&mut self.arena))
     }
