@@ -52,7 +52,7 @@ impl Semaphore {
                 if let Some(term) = Box::pin(permits.take(Some(own_turn))).await? {
                     return permits.into_guards(term);
                 }
-                // It queues again with a lease deleted. It must not wait with the lease: a Curator client with
+                // It queues again without the lease. It must not wait with it: a Curator client with
                 // the turn waits until the leases are few enough, also those behind its own.
                 may_end_early = false;
                 observed = permits.observer_of_another_turn();
