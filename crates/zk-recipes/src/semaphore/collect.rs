@@ -3,9 +3,9 @@
 //!
 //! The turn makes a queue of the waiters, so that only one of them waits with its nodes, and lists the
 //! permits at each change. Mutual exclusion does not depend on the turn, so a caller that expects a free
-//! permit ends it at once. A caller holds its permits once the node of its last one
-//! ranks within the limit among all of them. In any set of holders, all but the last already had
-//! their nodes when the last one read the list.
+//! permit ends it at once. A caller holds its permits once the node of its last one ranks within the
+//! limit among all of them. In any set of holders, all but the last already had their nodes when the
+//! last one read the list.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -54,6 +54,7 @@ impl Semaphore {
                 }
                 // It queues again without the lease. It must not wait with it: a Curator client with
                 // the turn waits until the leases are few enough, also those behind its own.
+                self.finds_free.store(false, Ordering::Relaxed);
                 may_end_early = false;
                 observed = permits.observer_of_another_turn();
                 continue;
@@ -142,11 +143,7 @@ impl<'a> Permits<'a> {
     /// Creates the nodes of the permits, and ends the turn in the same write. Returns the term of the lease
     /// if the permits are within the limit.
     async fn take(&mut self, turn: Option<Waiter>) -> Result<Option<LeaseTerm>, LockError> {
-        let has_turn = turn.is_some();
         let mut rank = self.enter(turn).await?;
-        if has_turn {
-            self.found(rank);
-        }
         while rank == PermitRank::Within {
             match self.bind().await? {
                 Some(term) => return Ok(Some(term)),
@@ -161,7 +158,8 @@ impl<'a> Permits<'a> {
         let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
         let mut rank = self.enter(None).await?;
-        self.found(rank);
+        let is_free = rank == PermitRank::Within;
+        self.semaphore.finds_free.store(is_free, Ordering::Relaxed);
         let mut restarts = 0;
         loop {
             if self.count > self.limit.now() {
@@ -326,11 +324,6 @@ impl<'a> Permits<'a> {
     async fn bind(&mut self) -> Result<Option<LeaseTerm>, LockError> {
         let client = &self.semaphore.permits.client;
         Ok(bind_or_renew(client, self.lease.get_or_insert_with(|| client.claim_lease())).await?)
-    }
-
-    /// Records whether the turn has found the permits free.
-    fn found(&self, rank: PermitRank) {
-        self.semaphore.finds_free.store(rank == PermitRank::Within, Ordering::Relaxed);
     }
 
     fn continue_hand_off(&mut self, turn: &Waiter) {
