@@ -13,7 +13,7 @@
 //! * [`SessionId`], [`Zxid`], [`OpCode`], [`ErrorCode`], [`CreateMode`], [`Acl`], [`Stat`]: the types that
 //!   the records share.
 //! * [`WatcherEvent`]: the notification that a watch sends.
-//! * [`validate_path`] checks a node path, and [`path`] takes it apart. [`digest_md5`] is the SASL mechanism.
+//! * [`validate_path`] checks a node path, and [`path`] takes it apart.
 //!
 //! The records are those of `zookeeper.jute` in ZooKeeper's source, under the same names. Each
 //! source file begins with the layouts of its records. A `boolean` takes one byte, an `int` four, a `long`
@@ -84,7 +84,6 @@ mod create;
 mod data;
 mod delete;
 mod descendants;
-pub mod digest_md5;
 mod ephemerals;
 mod exists;
 mod frame;

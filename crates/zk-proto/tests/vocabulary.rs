@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use zk_proto::{
     Acl, AddWatchMode, CreateMode, Decode, ErrorCode, EventType, KeeperState, OPEN_ACL_UNSAFE,
     OpCode, OpList, Perms, ReplyHeader, SessionId, SetWatches, SetWatches2, Stat, WatcherType,
-    Zxid, credential_id, digest_id, digest_md5::Challenge, split_frame, validate_path,
+    Zxid, credential_id, digest_id, split_frame, validate_path,
 };
 
 #[test]
@@ -255,8 +255,6 @@ fn acl_and_permissions_print_as_in_the_shell() {
 fn errors_print_one_line_in_debug_too() {
     let decoding = Stat::from_frame(&Bytes::new()).unwrap_err();
     let frame = split_frame(&mut BytesMut::from(&[0xff; 4][..]), 0).unwrap_err();
-    let digest = Challenge::parse(b"a").unwrap_err();
-    assert_eq!(digest.to_string(), "a directive has no value");
     assert_eq!(format!("{decoding:?}"), decoding.to_string());
     assert_eq!(format!("{frame:?}"), frame.to_string());
     for line in [decoding.to_string(), frame.to_string()] {

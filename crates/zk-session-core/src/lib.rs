@@ -92,7 +92,6 @@ mod operation;
 mod outcome;
 mod output;
 mod pauses;
-mod prometheus;
 mod requests;
 mod rng;
 mod sasl;
@@ -118,9 +117,8 @@ pub use self::output::{
     WatchEvent, WatchKind, WatchStreamItem,
 };
 pub use self::pauses::NotRunning;
-pub use self::prometheus::PrometheusPage;
 pub use self::requests::RequestId;
-pub use self::sasl::{DigestMd5Mechanism, SaslFailure, SaslMechanism, SaslStep};
+pub use self::sasl::{SaslFailure, SaslMechanism, SaslStep, digest_md5};
 pub use self::session::Session;
 pub use self::session_credentials::{InvalidCredentials, SessionCredentials};
 pub use self::session_end::SessionEnd;

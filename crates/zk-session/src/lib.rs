@@ -42,6 +42,7 @@ mod client;
 mod clock;
 mod driver;
 mod entropy;
+mod prometheus;
 mod trace;
 
 pub use client::{
@@ -54,13 +55,14 @@ pub use client::{
 pub use driver::{
     Connector, DedicatedThread, DelayedStart, DigestMd5, Runtime, Sasl, SaslPreparation, Tcp,
 };
+pub use prometheus::{Prometheus, PrometheusPage};
 #[doc(inline)]
 pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,
     Host, InvalidCredentials, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseSetting,
-    LeaseStats, LeaseTimes, Limit, Operation, Outcome, PeerProtocol, PrometheusPage, RetryOn,
-    SaslFailure, SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats,
-    TlsFailure, Transport, WatchEvent, WatchKind, WatchStreamItem,
+    LeaseStats, LeaseTimes, Limit, Operation, Outcome, PeerProtocol, RetryOn, SaslFailure,
+    SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure,
+    Transport, WatchEvent, WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

@@ -341,17 +341,16 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
     ("zk-recipes", &["zk-session"]),
     ("zk-coordination", &["zk-recipes"]),
     ("zk-discovery", &["zk-coordination"]),
-    ("zk-testing", &["zk-proto", "zk-session"]),
+    ("zk-testing", &["zk-proto", "zk-session", "zk-session-core"]),
 ];
 
 /// Crates with an additional development dependency. The tests of the recipes use the in-memory server in
-/// place of a real one, and the tests of that server drive the session core by bytes.
-const DEV_ONLY: [(&str, &str); 5] = [
+/// place of a real one.
+const DEV_ONLY: [(&str, &str); 4] = [
     ("zk-tls", "zk-testing"),
     ("zk-recipes", "zk-testing"),
     ("zk-coordination", "zk-testing"),
     ("zk-discovery", "zk-testing"),
-    ("zk-testing", "zk-session-core"),
 ];
 
 const PURE_FOLDERS: [&str; 2] = ["crates/zk-proto/src/", "crates/zk-session-core/src/"];

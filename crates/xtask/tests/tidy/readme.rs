@@ -31,7 +31,7 @@ fn shown_dependencies_exist_in_workspace() {
 fn metrics_in_the_guide_exist() {
     let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
     let written = read("crates/zk-recipes/src/observe/metrics.rs")
-        + &read("crates/zk-session-core/src/prometheus.rs")
+        + &read("crates/zk-session/src/prometheus/session.rs")
         + &read("crates/zk-session/src/client/session_totals.rs");
     let guide = read("docs/running-it.md");
     let words = guide.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));

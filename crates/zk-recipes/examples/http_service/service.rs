@@ -8,7 +8,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use zk_recipes::session::{Client, CreateMode, PrometheusPage, RetryOn, SessionManager};
+use zk_recipes::session::{
+    Client, CreateMode, Prometheus, PrometheusPage, RetryOn, SessionManager,
+};
 use zk_recipes::{LockError, LockMetrics, Mutex};
 
 /// Time for which a request waits for the lock.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub use zk_session::HistogramSnapshot;
 
-use zk_session::{Histogram, PrometheusPage};
+use zk_session::{Histogram, Prometheus, PrometheusPage};
 
 use crate::error::LossReason;
 
@@ -16,12 +16,13 @@ use crate::error::LossReason;
 /// lock without metrics measures nothing.
 ///
 /// [`snapshot`](Self::snapshot) returns the values, for any exporter.
-/// [`LockMetricsSnapshot::prometheus`] writes them in Prometheus' text format; the example
+/// [`Prometheus`] writes them in Prometheus' text format; the example
 /// `http_service` serves it at `/metrics`. For the session see
 /// [`Client::stats`](zk_session::Client::stats), which has the latency of requests.
 ///
 /// ```no_run
 /// # async fn example(client: zk_session::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::session::Prometheus;
 /// use zk_recipes::{LockMetrics, Mutex};
 ///
 /// let metrics = LockMetrics::new();
@@ -156,34 +157,25 @@ impl LockMetrics {
     }
 }
 
-impl LockMetricsSnapshot {
-    /// Writes the values in the text format of Prometheus. `labels` go to each of them, for example
-    /// `lock="stock"`; they may be empty. Their values must be escaped already.
-    ///
-    /// A page may contain this once, because the format names each metric in one place only;
-    /// [`PrometheusPage::join`] makes one page of several locks.
-    ///
-    /// | name | kind |
-    /// |---|---|
-    /// | `zk_lock_waiting`, `zk_lock_held` | gauges |
-    /// | `zk_lock_acquired_total`, `zk_lock_given_up_total` | counters |
-    /// | `zk_lock_lost_total`, with the label `reason` | counter |
-    /// | `zk_lock_wait_seconds`, `zk_lock_hand_off_seconds` | histograms |
-    /// | `zk_lock_hold_seconds`, `zk_lock_lease_left_seconds` | histograms |
-    ///
-    /// Queries that matter:
-    ///
-    /// ```text
-    /// sum by (reason) (increase(zk_lock_lost_total[5m])) > 0                      a lock was lost
-    /// histogram_quantile(0.99, rate(zk_lock_wait_seconds_bucket[5m]))             how long callers wait
-    /// histogram_quantile(0.99, rate(zk_lock_hand_off_seconds_bucket[5m])) > 0.1   hand-offs are slow
-    /// histogram_quantile(0.01, rate(zk_lock_lease_left_seconds_bucket[1h])) < 2   the margin is short
-    /// zk_lock_waiting > 100                                                       the queue grows
-    /// ```
-    ///
-    /// [`Stats::prometheus`](zk_session::Stats::prometheus) has those of the session.
-    #[must_use]
-    pub fn prometheus(&self, labels: &str) -> String {
+/// | name | kind |
+/// |---|---|
+/// | `zk_lock_waiting`, `zk_lock_held` | gauges |
+/// | `zk_lock_acquired_total`, `zk_lock_given_up_total` | counters |
+/// | `zk_lock_lost_total`, with the label `reason` | counter |
+/// | `zk_lock_wait_seconds`, `zk_lock_hand_off_seconds` | histograms |
+/// | `zk_lock_hold_seconds`, `zk_lock_lease_left_seconds` | histograms |
+///
+/// Queries that matter:
+///
+/// ```text
+/// sum by (reason) (increase(zk_lock_lost_total[5m])) > 0                      a lock was lost
+/// histogram_quantile(0.99, rate(zk_lock_wait_seconds_bucket[5m]))             how long callers wait
+/// histogram_quantile(0.99, rate(zk_lock_hand_off_seconds_bucket[5m])) > 0.1   hand-offs are slow
+/// histogram_quantile(0.01, rate(zk_lock_lease_left_seconds_bucket[1h])) < 2   the margin is short
+/// zk_lock_waiting > 100                                                       the queue grows
+/// ```
+impl Prometheus for LockMetricsSnapshot {
+    fn prometheus(&self, labels: &str) -> String {
         let mut page = PrometheusPage::new(labels);
         page.gauge("zk_lock_waiting", "Contenders that wait.", self.waiting);
         page.gauge("zk_lock_held", "Locks and permits that are held.", self.held);

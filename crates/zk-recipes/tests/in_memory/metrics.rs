@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, Prometheus};
 use zk_recipes::{LocalQueueLimits, LockMetrics, LossReason, Mutex, RwLock, Semaphore};
 use zk_testing::Op;
 

@@ -3,12 +3,11 @@
 //! * [`digest_md5`]: the mechanism DIGEST-MD5.
 //! * [`failure`]: why an exchange failed.
 
-mod digest_md5;
+pub mod digest_md5;
 mod failure;
 
 use std::fmt;
 
-pub use self::digest_md5::DigestMd5Mechanism;
 pub use self::failure::SaslFailure;
 
 use crate::limits::SASL_TOKEN_LEN_MAX;

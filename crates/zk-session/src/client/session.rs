@@ -54,8 +54,8 @@ impl Client {
         self.shared.lock().last_disconnect()
     }
 
-    /// Returns a snapshot of the state of the session. [`Stats::prometheus`] writes it for a monitoring
-    /// system.
+    /// Returns a snapshot of the state of the session. [`Prometheus`](crate::Prometheus) writes it for a
+    /// monitoring system.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.lock().stats(now())

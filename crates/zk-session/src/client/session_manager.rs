@@ -247,7 +247,7 @@ impl SessionManager {
         SessionChanges::new(receiver, stopped)
     }
 
-    /// Returns the totals over all sessions so far. [`SessionTotals::prometheus`] writes them for a
+    /// Returns the totals over all sessions so far. [`Prometheus`](crate::Prometheus) writes them for a
     /// monitoring system.
     #[must_use]
     pub fn totals(&self) -> SessionTotals {

@@ -1,6 +1,8 @@
 //! Totals over all sessions of a session manager.
 
-use zk_session_core::{PrometheusPage, SessionEnd};
+use zk_session_core::SessionEnd;
+
+use crate::prometheus::{Prometheus, PrometheusPage};
 
 /// Numbers over all sessions of a [`SessionManager`](crate::SessionManager); see
 /// [`SessionManager::totals`](crate::SessionManager::totals). They never decrease: unlike
@@ -25,29 +27,25 @@ pub struct SessionTotals {
     pub connections_lost: u64,
 }
 
-impl SessionTotals {
-    /// Writes the values in the text format of Prometheus. `labels` go to each of them; they may be
-    /// empty. Their values must be escaped already.
-    ///
-    /// | name | kind |
-    /// |---|---|
-    /// | `zk_sessions_opened_total` | counter |
-    /// | `zk_sessions_ended_total`, with the label `reason` | counter |
-    /// | `zk_session_attempts_failed_total` | counter |
-    /// | `zk_session_connections_lost_total` | counter |
-    ///
-    /// Queries that matter:
-    ///
-    /// ```text
-    /// increase(zk_sessions_ended_total{reason="expired"}[15m]) > 0    locks and ephemeral nodes were lost
-    /// increase(zk_session_connections_lost_total[15m]) > 3            it reconnects often
-    /// increase(zk_session_attempts_failed_total[5m]) > 0              no next session
-    /// ```
-    ///
-    /// [`Stats::prometheus`](crate::Stats::prometheus) has the values of the current session. Its
-    /// counters start again with the next session.
-    #[must_use]
-    pub fn prometheus(&self, labels: &str) -> String {
+/// | name | kind |
+/// |---|---|
+/// | `zk_sessions_opened_total` | counter |
+/// | `zk_sessions_ended_total`, with the label `reason` | counter |
+/// | `zk_session_attempts_failed_total` | counter |
+/// | `zk_session_connections_lost_total` | counter |
+///
+/// Queries that matter:
+///
+/// ```text
+/// increase(zk_sessions_ended_total{reason="expired"}[15m]) > 0    locks and ephemeral nodes were lost
+/// increase(zk_session_connections_lost_total[15m]) > 3            it reconnects often
+/// increase(zk_session_attempts_failed_total[5m]) > 0              no next session
+/// ```
+///
+/// The metrics of [`Stats`](crate::Stats) are those of the current session. Their counters start again
+/// with the next session.
+impl Prometheus for SessionTotals {
+    fn prometheus(&self, labels: &str) -> String {
         let mut page = PrometheusPage::new(labels);
         page.counter("zk_sessions_opened_total", "Sessions opened.", self.opened);
         let ended = [
@@ -63,7 +61,9 @@ impl SessionTotals {
         page.counter("zk_session_connections_lost_total", lost, self.connections_lost);
         page.into_text()
     }
+}
 
+impl SessionTotals {
     /// Counts a session that has ended, and the connections that it lost.
     pub(super) fn count_end(&mut self, cause: SessionEnd, connections_lost: u64) {
         let ended = match cause {

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use proto::digest_md5::Secret;
 use tokio::sync::Semaphore;
-use zk_session_core::{DigestMd5Mechanism, Host, SaslMechanism};
+use zk_session_core::digest_md5::{DigestMd5Mechanism, Secret};
+use zk_session_core::{Host, SaslMechanism};
 
 use crate::entropy::entropy;
 use crate::limits::PASSWORD_READS_MAX;

@@ -1,7 +1,9 @@
 //! Consecutive sessions: resumed by another client, or opened by a manager.
 
 use zk_session::limits::NEXT_SESSION_PAUSE_MAX;
-use zk_session::{RetryOn, RetryPolicy, SessionChange, SessionCredentials, SessionManager};
+use zk_session::{
+    Prometheus, RetryOn, RetryPolicy, SessionChange, SessionCredentials, SessionManager,
+};
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! SASL on the server's side: the mechanism DIGEST-MD5, and authentication that is required.
 
 use bytes::Bytes;
-use proto::digest_md5::{Challenge, Exchange, Proof, Response};
 use proto::{Decode, ErrorCode, Sasl, SaslReply, Zxid};
+use zk_session_core::digest_md5::{Challenge, Exchange, Proof, Response};
 
 use super::Ensemble;
 use super::acl::Identity;

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use proto::digest_md5::{Challenge, DigestError, Exchange, Proof, Response, Secret};
-
-use super::{SaslFailure, SaslMechanism, SaslStep};
+use super::{Challenge, DigestError, Exchange, Proof, Response, Secret};
+use crate::sasl::{SaslFailure, SaslMechanism, SaslStep};
 
 /// DIGEST-MD5 with a user and a password, for one connection.
 pub struct DigestMd5Mechanism {

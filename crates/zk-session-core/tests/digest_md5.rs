@@ -1,7 +1,7 @@
 //! Tokens of DIGEST-MD5: known exchanges, the rules for texts, and hostile tokens.
 
 use proptest::prelude::*;
-use zk_proto::digest_md5::{Challenge, DigestError, Exchange, Proof, Response, Secret};
+use zk_session_core::digest_md5::{Challenge, DigestError, Exchange, Proof, Response, Secret};
 
 /// Challenge of a server of 3.8.0.
 const CHALLENGE: &str =

@@ -1,4 +1,5 @@
-//! Tokens of the SASL mechanism DIGEST-MD5 (RFC 2831), in both directions, as ZooKeeper's servers use it.
+//! The SASL mechanism DIGEST-MD5 (RFC 2831) as ZooKeeper's servers use it: its tokens in both directions,
+//! and the client's side of an exchange, [`DigestMd5Mechanism`].
 //!
 //! The client begins with an empty token. The server sends a [`Challenge`], the client a [`Response`], and
 //! the server proves with [`Proof::encode`] that it knows the password, too.
@@ -7,7 +8,7 @@
 //! over TLS.
 //!
 //! ```
-//! use zk_proto::digest_md5::{Challenge, Exchange, Proof, Response};
+//! use zk_session_core::digest_md5::{Challenge, Exchange, Proof, Response};
 //!
 //! let challenge = br#"realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",charset=utf-8,algorithm=md5-sess"#;
 //! let challenge = Challenge::parse(challenge)?;
@@ -23,16 +24,18 @@
 //! assert_eq!(response.proof.as_str(), "1acdf23e810277429f758b6b5e9f454b");
 //! let server = Proof::parse(b"rspauth=1588935af5391c3ee31245ea533ccfa3")?;
 //! assert!(server.is_same(&exchange.server_proof()));
-//! # Ok::<(), zk_proto::digest_md5::DigestError>(())
+//! # Ok::<(), zk_session_core::digest_md5::DigestError>(())
 //! ```
 
 mod directives;
 mod md5;
+mod mechanism;
 mod secret;
 
 use std::error::Error;
 use std::fmt;
 
+pub use self::mechanism::DigestMd5Mechanism;
 pub use self::secret::Secret;
 
 use self::md5::{HASH_LEN, md5};
