@@ -48,6 +48,14 @@ pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
 /// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
 pub const PERMITS_CHUNK: usize = 256;
 
+/// How many times as many turns of a semaphore's handle in a row must find a free permit, after a miss, before
+/// one ends again without knowing whether a permit is free. A handle learns by two misses that permits are
+/// not always free.
+pub(crate) const FREE_TURNS_FACTOR: u32 = 8;
+
+/// Most such turns in a row. With a miss after so many, fewer than two turns in a hundred miss.
+pub(crate) const FREE_TURNS_MAX: u32 = 64;
+
 /// Time after the acquisition at which a guard watches its own node, unless it waited with such a
 /// watch; a sixteenth of the session timeout, if that is less. A watch costs a request and an
 /// event, which is half of the cost of acquiring and releasing a free lock. Most locks are released

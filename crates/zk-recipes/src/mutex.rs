@@ -28,7 +28,7 @@ use crate::ticket::Ticket;
 /// * **One holder**: at most one [`Guard`] of a path is valid at any moment, by the guard's own
 ///   conservative clock.
 /// * **Fair**: first come, first served, in the order in which the server created the nodes,
-///   across all processes. No contender overtakes another.
+///   across all processes.
 /// * **Not re-entrant** by default: a task deadlocks if it acquires a lock that it already holds.
 ///   With [`with_owner`](Self::with_owner) the lock is re-entrant.
 /// * Each holder's token is larger than the tokens of all earlier holders.
@@ -58,15 +58,15 @@ use crate::ticket::Ticket;
 /// wait for that request. A holder that waited in the queue already has this watch.
 ///
 /// A waiter sends four requests in total, however long the queue: create, the Stat of `<path>` or a list,
-/// one for all of its watches, and the release. On servers before 3.9.0 it sends five, two of them lists.
+/// one for all of its watches, and the release. On servers before 3.9.0 it sends up to five, two of them lists.
 /// It needs no answer between the release of its predecessor and its own hold: it **acquires the lock by
 /// the events of that release alone**. It sends a request only if the session's lease has run out. A wait
 /// of more than a quarter of the session timeout takes up to three requests more, and the first wait of a
 /// session takes one. A release wakes the next contender, or the next two, and no others.
 ///
-/// A waiter reads the list of the queue in three cases: its session waits for the lock for the first time,
-/// the wait is long, or the contender ahead leaves without the lock or is another client's. On servers
-/// before 3.9.0 it reads two lists. Only these lists grow with the queue: some 40 bytes for each
+/// A waiter reads the list of the queue in these cases: its session waits for the lock for the first time;
+/// the wait is long; the contender ahead leaves without the lock, is another client's, or is of a session that
+/// has not waited yet, whose names are random. On servers before 3.9.0 it reads up to two lists. Only these lists grow with the queue: some 40 bytes for each
 /// contender of this library. A session remembers `<path>` as long as a handle or a guard of the lock
 /// exists, so keep the handle. A lock with [data](Self::with_data), [an ACL](Self::with_acl) or a
 /// [lock name](Self::with_lock_name) of its own, or one that

@@ -10,7 +10,6 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::Ordering;
 
 use futures::future::{Either, OptionFuture, join3, join5, select, try_join_all};
 use zk_session::path::file_name;
@@ -48,13 +47,14 @@ impl Semaphore {
             let mut permits = Permits::new(self, count, &mut limit, observed.take());
             permits.continue_hand_off(&own_turn);
             // On the heap: of all waiters only the head of the queue needs this memory.
-            if may_end_early && self.finds_free.load(Ordering::Relaxed) {
+            if may_end_early && self.free_turns().expect_a_permit() {
                 if let Some(term) = Box::pin(permits.take(Some(own_turn))).await? {
+                    self.free_turns().found();
                     return permits.into_guards(term);
                 }
                 // It queues again without the lease. It must not wait with it: a Curator client with
                 // the turn waits until the leases are few enough, also those behind its own.
-                self.finds_free.store(false, Ordering::Relaxed);
+                self.free_turns().missed();
                 may_end_early = false;
                 observed = permits.observer_of_another_turn();
                 continue;
@@ -158,8 +158,10 @@ impl<'a> Permits<'a> {
         let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
         let mut rank = self.enter(None).await?;
-        let is_free = rank == PermitRank::Within;
-        self.semaphore.finds_free.store(is_free, Ordering::Relaxed);
+        match rank {
+            PermitRank::Within => self.semaphore.free_turns().found(),
+            _ => self.semaphore.free_turns().waited(),
+        }
         let mut restarts = 0;
         loop {
             if self.count > self.limit.now() {

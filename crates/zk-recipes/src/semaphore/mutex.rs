@@ -81,7 +81,7 @@ impl SemaphoreMutex {
     /// Waits until the lock is acquired, without a time limit.
     ///
     /// # Ordering
-    /// First come, first served. A caller may lose its place once, to all who wait then, if the last turn of
+    /// First come, first served. A caller may lose its place once, to all who wait then, if the last turns of
     /// this handle found the lock free, and the one of the caller does not.
     ///
     /// # Cancel safety
