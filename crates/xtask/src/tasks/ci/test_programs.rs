@@ -139,8 +139,8 @@ const BUILD_OF_WHAT_TESTS_RUN: [&str; 10] = [
     "zk-recipes/tracing",
     "--bin",
     "zk",
-    "--example",
-    "flash_sale",
+    "--bin",
+    "flash-sale",
     "--example",
     "take_over",
 ];
