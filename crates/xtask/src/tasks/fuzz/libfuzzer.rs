@@ -1,6 +1,5 @@
 //! Run of one target: libFuzzer's command line and its final output.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +7,9 @@ use std::process::Command;
 use super::build::Build;
 use crate::tasks::workspace_root;
 
-/// Fuzzes one target. The error has the failure, and the command to replay it.
-pub(super) fn run(build: &Build, target: &str, secs: u32) -> Result<Run, String> {
+/// Fuzzes one target, and returns libFuzzer's last line. The error has the failure, and the command to
+/// replay it.
+pub(super) fn run(build: &Build, target: &str, secs: u32) -> Result<String, String> {
     let places = Places::of(target);
     for folder in [&places.grown, &places.artifacts] {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -22,7 +22,6 @@ pub(super) fn run(build: &Build, target: &str, secs: u32) -> Result<Run, String>
         .arg(format!("-malloc_limit_mb={ALLOCATION_MAX_MB}"))
         .arg(format!("-timeout={INPUT_MAX_SECS}"))
         .arg(format!("-artifact_prefix={}/", places.artifacts.display()))
-        .arg("-print_final_stats=1")
         // libFuzzer writes new inputs to the first folder.
         .args([&places.grown, &places.seeds])
         .output()
@@ -31,59 +30,9 @@ pub(super) fn run(build: &Build, target: &str, secs: u32) -> Result<Run, String>
     if !output.status.success() {
         return Err(report(target, &places.artifacts, &text));
     }
-    Run::read(target, &text)
+    let last = text.lines().rfind(|line| line.starts_with('#') && line.contains("DONE"));
+    last.map(str::to_owned)
         .ok_or_else(|| format!("{target}: libFuzzer ended without its last line"))
-}
-
-/// Result of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    target: String,
-    executions: u64,
-    executions_per_sec: u64,
-    /// Edges of the program that were taken.
-    coverage: u64,
-    /// Edges, each with its number of executions, in ranges.
-    features: u64,
-    new_units: u64,
-}
-
-impl Run {
-    pub(super) const HEADER: &str =
-        "target          executions    exec/s       cov        ft   new inputs";
-
-    /// Parses the last status line, `#123 DONE   cov: 4 ft: 5 corp: …`, and the final statistics.
-    fn read(target: &str, text: &str) -> Option<Self> {
-        let last = text.lines().rfind(|line| line.starts_with('#') && line.contains("DONE"))?;
-        let words: Vec<&str> = last.split_whitespace().collect();
-        let after = |name: &str| {
-            let at = words.iter().position(|word| *word == name)?;
-            words.get(at + 1)?.parse().ok()
-        };
-        let statistic = |name: &str| {
-            let line = text.lines().rfind(|line| line.starts_with(&format!("stat::{name}:")))?;
-            line.rsplit(' ').next()?.parse().ok()
-        };
-        Some(Self {
-            target: target.to_owned(),
-            executions: statistic("number_of_executed_units")?,
-            executions_per_sec: statistic("average_exec_per_sec")?,
-            coverage: after("cov:")?,
-            features: after("ft:")?,
-            new_units: statistic("new_units_added")?,
-        })
-    }
-}
-
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, executions, executions_per_sec, coverage, features, new_units } = self;
-        write!(
-            f,
-            "{target:<14} {executions:>11} {executions_per_sec:>9} {coverage:>9} {features:>9} \
-             {new_units:>12}"
-        )
-    }
 }
 
 /// Folders of a target's inputs.
@@ -143,32 +92,6 @@ const CAUSE_LINES: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DONE: &str = "\
-#200000\tREDUCE cov: 240 ft: 1000 corp: 90/9Kb lim: 4096 exec/s: 90000 rss: 90Mb L: 1/9 MS: 1 A-
-#203648\tDONE   cov: 244 ft: 1069 corp: 95/10555b lim: 1387 exec/s: 15665 rss: 609Mb
-Done 203648 runs in 13 second(s)
-stat::number_of_executed_units: 203648
-stat::average_exec_per_sec:     15665
-stat::new_units_added:          310
-stat::slowest_unit_time_sec:    0
-";
-
-    #[test]
-    fn run_reads_the_final_statistics() {
-        let run = Run::read("frames", DONE).unwrap();
-        let expected = Run {
-            target: "frames".into(),
-            executions: 203_648,
-            executions_per_sec: 15_665,
-            coverage: 244,
-            features: 1069,
-            new_units: 310,
-        };
-        assert_eq!(run, expected);
-        assert_eq!(run.to_string().len(), Run::HEADER.len());
-        assert_eq!(Run::read("frames", "#1\tINITED cov: 1 ft: 1"), None);
-    }
 
     #[test]
     fn report_has_cause_input_and_replay_command() {
