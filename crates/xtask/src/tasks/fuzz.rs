@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use self::build::Build;
-use super::{Failure, cargo, step, timing, workspace_root};
+use super::{Failure, cargo, step, timed, workspace_root};
 
 pub(crate) use self::corpora::{check, test};
 
@@ -38,8 +38,8 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     step(&mut build.command())?;
     let count = targets.len();
     println!("==> fuzzing {count} targets for {} s each, {JOBS} at a time", plan.secs);
-    let (failures, took) = timing::timed("fuzzing", || run_all(&build, targets, plan.secs));
-    println!("==> fuzzed {count} targets in {:.1} s", took.as_secs_f64());
+    let (failures, took) = timed(|| run_all(&build, targets, plan.secs));
+    println!("==> fuzzed {count} targets in {took:.1} s");
     match &failures[..] {
         [] => Ok(()),
         failures => Err(Failure::task(failures.join("\n"))),
