@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync;
-use tokio::task::{self, JoinSet};
+use tokio::sync::{self, mpsc::UnboundedReceiver, mpsc::unbounded_channel};
+use tokio::task::JoinSet;
 use zk_recipes::session::Client;
 use zk_recipes::{Guard, LocalQueueLimits, LockError, Mutex};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Starts all buyers when the shop opens, and returns when all have been served.
 async fn visit_all(buyers: u32, lock: Option<Mutex>) -> Result<(), Failure> {
-    let shop = Shop::default();
+    let shop = Shop::reach();
     shop.ask(READY.to_owned()).await?;
     let mut visits = JoinSet::new();
     for _ in 0..buyers {
@@ -102,23 +102,27 @@ fn think_time() -> Duration {
 
 /// The way to the shop, which is in the process that has started this one: the standard output and
 /// input, for one request at a time.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Shop {
-    counter: Arc<sync::Mutex<()>>,
+    replies: Arc<sync::Mutex<UnboundedReceiver<String>>>,
 }
 
 impl Shop {
-    async fn ask(&self, request: String) -> Result<u32, Failure> {
-        let _turn = self.counter.lock().await;
-        let reply = task::spawn_blocking(move || {
-            let mut reply = String::new();
-            writeln!(io::stdout(), "{request}").and_then(|()| io::stdin().read_line(&mut reply))?;
-            Ok::<_, io::Error>(reply)
-        });
-        let reply = reply.await??;
-        if reply.is_empty() {
+    fn reach() -> Self {
+        let (tell, replies) = unbounded_channel();
+        std::thread::spawn(move || {
+            for line in io::stdin().lines().map_while(Result::ok) {
+                let _ = tell.send(line);
+            }
             std::process::exit(1); // the shop has closed, and has said why
-        }
-        reply.trim().parse().map_err(|_| reply.into())
+        });
+        Self { replies: Arc::new(sync::Mutex::new(replies)) }
+    }
+
+    async fn ask(&self, request: String) -> Result<u32, Failure> {
+        let mut replies = self.replies.lock().await;
+        writeln!(io::stdout(), "{request}")?;
+        let reply = replies.recv().await.unwrap_or_default();
+        reply.parse().map_err(|_| reply.into())
     }
 }

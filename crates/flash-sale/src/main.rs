@@ -37,8 +37,7 @@ with one for which the buyers of a process queue locally.
   --buyers N                buyers, all processes together; default 1500
   --items N                 items in stock; default 100
 
-Exit status: 0 if all checks passed, 1 if one failed or a process broke,
-64 on wrong use, 69 if the ensemble cannot be reached.
+Exit status: 0 if all checks passed, 64 on wrong use, 69 without an ensemble, else 1.
 ";
 
 /// The exit status, and a message for the standard error output.
@@ -82,7 +81,7 @@ async fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure>
     while let Some(name) = arguments.next() {
         match name.as_str() {
             buyers::PROCESS => return buyers::run(&arguments.collect::<Vec<_>>()).await,
-            "--connect" => plan.connect = arguments.next(),
+            "--connect" => plan.connect = Some(arguments.next().unwrap_or_default()),
             // By default a ZooKeeper server accepts 60 connections from one address.
             "--processes" => plan.processes = number(&name, arguments.next(), 50)?,
             // The work grows with the square of the buyers: each lists the whole queue.

@@ -56,6 +56,7 @@ fn hand_off(shop: &Shop) -> String {
 
 /// Prints the checks of a round with the lock. Returns false if one has failed.
 pub(crate) fn verdict(plan: &Plan, round: &str, shop: &mut Shop) -> bool {
+    println!("\n{round}:");
     let mut broken = Vec::new();
     let mut expect = |what: &str, found: u32, expected: u32| {
         if found != expected {
@@ -80,15 +81,15 @@ pub(crate) fn verdict(plan: &Plan, round: &str, shop: &mut Shop) -> bool {
     // Plays a holder that was paused: the first holder of the sale resumes now and writes.
     if let [Holding { token, .. }, _, ..] = &holdings[..] {
         match shop.sell(*token, plan.items) {
-            Err(refusal) => println!("\n{round}: a late write with token {token:?} was {refusal}"),
+            Err(refusal) => println!("  a late write with token {token:?} was {refusal}"),
             Ok(_) => broken.push(format!("a late write with token {token:?} was let in")),
         }
     }
     if broken.is_empty() {
-        println!("tokens grew from holder to holder, and there were no two holders at a time");
+        println!("  tokens grew from holder to holder, and there were no two holders at a time");
     }
     for why in &broken {
-        println!("CHECK FAILED {round}: {why}");
+        println!("  CHECK FAILED: {why}");
     }
     broken.is_empty()
 }

@@ -13,7 +13,7 @@ use crate::{Failure, Plan, buyers, now_ns};
 
 /// Sells the plan's items to its buyers. `lock` has the arguments of the lock; see [`buyers::run`].
 pub(crate) async fn run(plan: &Plan, lock: &[&str]) -> Result<Shop, Failure> {
-    let shop = Arc::new(Mutex::new(Shop::with_stock(plan.items)));
+    let shop = Arc::new(Mutex::new(Shop { stock: plan.items, ..Shop::default() }));
     let all_ready = Arc::new(Barrier::new(usize::try_from(plan.processes)?));
     let mut serving = JoinSet::new();
     for number in 0..plan.processes {

@@ -23,7 +23,8 @@ pub(crate) struct Holding {
 #[derive(Default)]
 pub(crate) struct Shop {
     pub(crate) stock: u32,
-    largest: Token,
+    /// The largest token that the shop has seen.
+    pub(crate) largest: Token,
     pub(crate) sold: u32,
     /// Buyers that were told "sold out".
     pub(crate) sold_out: u32,
@@ -34,10 +35,6 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    pub(crate) fn with_stock(stock: u32) -> Self {
-        Self { stock, ..Self::default() }
-    }
-
     /// Reads the stock. A holder of the lock passes its token here too, not only with the write.
     /// Otherwise an overtaken holder could still write between this read and the write that is
     /// based on it.
