@@ -1,11 +1,10 @@
 //! All test programs of the workspace: built and linted at once, and listed for the lanes.
 
-use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::lanes::Job;
-use crate::tasks::{Failure, cargo, display, step, sysroot, timed, workspace_root};
+use crate::tasks::{Failure, cargo, display, output_of, step, sysroot, timed, workspace_root};
 
 /// Test programs, sorted by their load on the machine.
 pub(super) struct TestPrograms {
@@ -89,23 +88,13 @@ impl Program {
 fn built(command: &mut Command) -> Result<Vec<Program>, Failure> {
     let name = display(command);
     println!("==> {name}");
-    let (programs, took) = timed(|| {
-        let mut cargo = command.stdout(Stdio::piped()).spawn()?;
-        let lines = BufReader::new(cargo.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines();
-        let programs = lines.filter_map(|line| line.map(|text| Program::parse(&text)).transpose());
-        let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, io::Error>((programs, cargo.wait()?))
-    });
-    match programs {
-        Ok((programs, status)) if status.success() && !programs.is_empty() => {
-            println!("==> done in {took:.1} s: {name}");
-            Ok(programs)
-        }
-        Ok((_, status)) => {
-            Err(Failure::task(format!("failed after {took:.1} s ({status}): {name}")))
-        }
-        Err(error) => Err(Failure::task(format!("could not run {name}: {error}"))),
+    let (messages, took) = timed(|| output_of(command.stderr(Stdio::inherit())));
+    println!("==> ended after {took:.1} s: {name}");
+    let programs: Vec<Program> = messages?.lines().filter_map(Program::parse).collect();
+    if programs.is_empty() {
+        return Err(Failure::task("cargo's messages name no test program"));
     }
+    Ok(programs)
 }
 
 /// Makes clippy's driver the compiler of the workspace's packages. It compiles as rustc does, and lints: as
