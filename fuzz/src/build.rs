@@ -30,18 +30,6 @@ impl Build for i64 {
     }
 }
 
-impl Build for SessionId {
-    fn build(input: &mut Input<'_>) -> Self {
-        Self(input.long())
-    }
-}
-
-impl Build for Zxid {
-    fn build(input: &mut Input<'_>) -> Self {
-        Self(input.long())
-    }
-}
-
 impl Build for Bytes {
     fn build(input: &mut Input<'_>) -> Self {
         Self::copy_from_slice(input.bytes())
@@ -87,30 +75,6 @@ impl<T: Build> Build for Vec<T> {
 impl<T: Build> Build for OpList<'static, T> {
     fn build(input: &mut Input<'_>) -> Self {
         Vec::build(input).into()
-    }
-}
-
-impl Build for Perms {
-    fn build(input: &mut Input<'_>) -> Self {
-        Self(input.int())
-    }
-}
-
-impl Build for ErrorCode {
-    fn build(input: &mut Input<'_>) -> Self {
-        Self(input.int())
-    }
-}
-
-impl Build for EventType {
-    fn build(input: &mut Input<'_>) -> Self {
-        Self(input.int())
-    }
-}
-
-impl Build for KeeperState {
-    fn build(input: &mut Input<'_>) -> Self {
-        Self(input.int())
     }
 }
 
@@ -197,6 +161,19 @@ impl<const OP: i32> Build for WatchesRequest<'static, OP> {
         Self { path: Build::build(input), watcher_type: Build::build(input) }
     }
 }
+
+/// Declares types that wrap one number.
+macro_rules! wrappers {
+    ($($wrapper:ident)*) => {$(
+        impl Build for $wrapper {
+            fn build(input: &mut Input<'_>) -> Self {
+                Self(Build::build(input))
+            }
+        }
+    )*};
+}
+
+wrappers! { SessionId Zxid Perms ErrorCode EventType KeeperState }
 
 /// Declares records whose fields are built one after the other.
 macro_rules! fields {

@@ -249,8 +249,19 @@ pub fn signal(pid: u32, name: &str) {
     assert!(Command::new("sh").args(kill).status().unwrap().success(), "kill -s {name} {pid}");
 }
 
-/// Builds an example of the workspace, with the profile of this test, in its folder. Returns the
-/// path.
+/// Builds a program of the workspace, with the profile of this test, in its folder. Returns the path.
+pub fn program(name: &str) -> PathBuf {
+    built_program(name).unwrap_or_else(|said| panic!("building {name}: {said}"))
+}
+
+fn built_program(name: &str) -> Result<PathBuf, String> {
+    // The example makes cargo choose the features that the tests are built with. Without it, cargo
+    // would build the dependencies again.
+    let folder = build(&["--bin", name, "--example", "take_over"])?;
+    Ok(folder.join(format!("{name}{}", env::consts::EXE_SUFFIX)))
+}
+
+/// Builds an example of the workspace in the same way. Returns the path.
 pub fn example(name: &str) -> PathBuf {
     let folder = build(&["--example", name]);
     let folder = folder.unwrap_or_else(|said| panic!("building {name}: {said}"));
@@ -260,13 +271,8 @@ pub fn example(name: &str) -> PathBuf {
 /// Builds the command once, with the profile of this test, in its folder.
 fn binary() -> &'static Path {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let build = || {
-        // The example makes cargo choose the features that the tests are built with. Without it,
-        // cargo would build the dependencies again.
-        let folder = build(&["--bin", "zk", "--example", "flash_sale"])?;
-        Ok(folder.join(format!("zk{}", env::consts::EXE_SUFFIX)))
-    };
-    BINARY.get_or_init(build).as_ref().unwrap_or_else(|said| panic!("building zk: {said}"))
+    let built = BINARY.get_or_init(|| built_program("zk"));
+    built.as_ref().unwrap_or_else(|said| panic!("building zk: {said}"))
 }
 
 /// Builds `target` and returns the folder that contains it.

@@ -39,7 +39,7 @@ use std::process;
 use std::sync::OnceLock;
 
 pub use clock::{eventually, monotonic_us, now, pass};
-pub use command::{Ended, Running, Zk, example, signal};
+pub use command::{Ended, Running, Zk, example, program, signal};
 pub use curator::Curator;
 pub use journal::{Entry, Journal};
 pub use lock_runs::{HOLD, append_grant, contender_id, contenders};

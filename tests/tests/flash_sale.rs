@@ -1,4 +1,4 @@
-//! Tests of the example `flash_sale`, the first program of the README.
+//! Tests of `flash-sale`, the first program of the README.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,16 +11,16 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use zk_testing::TestServer;
-use zk_tests::{example, shared_zookeeper};
+use zk_tests::{program, shared_zookeeper};
 
 /// A sale small enough for a test.
 const SMALL: [&str; 6] = ["--processes", "3", "--buyers", "60", "--items", "10"];
 
 fn sell(arguments: &[&str]) -> Output {
     static PROGRAM: OnceLock<std::path::PathBuf> = OnceLock::new();
-    let program: &Path = PROGRAM.get_or_init(|| example("flash_sale"));
+    let program: &Path = PROGRAM.get_or_init(|| program("flash-sale"));
     let mut command = Command::new(program);
-    command.env_remove("ZK_CONNECT").args(SMALL).args(arguments).output().unwrap()
+    command.args(SMALL).args(arguments).output().unwrap()
 }
 
 /// Expects that exactly the stock was sold, and that the lock kept its promises.
@@ -36,7 +36,7 @@ fn expect_success(ended: &Output, locked_with: &str) {
 
 #[test]
 fn flash_sale_runs_with_its_own_server() {
-    expect_success(&sell(&[]), "an in-memory server of its own (127.0.0.1:");
+    expect_success(&sell(&[]), ", an in-memory server of its own");
 }
 
 #[test]

@@ -235,7 +235,8 @@ fn lengthen(bookkeeper: &mut Raw, scenario: &Scenario, gate: &str) -> io::Result
     bookkeeper.children(&scenario.job.path);
     let list = bookkeeper.call()?;
     let names = list.names()?;
-    let waiter = names.iter().find(|name| !gate.ends_with(*name));
+    let mut names = names.iter().filter_map(|name| str::from_utf8(name).ok());
+    let waiter = names.find(|name| !gate.ends_with(name));
     let prefix = waiter.and_then(|name| name.get(..name.len().checked_sub(SEQUENCE_LEN)?));
     let prefix = prefix.ok_or_else(|| io::Error::other("the lock has no waiter"))?;
     let path =

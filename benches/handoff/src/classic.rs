@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_benches::contest::{Clock, Hold, Job, Kind, Refusal, sequence_of};
+use zk_proto::{ChildList, EventType, WatcherEvent};
 
 use crate::raw::{Create, EVENT_XID, Frame, NO_NODE, PING_XID, Raw};
 use crate::stream::Transport;
@@ -204,10 +205,10 @@ impl<'a> Session<'a> {
     }
 
     fn wake(&mut self, event: &Frame) -> io::Result<()> {
-        let path = event.event_path()?;
+        let WatcherEvent { event_type, path, .. } = event.event()?;
         let Some(&waiter) = self.watching.get(&path) else { return Ok(()) };
         let marked = &mut self.waiters[waiter].marked;
-        if event.event_type()? == DATA_CHANGED {
+        if event_type == EventType::NODE_DATA_CHANGED {
             *marked = Some(event.zxid);
             return Ok(());
         }
@@ -232,12 +233,13 @@ impl<'a> Session<'a> {
         self.watch(waiter, ahead)
     }
 
-    fn look(&mut self, waiter: usize, names: &[&str]) -> io::Result<()> {
+    fn look(&mut self, waiter: usize, names: &ChildList) -> io::Result<()> {
         if self.release == Release::Plain {
             self.start_next()?;
         }
         let own = sequence_of(&self.waiters[waiter].node);
-        let ahead = names.iter().filter(|name| sequence_of(name) < own);
+        let names = names.iter().filter_map(|name| str::from_utf8(name).ok());
+        let ahead = names.filter(|name| sequence_of(name) < own);
         let Some(predecessor) = ahead.max_by_key(|name| sequence_of(name)) else {
             return self.own(waiter, own);
         };
@@ -275,7 +277,5 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The type of an event.
-const DATA_CHANGED: i32 = 3;
 /// How long a thread with nothing to read may take to notice the end of the contest.
 const LOOK_UP: Duration = Duration::from_millis(20);

@@ -92,22 +92,11 @@ impl Scenario {
 
 /// Returns all scenarios, in the order of the run.
 pub(crate) fn all() -> Vec<Scenario> {
-    let mut all = vec![Scenario {
-        name: "uncontended".to_owned(),
-        title: "uncontended".to_owned(),
-        measure: Measure::Calls,
-        turns: 8,
-        behind: 0,
-        job: Job { waiters: 1, sessions: 1, holds: 100, ..job(Kind::Uncontended) },
-    }];
-    all.push(Scenario {
-        name: "session".to_owned(),
-        title: "session".to_owned(),
-        measure: Measure::Sessions,
-        turns: 8,
-        behind: 0,
-        job: Job { waiters: 1, sessions: 1, holds: 50, ..job(Kind::Connect) },
-    });
+    let calls = Job { waiters: 1, sessions: 1, holds: 100, ..job(Kind::Uncontended) };
+    let sessions = Job { waiters: 1, sessions: 1, holds: 50, ..job(Kind::Connect) };
+    let calls = scenario("uncontended", "uncontended", Measure::Calls, calls);
+    let sessions = scenario("session", "session", Measure::Sessions, sessions);
+    let mut all = vec![Scenario { turns: 8, ..calls }, Scenario { turns: 8, ..sessions }];
     for waiters in WAITERS {
         for hold_ms in [1, 0] {
             // A thousand waiters take a long time to queue.
@@ -116,70 +105,50 @@ pub(crate) fn all() -> Vec<Scenario> {
             all.push(Scenario { turns, ..handoff(waiters, hold_ms, handoffs) });
         }
     }
-    all.push(Scenario {
-        name: "read-write".to_owned(),
-        title: "read-write lock, 90% readers, 20 clients, hold 1 ms".to_owned(),
-        measure: Measure::Handoff,
-        turns: 1,
-        behind: 0,
-        job: Job {
-            waiters: 20,
-            sessions: 20,
-            hold: Duration::from_millis(1),
-            holds: 1_000,
-            ..job(Kind::ReadWrite)
-        },
-    });
-    all.push(Scenario {
-        name: "semaphore".to_owned(),
-        title: "semaphore, 5 of 50 clients, hold 1 ms".to_owned(),
-        measure: Measure::Handoff,
-        turns: 1,
-        behind: 0,
-        job: Job {
-            waiters: 50,
-            sessions: 50,
-            hold: Duration::from_millis(1),
-            permits: 5,
-            ..job(Kind::Semaphore)
-        },
-    });
-    all.push(Scenario {
-        name: "reconnect".to_owned(),
-        title: "connection of 200 waiters cut: longest hand-off".to_owned(),
-        measure: Measure::Reconnect,
-        turns: 1,
-        behind: 0,
-        job: Job { waiters: 200, sessions: 1, holds: 600, ..handoff(200, 1, 600).job },
-    });
-    all.push(Scenario {
-        name: "long-wait".to_owned(),
-        title: "40 waiters with a session each, each wait longer than the session timeout"
-            .to_owned(),
-        measure: Measure::LongWait,
-        turns: 1,
-        behind: 0,
-        job: Job { sessions: 40, hold: LONG_WAIT_HOLD, ..handoff(40, 0, 200).job },
-    });
-    all.push(Scenario {
-        name: "local-queue".to_owned(),
-        title: "5 processes with 100 waiters each, hold 0".to_owned(),
-        measure: Measure::Throughput,
-        turns: 1,
-        behind: 0,
-        job: Job { sessions: 5, processes: 5, ..handoff(500, 0, 5_000).job },
-    });
+    let hold = Duration::from_millis(1);
+    all.extend([
+        scenario(
+            "read-write",
+            "read-write lock, 90% readers, 20 clients, hold 1 ms",
+            Measure::Handoff,
+            Job { waiters: 20, sessions: 20, hold, holds: 1_000, ..job(Kind::ReadWrite) },
+        ),
+        scenario(
+            "semaphore",
+            "semaphore, 5 of 50 clients, hold 1 ms",
+            Measure::Handoff,
+            Job { waiters: 50, sessions: 50, hold, permits: 5, ..job(Kind::Semaphore) },
+        ),
+        scenario(
+            "reconnect",
+            "connection of 200 waiters cut: longest hand-off",
+            Measure::Reconnect,
+            Job { waiters: 200, sessions: 1, holds: 600, ..handoff(200, 1, 600).job },
+        ),
+        scenario(
+            "long-wait",
+            "40 waiters with a session each, each wait longer than the session timeout",
+            Measure::LongWait,
+            Job { sessions: 40, hold: LONG_WAIT_HOLD, ..handoff(40, 0, 200).job },
+        ),
+        scenario(
+            "local-queue",
+            "5 processes with 100 waiters each, hold 0",
+            Measure::Throughput,
+            Job { sessions: 5, processes: 5, ..handoff(500, 0, 5_000).job },
+        ),
+    ]);
     all.extend([1_000, 10_000].map(requeue));
     all.extend(HERDS.map(herd));
-    all.push(Scenario {
-        name: "drain".to_owned(),
-        title: "10,000 waiters, each holds once".to_owned(),
-        measure: Measure::Traffic,
-        turns: 1,
-        behind: 0,
-        job: Job { waiters: 10_000, again: false, ..handoff(10_000, 0, 10_000).job },
-    });
+    let drain = Job { waiters: 10_000, again: false, ..handoff(10_000, 0, 10_000).job };
+    all.push(scenario("drain", "10,000 waiters, each holds once", Measure::Traffic, drain));
     all
+}
+
+/// Returns a scenario of one turn in a round.
+fn scenario(name: &str, title: &str, measure: Measure, job: Job) -> Scenario {
+    let (name, title) = (name.to_owned(), title.to_owned());
+    Scenario { name, title, measure, turns: 1, behind: 0, job }
 }
 
 /// Returns short versions of the scenarios, which only show that everything works.
@@ -234,14 +203,9 @@ fn requeue(waiters: usize) -> Scenario {
 /// Returns a drain in which each waiter has a session. In the lock of one node, a session gets one
 /// event for all its waiters.
 fn herd(waiters: usize) -> Scenario {
-    Scenario {
-        name: format!("herd-{waiters}"),
-        title: format!("{} waiters with a session each, each holds once", grouped(waiters)),
-        measure: Measure::Traffic,
-        turns: 1,
-        behind: 0,
-        job: Job { sessions: waiters, again: false, ..handoff(waiters, 1, waiters).job },
-    }
+    let title = format!("{} waiters with a session each, each holds once", grouped(waiters));
+    let job = Job { sessions: waiters, again: false, ..handoff(waiters, 1, waiters).job };
+    scenario(&format!("herd-{waiters}"), &title, Measure::Traffic, job)
 }
 
 fn handoff(queue: usize, hold_ms: u64, holds: usize) -> Scenario {

@@ -1,12 +1,14 @@
 //! Plots of a run: the distribution of latencies, and their growth with the queue.
 
+use plotters::style::RGBColor;
+
 use crate::results::{Results, Row};
 use crate::roster;
 use crate::svg::{Axis, Chart, Line};
 use crate::traffic::Traffic;
 
-/// Returns the file name and the text of each plot that has data.
-pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
+/// Returns each plot that has data, with its file name.
+pub(crate) fn all(results: &Results) -> Vec<(String, Chart)> {
     let distributions = results
         .rows
         .iter()
@@ -20,13 +22,13 @@ pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
             .collect();
         (rows.len() > 1).then(|| (format!("waiters-{hold_ms}ms.svg"), growth(&rows, hold_ms)))
     });
-    let herd = herd(&results.traffic).map(|svg| ("herd.svg".to_owned(), svg));
+    let herd = herd(&results.traffic).map(|chart| ("herd.svg".to_owned(), chart));
     distributions.chain(growths).chain(herd).collect()
 }
 
 /// Draws what a hand-off costs with and without a queue. Returns `None` without both.
-fn herd(traffic: &[Traffic]) -> Option<String> {
-    let line = |(contestant, what, colour, of): (&str, &str, &'static str, fn(&Traffic) -> f64)| {
+fn herd(traffic: &[Traffic]) -> Option<Chart> {
+    let line = |(contestant, what, colour, of): (&str, &str, RGBColor, fn(&Traffic) -> f64)| {
         let own = traffic
             .iter()
             .filter(|it| it.contestant == contestant && it.scenario.starts_with("herd-"));
@@ -35,24 +37,28 @@ fn herd(traffic: &[Traffic]) -> Option<String> {
         (points.len() > 1).then_some(Line { name, colour, points, marks: true })
     };
     let lines: Option<Vec<Line>> = [
-        (roster::HERD, "requests", "#d55e00", (|it| it.handoff.requests) as fn(&Traffic) -> f64),
-        (roster::HERD, "events", "#e69f00", |it| it.handoff.events),
-        (roster::OURS, "requests", "#0072b2", |it| it.handoff.requests),
-        (roster::OURS, "events", "#56b4e9", |it| it.handoff.events),
+        (
+            roster::HERD,
+            "requests",
+            RGBColor(0xd5, 0x5e, 0x00),
+            (|it| it.handoff.requests) as fn(&Traffic) -> f64,
+        ),
+        (roster::HERD, "events", RGBColor(0xe6, 0x9f, 0x00), |it| it.handoff.events),
+        (roster::OURS, "requests", RGBColor(0x00, 0x72, 0xb2), |it| it.handoff.requests),
+        (roster::OURS, "events", RGBColor(0x56, 0xb4, 0xe9), |it| it.handoff.events),
     ]
     .into_iter()
     .map(line)
     .collect();
-    let chart = Chart {
+    Some(Chart {
         title: "one node for all (herd), and a queue (ours)".to_owned(),
         x: Axis::logarithmic("waiters at the start, each holds once"),
         y: Axis::logarithmic("mean for each hand-off"),
         lines: lines?,
-    };
-    Some(chart.to_svg())
+    })
 }
 
-fn distribution(row: &Row) -> String {
+fn distribution(row: &Row) -> Chart {
     let line = |(name, samples): &(&'static str, crate::stats::Samples)| Line {
         name: (*name).to_owned(),
         colour: colour_of(name),
@@ -68,10 +74,9 @@ fn distribution(row: &Row) -> String {
         y: Axis::linear("% of samples at most that", 0.0, 100.0),
         lines: row.entries.iter().map(line).collect(),
     }
-    .to_svg()
 }
 
-fn growth(rows: &[&Row], hold_ms: u128) -> String {
+fn growth(rows: &[&Row], hold_ms: u128) -> Chart {
     let mut names: Vec<&'static str> = Vec::new();
     for (name, _) in rows.iter().flat_map(|row| &row.entries) {
         if !names.contains(name) {
@@ -93,19 +98,18 @@ fn growth(rows: &[&Row], hold_ms: u128) -> String {
         y: Axis::logarithmic("median, microseconds"),
         lines: names.into_iter().map(line).collect(),
     }
-    .to_svg()
 }
 
 /// Returns the colour of a contestant. Readers with colour blindness can distinguish these colours.
-fn colour_of(name: &str) -> &'static str {
+fn colour_of(name: &str) -> RGBColor {
     match name {
-        "ours" => "#d55e00",
-        "floor" => "#666666",
-        "classic" => "#0072b2",
-        "marked" => "#56b4e9",
-        "zookeeper-client" => "#009e73",
-        "curator" => "#cc79a7",
-        _ => "#a08000",
+        "ours" => RGBColor(0xd5, 0x5e, 0x00),
+        "floor" => RGBColor(0x66, 0x66, 0x66),
+        "classic" => RGBColor(0x00, 0x72, 0xb2),
+        "marked" => RGBColor(0x56, 0xb4, 0xe9),
+        "zookeeper-client" => RGBColor(0x00, 0x9e, 0x73),
+        "curator" => RGBColor(0xcc, 0x79, 0xa7),
+        _ => RGBColor(0xa0, 0x80, 0x00),
     }
 }
 

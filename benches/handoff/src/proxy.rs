@@ -5,7 +5,9 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use bytes::BytesMut;
 use zk_benches::contest::Job;
+use zk_proto::{FRAME_LEN_MAX_CLIENT, split_frame};
 
 use crate::stream::dial;
 
@@ -104,11 +106,11 @@ impl Proxy {
         }
         let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
         let shared = Arc::clone(&self.shared);
-        let mut frames = Frames::default();
+        let mut frames = BytesMut::new();
         let requests = move |bytes: &[u8]| shared.count_requests(&mut frames, bytes);
         thread::spawn(move || pump(from_client, to_server, requests));
         let shared = Arc::clone(&self.shared);
-        let mut frames = Frames::default();
+        let mut frames = BytesMut::new();
         let answers = move |bytes: &[u8]| shared.count_answers(&mut frames, bytes);
         thread::spawn(move || pump(server, client, answers));
         Ok(())
@@ -120,13 +122,13 @@ impl Shared {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count_requests(&self, frames: &mut Frames, bytes: &[u8]) {
+    fn count_requests(&self, buffer: &mut BytesMut, bytes: &[u8]) {
         let mut counts = self.counts();
         if counts.releases >= self.releases {
             return;
         }
         counts.bytes_sent += bytes.len() as u64;
-        frames.read(bytes, |frame| {
+        frames(buffer, bytes, |frame| {
             // The frame that opens a session begins with two zeros where others have xid and opcode.
             let Some(opcode) = number(frame, 4).filter(|opcode| ![0, CLOSE].contains(opcode))
             else {
@@ -141,13 +143,13 @@ impl Shared {
         });
     }
 
-    fn count_answers(&self, frames: &mut Frames, bytes: &[u8]) {
+    fn count_answers(&self, buffer: &mut BytesMut, bytes: &[u8]) {
         let mut counts = self.counts();
         if counts.releases >= self.releases {
             return;
         }
         counts.bytes_received += bytes.len() as u64;
-        frames.read(bytes, |frame| {
+        frames(buffer, bytes, |frame| {
             counts.frames_received += 1;
             counts.events += u64::from(number(frame, 0) == Some(EVENT));
         });
@@ -169,35 +171,12 @@ fn pump(mut from: TcpStream, mut to: TcpStream, mut count: impl FnMut(&[u8])) {
     }
 }
 
-/// Reader of the first bytes of each frame, for a stream in chunks of any size.
-#[derive(Default)]
-struct Frames {
-    /// The length of the current frame and its first bytes, as far as they have arrived.
-    head: Vec<u8>,
-    /// Bytes of the current frame that follow the head.
-    rest: usize,
-}
-
-impl Frames {
-    /// Calls `each` with the first bytes of each frame, at most [`HEAD_LEN`].
-    fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
-        while let [first, others @ ..] = bytes {
-            if self.rest > 0 {
-                let skipped = self.rest.min(bytes.len());
-                self.rest -= skipped;
-                bytes = &bytes[skipped..];
-                continue;
-            }
-            self.head.push(*first);
-            bytes = others;
-            let Some((len, start)) = self.head.split_first_chunk::<4>() else { continue };
-            let len = u32::from_be_bytes(*len) as usize;
-            if start.len() == len.min(HEAD_LEN) {
-                each(start);
-                self.rest = len - start.len();
-                self.head.clear();
-            }
-        }
+/// Calls `each` with each complete frame of a stream that arrives in chunks of any size.
+fn frames(buffer: &mut BytesMut, bytes: &[u8], mut each: impl FnMut(&[u8])) {
+    buffer.extend_from_slice(bytes);
+    // After a length that makes no sense, nothing counts.
+    while let Ok(Some(frame)) = split_frame(buffer, FRAME_LEN_MAX_CLIENT) {
+        each(&frame);
     }
 }
 
@@ -207,8 +186,6 @@ fn number(frame: &[u8], at: usize) -> Option<i32> {
     four.try_into().ok().map(i32::from_be_bytes)
 }
 
-/// The xid of an event, or the opcode and the length of the path of a request.
-const HEAD_LEN: usize = 12;
 const EVENT: i32 = -1;
 /// delete and multi.
 const RELEASES: [i32; 2] = [2, 14];
@@ -221,17 +198,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frame_heads_are_independent_of_chunk_boundaries() {
+    fn frames_are_independent_of_chunk_boundaries() {
         let mut stream = vec![0, 0, 0, 2, 9, 8, 0, 0, 0, 0, 0, 0, 0, 14];
         stream.extend(1..=14);
         stream.extend([0, 0, 0, 1, 7]);
         for cut in 0..stream.len() {
-            let mut frames = Frames::default();
-            let mut heads = Vec::new();
-            frames.read(&stream[..cut], |head| heads.push(head.to_vec()));
-            frames.read(&stream[cut..], |head| heads.push(head.to_vec()));
-            let expected = [vec![9, 8], vec![], (1..=12).collect(), vec![7]];
-            assert_eq!(heads, expected, "cut at {cut}");
+            let (mut buffer, mut all) = (BytesMut::new(), Vec::new());
+            frames(&mut buffer, &stream[..cut], |frame| all.push(frame.to_vec()));
+            frames(&mut buffer, &stream[cut..], |frame| all.push(frame.to_vec()));
+            let expected = [vec![9, 8], vec![], (1..=14).collect(), vec![7]];
+            assert_eq!(all, expected, "cut at {cut}");
         }
     }
 }

@@ -94,7 +94,8 @@ fn write(
     fs::create_dir_all(folder).map_err(failure)?;
     let text = record::of(machine, options, results);
     fs::write(folder.join("handoff.json"), text).map_err(failure)?;
-    for (name, svg) in plot::all(results) {
+    for (name, chart) in plot::all(results) {
+        let svg = chart.to_svg().map_err(|error| format!("{name}: {error}"))?;
         fs::write(folder.join(name), svg).map_err(failure)?;
     }
     Ok(())

@@ -80,7 +80,7 @@ fn short_run_measures_and_draws_every_scenario() {
         }
     }
     let plot = fs::read_to_string(folder.join("handoff-10-1ms.svg")).unwrap();
-    assert!(plot.contains(">ours<") && plot.contains("<polyline"), "{plot}");
+    assert!(plot.contains("\nours\n") && plot.contains("<polyline"), "{plot}");
 }
 
 #[test]

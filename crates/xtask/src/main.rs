@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    xtask::cli::run(std::env::args().skip(1))
+    xtask::cli::run(std::env::args())
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Returns whether process `pid` exists and has not ended. A zombie has ended.
 pub(crate) fn is_alive(pid: u32) -> bool {
@@ -14,31 +13,20 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 
 /// Returns the state letter of process `pid`: `R`, `S`, `T` (stopped), `Z` (ended) and so on.
 pub(crate) fn state(pid: u32) -> Option<char> {
-    stat_field(&pid.to_string(), 3)?.parse().ok()
+    stat_field(pid, 3)?.parse().ok()
 }
 
 fn parent(pid: u32) -> Option<u32> {
-    stat_field(&pid.to_string(), 4)?.parse().ok()
+    stat_field(pid, 4)?.parse().ok()
 }
 
-/// Returns the field of `/proc/PROCESS/stat` with this number in proc(5), where 3 is the first after the
+/// Returns the field of `/proc/PID/stat` with this number in proc(5), where 3 is the first after the
 /// command.
-fn stat_field(process: &str, number: usize) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+fn stat_field(pid: u32, number: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the command in parentheses. It may contain spaces and parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(number.checked_sub(3)?).map(str::to_owned)
-}
-
-/// Returns the processor time, user and system, of this process's ended children and their descendants.
-///
-/// Only children that their parent has reaped count.
-pub(crate) fn children_cpu_time() -> Duration {
-    // `cutime` and `cstime`, in hundredths of a second.
-    let ticks =
-        [16, 17].iter().filter_map(|&number| stat_field("self", number)?.parse::<u64>().ok());
-    let ticks: u64 = ticks.sum();
-    Duration::from_millis(10 * ticks)
 }
 
 /// Returns whether `text` occurs in the command line of process `pid`.

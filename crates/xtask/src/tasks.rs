@@ -19,7 +19,6 @@ pub(crate) mod planted;
 pub(crate) mod servers;
 pub(crate) mod sim;
 pub(crate) mod test;
-mod timing;
 mod tools;
 pub(crate) mod zookeeper;
 
@@ -28,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo_env::forget_package;
+use crate::poll;
 use crate::zookeeper::Error;
 
 /// Failure of a task: a message for standard error, and the exit status.
@@ -126,8 +126,7 @@ fn step(command: &mut Command) -> Result<(), Failure> {
 fn run_program(command: &mut Command) -> Result<(), Failure> {
     let name = display(command);
     println!("==> {name}");
-    let (status, took) = timing::timed(&name, || command.status());
-    let took = took.as_secs_f64();
+    let (status, took) = timed(|| command.status());
     match status {
         Ok(status) if status.success() => {
             println!("==> done in {took:.1} s: {name}");
@@ -150,6 +149,31 @@ fn run_program(command: &mut Command) -> Result<(), Failure> {
 fn build_and_run(selection: &[&str], arguments: &[String]) -> Result<(), Failure> {
     step(&mut cargo(&[&["build"], selection].concat()))?;
     run_program(cargo(&[&["run", "--quiet"], selection, &["--"]].concat()).args(arguments))
+}
+
+/// Runs `work`, and returns its duration in seconds.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = poll::now();
+    let result = work();
+    (result, start.elapsed().as_secs_f64())
+}
+
+/// Runs a program, and returns its standard output. Its standard error is in the failure.
+fn output_of(command: &mut Command) -> Result<String, Failure> {
+    let name = display(command);
+    let output = command.output();
+    let output = output.map_err(|error| Failure::task(format!("could not run {name}: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::task(format!("{name} failed ({}): {said}", output.status)))
+}
+
+/// Returns the folder of the toolchain.
+fn sysroot() -> Result<PathBuf, Failure> {
+    let path = output_of(Command::new("rustc").args(["--print", "sysroot"]))?;
+    Ok(PathBuf::from(path.trim()))
 }
 
 fn display(command: &Command) -> String {

@@ -17,7 +17,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod args;
 mod campaign;
 mod client;
 mod clock;

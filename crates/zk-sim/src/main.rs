@@ -2,27 +2,46 @@
 
 use std::process::ExitCode;
 
-use zk_sim::args::{HELP, Request};
+use clap::Parser;
 use zk_sim::{Campaign, Outcome, Suite};
+
+/// Simulates clients, sessions and locks against in-memory servers with faults, deterministically.
+///
+/// The exit status is 0 if every invariant held, 1 if one was broken, and 2 if the command line is wrong.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask sim")]
+struct Options {
+    /// Runs N seeds, and checks the invariants after every event; runs some seeds twice, to see that they
+    /// take the same course
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000,
+        conflicts_with = "seed",
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
+    seeds: u64,
+    /// The first of them
+    #[arg(long, value_name = "S", default_value_t = 0, conflicts_with = "seed")]
+    first: u64,
+    /// Runs one seed and prints all that happens, with times
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Simulates counters, registrations, caches, barriers and service discovery instead of sessions and
+    /// locks
+    #[arg(long)]
+    coordination: bool,
+}
 
 /// Lines of a trace that are printed when a campaign fails.
 const TAIL_LINES: usize = 60;
 
 fn main() -> ExitCode {
-    let request = match Request::parse(std::env::args().skip(1)) {
-        Ok(request) => request,
-        Err(text) => {
-            eprintln!("sim: {text}");
-            return ExitCode::from(2);
-        }
-    };
-    let done = match request {
-        Request::Help => {
-            print!("{HELP}");
-            true
-        }
-        Request::Seeds { suite, first, count } => seeds(suite, first, count),
-        Request::Replay { suite, seed } => replay(suite, seed),
+    let Options { seeds: count, first, seed, coordination } = Options::parse();
+    let suite = if coordination { Suite::Coordination } else { Suite::Locks };
+    let done = match seed {
+        Some(seed) => replay(suite, seed),
+        None => seeds(suite, first, count),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -60,4 +79,22 @@ fn verdict(outcome: &Outcome) -> bool {
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).min(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seed_excludes_the_options_of_many_seeds() {
+        let parse = |line: &str| Options::try_parse_from(line.split_whitespace());
+        let all = parse("sim --coordination --seeds 5 --first=7").unwrap();
+        assert_eq!((all.seeds, all.first, all.seed, all.coordination), (5, 7, None, true));
+        let default = parse("sim").unwrap();
+        assert_eq!((default.seeds, default.first, default.seed), (1_000, 0, None));
+        assert_eq!(parse("sim --seed 3").unwrap().seed, Some(3));
+        for line in ["--seeds 0", "--seed 1 --seeds 2", "--seed 1 --first 0"] {
+            assert_eq!(parse(&format!("sim {line}")).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
 }

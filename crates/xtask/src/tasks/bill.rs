@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{COMMAND, Failure, cargo, cargo_home, target_folder, workspace_root};
+use super::{COMMAND, Failure, cargo, cargo_home, output_of, target_folder, workspace_root};
 
 /// Writes `zk.cdx.json` (CycloneDX) and `zk-notices.txt` beside the packages.
 pub(super) fn write() -> Result<(), Failure> {
@@ -30,15 +30,11 @@ struct Component {
 
 fn components() -> Result<Vec<Component>, Failure> {
     let mut tree = cargo(&["tree", "--package", COMMAND, "--edges", "normal", "--prefix", "none"]);
-    let output = tree.args(["--no-dedupe", "--locked", "--format", "{p}\t{l}"]).output();
-    let output = output.map_err(|error| Failure::task(format!("could not run cargo: {error}")))?;
-    if !output.status.success() {
-        return Err(Failure::task(String::from_utf8_lossy(&output.stderr).into_owned()));
-    }
+    let tree = output_of(tree.args(["--no-dedupe", "--locked", "--format", "{p}\t{l}"]))?;
     let lock = workspace_root().join("Cargo.lock");
     let lock = fs::read_to_string(&lock)
         .map_err(|error| Failure::task(format!("{}: {error}", lock.display())))?;
-    Ok(of_tree(&String::from_utf8_lossy(&output.stdout), &checksums(&lock)))
+    Ok(of_tree(&tree, &checksums(&lock)))
 }
 
 /// Parses the tree. A package without a checksum is one of this workspace.

@@ -8,16 +8,13 @@ use std::thread;
 
 use self::lanes::{Job, Lane};
 use self::test_programs::TestPrograms;
-use super::{Failure, cargo, display, step, test, this_program, timing};
-use crate::poll;
+use super::{Failure, cargo, display, step, test, this_program, timed};
 
 /// Runs the steps up to the first failure, and prints the duration of each.
 pub(crate) fn run() -> Result<(), Failure> {
-    let start = poll::now();
-    let result = run_steps();
-    timing::print_table();
+    let (result, took) = timed(run_steps);
     result?;
-    println!("==> everything passed in {:.1} s", start.elapsed().as_secs_f64());
+    println!("==> everything passed in {took:.1} s");
     Ok(())
 }
 
@@ -40,7 +37,7 @@ fn run_steps() -> Result<(), Failure> {
         Lane::in_background("checks", checks()),
         Lane::in_background("simulation and fuzzing", simulation_and_fuzzing()),
     ];
-    timing::timed("tests and other checks", || lanes::run(lanes)).0
+    lanes::run(lanes)
 }
 
 /// Checks that build into the folder of the tests, so that each would wait for the others.

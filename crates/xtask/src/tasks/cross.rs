@@ -1,9 +1,6 @@
 //! `cargo xtask cross`: checks for other operating systems.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use super::{Failure, LIBRARIES, cargo, package_options, step};
+use super::{Failure, LIBRARIES, cargo, package_options, step, sysroot};
 
 /// Checks the library crates for each target that the toolchain has, and prints which targets it lacks.
 ///
@@ -23,12 +20,6 @@ pub(crate) fn run() -> Result<(), Failure> {
         println!("==> not checked: {targets} (`rustup target add {targets}`)");
     }
     Ok(())
-}
-
-fn sysroot() -> Result<PathBuf, Failure> {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
-    let output = output.map_err(|error| Failure::task(format!("could not run rustc: {error}")))?;
-    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 /// Targets, each with the crates that support it. Only `zk-proto` needs neither sockets nor threads.

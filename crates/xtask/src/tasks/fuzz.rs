@@ -11,13 +11,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use self::build::Build;
-use self::libfuzzer::Run;
-use super::{Failure, cargo, step, timing, workspace_root};
+use super::{Failure, cargo, step, timed, workspace_root};
 
 pub(crate) use self::corpora::{check, test};
 
 /// Targets to fuzz, and the time for each.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Seconds for each target.
     pub(crate) secs: u32,
@@ -25,12 +23,6 @@ pub(crate) struct Plan {
     pub(crate) is_quick: bool,
     /// Names of targets; all targets if empty.
     pub(crate) targets: Vec<String>,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { secs: 60, is_quick: false, targets: Vec::new() }
-    }
 }
 
 /// Fuzzes, two targets at a time. Fails if one of them fails.
@@ -46,9 +38,8 @@ pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     step(&mut build.command())?;
     let count = targets.len();
     println!("==> fuzzing {count} targets for {} s each, {JOBS} at a time", plan.secs);
-    println!("{}", Run::HEADER);
-    let (failures, took) = timing::timed("fuzzing", || run_all(&build, targets, plan.secs));
-    println!("==> fuzzed {count} targets in {:.1} s", took.as_secs_f64());
+    let (failures, took) = timed(|| run_all(&build, targets, plan.secs));
+    println!("==> fuzzed {count} targets in {took:.1} s");
     match &failures[..] {
         [] => Ok(()),
         failures => Err(Failure::task(failures.join("\n"))),
@@ -65,7 +56,7 @@ fn run_all(build: &Build, targets: Vec<String>, secs: u32) -> Vec<String> {
             let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(target) = next else { return };
             match libfuzzer::run(build, &target, secs) {
-                Ok(run) => println!("{run}"),
+                Ok(last_line) => println!("{target}: {last_line}"),
                 Err(failure) => {
                     println!("{target}: FAILED");
                     failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
@@ -109,6 +100,9 @@ fn chosen(names: &[String]) -> Result<Vec<String>, Failure> {
         None => Ok(names.to_vec()),
     }
 }
+
+/// Seconds for each target.
+pub(crate) const SECS: u32 = 60;
 
 /// Seconds for each target after a quick build.
 pub(crate) const QUICK_SECS: u32 = 2;

@@ -2,12 +2,11 @@
 
 use std::process::Command;
 
-use super::{Failure, LIBRARIES, cargo, planted, servers, step, this_program, timing};
+use super::{Failure, LIBRARIES, cargo, planted, servers, step, this_program};
 use crate::poll;
 
-/// Runs all sweeps, also after a failure, and prints the duration of each.
+/// Runs all sweeps, also after a failure.
 pub(crate) fn run() -> Result<(), Failure> {
-    let start = poll::now();
     let mut failures = Vec::new();
     for mut sweep in sweeps()? {
         if let Err(failure) = step(&mut sweep) {
@@ -15,8 +14,6 @@ pub(crate) fn run() -> Result<(), Failure> {
             failures.push(failure.message().to_owned());
         }
     }
-    timing::print_table();
-    println!("==> ended after {:.1} s", start.elapsed().as_secs_f64());
     if failures.is_empty() { Ok(()) } else { Err(Failure::task(failures.join("\n"))) }
 }
 

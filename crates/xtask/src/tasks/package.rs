@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use super::{COMMAND, Failure, LIBRARIES, bill, cargo, package_options, step, target_folder};
+use super::{
+    COMMAND, Failure, LIBRARIES, bill, cargo, output_of, package_options, step, target_folder,
+};
 
 /// Packs the library crates and the command, and builds each from its package.
 ///
@@ -33,9 +35,8 @@ fn check_text(package: &str, file: &str, start: &str) -> Result<(), Failure> {
     let folder = format!("{package}-{}", env!("CARGO_PKG_VERSION"));
     let archive = target_folder().join(format!("package/{folder}.crate"));
     let mut tar = Command::new("tar");
-    let output = tar.arg("-xzOf").arg(archive).arg(format!("{folder}/{file}")).output();
-    let output = output.map_err(|error| Failure::task(format!("could not run tar: {error}")))?;
-    if String::from_utf8_lossy(&output.stdout).trim_start().starts_with(start) {
+    let text = output_of(tar.arg("-xzOf").arg(archive).arg(format!("{folder}/{file}")))?;
+    if text.trim_start().starts_with(start) {
         return Ok(());
     }
     Err(Failure::task(format!("{file} in the package {package} does not begin with `{start}`")))

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use self::fault::{Fault, Finder};
 use self::workspace_copy::WorkspaceCopy;
-use super::{Failure, timing, workspace_root};
+use super::{Failure, timed, workspace_root};
 
 /// Runs the faults with these names, or all. Fails if one of them is not found, or cannot be built.
 pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
@@ -54,11 +54,11 @@ fn check_unedited(copy: &WorkspaceCopy, faults: &[Fault]) -> Result<(), Failure>
         }
     }
     for finder in finders {
-        let (failure, took) = timing::timed(&format!("unedited: {finder}"), || finder.run(copy));
+        let (failure, took) = timed(|| finder.run(copy));
         if let Some(failure) = failure? {
             return Err(Failure::task(format!("fails without a fault: {finder}: {failure}")));
         }
-        println!("==> {:.1} s, passes without a fault: {finder}", took.as_secs_f64());
+        println!("==> {took:.1} s, passes without a fault: {finder}");
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn is_found(copy: &WorkspaceCopy, fault: &Fault) -> Result<bool, Failure> {
     copy.write(&fault.planted(copy.original())?)?;
     let mut is_found = true;
     for finder in &fault.finders {
-        let (failure, took) = timing::timed(&fault.name, || finder.run(copy));
+        let (failure, took) = timed(|| finder.run(copy));
         let failure = match failure {
             Ok(failure) => failure,
             Err(failure) => {
@@ -78,7 +78,7 @@ fn is_found(copy: &WorkspaceCopy, fault: &Fault) -> Result<bool, Failure> {
         };
         is_found &= failure.is_some();
         let how = failure.unwrap_or_else(|| format!("NOT FOUND by {finder}"));
-        println!("    {:<30} {:>7.1}  {how}", fault.name, took.as_secs_f64());
+        println!("    {:<30} {took:>7.1}  {how}", fault.name);
     }
     copy.restore(fault.paths())?;
     Ok(is_found)

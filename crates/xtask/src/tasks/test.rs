@@ -7,7 +7,7 @@ mod tally;
 use std::process::Command;
 
 use super::servers::Version;
-use super::{Failure, cargo, fuzz, step, timing};
+use super::{Failure, cargo, fuzz, step};
 use crate::zookeeper::{
     Distribution, Error, Privilege, SUDO_VARIABLE, curator_jars, ensure_kazoo,
     ensure_namespace_tools,
@@ -42,9 +42,8 @@ pub(crate) fn run_on(version: &Version, arguments: &[String]) -> Result<(), Fail
     }
     version.select(&mut test)?;
     test.args(arguments).env(SUDO_VARIABLE, "true").env("CI", "true");
-    let run = || Tally::of(&mut test);
     let name = format!("tests on ZooKeeper {}", version.number());
-    let (tally, succeeded) = timing::timed(&name, run).0?;
+    let (tally, succeeded) = Tally::of(&mut test)?;
     println!("==> {name}: {tally}");
     if succeeded { Ok(()) } else { Err(Failure::task(format!("{name}: {tally}"))) }
 }

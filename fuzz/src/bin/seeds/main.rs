@@ -1,10 +1,8 @@
 //! Writes the seed corpora: `cargo run --bin seeds`.
 //!
-//! Seeds are derived from the recordings of real peers (`crates/zk-proto/tests/golden`). Cases that the
-//! recordings lack are in this program. It replaces the files that begin with `seed-`, which it wrote before,
-//! and keeps all others: inputs that fuzzing found have other names.
+//! Seeds are derived from the recordings of real peers (`crates/zk-proto/tests/golden`). The program replaces
+//! the files that begin with `seed-`, which it wrote before, and keeps all others.
 
-mod by_hand;
 mod recorded;
 #[allow(dead_code, reason = "seeds need no titles")]
 #[path = "../../../../crates/zk-proto/tests/support/recording.rs"]
@@ -19,7 +17,6 @@ use zk_fuzz::{TARGETS, replay};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut seeds = Seeds::default();
     recorded::add(&mut seeds)?;
-    by_hand::add(&mut seeds);
     for target in TARGETS {
         let folder = replay::corpus(target.name);
         fs::create_dir_all(&folder)?;

@@ -21,7 +21,7 @@ use crate::Ending;
 use crate::options::{End, Options};
 
 pub(crate) fn run(options: &Options) -> Result<Ending, Error> {
-    let runs = match options.end {
+    let runs = match options.end() {
         End::Runs(runs) => runs,
         End::After(_) => return Err("this scenario takes --runs, not --minutes".into()),
     };

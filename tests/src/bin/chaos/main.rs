@@ -14,7 +14,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use options::{
-    EXPIRING_BUCKET, End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX,
+    EXPIRING_BUCKET, End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Role, TIMEOUT_MAX,
     WRITE_RATE,
 };
 use summary::Summary;
@@ -26,22 +26,11 @@ use zk_tests::chaos::{Error, contender};
 use zk_tests::{Distribution, ErrorKind};
 
 fn main() -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let request = match Request::parse(&words) {
-        Ok(request) => request,
-        Err(message) => {
-            eprintln!("chaos: {message}");
-            return ExitCode::from(NOT_RUN);
-        }
-    };
-    let result = match &request {
-        Request::Help => {
-            print!("{}", options::help());
-            Ok(Ending::Sound)
-        }
-        Request::Run(options) => run(options),
-        Request::Judge(file) => judge(Path::new(file)),
-        Request::Contender(arguments) => contend(arguments).map(|()| Ending::Sound),
+    let options = Options::parse_from(env::args()).unwrap_or_else(|error| error.exit());
+    let result = match (&options.role, &options.judge) {
+        (Some(Role::Contender { arguments }), _) => contend(arguments).map(|()| Ending::Sound),
+        (None, Some(file)) => judge(file),
+        (None, None) => run(&options),
     };
     match result {
         Ok(Ending::Sound) => ExitCode::SUCCESS,
@@ -107,8 +96,8 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error
     let timeouts = if options.timeouts.is_empty() { &own[..] } else { &options.timeouts };
     let mut ending = Ending::Sound;
     for timeout in timeouts {
-        let Options { end, seed, keep, .. } = *options;
-        let run = Run { tick, timeout: *timeout, end, seed, keep };
+        let Options { seed, keep, .. } = *options;
+        let run = Run { tick, timeout: *timeout, end: options.end(), seed, keep };
         let (tick_ms, timeout_ms) = (tick.as_millis(), timeout.as_millis());
         let mut summary = Summary::new(&format!("{name}, tick {tick_ms} ms, T {timeout_ms} ms"));
         println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");

@@ -14,7 +14,7 @@ use crate::options::{End, Options};
 
 pub(crate) fn run(tick: Duration, options: &Options) -> Result<(), Error> {
     let settings = Settings::default().tick_ms(u32::try_from(tick.as_millis())?);
-    let length = match options.end {
+    let length = match options.end() {
         End::Runs(_) => LENGTH,
         End::After(length) => length,
     };

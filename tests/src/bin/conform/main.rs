@@ -30,6 +30,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Parser;
 use compare::{Pair, Source};
 use options::Options;
 use tally::Tally;
@@ -43,14 +44,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 pub(crate) const SUPER_PASSWORD: &str = "everything";
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(message) => {
-            eprintln!("conform: {message}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&options) {
+    match run(&Options::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -1,33 +1,31 @@
 //! The command line.
 
+use clap::Parser;
 use zk_testing::Version;
 
-/// The parsed command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Plays scripts at the server of zk-testing and at a real one, and compares the answers.
+///
+/// The first scripts are fixed, the others random. A script with different answers is shortened and
+/// printed, and the exit status is 1. Without a real server nothing is compared, unless CI=true.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask conform")]
 pub(crate) struct Options {
+    /// Number of random scripts
+    #[arg(long, value_name = "N", default_value_t = 300)]
     pub(crate) scripts: u64,
+    /// Seed of the first random script; those of the others follow
+    #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Version to imitate. The default is that of the real server.
+    /// Version to imitate, 3.8 or 3.9; by default that of the real server
+    #[arg(long, value_parser = version)]
     pub(crate) version: Option<Version>,
 }
 
-impl Options {
-    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { scripts: 300, seed: 1, version: None };
-        let mut words = words;
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-            let number = || value.parse().map_err(|_| format!("`{value}` is no number"));
-            match (word.as_str(), value.as_str()) {
-                ("--scripts", _) => options.scripts = number()?,
-                ("--seed", _) => options.seed = number()?,
-                ("--version", "3.8") => options.version = Some(Version::V3_8),
-                ("--version", "3.9") => options.version = Some(Version::V3_9),
-                ("--version", _) => return Err(format!("there is no version `{value}` here")),
-                _ => return Err(format!("there is no option `{word}`")),
-            }
-        }
-        Ok(options)
+fn version(text: &str) -> Result<Version, &'static str> {
+    match text {
+        "3.8" => Ok(Version::V3_8),
+        "3.9" => Ok(Version::V3_9),
+        _ => Err("use 3.8 or 3.9"),
     }
 }
 
@@ -35,17 +33,15 @@ impl Options {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(line.split_whitespace().map(str::to_owned))
-    }
-
     #[test]
     fn options_have_defaults() {
-        assert_eq!(parse(""), Ok(Options { scripts: 300, seed: 1, version: None }));
-        let all = Options { scripts: 5, seed: 9, version: Some(Version::V3_9) };
-        assert_eq!(parse("--version 3.9 --scripts 5 --seed 9"), Ok(all));
-        for line in ["--seed", "--seed x", "--version 3.4", "--jobs 2"] {
-            assert!(parse(line).is_err(), "{line}");
-        }
+        let parse = |line: &str| Options::try_parse_from(line.split_whitespace());
+        let default = parse("conform").unwrap();
+        assert_eq!((default.scripts, default.seed, default.version), (300, 1, None));
+        let all = parse("conform --version 3.9 --scripts 5 --seed 9").unwrap();
+        assert_eq!((all.scripts, all.seed, all.version), (5, 9, Some(Version::V3_9)));
+        let unknown = parse("conform --version 3.4").unwrap_err();
+        assert_eq!(unknown.exit_code(), 2);
+        assert!(unknown.to_string().contains("use 3.8 or 3.9"), "{unknown}");
     }
 }

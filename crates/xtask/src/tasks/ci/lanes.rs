@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::poll;
 use crate::process;
-use crate::tasks::{Failure, timing, workspace_root};
+use crate::tasks::{Failure, timed, workspace_root};
 
 /// Commands that run one after the other, or as many at a time as there are workers.
 pub(super) struct Lane {
@@ -68,7 +68,7 @@ pub(super) fn run<const N: usize>(lanes: [Lane; N]) -> Result<(), Failure> {
     };
     let run_lane = |lane: Lane| {
         let Lane { name, first, jobs, workers, niceness } = lane;
-        timing::timed_beside_others(&format!("lane: {name}"), || {
+        let ((), took) = timed(|| {
             run_queue(&Queue::of(first), niceness);
             let rest = Queue::of(jobs);
             thread::scope(|scope| {
@@ -77,6 +77,7 @@ pub(super) fn run<const N: usize>(lanes: [Lane; N]) -> Result<(), Failure> {
                 }
             });
         });
+        println!("==> {took:.1} s: lane of {name}");
     };
     thread::scope(|scope| {
         for lane in lanes {
@@ -105,11 +106,9 @@ impl Queue {
 fn run_one(job: Job, niceness: u32) -> Result<(), String> {
     let Job { name, line, command } = job;
     println!("==> {line}");
-    let start = poll::now();
     let run = || run_into_file(&mut at_priority(&command, niceness), &name, RUN_LIMIT);
-    let (end, output) = timing::timed_beside_others(&line, run)
-        .map_err(|error| format!("could not run {line}: {error}"))?;
-    let took = start.elapsed().as_secs_f64();
+    let (ended, took) = timed(run);
+    let (end, output) = ended.map_err(|error| format!("could not run {line}: {error}"))?;
     let (result, text) = match end {
         End::Succeeded => (Ok(()), "done in"),
         End::Failed => (Err("failed"), "FAILED after"),

@@ -1,11 +1,10 @@
 //! All test programs of the workspace: built and linted at once, and listed for the lanes.
 
-use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::lanes::Job;
-use crate::tasks::{Failure, cargo, display, step, timing, workspace_root};
+use crate::tasks::{Failure, cargo, display, output_of, step, sysroot, timed, workspace_root};
 
 /// Test programs, sorted by their load on the machine.
 pub(super) struct TestPrograms {
@@ -89,32 +88,19 @@ impl Program {
 fn built(command: &mut Command) -> Result<Vec<Program>, Failure> {
     let name = display(command);
     println!("==> {name}");
-    let (programs, took) = timing::timed(&name, || {
-        let mut cargo = command.stdout(Stdio::piped()).spawn()?;
-        let lines = BufReader::new(cargo.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines();
-        let programs = lines.filter_map(|line| line.map(|text| Program::parse(&text)).transpose());
-        let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, io::Error>((programs, cargo.wait()?))
-    });
-    let took = took.as_secs_f64();
-    match programs {
-        Ok((programs, status)) if status.success() && !programs.is_empty() => {
-            println!("==> done in {took:.1} s: {name}");
-            Ok(programs)
-        }
-        Ok((_, status)) => {
-            Err(Failure::task(format!("failed after {took:.1} s ({status}): {name}")))
-        }
-        Err(error) => Err(Failure::task(format!("could not run {name}: {error}"))),
+    let (messages, took) = timed(|| output_of(command.stderr(Stdio::inherit())));
+    println!("==> ended after {took:.1} s: {name}");
+    let programs: Vec<Program> = messages?.lines().filter_map(Program::parse).collect();
+    if programs.is_empty() {
+        return Err(Failure::task("cargo's messages name no test program"));
     }
+    Ok(programs)
 }
 
 /// Makes clippy's driver the compiler of the workspace's packages. It compiles as rustc does, and lints: as
 /// two builds, both take twice as long.
 pub(super) fn linted(mut command: Command) -> Command {
-    let rustc = Command::new("rustc").args(["--print", "sysroot"]).output();
-    let sysroot = rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let driver = Path::new(&sysroot.unwrap_or_default()).join("bin/clippy-driver");
+    let driver = sysroot().unwrap_or_default().join("bin/clippy-driver");
     command.env("RUSTC_WORKSPACE_WRAPPER", driver);
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     command
@@ -139,8 +125,8 @@ const BUILD_OF_WHAT_TESTS_RUN: [&str; 10] = [
     "zk-recipes/tracing",
     "--bin",
     "zk",
-    "--example",
-    "flash_sale",
+    "--bin",
+    "flash-sale",
     "--example",
     "take_over",
 ];
@@ -165,6 +151,8 @@ const LONG: [&str; 4] = [MANY_THAT_WAIT, "in_memory", "ten_thousand", "short"];
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn line(executable: &str, is_test: bool) -> String {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::corpora::MANIFEST;
 use crate::process::find_program;
-use crate::tasks::{cargo, workspace_root};
+use crate::tasks::{cargo, output_of, workspace_root};
 
 /// Build of the fuzz targets.
 #[derive(Debug)]
@@ -49,8 +49,7 @@ impl Build {
 }
 
 fn host() -> Option<String> {
-    let output = Command::new("rustc").arg("-vV").stderr(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output_of(Command::new("rustc").arg("-vV")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
 }
 

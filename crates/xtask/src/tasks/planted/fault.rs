@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use super::edit::Edit;
 use super::workspace_copy::WorkspaceCopy;
 use super::{FOLDER, unreadable};
-use crate::tasks::{Failure, display};
+use crate::tasks::{Failure, output_of};
 
 /// Content of one file `NAME.patch`.
 #[derive(Debug)]
@@ -139,7 +138,7 @@ impl Finder {
     /// # Errors
     /// If the copy does not build, has no such test, or if the simulation ends without a violation.
     pub(super) fn run(&self, copy: &WorkspaceCopy) -> Result<Option<String>, Failure> {
-        let (build, mut run) = match self {
+        let (mut build, mut run) = match self {
             Self::Sim(arguments) => {
                 let mut run = copy.limited(copy.sim_program().as_os_str(), SECONDS_MAX);
                 run.args(arguments);
@@ -153,13 +152,10 @@ impl Finder {
                 (build, run)
             }
         };
-        let built = output(build)?;
-        if !built.status.success() {
-            let text = String::from_utf8_lossy(&built.stderr);
-            return Err(Failure::task(format!("does not build:\n{text}")));
-        }
-        run.env("RUST_BACKTRACE", "0");
-        let ended = output(run)?;
+        output_of(&mut build)?;
+        let ended = run.env("RUST_BACKTRACE", "0").output();
+        let ended =
+            ended.map_err(|error| Failure::task(format!("could not run {self}: {error}")))?;
         let text = String::from_utf8_lossy(&ended.stdout);
         let has_line = |end: &str| text.lines().any(|line| line.ends_with(end));
         match (self, ended.status.code()) {
@@ -187,12 +183,6 @@ impl fmt::Display for Finder {
             Self::Test(arguments) => write!(f, "test {}", arguments.join(" ")),
         }
     }
-}
-
-fn output(mut command: Command) -> Result<Output, Failure> {
-    command
-        .output()
-        .map_err(|error| Failure::task(format!("could not run {}: {error}", display(&command))))
 }
 
 const SEEDS_WITHOUT_FAULT: &str = "200";

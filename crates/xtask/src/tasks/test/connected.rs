@@ -15,7 +15,7 @@ pub(crate) fn run(address: &str, arguments: &[String]) -> Result<(), Failure> {
     let resolved = address.to_socket_addrs();
     resolved.map_err(|error| Failure::task(format!("`{address}`: {error}")))?;
     // With the packages and targets of the tests, cargo chooses the same features as for them.
-    step(&mut cargo(&["build", "--workspace", "--bin", "zk", "--example", "flash_sale"]))?;
+    step(&mut cargo(&["build", "--workspace", "--bin", "zk", "--example", "take_over"]))?;
     let root = format!("/zk-tests-{}", process::id());
     step(&mut zk(address, &["create", &root]))?;
 
