@@ -378,15 +378,18 @@ it. The copy and its build results are in target/planted.
 
 const CONFORM_HELP: &str = "\
 Plays scripts at the server of zk-testing and at a real one, and compares the answers. The first
-scripts are fixed, the others random.
+scripts are the files in crates/zk-testing/tests/conformance/scripts, the others are random.
 
-Usage: cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
+Usage: cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9] [--record]
 
 N, the number of random scripts, is 300 by default. Their seeds are S, S + 1 and so on; S is 1 by
 default. The default version is that of the real server.
 
 A script with different answers is shortened and printed, and the exit status is 1. Without a
 real server nothing is compared, unless CI=true.
+
+With --record, the answers of the real server replace those of its release in the files. The tests
+of zk-testing compare them without a real server.
 ";
 
 const BENCH_HELP: &str = "\

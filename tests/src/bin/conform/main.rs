@@ -1,46 +1,41 @@
 //! Compares the server of `zk-testing` with a real one.
 //!
 //! ```text
-//! cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9]
+//! cargo xtask conform [--scripts N] [--seed S] [--version 3.8|3.9] [--record]
 //! ```
 //!
-//! Both servers play the same scripts: a few [`fixed`] ones, then random ones. In a random script a
-//! few sessions perform every operation of the protocol, valid and invalid, on few nodes. The
-//! program compares the frames of each connection line by line, after [`normal`] has replaced
+//! Both servers play the same scripts: those of the files in `crates/zk-testing/tests/conformance/scripts`,
+//! then random ones. The program compares what the connections hear, after [`player`] has replaced
 //! sessions, zxids and times by comparable names. A script that differs is shortened as far as
-//! possible and printed, with the seed that reproduces it.
+//! possible and printed, with the seed that reproduces it. With `--record` the real server's answers
+//! replace those in the files, which the tests of `zk-testing` compare without a real server.
 //!
 //! Some requests end or confuse a real server, and are left out. They are createTTL with other
 //! flags and a time of -1, createSession, deleteContainer, a null token, and on 3.8 a check outside
 //! of a multi.
 
-mod arguments;
+extern crate zk_proto as proto;
+
 mod compare;
-mod fixed;
-mod message;
-mod normal;
-mod operations;
 mod options;
-mod play;
-mod script;
-mod side;
+#[path = "../../../../crates/zk-testing/tests/conformance/player/mod.rs"]
+mod player;
+mod real;
+mod record;
 mod tally;
 
-use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use compare::{Pair, Source};
+use compare::Pair;
 use options::Options;
+use player::recorded::Recorded;
+use player::script::Step;
+use player::{Outcome, random, super_digest};
 use tally::Tally;
-use zk_proto::digest_id;
 use zk_testing::Version;
 use zk_tests::{Settings, now, or_skip, skip};
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-/// Password of the user `super`. This user has all permissions at both servers.
-pub(crate) const SUPER_PASSWORD: &str = "everything";
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -51,8 +46,7 @@ fn main() -> ExitCode {
         }
     };
     match run(&options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("conform: {error}");
             ExitCode::FAILURE
@@ -60,26 +54,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the digest by which both servers recognise the administrator's password.
-pub(crate) fn super_digest() -> String {
-    digest_id("super", SUPER_PASSWORD)
-}
-
-/// Returns whether both servers behaved alike.
-fn run(options: &Options) -> Outcome<bool> {
+/// Returns an error if the servers behave differently.
+fn run(options: &Options) -> Outcome<()> {
     let super_digest = super_digest();
     let settings = Settings::default()
         .keep_containers()
         .jvm_flag("-Dzookeeper.enforceQuota=true")
         .jvm_flag(format!("-Dzookeeper.DigestAuthenticationProvider.superDigest={super_digest}"));
-    let Some(server) = or_skip(settings.start()) else { return Ok(true) };
+    let Some(server) = or_skip(settings.start()) else { return Ok(()) };
     let Some(status) = server.status()? else {
         return Err("the real server does not serve".into());
     };
     let (release, text) = (status.release(), status.version);
     if release < (3, 8) {
         skip(format!("zk-testing has servers of 3.8 and 3.9, and the real one is {text}"));
-        return Ok(true);
+        return Ok(());
     }
     let own = if release == (3, 8) { Version::V3_8 } else { Version::V3_9 };
     let version = options.version.unwrap_or(own);
@@ -90,26 +79,43 @@ fn run(options: &Options) -> Outcome<bool> {
     if ["3.9.0", "3.9.1", "3.9.2", "3.9.3"].iter().any(|patch| text.starts_with(patch)) {
         own_settings = own_settings.without_ipv6_acls();
     }
-    let mut pair = Pair::start(server.address(), version, own_settings)?;
+    let mut pair = Pair::start(server.address(), own_settings)?;
     let mut tally = Tally::default();
     let (start, mut told) = (now(), now());
-    for (name, make) in fixed::SCRIPTS {
-        if let Some(difference) = pair.compare(Source::Fixed(name, make), &mut tally)? {
-            println!("{difference}\nreplay: cargo xtask conform --scripts 0");
-            return Ok(false);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(SCRIPTS);
+    for mut file in Recorded::read_all(&folder)? {
+        let mut heard = Vec::new();
+        if file.name() == "random" {
+            let lines = file.requests().take(if options.record { usize::MAX } else { 0 });
+            for line in lines {
+                let digest =
+                    random::digest(line, version, |steps| pair.compare(&steps, &mut tally))?;
+                heard.push(vec![digest]);
+            }
+        } else {
+            let steps: Option<Vec<Step>> = file.requests().map(Step::parse).collect();
+            let steps =
+                steps.ok_or_else(|| format!("{} has a line that is no step", file.name()))?;
+            heard = pair.compare(&steps, &mut tally)?.heard;
+        }
+        if options.record {
+            let release = text.split('-').next().unwrap_or_default();
+            record::renew(&mut file, version, release, &heard)?;
         }
     }
     for script in 0..options.scripts {
         let seed = options.seed.wrapping_add(script);
-        if let Some(difference) = pair.compare(Source::Seed(seed), &mut tally)? {
-            println!("{difference}\nreplay: cargo xtask conform --scripts 1 --seed {seed}");
-            return Ok(false);
-        }
+        let replay =
+            |error| format!("{error}\nreplay: cargo xtask conform --scripts 1 --seed {seed}");
+        pair.compare(&random::script(seed, version), &mut tally).map_err(replay)?;
         if told.elapsed() > Duration::from_secs(10) {
             told = now();
             println!("{} of {} scripts", script + 1, options.scripts);
         }
     }
     println!("{}", tally.summary(start.elapsed()));
-    Ok(true)
+    Ok(())
 }
+
+/// Folder of the files.
+const SCRIPTS: &str = "../crates/zk-testing/tests/conformance/scripts";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use zk_proto::ErrorCode;
+use proto::ErrorCode;
 
-use crate::play::Record;
-use crate::script::Step;
+use crate::player::play::Record;
+use crate::player::script::{Action, Step};
 
 /// Counts over all scripts.
 #[derive(Debug, Default)]
@@ -19,15 +19,15 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn add(&mut self, steps: &[(usize, Step)], record: &Record) {
+    pub(crate) fn add(&mut self, steps: &[Step], record: &Record) {
         self.scripts += 1;
         self.events += record.events;
-        for (_, step) in steps {
-            let kind = match step {
-                Step::Connect(_) => "connect",
-                Step::Send(send) => send.message.text.split(' ').next().unwrap_or_default(),
-                Step::Raw { .. } => "malformed",
-                Step::HangUp { .. } => "hang up",
+        for step in steps {
+            let kind = match &step.action {
+                Action::Connect(_) => "connect",
+                Action::Send(send) => send.text.split(' ').next().unwrap_or_default(),
+                Action::Raw(_) => "malformed",
+                Action::HangUp => "hang up",
             };
             *self.steps.entry(kind.to_owned()).or_default() += 1;
         }

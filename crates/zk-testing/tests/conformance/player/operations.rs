@@ -2,16 +2,15 @@
 
 use std::iter;
 
-use zk_proto::OpCode;
+use proto::OpCode;
 use zk_testing::{Rng, Version};
 
-use crate::arguments::Arguments;
-use crate::message::Message;
+use super::message::Message;
+use super::{ROOT, arguments};
 
 /// Generator of the requests of one script.
 pub(crate) struct Operations {
     random: Rng,
-    arguments: Arguments,
     version: Version,
 }
 
@@ -42,16 +41,16 @@ const KINDS: [(usize, Make); 20] = [
 ];
 
 impl Operations {
-    pub(crate) fn new(random: Rng, root: &str, version: Version) -> Self {
-        Self { random, arguments: Arguments::new(root), version }
+    pub(crate) fn new(random: Rng, version: Version) -> Self {
+        Self { random, version }
     }
 
     /// Returns requests that create some of the nodes of the script.
     pub(crate) fn groundwork(&mut self) -> Vec<Message> {
-        let paths = self.arguments.groundwork();
+        let paths = arguments::groundwork();
         let create = |path: &String| {
-            let message = named(OpCode::Create).string("path", path).string("data", "x");
-            message.int("acl", 1).int("", 31).string("", "world").string("", "anyone").int("", 0)
+            let message = named(OpCode::Create).string(path);
+            message.string("x").open_acl().int(0)
         };
         paths.iter().filter(|_| self.random.chance(0.7)).map(create).collect()
     }
@@ -61,10 +60,9 @@ impl Operations {
         let kinds = KINDS.iter().flat_map(|&(weight, make)| iter::repeat_n(make, weight));
         let make: Make = self.random.pick(&kinds.collect::<Vec<_>>());
         let mut messages = make(self);
-        if self.random.chance(0.01)
-            && let Some(last) = messages.pop()
-        {
-            messages.push(last.byte("behind", 7).byte("it", 7));
+        if self.random.chance(0.01) {
+            // Two more bytes behind the last request.
+            messages = messages.into_iter().map(|message| message.byte(7).byte(7)).collect();
         }
         messages
     }
@@ -87,41 +85,42 @@ impl Operations {
         };
         let is_sequential = matches!(flags, 2 | 3 | 6);
         let path = if is_sequential && random.chance(0.9) {
-            Some(self.arguments.prefix(random))
+            Some(arguments::prefix(random))
         } else {
-            self.arguments.path(random)
+            // Below the root of the tree, the number would depend on earlier scripts.
+            arguments::path(random).filter(|path| !is_sequential || path != ROOT.as_bytes())
         };
-        let message = named(op).buffer("path", path.as_deref());
-        let message = message.buffer("data", self.arguments.data(random).as_deref());
-        let message = self.arguments.acl(random, message).int("flags", flags);
+        let message = named(op).buffer(path.as_deref());
+        let message = message.buffer(arguments::data(random).as_deref());
+        let message = arguments::acl(random, message).int(flags);
         if op != OpCode::CreateTtl {
             return message;
         }
         let ttl = random.pick(&[1, 5_000, 60_000, 0, -2, 0xff_ffff_ffff, 0x100_0000_0000]);
         // A negative time with the flags of another mode would end the server.
         let ttl = if matches!(flags, 5 | 6) { ttl } else { ttl.max(0) };
-        message.long("ttl", ttl)
+        message.long(ttl)
     }
 
     fn delete(&mut self) -> Message {
-        self.of_path(OpCode::Delete).int("version", self.arguments.version(&mut self.random))
+        self.of_path(OpCode::Delete).int(arguments::version(&mut self.random))
     }
 
     fn set_data(&mut self) -> Message {
         let message = self.of_path(OpCode::SetData);
-        let data = self.arguments.data(&mut self.random);
-        let message = message.buffer("data", data.as_deref());
-        message.int("version", self.arguments.version(&mut self.random))
+        let data = arguments::data(&mut self.random);
+        let message = message.buffer(data.as_deref());
+        message.int(arguments::version(&mut self.random))
     }
 
     fn set_acl(&mut self) -> Message {
         let message = self.of_path(OpCode::SetAcl);
-        let message = self.arguments.acl(&mut self.random, message);
-        message.int("version", self.arguments.version(&mut self.random))
+        let message = arguments::acl(&mut self.random, message);
+        message.int(arguments::version(&mut self.random))
     }
 
     fn check(&mut self) -> Message {
-        self.of_path(OpCode::Check).int("version", self.arguments.version(&mut self.random))
+        self.of_path(OpCode::Check).int(arguments::version(&mut self.random))
     }
 
     fn read(&mut self) -> Message {
@@ -137,45 +136,41 @@ impl Operations {
             OpCode::GetEphemerals,
             OpCode::GetAllChildrenNumber,
         ]);
-        let path = self.arguments.readable(&mut self.random);
-        let message = named(op).buffer("path", path.as_deref());
+        let path = arguments::readable(&mut self.random);
+        let message = named(op).buffer(path.as_deref());
         match op {
             OpCode::GetAcl | OpCode::GetEphemerals | OpCode::GetAllChildrenNumber => message,
-            _ => message.byte("watch", self.random.pick(&[0, 1, 1, 7])),
+            _ => message.byte(self.random.pick(&[0, 1, 1, 7])),
         }
     }
 
     fn add_watch(&mut self) -> Message {
         // After an addWatch with a null path, the server never closes the connection.
-        let path = self.arguments.readable(&mut self.random).or(Some(Vec::new()));
+        let path = arguments::readable(&mut self.random).or(Some(Vec::new()));
         let mode = self.random.pick(&[0, 0, 0, 0, 1, 1, 1, 1, 1, 2, -1]);
-        named(OpCode::AddWatch).buffer("path", path.as_deref()).int("mode", mode)
+        named(OpCode::AddWatch).buffer(path.as_deref()).int(mode)
     }
 
     fn watches(&mut self, op: OpCode) -> Message {
-        let path = self.arguments.readable(&mut self.random);
+        let path = arguments::readable(&mut self.random);
         let kind = self.random.pick(&[1, 1, 2, 2, 3, 3, 4, 5, 9, 0]);
-        named(op).buffer("path", path.as_deref()).int("type", kind)
+        named(op).buffer(path.as_deref()).int(kind)
     }
 
     fn set_watches(&mut self) -> Message {
         let op = self.random.pick(&[OpCode::SetWatches, OpCode::SetWatches2]);
-        let lists: &[&str] = match op {
-            OpCode::SetWatches => &["data", "exist", "child"],
-            _ => &["data", "exist", "child", "persistent", "recursive"],
-        };
-        let offset = i64::try_from(self.random.below(60)).unwrap_or(0);
-        let mut message = named(op).zxid("since", offset);
-        for list in lists {
+        let lists = if op == OpCode::SetWatches { 3 } else { 5 };
+        let mut message = named(op).zxid(self.random.below(60));
+        for _ in 0..lists {
             if self.random.chance(0.01) {
-                message = message.int(list, -1);
+                message = message.int(-1);
                 continue;
             }
             let count = self.random.below(3);
             let paths: Vec<Vec<u8>> = (0..count)
-                .map(|_| self.arguments.readable(&mut self.random).unwrap_or_default())
+                .map(|_| arguments::readable(&mut self.random).unwrap_or_default())
                 .collect();
-            message = message.strings(list, &paths);
+            message = message.strings(&paths);
         }
         message
     }
@@ -205,21 +200,21 @@ impl Operations {
                 2..=20 => OpCode::GetChildren,
                 _ => OpCode::GetData,
             };
-            let path = self.arguments.readable(&mut self.random);
-            message = message.part(&named(op).buffer("path", path.as_deref()).byte("watch", 1));
+            let path = arguments::readable(&mut self.random);
+            message = message.part(&named(op).buffer(path.as_deref()).byte(1));
         }
         if self.random.chance(0.98) { message.end() } else { message }
     }
 
     fn auth(&mut self) -> Message {
-        self.arguments.auth(&mut self.random, named(OpCode::Auth).int("type", 0))
+        arguments::auth(&mut self.random, named(OpCode::Auth).int(0))
     }
 
     fn rare(&mut self) -> Message {
         match self.random.below(4) {
-            0 => named(OpCode::Sasl).buffer("token", Some(b"x")),
+            0 => named(OpCode::Sasl).buffer(Some(b"x")),
             1 if self.version == Version::V3_9 => self.check(),
-            _ => Message::new(self.random.pick(&[0, 10, 23, 99, 108, 1000, -1, -2]), "unknown"),
+            _ => Message::unknown(self.random.pick(&[0, 10, 23, 99, 108, 1000, -1, -2])),
         }
     }
 
@@ -229,15 +224,14 @@ impl Operations {
             "count=-1,bytes=-1=;byteHardLimit=30;countHardLimit=5",
             "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3",
         ]);
-        let root = self.arguments.quota_root();
+        let root = arguments::quota_root();
         let nodes = [
             (root.clone(), ""),
             (format!("{root}/zookeeper_limits"), limits),
             (format!("{root}/zookeeper_stats"), "count=0,bytes=0"),
         ];
         let create = |(path, data): &(String, &str)| {
-            let message = named(OpCode::Create).string("path", path).string("data", data);
-            message.int("acl", 1).int("", 31).string("", "world").string("", "anyone").int("", 0)
+            named(OpCode::Create).string(path).string(data).open_acl().int(0)
         };
         nodes.iter().map(create).collect()
     }
@@ -254,20 +248,19 @@ impl Operations {
             7 => self.multi(),
             _ => self.watches(OpCode::RemoveWatches),
         };
-        let cut = 1 + self.random.index(message.body_len());
-        message.cut(cut)
+        message.cut(|len| 1 + self.random.index(len))
     }
 
     fn of_path(&mut self, op: OpCode) -> Message {
-        named(op).buffer("path", self.arguments.path(&mut self.random).as_deref())
+        named(op).buffer(arguments::path(&mut self.random).as_deref())
     }
 }
 
 fn named(op: OpCode) -> Message {
-    Message::new(op.code(), op.name())
+    Message::new(op)
 }
 
 fn reconfig() -> Message {
-    let message = named(OpCode::Reconfig).buffer("joining", None).string("leaving", "3");
-    message.buffer("members", None).long("from", -1)
+    let message = named(OpCode::Reconfig).buffer(None).string("3");
+    message.buffer(None).long(-1)
 }
