@@ -2,11 +2,11 @@
 
 use zk_session::{
     Acl, Client, Config, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError, Perms,
-    SessionEvent, SessionManager, WatchStreamItem,
+    SessionManager, WatchStreamItem,
 };
 use zk_testing::TestServer;
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected, until_reconnected};
 
 async fn with_nodes(server: &TestServer, paths: &[&str]) -> Client {
     let client = client_of(server, 0).await;
@@ -127,7 +127,7 @@ async fn event_paths_are_relative_to_chroot() {
 
     let mut events = outside.events();
     server.connections().cut(zk_testing::Cut::Fin); // re-registered watches have the chroot (ZOOKEEPER-961)
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    until_reconnected(&mut events).await;
     assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
     outside.set_data("/a/b", b"x", None).await.unwrap();
     assert_eq!(changed.await.unwrap().path, "/b");
@@ -189,8 +189,7 @@ async fn ephemerals_lists_only_nodes_below_chroot() {
 
 #[tokio::test(start_paused = true)]
 async fn ensure_path_does_not_create_missing_chroot() {
-    let server = TestServer::in_memory();
-    let outside = client_of(&server, 0).await;
+    let (_server, [outside]) = connected().await;
     let inside = outside.chroot("/nowhere").unwrap();
     for path in ["/", "/a/b"] {
         let error = inside.ensure_path(path, ParentMode::Persistent).await.unwrap_err();

@@ -1,18 +1,14 @@
 //! Tests of a client through elections and crashes.
 
-use zk_session::{Client, Config, CreateMode, Outcome, SessionEvent, SessionEvents};
+use zk_session::{Client, Config, CreateMode, Outcome};
 use zk_testing::TestServer;
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, until_reconnected};
 
 /// Connects a client that knows all three servers of an ensemble.
 async fn client_of_all(server: &TestServer) -> Client {
     let config = Config::new("server-0:1,server-1:1,server-2:1").unwrap();
     config.seed(1).connector(server.clone()).connect().await.unwrap()
-}
-
-async fn until_reconnected(events: &mut SessionEvents) {
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
 }
 
 #[tokio::test(start_paused = true)]

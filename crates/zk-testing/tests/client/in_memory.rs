@@ -2,8 +2,18 @@
 
 use std::time::Duration;
 
-use zk_session::{Client, Config};
+use zk_session::{Client, Config, SessionEvent, SessionEvents};
 use zk_testing::TestServer;
+
+/// Starts a server and connects clients to it.
+pub(crate) async fn connected<const CLIENTS: usize>() -> (TestServer, [Client; CLIENTS]) {
+    let server = TestServer::in_memory();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(client_of(&server, 0).await);
+    }
+    (server, clients.try_into().unwrap())
+}
 
 /// Connects a client to one server.
 pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
@@ -15,4 +25,8 @@ pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
         .connect()
         .await
         .unwrap()
+}
+
+pub(crate) async fn until_reconnected(events: &mut SessionEvents) {
+    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
 }

@@ -10,7 +10,7 @@ use zk_session::{
 };
 use zk_testing::{Op, TestServer};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -253,8 +253,7 @@ fn now() -> Instant {
 /// The second attempt finds a node of another session, which is deleted before the client reads it.
 #[tokio::test(start_paused = true)]
 async fn retried_create_succeeds_after_foreign_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (server, [client, other]) = connected().await;
     other.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     server.on(Op::Create2).drop_before_applying();
     let read = server.on(Op::GetData).answer(ErrorCode::NO_NODE);
@@ -277,8 +276,7 @@ async fn retried_create_rejects_own_node_that_differs() {
     for (data, changes, is_earlier) in
         [(b"y", false, false), (b"y", true, false), (b"x", false, true)]
     {
-        let server = TestServer::in_memory();
-        let client = client_of(&server, 0).await;
+        let (server, [client]) = connected().await;
         let ephemeral = CreateMode::Ephemeral;
         if is_earlier {
             client.create("/e", data, ephemeral).await.unwrap();
@@ -346,8 +344,7 @@ async fn retried_set_data_rejects_other_changes_to_same_data() {
 /// A loop that succeeds now and then may fail often in the long run, but not for ever.
 #[tokio::test(start_paused = true)]
 async fn attempts_start_again_after_a_reset_within_their_time() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     let policy = RetryPolicy::fixed(10 * MS).max_attempts(3).timeout(68 * MS);
     let mut attempts = policy.begin();
     let mut allowed = Vec::new();

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::in_memory::until_reconnected;
+
 use zk_session::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME};
 use zk_session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
@@ -140,7 +142,7 @@ async fn session_outlives_a_cut_in_mid_exchange() {
     for nth in [1, 2] {
         let _cut = server.on(Op::Sasl).nth(nth).by(Cut::Rst).drop_before_applying();
         server.connections().cut(Cut::Rst);
-        while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+        until_reconnected(&mut events).await;
         client.create("/e-", b"", CreateMode::EphemeralSequential).await.unwrap();
     }
 }
@@ -154,7 +156,7 @@ async fn protected_watch_is_set_again_after_a_reconnect() {
     let (_, watch) = client.get_data_and_watch("/a").await.unwrap();
     let mut events = client.events();
     server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    until_reconnected(&mut events).await;
     client.set_data("/a", b"x", None).await.unwrap();
     assert_eq!(watch.await.unwrap().path, "/a");
 }
@@ -172,7 +174,7 @@ async fn password_is_read_for_each_connection() {
     let client = config(1).sasl(sasl).connector(server.clone()).connect().await.unwrap();
     let mut events = client.events();
     server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    until_reconnected(&mut events).await;
     assert_eq!(reads.load(Ordering::SeqCst), 3);
 }
 
@@ -223,7 +225,7 @@ async fn unusable_password_ends_no_session_and_is_not_sent() {
     let client = config.connector(server.clone()).connect().await.unwrap();
     let mut events = client.events();
     server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    until_reconnected(&mut events).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use zk_session::{
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected};
 
 #[tokio::test(start_paused = true)]
 async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
@@ -42,8 +42,7 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_on_several_nodes_fire_for_their_own_kind() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (_server, [client, other]) = connected().await;
     other.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let since = other.create("/b", b"", CreateMode::Persistent).await.unwrap().stat.czxid;
     let nodes = [("/gone", WatchKind::Data), ("/a", WatchKind::Data), ("/b", WatchKind::Children)];
@@ -65,8 +64,7 @@ async fn watches_on_several_nodes_fire_for_their_own_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_fire_and_survive_a_reconnect() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     for path in ["/n", "/n/a"] {
         client.create(path, b"", CreateMode::Persistent).await.unwrap();
     }
@@ -93,8 +91,7 @@ async fn watches_fire_and_survive_a_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn unread_watch_stream_reports_overflow_and_continues() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let mut stream = client.watch("/a").await.unwrap();
     let kept = zk_session::limits::STREAM_EVENTS_KEPT;
