@@ -6,20 +6,19 @@ use zk_session::{
 };
 use zk_testing::TestServer;
 
-use crate::in_memory::{client_of, connected, until_reconnected};
+use crate::in_memory::{connected, cut_and_reconnect};
 
-async fn with_nodes(server: &TestServer, paths: &[&str]) -> Client {
-    let client = client_of(server, 0).await;
+async fn with_nodes(paths: &[&str]) -> (TestServer, Client) {
+    let (server, [client]) = connected().await;
     for path in paths {
         client.create(path, b"", CreateMode::Persistent).await.unwrap();
     }
-    client
+    (server, client)
 }
 
 #[tokio::test(start_paused = true)]
 async fn chroot_is_added_to_paths_and_removed_from_answers() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a", "/a/b", "/apple"]).await;
+    let (_server, outside) = with_nodes(&["/a", "/a/b", "/apple"]).await;
     let inside = outside.chroot("/a").unwrap().chroot("/b").unwrap();
     assert_eq!(inside.session_id(), outside.session_id());
 
@@ -44,8 +43,7 @@ async fn chroot_is_added_to_paths_and_removed_from_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn chroot_of_connect_string_is_added_and_removed() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/app", "/app/n", "/apple"]).await;
+    let (server, outside) = with_nodes(&["/app", "/app/n", "/apple"]).await;
     let config = Config::new("server-0:1,server-0:2/app").unwrap().seed(2);
     let client = config.connector(server.clone()).connect().await.unwrap();
     let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
@@ -75,8 +73,7 @@ async fn chroot_of_connect_string_is_added_and_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn chroot_is_created_when_a_session_opens() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/app"]).await;
+    let (server, outside) = with_nodes(&["/app"]).await;
     let config = || Config::new("server-0:1/app/of/mine").unwrap().connector(server.clone());
     let client = config().seed(2).connect().await.unwrap();
     let error = client.create("/n", b"", CreateMode::Persistent).await.unwrap_err();
@@ -98,8 +95,7 @@ async fn chroot_is_created_when_a_session_opens() {
 
 #[tokio::test(start_paused = true)]
 async fn existing_chroot_needs_no_permission_to_create_it() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/app", "/app/mine"]).await;
+    let (server, outside) = with_nodes(&["/app", "/app/mine"]).await;
     outside.set_acl("/app", &[Acl::world(Perms::READ)], None).await.unwrap();
     let config = |chroot: &str| {
         let config = Config::new(&format!("server-0:1{chroot}")).unwrap().create_chroot();
@@ -118,16 +114,13 @@ async fn existing_chroot_needs_no_permission_to_create_it() {
 
 #[tokio::test(start_paused = true)]
 async fn event_paths_are_relative_to_chroot() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a", "/a/b"]).await;
+    let (server, outside) = with_nodes(&["/a", "/a/b"]).await;
     let inside = outside.chroot("/a").unwrap();
     let (_, changed) = inside.get_data_and_watch("/b").await.unwrap();
     let (_, listed) = inside.get_children_and_watch("/").await.unwrap();
     let mut all = inside.watch_recursive("/").await.unwrap();
 
-    let mut events = outside.events();
-    server.connections().cut(zk_testing::Cut::Fin); // re-registered watches have the chroot (ZOOKEEPER-961)
-    until_reconnected(&mut events).await;
+    cut_and_reconnect(&server, &outside).await; // re-registered watches have the chroot (ZOOKEEPER-961)
     assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
     outside.set_data("/a/b", b"x", None).await.unwrap();
     assert_eq!(changed.await.unwrap().path, "/b");
@@ -139,8 +132,7 @@ async fn event_paths_are_relative_to_chroot() {
 
 #[tokio::test(start_paused = true)]
 async fn error_messages_contain_path_relative_to_chroot() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a"]).await;
+    let (_server, outside) = with_nodes(&["/a"]).await;
     let inside = outside.chroot("/a").unwrap();
     let error = inside.get_data("/none").await.unwrap_err();
     assert_eq!(error.to_string(), "getData /none: NoNode (-101)");
@@ -155,8 +147,7 @@ async fn error_messages_contain_path_relative_to_chroot() {
 
 #[tokio::test(start_paused = true)]
 async fn root_of_chroot_cannot_be_deleted() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a"]).await;
+    let (_server, outside) = with_nodes(&["/a"]).await;
     let inside = outside.chroot("/a").unwrap();
     let bad = Some(ErrorCode::BAD_ARGUMENTS);
     assert_eq!(inside.delete("/", None).await.unwrap_err().code(), bad);
@@ -167,8 +158,7 @@ async fn root_of_chroot_cannot_be_deleted() {
 /// A chroot ends with a whole path component: `/apple` is not below `/a`.
 #[tokio::test(start_paused = true)]
 async fn ephemerals_lists_only_nodes_below_chroot() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a"]).await;
+    let (_server, outside) = with_nodes(&["/a"]).await;
     for path in ["/a/e", "/a/eel", "/a/f", "/apple"] {
         outside.create(path, b"", CreateMode::Ephemeral).await.unwrap();
     }

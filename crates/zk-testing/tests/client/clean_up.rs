@@ -4,7 +4,7 @@ use zk_session::limits::CLEAN_UPS_MAX;
 use zk_session::{Client, CreateMode, ErrorCode, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::in_memory::{client_of, connected};
+use crate::in_memory::{client_of, connected, until_suspended};
 
 /// Models 66,000 guards that are dropped during an outage.
 #[tokio::test(start_paused = true)]
@@ -28,7 +28,7 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     let mut events = client.events();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
-    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    until_suspended(&mut events).await;
     let (first, last) = nodes.split_at(65_999);
     first.iter().for_each(|path| drop(client.delete_guaranteed(path)));
     let refused = client.delete_guaranteed(&last[0]).await.unwrap_err();
@@ -71,7 +71,7 @@ async fn node_is_deleting_until_the_delete_is_confirmed() {
     let mut events = client.events();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
-    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    until_suspended(&mut events).await;
     assert_eq!(are(&inside), [false; 4]);
     drop(client.delete_guaranteed("/a/plain"));
     drop(inside.delete_marked_guaranteed("/marked"));

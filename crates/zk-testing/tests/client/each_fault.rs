@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_session::{Client, Config, CreateMode, EventType, Outcome, SessionEvent};
 use zk_testing::{Cut, Fault, FaultBuilder, Op, Settings, TestServer};
 
-use crate::in_memory::{client_of, connected, until_reconnected};
+use crate::in_memory::{client_of, connected, until_reconnected, until_suspended};
 
 async fn create(client: &Client, path: &str, mode: CreateMode) -> String {
     client.create(path, b"", mode).await.unwrap().path
@@ -74,13 +74,13 @@ async fn client_reconnects_after_each_kind_of_failed_connect() {
     let mut events = client.events();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    until_suspended(&mut events).await;
     server.accept_connects(0);
     until_reconnected(&mut events).await;
 
     server.close_on_connect(0);
     server.connections().cut(Cut::Fin);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    until_suspended(&mut events).await;
     server.accept_connects(0);
     until_reconnected(&mut events).await;
 
@@ -96,7 +96,7 @@ async fn read_only_server_disconnects_read_write_client() {
     let (server, [client]) = connected().await;
     let mut events = client.events();
     server.make_read_only(0);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    until_suspended(&mut events).await;
     server.make_writable(0);
     until_reconnected(&mut events).await;
     create(&client, "/a", CreateMode::Persistent).await;
@@ -123,7 +123,7 @@ async fn frozen_follower_refuses_ahead_client_until_healed() {
     create(&client, "/a", CreateMode::Persistent).await;
     server.refuse_connects(0);
     server.connections().cut(Cut::Fin);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    until_suspended(&mut events).await;
     server.heal(1);
     until_reconnected(&mut events).await;
     assert!(client.exists("/a").await.unwrap().is_some());

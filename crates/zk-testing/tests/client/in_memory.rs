@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_session::{Client, Config, SessionEvent, SessionEvents};
-use zk_testing::TestServer;
+use zk_testing::{Cut, TestServer};
 
 /// Starts a server and connects clients to it.
 pub(crate) async fn connected<const CLIENTS: usize>() -> (TestServer, [Client; CLIENTS]) {
@@ -29,4 +29,15 @@ pub(crate) async fn client_of(server: &TestServer, number: usize) -> Client {
 
 pub(crate) async fn until_reconnected(events: &mut SessionEvents) {
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+}
+
+pub(crate) async fn until_suspended(events: &mut SessionEvents) {
+    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+}
+
+/// Cuts all connections and waits until the client has the next one.
+pub(crate) async fn cut_and_reconnect(server: &TestServer, client: &Client) {
+    let mut events = client.events();
+    server.connections().cut(Cut::Rst);
+    until_reconnected(&mut events).await;
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zk_session::{CreateMode, SessionEvent};
+use zk_session::CreateMode;
 
-use crate::in_memory::{connected, until_reconnected};
+use crate::in_memory::{connected, until_reconnected, until_suspended};
 
 #[tokio::test(start_paused = true)]
 async fn client_keeps_its_session_for_an_hour() {
@@ -21,7 +21,7 @@ async fn client_reconnects_after_server_was_stopped() {
     let (server, [client]) = connected().await;
     let mut events = client.events();
     server.stall(0);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    until_suspended(&mut events).await;
     server.resume(0);
     until_reconnected(&mut events).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::in_memory::until_reconnected;
+use crate::in_memory::cut_and_reconnect;
 
 use zk_session::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME};
 use zk_session::{
@@ -138,11 +138,9 @@ async fn manager_stops_after_closes_for_a_while() {
 async fn session_outlives_a_cut_in_mid_exchange() {
     let server = TestServer::in_memory_with(with_alice());
     let client = connect(&server, "alice", "sesame").await.unwrap();
-    let mut events = client.events();
     for nth in [1, 2] {
         let _cut = server.on(Op::Sasl).nth(nth).by(Cut::Rst).drop_before_applying();
-        server.connections().cut(Cut::Rst);
-        until_reconnected(&mut events).await;
+        cut_and_reconnect(&server, &client).await;
         client.create("/e-", b"", CreateMode::EphemeralSequential).await.unwrap();
     }
 }
@@ -154,9 +152,7 @@ async fn protected_watch_is_set_again_after_a_reconnect() {
     let own = Acl { perms: Perms::ALL, scheme: "sasl".into(), id: "alice".into() };
     client.create_with_acl("/a", b"", CreateMode::Persistent, &[own]).await.unwrap();
     let (_, watch) = client.get_data_and_watch("/a").await.unwrap();
-    let mut events = client.events();
-    server.connections().cut(Cut::Rst);
-    until_reconnected(&mut events).await;
+    cut_and_reconnect(&server, &client).await;
     client.set_data("/a", b"x", None).await.unwrap();
     assert_eq!(watch.await.unwrap().path, "/a");
 }
@@ -172,9 +168,7 @@ async fn password_is_read_for_each_connection() {
     };
     let sasl = DigestMd5::reading("alice", read);
     let client = config(1).sasl(sasl).connector(server.clone()).connect().await.unwrap();
-    let mut events = client.events();
-    server.connections().cut(Cut::Rst);
-    until_reconnected(&mut events).await;
+    cut_and_reconnect(&server, &client).await;
     assert_eq!(reads.load(Ordering::SeqCst), 3);
 }
 
@@ -223,9 +217,7 @@ async fn unusable_password_ends_no_session_and_is_not_sent() {
     };
     let config = config(1).sasl(DigestMd5::reading("alice", read));
     let client = config.connector(server.clone()).connect().await.unwrap();
-    let mut events = client.events();
-    server.connections().cut(Cut::Rst);
-    until_reconnected(&mut events).await;
+    cut_and_reconnect(&server, &client).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,12 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd, WatchKind,
+    Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd, WatchKind,
     WatchStream, WatchStreamItem,
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::in_memory::{client_of, connected};
+use crate::in_memory::{client_of, connected, cut_and_reconnect};
 
 #[tokio::test(start_paused = true)]
 async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
@@ -21,7 +21,8 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             let mut all = client.watch_recursive("/a").await.unwrap();
             let (_, exists) = client.exists_and_watch("/a").await.unwrap();
             if is_cut {
-                cut(&server, &client).await;
+                cut_and_reconnect(&server, &client).await;
+                client.exists("/").await.unwrap(); // all watches are set again before this
                 assert_eq!(one.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
                 assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
             }
@@ -78,7 +79,8 @@ async fn watches_fire_and_survive_a_reconnect() {
     let event = data.await.unwrap();
     assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
 
-    cut(&server, &client).await;
+    cut_and_reconnect(&server, &client).await;
+    client.exists("/").await.unwrap(); // all watches are set again before this
     client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
     assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
     assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
@@ -111,15 +113,6 @@ async fn next(stream: &mut WatchStream) -> EventType {
         WatchStreamItem::Changed(event) => event.event_type,
         other => panic!("{other:?}"),
     }
-}
-
-async fn cut(server: &TestServer, client: &Client) {
-    let mut events = client.events();
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    for _ in ["suspended", "reconnected"] {
-        events.next().await.unwrap();
-    }
-    client.exists("/").await.unwrap(); // all watches are set again before this
 }
 
 #[tokio::test(start_paused = true)]
