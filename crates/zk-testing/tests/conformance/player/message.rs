@@ -3,89 +3,10 @@
 //! A name of an operation is an int, and so is `op 99`. A number is an int too, with a suffix a byte (`1b`)
 //! or a long (`-1L`), with a sign in front a zxid from the start of the script (`+3`). A quoted text is a
 //! buffer, and `null` one without bytes. `open` is the ACL that permits everything. `[` and `]` enclose an
-//! operation of a multi, and `end` ends it. `cut 3` takes away the last three bytes.
-
-use std::fmt::Display;
+//! operation of a multi, and `end` ends it. `cut 3` takes away the last three bytes
+//! behind the operation.
 
 use proto::OpCode;
-
-/// Builder of a request's words.
-#[derive(Clone, Debug)]
-pub(crate) struct Message(String);
-
-impl Message {
-    pub(crate) fn new(op: OpCode) -> Self {
-        Self(op.name().to_owned())
-    }
-
-    pub(crate) fn unknown(op: i32) -> Self {
-        Self(format!("op {op}"))
-    }
-
-    pub(crate) fn byte(self, value: u8) -> Self {
-        self.word(format_args!("{value}b"))
-    }
-
-    pub(crate) fn int(self, value: i32) -> Self {
-        self.word(value)
-    }
-
-    pub(crate) fn long(self, value: i64) -> Self {
-        self.word(format_args!("{value}L"))
-    }
-
-    /// Appends a zxid, as an offset from the start of the script.
-    pub(crate) fn zxid(self, offset: u64) -> Self {
-        self.word(format_args!("+{offset}"))
-    }
-
-    /// Appends a buffer or a string; `None` is null.
-    pub(crate) fn buffer(self, value: Option<&[u8]>) -> Self {
-        match value {
-            Some(value) => self.word(format_args!("\"{}\"", value.escape_ascii())),
-            None => self.word("null"),
-        }
-    }
-
-    pub(crate) fn string(self, value: &str) -> Self {
-        self.buffer(Some(value.as_bytes()))
-    }
-
-    pub(crate) fn strings(self, values: &[Vec<u8>]) -> Self {
-        let count = i32::try_from(values.len()).unwrap_or(i32::MAX);
-        values.iter().fold(self.int(count), |message, value| message.buffer(Some(value)))
-    }
-
-    pub(crate) fn open_acl(self) -> Self {
-        self.word("open")
-    }
-
-    /// Appends an operation of a multi.
-    pub(crate) fn part(self, part: &Self) -> Self {
-        self.word(format_args!("[ {} ]", part.0))
-    }
-
-    /// Appends the end of a multi.
-    pub(crate) fn end(self) -> Self {
-        self.word("end")
-    }
-
-    /// Removes the last bytes, as many as `choose` returns for the length behind the operation.
-    pub(crate) fn cut(self, choose: impl FnOnce(usize) -> usize) -> Self {
-        let len = encoded(&self.0, 0).map_or(0, |bytes| bytes.len() - 4);
-        let cut = choose(len).min(len);
-        self.word(format_args!("cut {cut}"))
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.0
-    }
-
-    fn word(mut self, word: impl Display) -> Self {
-        self.0.push_str(&format!(" {word}"));
-        self
-    }
-}
 
 /// Splits a line at the spaces outside of quotes.
 pub(crate) fn words(line: &str) -> impl Iterator<Item = &str> {
@@ -122,7 +43,10 @@ pub(crate) fn encoded(text: &str, base_zxid: i64) -> Option<Vec<u8>> {
             }
             "]" => {}
             "end" => bytes.extend([0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]),
-            "cut" => bytes.truncate(bytes.len() - words.next()?.parse::<usize>().ok()?),
+            "cut" => {
+                let rest = bytes.len().saturating_sub(words.next()?.parse().ok()?);
+                bytes.truncate(rest.max(4));
+            }
             _ => bytes.extend(value(word, base_zxid)?),
         }
     }

@@ -2,10 +2,8 @@
 //!
 //! `cargo xtask conform` includes this module to play the scripts at a real server.
 
-mod arguments;
 mod message;
 mod normal;
-mod operations;
 pub(crate) mod play;
 pub(crate) mod random;
 pub(crate) mod recorded;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use bytes::Bytes;
 use proto::{ErrorCode, OpCode};
 
-use super::message::{Message, encoded, frame, framed};
+use super::message::{encoded, frame, framed};
 use super::normal::{Normal, connect_reply, names};
 use super::script::{Action, Connect, LastZxid, Send, Session, Step, client_name};
 use super::side::{Heard, Side};
@@ -38,9 +38,8 @@ pub(crate) fn administrator(side: &mut impl Side) -> Outcome<usize> {
     body.push(0);
     side.send(connection, &framed(&body));
     frame_from(side, connection)?;
-    let auth = Message::new(OpCode::Auth).int(0).string("digest");
-    let auth = auth.string(&format!("super:{SUPER_PASSWORD}"));
-    side.send(connection, &frame(auth.text(), -4, 0));
+    let auth = format!("auth 0 \"digest\" \"super:{SUPER_PASSWORD}\"");
+    side.send(connection, &frame(&auth, -4, 0));
     frame_from(side, connection)?;
     Ok(connection)
 }
@@ -96,8 +95,8 @@ struct Known {
 impl<'a, S: Side> Play<'a, S> {
     /// Starts a script: creates its root on the connection of an administrator.
     fn begin(side: &'a mut S, administrator: usize) -> Outcome<Self> {
-        let create = Message::new(OpCode::Create).string(ROOT).buffer(None).open_acl().int(0);
-        side.send(administrator, &frame(create.text(), 1, 0));
+        let create = format!("create \"{ROOT}\" null open 0");
+        side.send(administrator, &frame(&create, 1, 0));
         let reply = frame_from(side, administrator)?;
         let zxid = reply.get(4..).and_then(|rest| rest.first_chunk::<8>());
         let zxid = i64::from_be_bytes(*zxid.ok_or("a short reply")?);
@@ -150,26 +149,25 @@ impl<'a, S: Side> Play<'a, S> {
 
     /// Reads all nodes of the script, then deletes them, every child before its parent.
     fn survey(&mut self) -> Outcome<()> {
-        let of = |op: OpCode, path: &[u8]| Message::new(op).buffer(Some(path));
         let mut paths =
             [format!("/zookeeper/quota{ROOT}"), ROOT.to_owned()].map(String::into_bytes).to_vec();
         let mut looked_at = 0;
         while let Some(path) = paths.get(looked_at).cloned() {
             looked_at += 1;
-            let (data, acl) = (of(OpCode::GetData, &path).byte(0), of(OpCode::GetAcl, &path));
-            self.put(0, data.text(), None);
-            self.put(0, acl.text(), None);
+            let quoted = format!("\"{}\"", path.escape_ascii());
+            self.put(0, &format!("getData {quoted} 0b"), None);
+            self.put(0, &format!("getACL {quoted}"), None);
             self.settle(0)?;
-            let children = of(OpCode::GetChildren2, &path).byte(0);
-            self.side.send(self.links[0].connection, &frame(children.text(), 1, 0));
+            let children = format!("getChildren2 {quoted} 0b");
+            self.side.send(self.links[0].connection, &frame(&children, 1, 0));
             let reply = frame_from(self.side, self.links[0].connection)?;
             self.note(0, &reply, OpCode::GetChildren2.code());
             paths.extend(names(&reply).iter().map(|name| [&path[..], b"/", name].concat()));
         }
         for path in paths.iter().rev() {
-            self.put(0, of(OpCode::Delete, path).int(-1).text(), None);
+            self.put(0, &format!("delete \"{}\" -1", path.escape_ascii()), None);
         }
-        self.put(0, of(OpCode::GetChildren2, b"/").byte(0).text(), None);
+        self.put(0, "getChildren2 \"/\" 0b", None);
         self.settle(0)
     }
 
@@ -297,7 +295,7 @@ impl<'a, S: Side> Play<'a, S> {
             link = self.sessions[session].link;
         }
         if !self.links[link].is_closed {
-            self.put(link, Message::new(OpCode::CloseSession).text(), None);
+            self.put(link, "closeSession", None);
         }
         self.settle(link)
     }

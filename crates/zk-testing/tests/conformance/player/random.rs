@@ -1,10 +1,11 @@
 //! Random scripts. In each of them a few sessions perform every operation of the protocol, valid and
-//! invalid, on few nodes.
+//! invalid, on few nodes. The file `scripts.grammar` has the rules.
+
+use std::collections::HashMap;
 
 use zk_testing::{Rng, Version};
 
 use super::Outcome;
-use super::operations::Operations;
 use super::play::Record;
 use super::script::{Step, client_name};
 
@@ -25,91 +26,69 @@ pub(crate) fn digest(
 
 /// Generates the script of a seed.
 pub(crate) fn script(seed: u64, version: Version) -> Vec<Step> {
-    let mut lines = lines(seed, version);
+    let mut lines = lines(seed);
     // A server checks a quota before it has counted the requests in flight. The answers of a pipelined
     // script would depend on timing.
     if lines.iter().any(|line| line.contains("/zookeeper_limits")) {
         lines = lines.iter().map(|line| line.trim_end_matches(" ...").to_owned()).collect();
     }
-    lines.iter().map(|line| Step::parse(line).expect("a step")).collect()
+    lines.retain(|line| version == Version::V3_9 || !line[1..].starts_with(" check "));
+    lines.iter().map(|line| Step::parse(line).unwrap_or_else(|| panic!("a step: {line}"))).collect()
 }
 
-fn lines(seed: u64, version: Version) -> Vec<String> {
-    let mut random = Rng::new(seed);
+fn lines(seed: u64) -> Vec<String> {
+    let (grammar, mut random) = (Grammar::new(), Rng::new(seed));
     let clients = 2 + random.index(3);
     let len = 20 + random.index(41);
     let mut lines: Vec<String> =
         (0..clients).map(|client| format!("{} connects", client_name(client))).collect();
-    // With a generator of their own, so that the outline does not depend on them.
-    let mut operations = Operations::new(random.fork(), version);
-    for message in operations.groundwork() {
-        lines.push(format!("A {} ...", message.text()));
+    for path in ["/r/a", "/r/b", "/r/a/b"] {
+        if random.chance(0.7) {
+            lines.push(format!("A create \"{path}\" \"x\" open 0 ..."));
+        }
     }
     let mut client = client_name(0);
     while lines.len() < len {
         if random.chance(0.4) {
             client = client_name(random.index(clients));
         }
-        match random.below(100) {
-            0..=3 => {
-                lines.push(format!("{client} connects{}", renewal(&mut random, client, clients)))
-            }
-            4 => lines.push(format!("{client} hangs up")),
-            5 if random.chance(0.5) => {
-                lines.push(format!("{client} sends \"{}\"", random.pick(&MALFORMED)));
-            }
-            _ => {
-                for message in operations.next() {
-                    let mut line = format!("{client} {}", message.text());
-                    if random.chance(0.02) {
-                        line.push_str(&format!(" @{}", random.pick(&XIDS)));
-                    }
-                    if random.chance(0.5) {
-                        line.push_str(" ...");
-                    }
-                    lines.push(line);
-                }
-            }
+        for step in grammar.expand(&mut random, "<step>").split(" ; ") {
+            let words: Vec<&str> = step.split_whitespace().collect();
+            lines.push(format!("{client} {}", words.join(" ")).replace("ME", &client.to_string()));
         }
     }
     lines
 }
 
-fn renewal(random: &mut Rng, client: char, clients: usize) -> String {
-    let mut text = match random.below(100) {
-        0..=59 => format!(" of {client}"),
-        60..=69 => format!(" of {}", client_name(random.index(clients))),
-        70..=79 => format!(" wrongly-of {client}"),
-        80..=83 => " unknown".to_owned(),
-        _ => String::new(),
-    };
-    if random.chance(0.3) {
-        let timeouts = [0, -5, 4_001, 12_345, 40_000, 99_999, i32::MAX];
-        text.push_str(&format!(" timeout {}", random.pick(&timeouts)));
+/// Rules by their names. Each has alternatives with their weights.
+struct Grammar(HashMap<&'static str, Vec<(u64, &'static str)>>);
+
+impl Grammar {
+    fn new() -> Self {
+        let lines =
+            include_str!("../scripts.grammar").lines().filter(|line| !line.starts_with('#'));
+        let rules = lines.filter_map(|line| line.split_once(':')).map(|(name, alternatives)| {
+            let weighted = |text: &'static str| match text.trim().split_once('*') {
+                Some((weight, text)) => (weight.parse().expect("a weight"), text.trim()),
+                None => (1, text.trim()),
+            };
+            (name, alternatives.split('|').map(weighted).collect())
+        });
+        Self(rules.collect())
     }
-    if random.chance(0.2) {
-        let passwords = ["null", "\"\"", "\"seven\""];
-        text.push_str(&format!(" password {}", random.pick(&passwords)));
+
+    /// Replaces the rules in a text, which stand in angle brackets.
+    fn expand(&self, random: &mut Rng, text: &str) -> String {
+        let Some((before, rest)) = text.split_once('<') else { return text.to_owned() };
+        let (name, after) = rest.split_once('>').expect("the end of a name");
+        let alternatives = &self.0[name];
+        let mut left = random.below(alternatives.iter().map(|(weight, _)| weight).sum());
+        let drawn = alternatives.iter().find(|(weight, _)| {
+            let is_drawn = left < *weight;
+            left = left.saturating_sub(*weight);
+            is_drawn
+        });
+        let drawn = self.expand(random, drawn.expect("an alternative").1);
+        format!("{before}{drawn}{}", self.expand(random, after))
     }
-    if random.chance(0.2) {
-        text.push_str(&format!(" read-only {}", random.pick(&["null", "1", "7"])));
-    }
-    match random.below(10) {
-        0 => text.push_str(&format!(" zxid {}", random.below(80))),
-        1 => text.push_str(" zxid max"),
-        _ => {}
-    }
-    text
 }
-
-/// Invalid lengths, and requests with an incomplete header.
-const MALFORMED: [&str; 5] = [
-    r"\x00\x00\x00\x00",
-    r"\xff\xff\xff\xfb",
-    r"\x00\x10\x00\x00",
-    r"\x00\x00\x00\x04\x00\x00\x00\x01",
-    r"\x00\x00\x00\x07\x00\x00\x00\x01\x00\x00\x00",
-];
-
-/// Unusual xids. Servers return them unchanged, except for pings.
-const XIDS: [i32; 6] = [0, -2, -4, -8, i32::MAX, i32::MIN];
