@@ -16,8 +16,6 @@ use super::{Outcome, ROOT, SUPER_PASSWORD};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) heard: Vec<Vec<String>>,
-    pub(crate) errors: HashMap<i32, u64>,
-    pub(crate) events: u64,
 }
 
 impl Record {
@@ -341,13 +339,11 @@ impl<'a, S: Side> Play<'a, S> {
     fn hear(&mut self, at: usize, frame: &[u8]) {
         let link = &mut self.links[at];
         if frame.starts_with(&(-1_i32).to_be_bytes()) {
-            self.record.events += 1;
             self.note(at, frame, 0);
             return;
         }
         let op = link.pending.pop_front().unwrap_or(0);
         let err = self.note(at, frame, op);
-        *self.record.errors.entry(err).or_default() += 1;
         let is_unknown = err == ErrorCode::UNIMPLEMENTED.0 && frame.get(4..12) == Some(&[0xff; 8]);
         let link = &mut self.links[at];
         if op == OpCode::CloseSession.code() && err == 0 {
