@@ -45,7 +45,6 @@ fn read_only_server_accepts_only_read_only_clients() {
     let mut world = World::new();
     let before = world.connect();
     world.zk.read_only(world.now, 0, Switch::On);
-    world.drain();
     assert!(world.closed(before.id).is_some());
     assert_eq!(world.try_connect(0, &new_session()).1, None);
 
@@ -69,7 +68,6 @@ fn read_only_server_accepts_only_read_only_clients() {
     assert_eq!(world.try_connect(0, &old).1, None);
 
     world.zk.read_only(world.now, 0, Switch::Off);
-    world.drain();
     assert!(world.closed(id).is_some());
     world.reconnect(0, &before);
 }

@@ -26,7 +26,7 @@ fn has_node(world: &World) -> bool {
 #[test]
 fn apply_then_drop_applies_request_without_reply() {
     for how in [Cut::Fin, Cut::Rst] {
-        let (world, client) = creating_with(Action::ApplyThenDrop(how));
+        let (mut world, client) = creating_with(Action::ApplyThenDrop(how));
         assert!(has_node(&world) && world.rest(client.id).is_empty());
         assert_eq!(world.closed(client.id), Some(how));
     }
@@ -35,7 +35,7 @@ fn apply_then_drop_applies_request_without_reply() {
 #[test]
 fn drop_before_does_not_apply_request() {
     for how in [Cut::Fin, Cut::Rst] {
-        let (world, client) = creating_with(Action::DropBefore(how));
+        let (mut world, client) = creating_with(Action::DropBefore(how));
         assert!(!has_node(&world) && world.rest(client.id).is_empty());
         assert_eq!(world.closed(client.id), Some(how));
     }
@@ -64,13 +64,13 @@ fn silent_cut_transfers_nothing_and_stays_open() {
 #[test]
 fn cut_reply_breaks_connection_after_any_byte() {
     let whole = {
-        let (world, client) = creating_with(Action::CutReply { after: 999, how: Cut::Fin });
+        let (mut world, client) = creating_with(Action::CutReply { after: 999, how: Cut::Fin });
         assert!(world.closed(client.id).is_some());
         world.rest(client.id).to_vec()
     };
     assert_eq!(whole.len(), 4 + 16 + 4 + 2 + 68);
     for after in 0..whole.len() {
-        let (world, client) = creating_with(Action::CutReply { after, how: Cut::Rst });
+        let (mut world, client) = creating_with(Action::CutReply { after, how: Cut::Rst });
         assert_eq!(world.rest(client.id), &whole[..after]);
         assert_eq!((has_node(&world), world.closed(client.id)), (true, Some(Cut::Rst)));
     }
@@ -80,7 +80,7 @@ fn cut_reply_breaks_connection_after_any_byte() {
 fn cut_request_is_applied_only_if_complete() {
     let len = proto::request_frame_len(&create("/a", CreateMode::Persistent)) + 4;
     for after in 0..=len {
-        let (world, client) = creating_with(Action::CutRequest { after, how: Cut::Fin });
+        let (mut world, client) = creating_with(Action::CutRequest { after, how: Cut::Fin });
         assert_eq!(has_node(&world), after == len, "{after} of {len}");
         assert!(world.rest(client.id).is_empty() && world.closed(client.id).is_some());
     }
@@ -271,7 +271,6 @@ fn stopped_connection_delivers_all_bytes_when_resumed() {
     world.create(&other, "/b").unwrap();
     assert!(!has_node(&world) && world.events(&client).is_empty());
     world.zk.resume_connection(world.now, client.id);
-    world.drain();
     assert!(has_node(&world) && world.reply(&client).is_some());
     assert_eq!(world.events(&client).len(), 1);
 }

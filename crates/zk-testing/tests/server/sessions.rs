@@ -14,7 +14,7 @@ fn session_expires_at_tick_after_its_timeout() {
         let client = world.connect();
         world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap();
         world.pass_ms(heard_ms);
-        world.call(&client, &Ping).unwrap();
+        world.ping(&client);
         let start = world.now - Duration::from_millis(heard_ms);
         assert_eq!(world.zk.poll_timeout(), Some(start + Duration::from_millis(expires_ms)));
         world.pass_ms(expires_ms - heard_ms - 1);
@@ -69,7 +69,6 @@ fn session_expires_when_stopped_server_resumes_too_late() {
     world.pass_ms(30_000);
     assert!(world.zk.is_alive(client.session.session_id), "nobody looks");
     world.zk.resume_server(world.now, 0);
-    world.drain();
     assert!(!world.zk.is_alive(client.session.session_id));
     assert!(world.reply(&client).is_none());
     assert!(world.closed(client.id).is_some());
