@@ -24,20 +24,15 @@ fn has_node(world: &World) -> bool {
 }
 
 #[test]
-fn apply_then_drop_applies_request_without_reply() {
+fn dropped_request_has_no_reply_whether_it_is_applied() {
     for how in [Cut::Fin, Cut::Rst] {
-        let (mut world, client) = creating_with(Action::ApplyThenDrop(how));
-        assert!(has_node(&world) && world.rest(client.id).is_empty());
-        assert_eq!(world.closed(client.id), Some(how));
-    }
-}
-
-#[test]
-fn drop_before_does_not_apply_request() {
-    for how in [Cut::Fin, Cut::Rst] {
-        let (mut world, client) = creating_with(Action::DropBefore(how));
-        assert!(!has_node(&world) && world.rest(client.id).is_empty());
-        assert_eq!(world.closed(client.id), Some(how));
+        for (action, applied) in
+            [(Action::ApplyThenDrop(how), true), (Action::DropBefore(how), false)]
+        {
+            let (mut world, client) = creating_with(action);
+            assert_eq!((has_node(&world), world.rest(client.id)), (applied, &[][..]));
+            assert_eq!(world.closed(client.id), Some(how));
+        }
     }
 }
 

@@ -33,15 +33,11 @@ fn request_to_the_leader_touches_at_once() {
 fn ping_to_a_follower_touches_only_with_its_flush() {
     let mut world = ensemble();
     let client = world.connect_to(1);
-    world.until_ms(310);
-    assert_eq!(world.expires_ms(&client), 4_200);
+    assert_eq!(world.expiry_at(&client, 310), 4_200);
     world.ping(&client);
-    world.until_ms(399);
-    assert_eq!(world.expires_ms(&client), 4_200);
-    world.until_ms(400);
-    assert_eq!(world.expires_ms(&client), 4_600);
-    world.until_ms(1_000);
-    assert_eq!(world.expires_ms(&client), 4_600, "a flush empties the table");
+    assert_eq!(world.expiry_at(&client, 399), 4_200);
+    assert_eq!(world.expiry_at(&client, 400), 4_600);
+    assert_eq!(world.expiry_at(&client, 1_000), 4_600, "a flush empties the table");
 }
 
 /// Every lease depends on this behaviour; it is the reason for this file.
@@ -66,8 +62,7 @@ fn new_session_is_in_the_touch_table_of_every_follower() {
     world.until_ms(390);
     let client = world.connect_to(0);
     assert_eq!(world.expires_ms(&client), 4_400);
-    world.until_ms(400);
-    assert_eq!(world.expires_ms(&client), 4_600, "the followers have applied its creation");
+    assert_eq!(world.expiry_at(&client, 400), 4_600, "the followers have applied its creation");
 }
 
 #[test]
@@ -90,8 +85,7 @@ fn reconnect_moves_expiry_earlier_with_a_shorter_timeout() {
     assert_eq!((client.session.timeout_ms, world.expires_ms(&client)), (1_500, 1_800));
     world.until_ms(210);
     world.ping(&client);
-    world.until_ms(300);
-    assert_eq!(world.expires_ms(&client), 2_000, "its touches count with this timeout, too");
+    assert_eq!(world.expiry_at(&client, 300), 2_000, "its touches count with this timeout, too");
 }
 
 #[test]
@@ -102,10 +96,8 @@ fn flush_arrives_late_from_a_lagging_follower() {
     world.zk.lag_flushes(world.now, 1, Duration::from_millis(230));
     world.until_ms(310);
     world.ping(&client);
-    world.until_ms(529);
-    assert_eq!(world.expires_ms(&client), 4_200);
-    world.until_ms(630);
-    assert_eq!(world.expires_ms(&client), 4_800, "the ping of 400 ms is answered at 630 ms");
+    assert_eq!(world.expiry_at(&client, 529), 4_200);
+    assert_eq!(world.expiry_at(&client, 630), 4_800, "the ping of 400 ms is answered at 630 ms");
     world.until_ms(650);
     world.ping(&client);
     world.zk.heal(world.now, 1);
@@ -148,8 +140,7 @@ fn stopped_follower_flushes_earlier_touches_on_resume() {
     world.until_ms(310);
     world.ping(&client);
     world.zk.stall(world.now, 1);
-    world.until_ms(900);
-    assert_eq!(world.expires_ms(&client), 4_200);
+    assert_eq!(world.expiry_at(&client, 900), 4_200);
     world.zk.resume_server(world.now, 1);
     assert_eq!(world.expires_ms(&client), 5_000);
 }
@@ -164,8 +155,7 @@ fn follower_dropped_by_its_leader_rejoins() {
     world.until_ms(310 + 5 * 200);
     world.zk.resume_server(world.now, 1);
     assert!(world.closed(client.id).is_some());
-    world.until_ms(1_500);
-    assert_eq!(world.expires_ms(&client), 4_200, "its touch table is lost");
+    assert_eq!(world.expiry_at(&client, 1_500), 4_200, "its touch table is lost");
     world.reconnect(1, &client);
 }
 
@@ -186,8 +176,7 @@ fn killed_follower_never_flushes() {
         assert!(world.zk.accept(world.now, 1, ([127, 0, 0, 1], 1).into()).is_err());
         world.until_ms(600);
         world.zk.restart(world.now, 1);
-        world.until_ms(800);
-        assert_eq!(world.expires_ms(&client), 4_200);
+        assert_eq!(world.expiry_at(&client, 800), 4_200);
         let client = world.reconnect(1, &client);
         assert_eq!(world.expires_ms(&client), 5_000);
         assert!(world.create(&client, "/a").is_ok());
@@ -201,8 +190,7 @@ fn cut_follower_flushes_when_it_is_healed() {
     world.until_ms(310);
     world.zk.cut_from_leader(world.now, 1);
     world.ping(&client);
-    world.until_ms(900);
-    assert_eq!(world.expires_ms(&client), 4_200);
+    assert_eq!(world.expiry_at(&client, 900), 4_200);
     world.zk.heal(world.now, 1);
     assert_eq!(world.expires_ms(&client), 5_000);
 }
@@ -219,8 +207,7 @@ fn resumed_leader_pings_its_followers_at_once() {
     assert_eq!(world.expires_ms(&client), 5_000);
     world.until_ms(950);
     world.ping(&client);
-    world.until_ms(1_000);
-    assert_eq!(world.expires_ms(&client), 5_200, "and every half tick from then on");
+    assert_eq!(world.expiry_at(&client, 1_000), 5_200, "and every half tick from then on");
 }
 
 /// Advancing the time in one step does not change the time of the events in between.
@@ -230,8 +217,7 @@ fn flush_counts_from_its_own_time_after_clock_jump() {
     let client = world.connect_to(1);
     world.until_ms(310);
     world.ping(&client);
-    world.until_ms(4_599);
-    assert_eq!(world.expires_ms(&client), 4_600);
+    assert_eq!(world.expiry_at(&client, 4_599), 4_600);
     world.until_ms(100_000);
     assert!(!world.zk.is_alive(client.session.session_id));
 }

@@ -231,6 +231,12 @@ impl World {
         (info.expires - self.start).as_millis()
     }
 
+    /// Passes the time, and returns when a session then expires.
+    pub(crate) fn expiry_at(&mut self, client: &Client, ms: u64) -> u128 {
+        self.until_ms(ms);
+        self.expires_ms(client)
+    }
+
     /// Returns the time from now until a session expires.
     pub(crate) fn expires_in(&self, client: &Client) -> Duration {
         let at = Duration::from_millis(u64::try_from(self.expires_ms(client)).unwrap());
