@@ -213,7 +213,7 @@ async fn cancelled_open_client_can_be_repeated() {
 }
 
 /// Polls a future at most `polls` times. Returns whether it completed, with a value or an error.
-async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -> bool {
+pub(crate) async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -> bool {
     let (mut future, mut left) = (Box::pin(future), polls);
     let done = poll_fn(|cx| {
         if left == 0 {

@@ -18,56 +18,32 @@ async fn with_nodes(paths: &[&str]) -> (TestServer, Client) {
 
 #[tokio::test(start_paused = true)]
 async fn chroot_is_added_to_paths_and_removed_from_answers() {
-    let (_server, outside) = with_nodes(&["/a", "/a/b", "/apple"]).await;
-    let inside = outside.chroot("/a").unwrap().chroot("/b").unwrap();
-    assert_eq!(inside.session_id(), outside.session_id());
-
-    let created = inside.create("/n", b"x", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(created.path, "/n");
-    assert!(outside.exists("/a/b/n").await.unwrap().is_some());
-    let numbered = inside.create("/", b"", CreateMode::EphemeralSequential).await.unwrap();
-    assert_eq!(numbered.path, "/0000000001", "below the chroot, and not beside it");
-    assert_eq!(inside.get_children("/").await.unwrap().names.len(), 2);
-    assert_eq!(outside.chroot("/").unwrap().get_children("/a").await.unwrap().names.len(), 1);
-    inside.set_data("/", b"of b", None).await.unwrap();
-    assert_eq!(&outside.get_data("/a/b").await.unwrap().data[..], b"of b");
-    inside.check("/n", Some(0)).await.unwrap();
-    inside.sync("/").await.unwrap();
-    assert!(inside.delete_guaranteed("/0000000001").await.unwrap());
-    inside.delete_protected_guaranteed("/", "n");
-    inside.sync("/").await.unwrap();
-    while inside.exists("/n").await.unwrap().is_some() {
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn chroot_of_connect_string_is_added_and_removed() {
-    let (server, outside) = with_nodes(&["/app", "/app/n", "/apple"]).await;
-    let config = Config::new("server-0:1,server-0:2/app").unwrap().seed(2);
-    let client = config.connector(server.clone()).connect().await.unwrap();
-    let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(created.path, "/n/a");
-    assert!(outside.exists("/app/n/a").await.unwrap().is_some());
-    let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
-    assert!(numbered.path.starts_with("/n/s-"));
-    let names = client.get_children("/").await.unwrap().names;
-    assert!(names.names().eq(["n"]));
-
-    let (_, watch) = client.get_data_and_watch("/n/a").await.unwrap();
-    let (_, root) = client.get_children_and_watch("/").await.unwrap();
-    client.delete("/n/a", None).await.unwrap();
-    assert_eq!(watch.await.unwrap().path, "/n/a");
-
-    // A child of the root with only a number for a name must be a child of the chroot.
-    let child = client.create("/", b"", CreateMode::PersistentSequential).await.unwrap();
-    assert!(child.path.starts_with("/0000"), "{}", child.path);
-    assert!(outside.exists(&format!("/app{}", child.path)).await.unwrap().is_some());
-    assert_eq!(root.await.unwrap().path, "/");
-
-    client.delete_protected_guaranteed("/n", "s-");
-    while !outside.get_children("/app/n").await.unwrap().names.is_empty() {
-        tokio::task::yield_now().await;
+    for is_in_connect_string in [false, true] {
+        let (server, outside) = with_nodes(&["/a", "/a/b", "/apple"]).await;
+        let inside = if is_in_connect_string {
+            let config = Config::new("server-0:1,server-0:2/a/b").unwrap().seed(2);
+            config.connector(server.clone()).connect().await.unwrap()
+        } else {
+            outside.chroot("/a").unwrap().chroot("/b").unwrap()
+        };
+        let (_, root) = inside.get_children_and_watch("/").await.unwrap();
+        let created = inside.create("/n", b"x", CreateMode::Ephemeral).await.unwrap();
+        assert_eq!((created.path.as_str(), root.await.unwrap().path.as_str()), ("/n", "/"));
+        assert!(outside.exists("/a/b/n").await.unwrap().is_some());
+        let numbered = inside.create("/", b"", CreateMode::EphemeralSequential).await.unwrap();
+        assert_eq!(numbered.path, "/0000000001", "below the chroot, and not beside it");
+        assert_eq!(inside.get_children("/").await.unwrap().names.len(), 2);
+        assert_eq!(outside.chroot("/").unwrap().get_children("/a").await.unwrap().names.len(), 1);
+        inside.set_data("/", b"of b", None).await.unwrap();
+        assert_eq!(&outside.get_data("/a/b").await.unwrap().data[..], b"of b");
+        inside.check("/n", Some(0)).await.unwrap();
+        inside.sync("/").await.unwrap();
+        assert!(inside.delete_guaranteed("/0000000001").await.unwrap());
+        inside.delete_protected_guaranteed("/", "n");
+        inside.sync("/").await.unwrap();
+        while inside.exists("/n").await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

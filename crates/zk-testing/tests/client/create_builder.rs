@@ -11,6 +11,7 @@ use zk_session::{
 };
 use zk_testing::{Cut, Op, SessionId};
 
+use crate::cancellation::polled;
 use crate::in_memory::{connected, until_reconnected};
 
 async fn names(client: &Client, path: &str) -> Vec<String> {
@@ -144,21 +145,9 @@ async fn dropped_protected_create_leaves_no_node_k3_a2() {
         client.create("/q", b"", CreateMode::Persistent).await.unwrap();
         server.on(Op::Create2).apply_then_drop_reply();
         let new = client.create_builder("/q/n-").ephemeral().sequential().protected();
-        let mut create = Box::pin(new.create());
-        let mut left = polls;
-        let done = poll_fn(|cx| {
-            left -= 1;
-            match create.as_mut().poll(cx) {
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending if left == 0 => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            }
-        });
-        let done = done.await;
-        drop(create);
-        if let Some(result) = done {
-            result.unwrap();
+        if polled(polls, async { new.create().await.map(drop) }).await {
             assert!(polls > 2, "it was dropped in the middle, too");
+            assert_eq!(names(&client, "/q").await.len(), 1);
             return;
         }
         for _ in 0..2 {

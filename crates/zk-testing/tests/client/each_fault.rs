@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_session::{Client, Config, CreateMode, EventType, Outcome, SessionEvent};
-use zk_testing::{Cut, Fault, FaultBuilder, Op, Settings, TestServer};
+use zk_testing::{Cut, Fault, FaultBuilder, Op, TestServer};
 
 use crate::in_memory::{client_of, connected, until_reconnected, until_suspended};
 
@@ -173,28 +173,4 @@ async fn stalled_connection_continues_after_resume() {
     assert!(server.with(|ensemble| !ensemble.tree().contains("/a")));
     stalled.resume();
     created.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_have_correct_outcome_under_random_faults() {
-    for seed in 0..20 {
-        let settings = Settings::new().seed(seed);
-        let server = TestServer::in_memory_with(settings);
-        let client = client_of(&server, 0).await;
-        server.on(Op::Create2).always().with_probability(0.1).apply_then_drop_reply();
-        server.on(Op::Create2).always().with_probability(0.1).drop_before_applying();
-        server.next_reply_to(Op::Create2).always().with_probability(0.3).split(3);
-        let mut applied = 0;
-        for number in 0..50 {
-            let path = format!("/{number}");
-            let result = client.create(&path, b"", CreateMode::Persistent).await;
-            let is_there = server.with(|ensemble| ensemble.tree().contains(&path));
-            applied += usize::from(is_there);
-            match result {
-                Ok(_) => assert!(is_there, "seed {seed}"),
-                Err(error) => assert_ne!(error.outcome(), Outcome::Applied, "seed {seed}"),
-            }
-        }
-        assert_eq!(server.with(|ensemble| ensemble.tree().len()), 4 + applied, "seed {seed}");
-    }
 }

@@ -91,14 +91,6 @@ async fn unimplemented_operation_keeps_session_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_reply_is_read_completely() {
-    let (_server, [client]) = connected().await;
-    let data = vec![7; 500_000];
-    client.create("/n", &data, CreateMode::Persistent).await.unwrap();
-    assert_eq!(client.get_data("/n").await.unwrap().data, data);
-}
-
-#[tokio::test(start_paused = true)]
 async fn reply_over_frame_limit_fails_and_closes_the_connection() {
     let server = TestServer::in_memory();
     let config = Config::new("server-0:1").unwrap().seed(1).max_frame_len(10_000);

@@ -20,6 +20,7 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             let mut one = client.watch("/a").await.unwrap();
             let mut all = client.watch_recursive("/a").await.unwrap();
             let (_, exists) = client.exists_and_watch("/a").await.unwrap();
+            let (_, absent) = client.exists_and_watch("/none").await.unwrap();
             if is_cut {
                 cut_and_reconnect(&server, &client).await;
                 client.exists("/").await.unwrap(); // all watches are set again before this
@@ -37,7 +38,14 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             assert_eq!(next(&mut all).await, EventType::NODE_DATA_CHANGED);
             assert_eq!(next(&mut all).await, EventType::NODE_CREATED);
             assert_eq!(next(&mut all).await, EventType::NODE_DELETED);
+            other.create("/none", b"", CreateMode::Persistent).await.unwrap();
+            assert_eq!(absent.await.unwrap().event_type, EventType::NODE_CREATED);
+            other.delete("/none", None).await.unwrap();
         }
+        let (_, last) = client.get_data_and_watch("/a").await.unwrap();
+        client.close().await;
+        let error = last.await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
     }
 }
 
@@ -61,34 +69,6 @@ async fn watches_on_several_nodes_fire_for_their_own_kind() {
         [EventType::NODE_DELETED, EventType::NODE_DATA_CHANGED, EventType::NODE_CHILDREN_CHANGED];
     let expected: Vec<_> = nodes.map(|(path, _)| path.to_owned()).into_iter().zip(types).collect();
     assert_eq!(fired, expected);
-}
-
-#[tokio::test(start_paused = true)]
-async fn watches_fire_and_survive_a_reconnect() {
-    let (server, [client]) = connected().await;
-    for path in ["/n", "/n/a"] {
-        client.create(path, b"", CreateMode::Persistent).await.unwrap();
-    }
-    let (_, data) = client.get_data_and_watch("/n/a").await.unwrap();
-    let (stat, exists) = client.exists_and_watch("/n/b").await.unwrap();
-    assert_eq!(stat, None);
-    let (children, list) = client.get_children_and_watch("/n").await.unwrap();
-    assert_eq!(children.names.len(), 1);
-
-    client.set_data("/n/a", b"", None).await.unwrap();
-    let event = data.await.unwrap();
-    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
-
-    cut_and_reconnect(&server, &client).await;
-    client.exists("/").await.unwrap(); // all watches are set again before this
-    client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
-    assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
-
-    let (_, last) = client.get_data_and_watch("/n/a").await.unwrap();
-    client.close().await;
-    let error = last.await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
 }
 
 #[tokio::test(start_paused = true)]

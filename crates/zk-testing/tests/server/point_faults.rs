@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto::{ConnectReply, CreateMode, ErrorCode, Exists, OpCode, Ping};
 use zk_testing::server::{Action, Rule, Target};
-use zk_testing::{Cut, Settings};
+use zk_testing::{ConnectionId, Cut, Settings};
 
 use crate::world::{Client, World, create, new_session};
 
@@ -81,33 +81,55 @@ fn cut_request_is_applied_only_if_complete() {
     }
 }
 
+/// Makes a request that a rule affects: a create or a connect. Returns its connection.
+fn affected(target: Target, action: Action) -> (World, ConnectionId) {
+    if target == CREATE {
+        let (world, client) = creating_with(action);
+        return (world, client.id);
+    }
+    let mut world = World::new();
+    world.zk.add_rule(Rule::new(target, action));
+    let (id, _) = world.try_connect(0, &new_session());
+    (world, id)
+}
+
+fn ping(world: &mut World, id: ConnectionId) {
+    let mut ping = bytes::BytesMut::new();
+    proto::encode_request(-2, &Ping, &mut ping);
+    world.write(id, &ping);
+}
+
 #[test]
 fn delay_also_delays_later_replies() {
-    let (mut world, client) = creating_with(Action::Delay(Duration::from_millis(100)));
-    world.send(&client, &Ping);
-    assert!(has_node(&world) && world.reply(&client).is_none());
-    assert_eq!(world.zk.poll_timeout(), Some(world.now + Duration::from_millis(100)));
-    world.pass_ms(99);
-    assert!(world.reply(&client).is_none());
-    world.pass_ms(1);
-    assert!(world.reply(&client).is_some() && world.reply(&client).is_some());
+    for target in [CREATE, Target::Connect] {
+        let (mut world, id) = affected(target, Action::Delay(Duration::from_millis(100)));
+        ping(&mut world, id);
+        assert_eq!(world.zk.poll_timeout(), Some(world.now + Duration::from_millis(100)));
+        world.pass_ms(99);
+        assert!(world.frame(id).is_none());
+        world.pass_ms(1);
+        assert!(world.frame(id).is_some() && world.frame(id).is_some());
+    }
 }
 
 #[test]
 fn split_sends_reply_in_pieces() {
-    let (mut world, client) = creating_with(Action::Split { len: 10 });
-    let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
-    assert_eq!(lens, [10, 10, 10, 10, 10, 10, 10, 10, 10, 4]);
-    assert!(world.reply(&client).is_some());
+    for (target, pieces, rest) in [(CREATE, 9, 4), (Target::Connect, 4, 1)] {
+        let (world, _) = affected(target, Action::Split { len: 10 });
+        let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
+        assert_eq!(lens, [vec![10; pieces], vec![rest]].concat());
+    }
 }
 
 #[test]
 fn coalesce_sends_reply_together_with_next() {
-    let (mut world, client) = creating_with(Action::Coalesce);
-    assert!(world.pieces.is_empty());
-    world.send(&client, &Ping);
-    assert_eq!(world.pieces.len(), 1);
-    assert!(world.reply(&client).is_some() && world.reply(&client).is_some());
+    for target in [CREATE, Target::Connect] {
+        let (mut world, id) = affected(target, Action::Coalesce);
+        assert!(world.pieces.is_empty());
+        ping(&mut world, id);
+        assert_eq!(world.pieces.len(), 1);
+        assert!(world.frame(id).is_some() && world.frame(id).is_some());
+    }
 }
 
 #[test]
@@ -189,36 +211,6 @@ fn lost_connect_reply_leaves_new_session() {
     world.zk.refuse_as_ahead(0, 1);
     assert_eq!(world.try_connect(0, &new_session()).1, None);
     assert!(matches!(world.try_connect(0, &new_session()).1, Some(ConnectReply::Accepted(_))));
-}
-
-#[test]
-fn connect_reply_is_delayed_split_and_coalesced() {
-    let connecting_with = |action| {
-        let mut world = World::new();
-        let rule = world.zk.add_rule(Rule::new(Target::Connect, action));
-        let (id, reply) = world.try_connect(0, &new_session());
-        assert_eq!(world.zk.rule_count(rule), 1);
-        (world, id, reply)
-    };
-    let (mut world, id, reply) = connecting_with(Action::Delay(Duration::from_millis(100)));
-    assert_eq!(reply, None);
-    world.pass_ms(99);
-    assert!(world.frame(id).is_none());
-    world.pass_ms(1);
-    assert!(world.frame(id).is_some());
-
-    let (world, _, reply) = connecting_with(Action::Split { len: 10 });
-    assert!(reply.is_some());
-    let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
-    assert_eq!(lens, [10, 10, 10, 10, 1]);
-
-    let (mut world, id, reply) = connecting_with(Action::Coalesce);
-    assert_eq!(reply, None);
-    let mut ping = bytes::BytesMut::new();
-    proto::encode_request(-2, &Ping, &mut ping);
-    world.write(id, &ping);
-    assert_eq!(world.pieces.len(), 1);
-    assert!(world.frame(id).is_some() && world.frame(id).is_some());
 }
 
 #[test]

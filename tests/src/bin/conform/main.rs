@@ -23,7 +23,7 @@ mod player;
 mod real;
 mod record;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -75,28 +75,19 @@ fn run(options: &Options) -> Outcome<()> {
     let mut own_settings = zk_testing::Settings::new().version(version);
     // This feature was added in a patch of a release.
     if ["3.9.0", "3.9.1", "3.9.2", "3.9.3"].iter().any(|patch| text.starts_with(patch)) {
+        if options.record {
+            return Err("the answers are those of 3.9.4 or later".into());
+        }
         own_settings = own_settings.without_ipv6_acls();
     }
     let mut pair = Pair::start(server.address(), own_settings)?;
     let (start, mut told) = (now(), now());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(SCRIPTS);
-    for mut file in Recorded::read_all(&folder)? {
-        let mut heard = Vec::new();
-        if file.name() == "random" {
-            let lines = file.requests().take(if options.record { usize::MAX } else { 0 });
-            for line in lines {
-                let digest = random::digest(line, version, |steps| pair.compare(&steps))?;
-                heard.push(vec![digest]);
-            }
-        } else {
-            let steps: Option<Vec<Step>> = file.requests().map(Step::parse).collect();
-            let steps =
-                steps.ok_or_else(|| format!("{} has a line that is no step", file.name()))?;
-            heard = pair.compare(&steps)?.heard;
-        }
-        if options.record {
-            let release = text.split('-').next().unwrap_or_default();
-            record::renew(&mut file, version, release, &heard)?;
+    if options.record {
+        let release = text.split('-').next().unwrap_or_default();
+        record_files(&mut pair, version, release)?;
+    } else {
+        for file in files()? {
+            pair.compare(&steps(&file)?)?;
         }
     }
     for script in 0..options.scripts {
@@ -113,5 +104,32 @@ fn run(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// Folder of the files.
-const SCRIPTS: &str = "../crates/zk-testing/tests/conformance/scripts";
+/// Replaces the answers in the files.
+fn record_files(pair: &mut Pair, version: Version, release: &str) -> Outcome<()> {
+    for mut file in files()? {
+        let heard = pair.compare(&steps(&file)?)?.heard;
+        record::renew(&mut file, version, release, &heard)?;
+    }
+    let mut file = Recorded::read(folder().join("random.txt"))?;
+    let digest = |line| random::digest(line, version, |steps| pair.compare(&steps));
+    let digests: Outcome<Vec<Vec<String>>> =
+        file.requests().map(digest).map(|digest| Ok(vec![digest?])).collect();
+    Ok(record::renew(&mut file, version, release, &digests?)?)
+}
+
+/// Returns the files with scripts.
+fn files() -> Outcome<Vec<Recorded>> {
+    let mut files = Recorded::read_all(&folder())?;
+    files.retain(|file| file.name() != "random");
+    Ok(files)
+}
+
+fn steps(file: &Recorded) -> Outcome<Vec<Step>> {
+    let step = |line| Step::parse(line).ok_or_else(|| format!("{}: {line}", file.name()).into());
+    file.requests().map(step).collect()
+}
+
+fn folder() -> PathBuf {
+    let folder = "../crates/zk-testing/tests/conformance/scripts";
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
+}

@@ -3,8 +3,8 @@
 //! A name of an operation is an int, and so is `op 99`. A number is an int too, with a suffix a byte (`1b`)
 //! or a long (`-1L`), with a sign in front a zxid from the start of the script (`+3`). A quoted text is a
 //! buffer, and `null` one without bytes. `open` is the ACL that permits everything. `[` and `]` enclose an
-//! operation of a multi, and `end` ends it. `cut 3` takes away the last three bytes
-//! behind the operation.
+//! operation of a multi, and `end` ends it. `cut 3` takes away the last three bytes behind
+//! the operation.
 
 use proto::OpCode;
 

@@ -37,7 +37,8 @@ impl Recorded {
         paths.into_iter().map(Self::read).collect()
     }
 
-    fn read(path: PathBuf) -> io::Result<Self> {
+    /// Reads a file.
+    pub(crate) fn read(path: PathBuf) -> io::Result<Self> {
         let mut entries: Vec<Entry> = Vec::new();
         for line in fs::read_to_string(&path)?.lines() {
             let Some(answer) = line.strip_prefix("  ") else {
