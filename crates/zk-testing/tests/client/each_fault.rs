@@ -130,6 +130,27 @@ async fn frozen_follower_refuses_ahead_client_until_healed() {
 }
 
 #[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "tokio's clock, which the test has stopped")]
+async fn sync_waits_for_late_and_cut_followers() {
+    let server = TestServer::ensemble(3);
+    let (writer, reader) = (client_of(&server, 0).await, client_of(&server, 1).await);
+    server.lag(1, Duration::from_secs(2));
+    create(&writer, "/a", CreateMode::Persistent).await;
+    assert!(reader.exists("/a").await.unwrap().is_none());
+    let started = tokio::time::Instant::now();
+    reader.sync("/").await.unwrap();
+    assert!(reader.exists("/a").await.unwrap().is_some());
+    assert_eq!(started.elapsed(), Duration::from_secs(2));
+    server.cut_from_leader(1);
+    let synced = reader.sync("/");
+    tokio::task::yield_now().await;
+    create(&writer, "/b", CreateMode::Persistent).await;
+    assert!(server.with(|ensemble| !ensemble.tree_of(1).unwrap().contains("/b")));
+    server.heal(1);
+    synced.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn cleared_faults_have_no_effect() {
     let (server, [client]) = connected().await;
     let fault = server.on_any_request().always().drop_before_applying();
