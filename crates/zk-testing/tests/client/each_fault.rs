@@ -141,6 +141,7 @@ async fn sync_waits_for_late_and_cut_followers() {
     reader.sync("/").await.unwrap();
     assert!(reader.exists("/a").await.unwrap().is_some());
     assert_eq!(started.elapsed(), Duration::from_secs(2));
+    server.heal(1);
     server.cut_from_leader(1);
     let synced = reader.sync("/");
     tokio::task::yield_now().await;

@@ -15,6 +15,7 @@ extern crate zk_proto as proto;
 
 mod by_hand;
 mod java;
+#[allow(clippy::expect_used, reason = "the requests are constants of this program")]
 #[path = "../../../../crates/zk-testing/tests/conformance/player/message.rs"]
 mod message;
 mod proxy;
