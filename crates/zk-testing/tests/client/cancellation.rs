@@ -10,7 +10,7 @@ use std::time::Duration;
 use zk_session::{Client, Config, CreateMode, Error, ParentMode, RetryPolicy, SessionManager};
 use zk_testing::{Cut, TestServer};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected};
 
 type Asked = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 type Ask = fn(Client) -> Asked;
@@ -90,8 +90,7 @@ async fn cancelled_operation_leaves_no_state() {
 /// number of polls it then needed.
 async fn polls_until_done(name: &str, ask: Ask, cut_after: Option<Duration>) -> usize {
     for polls in 1..POLLS_MAX {
-        let server = TestServer::in_memory();
-        let client = client_of(&server, 0).await;
+        let (server, [client]) = connected().await;
         client.create("/n", b"1", CreateMode::Persistent).await.unwrap();
         client.create("/n/gone", b"", CreateMode::Persistent).await.unwrap();
         let cutter = tokio::spawn({
@@ -172,8 +171,7 @@ async fn cancelled_connect_leaves_no_session() {
 #[tokio::test(start_paused = true)]
 async fn dropped_close_future_still_closes_session() {
     for polls in 0..4 {
-        let server = TestServer::in_memory();
-        let client = client_of(&server, 0).await;
+        let (server, [client]) = connected().await;
         let closing = Box::pin(client.close());
         polled(polls, async {
             closing.await;
@@ -215,7 +213,7 @@ async fn cancelled_open_client_can_be_repeated() {
 }
 
 /// Polls a future at most `polls` times. Returns whether it completed, with a value or an error.
-async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -> bool {
+pub(crate) async fn polled(polls: usize, future: impl Future<Output = Result<(), Error>>) -> bool {
     let (mut future, mut left) = (Box::pin(future), polls);
     let done = poll_fn(|cx| {
         if left == 0 {

@@ -2,81 +2,54 @@
 
 use zk_session::{
     Acl, Client, Config, CreateMode, ErrorCode, ErrorKind, EventType, ParentMode, PathError, Perms,
-    SessionEvent, SessionManager, WatchStreamItem,
+    SessionManager, WatchStreamItem,
 };
 use zk_testing::TestServer;
 
-use crate::in_memory::client_of;
+use crate::in_memory::{connected, cut_and_reconnect};
 
-async fn with_nodes(server: &TestServer, paths: &[&str]) -> Client {
-    let client = client_of(server, 0).await;
+async fn with_nodes(paths: &[&str]) -> (TestServer, Client) {
+    let (server, [client]) = connected().await;
     for path in paths {
         client.create(path, b"", CreateMode::Persistent).await.unwrap();
     }
-    client
+    (server, client)
 }
 
 #[tokio::test(start_paused = true)]
 async fn chroot_is_added_to_paths_and_removed_from_answers() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a", "/a/b", "/apple"]).await;
-    let inside = outside.chroot("/a").unwrap().chroot("/b").unwrap();
-    assert_eq!(inside.session_id(), outside.session_id());
-
-    let created = inside.create("/n", b"x", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(created.path, "/n");
-    assert!(outside.exists("/a/b/n").await.unwrap().is_some());
-    let numbered = inside.create("/", b"", CreateMode::EphemeralSequential).await.unwrap();
-    assert_eq!(numbered.path, "/0000000001", "below the chroot, and not beside it");
-    assert_eq!(inside.get_children("/").await.unwrap().names.len(), 2);
-    assert_eq!(outside.chroot("/").unwrap().get_children("/a").await.unwrap().names.len(), 1);
-    inside.set_data("/", b"of b", None).await.unwrap();
-    assert_eq!(&outside.get_data("/a/b").await.unwrap().data[..], b"of b");
-    inside.check("/n", Some(0)).await.unwrap();
-    inside.sync("/").await.unwrap();
-    assert!(inside.delete_guaranteed("/0000000001").await.unwrap());
-    inside.delete_protected_guaranteed("/", "n");
-    inside.sync("/").await.unwrap();
-    while inside.exists("/n").await.unwrap().is_some() {
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn chroot_of_connect_string_is_added_and_removed() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/app", "/app/n", "/apple"]).await;
-    let config = Config::new("server-0:1,server-0:2/app").unwrap().seed(2);
-    let client = config.connector(server.clone()).connect().await.unwrap();
-    let created = client.create("/n/a", b"", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(created.path, "/n/a");
-    assert!(outside.exists("/app/n/a").await.unwrap().is_some());
-    let numbered = client.create("/n/s-", b"", CreateMode::EphemeralSequential).await.unwrap();
-    assert!(numbered.path.starts_with("/n/s-"));
-    let names = client.get_children("/").await.unwrap().names;
-    assert!(names.names().eq(["n"]));
-
-    let (_, watch) = client.get_data_and_watch("/n/a").await.unwrap();
-    let (_, root) = client.get_children_and_watch("/").await.unwrap();
-    client.delete("/n/a", None).await.unwrap();
-    assert_eq!(watch.await.unwrap().path, "/n/a");
-
-    // A child of the root with only a number for a name must be a child of the chroot.
-    let child = client.create("/", b"", CreateMode::PersistentSequential).await.unwrap();
-    assert!(child.path.starts_with("/0000"), "{}", child.path);
-    assert!(outside.exists(&format!("/app{}", child.path)).await.unwrap().is_some());
-    assert_eq!(root.await.unwrap().path, "/");
-
-    client.delete_protected_guaranteed("/n", "s-");
-    while !outside.get_children("/app/n").await.unwrap().names.is_empty() {
-        tokio::task::yield_now().await;
+    for is_in_connect_string in [false, true] {
+        let (server, outside) = with_nodes(&["/a", "/a/b", "/apple"]).await;
+        let inside = if is_in_connect_string {
+            let config = Config::new("server-0:1,server-0:2/a/b").unwrap().seed(2);
+            config.connector(server.clone()).connect().await.unwrap()
+        } else {
+            outside.chroot("/a").unwrap().chroot("/b").unwrap()
+        };
+        let (_, root) = inside.get_children_and_watch("/").await.unwrap();
+        let created = inside.create("/n", b"x", CreateMode::Ephemeral).await.unwrap();
+        assert_eq!((created.path.as_str(), root.await.unwrap().path.as_str()), ("/n", "/"));
+        assert!(outside.exists("/a/b/n").await.unwrap().is_some());
+        let numbered = inside.create("/", b"", CreateMode::EphemeralSequential).await.unwrap();
+        assert_eq!(numbered.path, "/0000000001", "below the chroot, and not beside it");
+        assert_eq!(inside.get_children("/").await.unwrap().names.len(), 2);
+        assert_eq!(outside.chroot("/").unwrap().get_children("/a").await.unwrap().names.len(), 1);
+        inside.set_data("/", b"of b", None).await.unwrap();
+        assert_eq!(&outside.get_data("/a/b").await.unwrap().data[..], b"of b");
+        inside.check("/n", Some(0)).await.unwrap();
+        inside.sync("/").await.unwrap();
+        assert!(inside.delete_guaranteed("/0000000001").await.unwrap());
+        inside.delete_protected_guaranteed("/", "n");
+        inside.sync("/").await.unwrap();
+        while inside.exists("/n").await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn chroot_is_created_when_a_session_opens() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/app"]).await;
+    let (server, outside) = with_nodes(&["/app"]).await;
     let config = || Config::new("server-0:1/app/of/mine").unwrap().connector(server.clone());
     let client = config().seed(2).connect().await.unwrap();
     let error = client.create("/n", b"", CreateMode::Persistent).await.unwrap_err();
@@ -98,8 +71,7 @@ async fn chroot_is_created_when_a_session_opens() {
 
 #[tokio::test(start_paused = true)]
 async fn existing_chroot_needs_no_permission_to_create_it() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/app", "/app/mine"]).await;
+    let (server, outside) = with_nodes(&["/app", "/app/mine"]).await;
     outside.set_acl("/app", &[Acl::world(Perms::READ)], None).await.unwrap();
     let config = |chroot: &str| {
         let config = Config::new(&format!("server-0:1{chroot}")).unwrap().create_chroot();
@@ -118,16 +90,13 @@ async fn existing_chroot_needs_no_permission_to_create_it() {
 
 #[tokio::test(start_paused = true)]
 async fn event_paths_are_relative_to_chroot() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a", "/a/b"]).await;
+    let (server, outside) = with_nodes(&["/a", "/a/b"]).await;
     let inside = outside.chroot("/a").unwrap();
     let (_, changed) = inside.get_data_and_watch("/b").await.unwrap();
     let (_, listed) = inside.get_children_and_watch("/").await.unwrap();
     let mut all = inside.watch_recursive("/").await.unwrap();
 
-    let mut events = outside.events();
-    server.connections().cut(zk_testing::Cut::Fin); // re-registered watches have the chroot (ZOOKEEPER-961)
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    cut_and_reconnect(&server, &outside).await; // re-registered watches have the chroot (ZOOKEEPER-961)
     assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
     outside.set_data("/a/b", b"x", None).await.unwrap();
     assert_eq!(changed.await.unwrap().path, "/b");
@@ -139,8 +108,7 @@ async fn event_paths_are_relative_to_chroot() {
 
 #[tokio::test(start_paused = true)]
 async fn error_messages_contain_path_relative_to_chroot() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a"]).await;
+    let (_server, outside) = with_nodes(&["/a"]).await;
     let inside = outside.chroot("/a").unwrap();
     let error = inside.get_data("/none").await.unwrap_err();
     assert_eq!(error.to_string(), "getData /none: NoNode (-101)");
@@ -155,8 +123,7 @@ async fn error_messages_contain_path_relative_to_chroot() {
 
 #[tokio::test(start_paused = true)]
 async fn root_of_chroot_cannot_be_deleted() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a"]).await;
+    let (_server, outside) = with_nodes(&["/a"]).await;
     let inside = outside.chroot("/a").unwrap();
     let bad = Some(ErrorCode::BAD_ARGUMENTS);
     assert_eq!(inside.delete("/", None).await.unwrap_err().code(), bad);
@@ -167,8 +134,7 @@ async fn root_of_chroot_cannot_be_deleted() {
 /// A chroot ends with a whole path component: `/apple` is not below `/a`.
 #[tokio::test(start_paused = true)]
 async fn ephemerals_lists_only_nodes_below_chroot() {
-    let server = TestServer::in_memory();
-    let outside = with_nodes(&server, &["/a"]).await;
+    let (_server, outside) = with_nodes(&["/a"]).await;
     for path in ["/a/e", "/a/eel", "/a/f", "/apple"] {
         outside.create(path, b"", CreateMode::Ephemeral).await.unwrap();
     }
@@ -189,8 +155,7 @@ async fn ephemerals_lists_only_nodes_below_chroot() {
 
 #[tokio::test(start_paused = true)]
 async fn ensure_path_does_not_create_missing_chroot() {
-    let server = TestServer::in_memory();
-    let outside = client_of(&server, 0).await;
+    let (_server, [outside]) = connected().await;
     let inside = outside.chroot("/nowhere").unwrap();
     for path in ["/", "/a/b"] {
         let error = inside.ensure_path(path, ParentMode::Persistent).await.unwrap_err();

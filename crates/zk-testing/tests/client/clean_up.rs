@@ -4,13 +4,12 @@ use zk_session::limits::CLEAN_UPS_MAX;
 use zk_session::{Client, CreateMode, ErrorCode, ErrorKind, Limit, Outcome, SessionEvent};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected, until_suspended};
 
 /// Models 66,000 guards that are dropped during an outage.
 #[tokio::test(start_paused = true)]
 async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let nodes: Vec<String> = (0..66_000).map(|n| format!("/lock-{n}")).collect();
     for chunk in nodes.chunks(10_000) {
         let made = chunk.iter().map(|path| client.create(path, b"", CreateMode::Ephemeral));
@@ -29,7 +28,7 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
     let mut events = client.events();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
-    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    until_suspended(&mut events).await;
     let (first, last) = nodes.split_at(65_999);
     first.iter().for_each(|path| drop(client.delete_guaranteed(path)));
     let refused = client.delete_guaranteed(&last[0]).await.unwrap_err();
@@ -52,8 +51,7 @@ async fn nodes_beyond_the_limit_are_removed_after_the_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn protected_node_is_not_found_below_a_missing_parent() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     assert_eq!(client.find_protected("/none", "_c_").await, Ok(None));
     let created = client.create_builder("/n").protected().create().await.unwrap();
     let prefix = &created.path[1..created.path.len() - 1];
@@ -62,8 +60,7 @@ async fn protected_node_is_not_found_below_a_missing_parent() {
 
 #[tokio::test(start_paused = true)]
 async fn node_is_deleting_until_the_delete_is_confirmed() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     create(&client, &["/a"], CreateMode::Persistent).await;
     let nodes = ["/a/plain", "/a/marked", "/a/other"];
     create(&client, &nodes, CreateMode::Ephemeral).await;
@@ -74,7 +71,7 @@ async fn node_is_deleting_until_the_delete_is_confirmed() {
     let mut events = client.events();
     server.refuse_connects(0);
     server.connections().cut(Cut::Rst);
-    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
+    until_suspended(&mut events).await;
     assert_eq!(are(&inside), [false; 4]);
     drop(client.delete_guaranteed("/a/plain"));
     drop(inside.delete_marked_guaranteed("/marked"));
@@ -97,8 +94,7 @@ async fn node_is_deleting_until_the_delete_is_confirmed() {
 
 #[tokio::test(start_paused = true)]
 async fn own_children_are_found_by_prefix() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (_server, [client, other]) = connected().await;
     create(&client, &["/a", "/a/p", "/a/p/deep", "/a/px", "/a/p/n-6"], CreateMode::Persistent)
         .await;
     let own = ["/n-0", "/a/p/n-1", "/a/p/n-2", "/a/p/m", "/a/p/deep/n-3", "/a/px/n-4", "/a/n-8"];

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use zk_session::{
     Acl, Client, CreateMode, ErrorCode, ErrorKind, Outcome, ParentMode, Perms, RetryPolicy,
-    SessionEvent, limits::CREATE_ATTEMPTS_MAX,
+    limits::CREATE_ATTEMPTS_MAX,
 };
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_testing::{Cut, Op, SessionId};
 
-use crate::in_memory::client_of;
+use crate::cancellation::polled;
+use crate::in_memory::{connected, until_reconnected};
 
 async fn names(client: &Client, path: &str) -> Vec<String> {
     let children = client.get_children(path).await.unwrap();
@@ -22,8 +23,7 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn create_builder_sets_requested_mode_and_acl() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let plain = client.create_builder("/p").create().await.unwrap();
     assert_eq!((plain.path.as_str(), plain.stat.ephemeral_owner), ("/p", SessionId::NONE));
     let readable = [Acl::world(Perms::READ)];
@@ -49,8 +49,7 @@ async fn create_builder_sets_requested_mode_and_acl() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_parents_are_created_with_their_acl() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     let (own, above) = ([Acl::world(Perms::READ)], [Acl::world(Perms::READ | Perms::CREATE)]);
     let new = |path| client.create_builder(path).acl(&own).parents(ParentMode::Containers);
     new("/a/b/c").parents_acl(&above).create().await.unwrap();
@@ -66,8 +65,7 @@ async fn missing_parents_are_created_with_their_acl() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_parents_are_created_in_requested_mode() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let error = client.create_builder("/a/b/c").create().await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
     client.create_builder("/a/b/c").parents(ParentMode::Persistent).create().await.unwrap();
@@ -102,8 +100,7 @@ async fn missing_parents_are_created_in_requested_mode() {
 
 #[tokio::test(start_paused = true)]
 async fn protected_node_is_created_once_despite_lost_replies() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     client.create("/q", b"", CreateMode::Persistent).await.unwrap();
     for (nth, is_applied) in [true, false, true, false].into_iter().enumerate() {
         let on = server.on(Op::Create2);
@@ -126,8 +123,7 @@ async fn protected_node_is_created_once_despite_lost_replies() {
 
 #[tokio::test(start_paused = true)]
 async fn protected_node_can_be_top_level_or_have_missing_parents() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     server.on(Op::Create2).apply_then_drop_reply();
     let top = client.create_builder("/top").protected().create().await.unwrap();
     assert!(top.path.starts_with("/_c_") && top.path.ends_with("-top"), "{}", top.path);
@@ -145,26 +141,13 @@ async fn protected_node_can_be_top_level_or_have_missing_parents() {
 #[tokio::test(start_paused = true)]
 async fn dropped_protected_create_leaves_no_node_k3_a2() {
     for polls in 1..40 {
-        let server = TestServer::in_memory();
-        let client = client_of(&server, 0).await;
+        let (server, [client]) = connected().await;
         client.create("/q", b"", CreateMode::Persistent).await.unwrap();
         server.on(Op::Create2).apply_then_drop_reply();
         let new = client.create_builder("/q/n-").ephemeral().sequential().protected();
-        let mut create = Box::pin(new.create());
-        let mut left = polls;
-        let done = poll_fn(|cx| {
-            left -= 1;
-            match create.as_mut().poll(cx) {
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending if left == 0 => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            }
-        });
-        let done = done.await;
-        drop(create);
-        if let Some(result) = done {
-            result.unwrap();
+        if polled(polls, async { new.create().await.map(drop) }).await {
             assert!(polls > 2, "it was dropped in the middle, too");
+            assert_eq!(names(&client, "/q").await.len(), 1);
             return;
         }
         for _ in 0..2 {
@@ -179,8 +162,7 @@ async fn dropped_protected_create_leaves_no_node_k3_a2() {
 
 #[tokio::test(start_paused = true)]
 async fn timed_out_protected_create_is_deleted() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     server.on(Op::Create2).delay(Duration::from_secs(2));
     let impatient = client.with_timeout(Duration::from_millis(100));
     let error = impatient.create_builder("/n").protected().create().await.unwrap_err();
@@ -194,8 +176,7 @@ async fn timed_out_protected_create_is_deleted() {
 /// sessions with the same seed can generate the same id.
 #[tokio::test(start_paused = true)]
 async fn protected_create_does_not_adopt_node_of_another_session() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (server, [client, other]) = connected().await;
     let create = async |client: &Client| {
         let new = client.create_builder("/n-").ephemeral().sequential().protected();
         new.create().await.unwrap()
@@ -211,8 +192,7 @@ async fn protected_create_does_not_adopt_node_of_another_session() {
 
 #[tokio::test(start_paused = true)]
 async fn node_with_ttl_is_deleted_after_its_ttl() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     client.create_builder("/t").ttl(Duration::from_secs(5)).create().await.unwrap();
     for (passed_ms, expected) in [(4_000, true), (2_000, false)] {
         server.skew_clock(passed_ms);
@@ -224,8 +204,7 @@ async fn node_with_ttl_is_deleted_after_its_ttl() {
 /// Parents are no help against other errors, and a repetition would only load the servers.
 #[tokio::test(start_paused = true)]
 async fn create_with_parents_returns_other_errors_at_once() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     client.ensure_path("/a/b", ParentMode::Persistent).await.unwrap();
     let counted = server.on(Op::Create2).always().delay(Duration::from_millis(1));
     let create = client.create_builder("/a/b").parents(ParentMode::Persistent).create();
@@ -244,8 +223,7 @@ async fn create_with_parents_returns_other_errors_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn create_stops_after_its_limit_of_lost_attempts() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let lost = server.on(Op::Create2).always().drop_before_applying();
     let error = client.ensure_path("/a", ParentMode::Persistent).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
@@ -255,15 +233,14 @@ async fn create_stops_after_its_limit_of_lost_attempts() {
 /// The connection is lost before the request is written, so the node need not be searched for.
 #[tokio::test(start_paused = true)]
 async fn protected_create_stops_after_its_limit_of_unsent_attempts() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let mut events = client.events();
     let mut create = pin!(client.create_builder("/n").protected().create());
     for attempt in 1..=CREATE_ATTEMPTS_MAX {
         let waits = poll_fn(|cx| Poll::Ready(create.as_mut().poll(cx).is_pending())).await;
         assert!(waits, "attempt {attempt}");
         server.connections().cut(Cut::Rst);
-        while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+        until_reconnected(&mut events).await;
     }
     let error = create.await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ConnectionLost(_)), "{error}");
@@ -274,8 +251,7 @@ async fn protected_create_stops_after_its_limit_of_unsent_attempts() {
 /// Without the list of the parent, nobody can tell whether the lost attempt has created the node.
 #[tokio::test(start_paused = true)]
 async fn lost_protected_create_fails_if_its_node_cannot_be_searched() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     server.on(Op::Create2).apply_then_drop_reply();
     let refused = server.on(Op::GetChildren2).times(20).answer(ErrorCode::NO_AUTH);
     let error = client.create_builder("/n").protected().create().await.unwrap_err();
@@ -286,8 +262,7 @@ async fn lost_protected_create_fails_if_its_node_cannot_be_searched() {
 /// The limit on failures leaves room for a parent that vanishes a few times, and for deep paths.
 #[tokio::test(start_paused = true)]
 async fn ensure_path_creates_vanished_parents_again() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     for nth in 3..6 {
         server.on(Op::Create2).nth(nth).answer(ErrorCode::NO_NODE);
     }
@@ -300,8 +275,7 @@ async fn ensure_path_creates_vanished_parents_again() {
 /// A client that deletes the parent again and again must not keep another one busy for ever.
 #[tokio::test(start_paused = true)]
 async fn ensure_path_gives_up_if_its_parent_keeps_vanishing() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     // Every second request creates the parent. A fault does not count the requests of those before it.
     for nth in 3..100 {
         server.on(Op::Create2).nth(nth).answer(ErrorCode::NO_NODE);

@@ -3,9 +3,11 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use crate::in_memory::until_reconnected;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use zk_session::{Client, CreateMode, SessionEvent};
+use zk_session::{Client, CreateMode};
 use zk_testing::{Cut, Direction, FaultProxy, TestServer};
 
 /// Opens a stream through a proxy. Returns the proxy and both ends of the stream.
@@ -99,7 +101,7 @@ async fn client_reconnects_after_every_cut() {
     let mut events = client.events();
     for how in [Cut::Fin, Cut::Rst] {
         proxy.cut_all(how);
-        while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+        until_reconnected(&mut events).await;
     }
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
     assert_eq!(server.with(|ensemble| ensemble.sessions().count()), 1);

@@ -8,19 +8,18 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_session::{
-    Config, Connector, ErrorKind, ErrorOrigin, Host, Limit, SessionChange, SessionCredentials,
-    SessionEnd, SessionEvent, SessionManager,
+    Config, Connector, CreateMode, ErrorKind, ErrorOrigin, Host, Limit, SessionChange,
+    SessionCredentials, SessionEnd, SessionEvent, SessionManager,
 };
 use zk_testing::{MemoryStream, Op, SessionId, TestServer, Zxid};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{connected, until_reconnected};
 
 const MS: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn event_stream_of_closed_session_ends_at_once() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     client.close().await;
     let mut events = client.events();
     assert_eq!(timeout(Duration::from_secs(3600), events.next()).await, Ok(None));
@@ -28,11 +27,13 @@ async fn event_stream_of_closed_session_ends_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn expired_session_fails_requests_and_watches() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let mut events = client.events();
     let (_, watch) = client.get_data_and_watch("/").await.unwrap();
-    server.expire(client.session_id());
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    assert!(server.expire(client.session_id()));
+    assert!(!server.expire(client.session_id()), "it is gone");
+    assert!(server.with(|ensemble| !ensemble.tree().contains("/e")));
     let error = client.sync("/").await.unwrap_err();
     let over = match error.kind() {
         ErrorKind::ConnectionLost(_) => client.sync("/").await.unwrap_err(),
@@ -48,8 +49,7 @@ async fn expired_session_fails_requests_and_watches() {
 
 #[tokio::test(start_paused = true)]
 async fn detached_session_fails_requests_and_leases() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     let claim = client.claim_lease();
     client.detach().unwrap();
     let error = client.exists("/").await.unwrap_err();
@@ -143,7 +143,7 @@ async fn session_manager_connects_next_session_to_updated_servers() {
     let sessions = SessionManager::connect(config.connector(connector.clone())).await.unwrap();
     let mut events = sessions.client().events();
     sessions.client().update_servers("new:1").unwrap();
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    until_reconnected(&mut events).await;
     drop(connector.take_asked());
     server.expire(sessions.client().session_id());
     sessions.client().wait_for_end().await;
@@ -169,8 +169,7 @@ async fn create_cancelled_before_sending_needs_no_clean_up() {
 /// The node is not ephemeral, so the end of the session does not delete it.
 #[tokio::test(start_paused = true)]
 async fn create_cancelled_before_close_is_swept() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (_server, [client, other]) = connected().await;
     let mut create = Box::pin(client.create_builder("/n-").sequential().protected().create());
     let asked = poll_fn(|cx| Poll::Ready(create.as_mut().poll(cx).is_pending())).await;
     assert!(asked);
@@ -184,8 +183,7 @@ async fn create_cancelled_before_close_is_swept() {
 /// Lease terms start from the same number in every session.
 #[tokio::test(start_paused = true)]
 async fn lease_term_of_one_session_does_not_hold_in_another() {
-    let server = TestServer::in_memory();
-    let (old, new) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (_server, [old, new]) = connected().await;
     let (of_old, of_new) = (old.claim_lease(), new.claim_lease());
     of_old.renew().await.unwrap();
     of_new.renew().await.unwrap();
@@ -199,9 +197,8 @@ async fn lease_term_of_one_session_does_not_hold_in_another() {
 /// The session has nodes and locks, and the caller may resume it again after a cancelled attempt.
 #[tokio::test(start_paused = true)]
 async fn cancelled_resume_leaves_session_alive() {
-    let server = TestServer::in_memory();
-    let (before, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
-    before.create("/mine", b"", zk_session::CreateMode::Ephemeral).await.unwrap();
+    let (server, [before, other]) = connected().await;
+    before.create("/mine", b"", CreateMode::Ephemeral).await.unwrap();
     let session = before.detach().unwrap();
     let config = || Config::new("server-0:1").unwrap().seed(2).resume(session.clone());
     let mut polls = 0;

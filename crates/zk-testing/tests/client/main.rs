@@ -16,7 +16,6 @@ mod chroots;
 mod clean_up;
 mod elections;
 mod fault_proxy;
-mod faults_a_client_meets;
 mod memory_streams;
 mod multis;
 mod operations;

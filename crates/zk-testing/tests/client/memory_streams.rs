@@ -3,24 +3,15 @@
 use std::io::ErrorKind;
 
 use bytes::BytesMut;
-use proto::{ConnectRequest, Ping, encode_record, encode_request};
+use proto::{Ping, encode_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use zk_testing::{Cut, MemoryStream, Op, SessionId, TestServer, Zxid};
+use zk_testing::{Cut, MemoryStream, Op, TestServer};
+
+use crate::in_memory::open_session;
 
 async fn connected(server: &TestServer) -> MemoryStream {
     let mut stream = server.stream(0).unwrap();
-    let mut bytes = BytesMut::new();
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms: 10_000,
-        session_id: SessionId::NONE,
-        password: vec![0; 16].into(),
-        read_only: Some(false),
-    };
-    encode_record(&request, &mut bytes);
-    stream.write_all(&bytes).await.unwrap();
-    assert_eq!(stream.read(&mut [0; 100]).await.unwrap(), 41);
+    open_session(&mut stream).await;
     stream
 }
 

@@ -5,12 +5,11 @@ use zk_session::{
 };
 use zk_testing::{Op, TestServer, Zxid};
 
-use crate::in_memory::client_of;
+use crate::in_memory::connected;
 
 #[tokio::test(start_paused = true)]
 async fn acl_is_read_and_replaced_by_its_own_version() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     client.create("/n", b"", CreateMode::Persistent).await.unwrap();
     let before = client.get_acl("/n").await.unwrap();
     assert_eq!((before.acl.as_slice(), before.stat.aversion), (&[Acl::open()][..], 0));
@@ -31,8 +30,7 @@ async fn acl_is_read_and_replaced_by_its_own_version() {
 
 #[tokio::test(start_paused = true)]
 async fn identities_contain_digest_after_add_auth() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     let schemes = |me: &[ClientInfo]| me.iter().map(|info| info.scheme.clone()).collect::<Vec<_>>();
     assert_eq!(schemes(&client.who_am_i().await.unwrap()), ["ip"]);
     client.add_auth("digest", "alice:secret").await.unwrap();
@@ -43,8 +41,7 @@ async fn identities_contain_digest_after_add_auth() {
 
 #[tokio::test(start_paused = true)]
 async fn all_children_number_counts_descendants() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     for path in ["/a", "/a/b", "/a/b/c", "/a/d", "/ab"] {
         client.create(path, b"", CreateMode::Persistent).await.unwrap();
     }
@@ -56,8 +53,7 @@ async fn all_children_number_counts_descendants() {
 
 #[tokio::test(start_paused = true)]
 async fn config_node_is_independent_of_chroot() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     // The chroot has the length of `/zookeeper`, the parent of the configuration node.
     client.create("/abcdefghi", b"", CreateMode::Persistent).await.unwrap();
     let inside = client.chroot("/abcdefghi").unwrap();
@@ -76,8 +72,7 @@ async fn config_node_is_independent_of_chroot() {
 /// On the wire, -1 stands for any configuration.
 #[tokio::test(start_paused = true)]
 async fn reconfig_from_a_negative_zxid_is_not_sent() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     let error = client.reconfig(&[], &[3], Some(Zxid(-1))).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
     let error = client.reconfig_members(&["server.1=a:1:2;3"], Some(Zxid(-2))).await.unwrap_err();
@@ -88,21 +83,11 @@ async fn reconfig_from_a_negative_zxid_is_not_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn unimplemented_operation_keeps_session_open() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     server.on(Op::WhoAmI).answer(ErrorCode::UNIMPLEMENTED);
     let error = client.who_am_i().await.unwrap_err();
     assert_eq!(error.to_string(), "whoAmI /: Unimplemented (-6)");
     assert!(client.exists("/").await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn large_reply_is_read_completely() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
-    let data = vec![7; 500_000];
-    client.create("/n", &data, CreateMode::Persistent).await.unwrap();
-    assert_eq!(client.get_data("/n").await.unwrap().data, data);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use zk_session::{CreateMode, SessionEvent};
-use zk_testing::TestServer;
+use zk_session::CreateMode;
 
-use crate::in_memory::client_of;
+use crate::in_memory::{connected, until_reconnected, until_suspended};
 
 #[tokio::test(start_paused = true)]
 async fn client_keeps_its_session_for_an_hour() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     // reason: an hour of virtual time must pass for the session
     tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -20,12 +18,11 @@ async fn client_keeps_its_session_for_an_hour() {
 
 #[tokio::test(start_paused = true)]
 async fn client_reconnects_after_server_was_stopped() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (server, [client]) = connected().await;
     let mut events = client.events();
     server.stall(0);
-    while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+    until_suspended(&mut events).await;
     server.resume(0);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    until_reconnected(&mut events).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
 }

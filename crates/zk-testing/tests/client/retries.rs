@@ -10,16 +10,16 @@ use zk_session::{
 };
 use zk_testing::{Op, TestServer};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Returns a client of a server with a node `/n`, and a handle of it that retries without a limit.
-async fn retrying(server: &TestServer) -> (Client, Retry) {
-    let client = client_of(server, 0).await;
+/// Starts a server with a node `/n`. Returns a client, and a handle of it that retries without a limit.
+async fn retrying() -> (TestServer, Client, Retry) {
+    let (server, [client]) = connected().await;
     client.create("/n", b"0", CreateMode::Persistent).await.unwrap();
     let retry = client.retry(RetryPolicy::exponential(10 * MS, 80 * MS));
-    (client, retry)
+    (server, client, retry)
 }
 
 fn unknown<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
@@ -30,8 +30,7 @@ fn unknown<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
 
 #[tokio::test(start_paused = true)]
 async fn reads_are_retried_unless_server_refuses_them() {
-    let server = TestServer::in_memory();
-    let (_, retry) = retrying(&server).await;
+    let (server, _, retry) = retrying().await;
     let lost = server.on(Op::GetData).times(3).apply_then_drop_reply();
     assert_eq!(&retry.get_data("/n").await.unwrap().data[..], b"0");
     assert_eq!(lost.count(), 3);
@@ -47,8 +46,7 @@ async fn reads_are_retried_unless_server_refuses_them() {
 
 #[tokio::test(start_paused = true)]
 async fn write_with_unknown_outcome_is_not_retried() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     for applied in [true, false] {
         let on = server.on(Op::SetData);
         let fault = if applied { on.apply_then_drop_reply() } else { on.drop_before_applying() };
@@ -69,8 +67,7 @@ async fn write_with_unknown_outcome_is_not_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn retried_create_adopts_only_its_own_ephemeral() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     let create = async |path, data| retry.create(path, data, CreateMode::Ephemeral).await;
     let lost = server.on(Op::Create2).times(2).apply_then_drop_reply();
     let Created { path, stat } = create("/e", b"x").await.unwrap();
@@ -103,8 +100,7 @@ async fn retried_create_adopts_only_its_own_ephemeral() {
 
 #[tokio::test(start_paused = true)]
 async fn retried_create_adopts_no_persistent_node() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     server.on(Op::Create2).drop_before_applying();
     retry.create("/p", b"", CreateMode::Persistent).await.unwrap();
     server.on(Op::Create2).apply_then_drop_reply();
@@ -115,8 +111,7 @@ async fn retried_create_adopts_no_persistent_node() {
 
 #[tokio::test(start_paused = true)]
 async fn retried_set_data_succeeds_on_next_version_with_same_data() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     server.on(Op::SetData).apply_then_drop_reply();
     assert_eq!(retry.set_data("/n", b"1", Some(0)).await.unwrap().version, 1);
     server.on(Op::SetData).drop_before_applying();
@@ -134,8 +129,7 @@ async fn retried_set_data_succeeds_on_next_version_with_same_data() {
 
 #[tokio::test(start_paused = true)]
 async fn retried_delete_succeeds_if_node_is_gone_after_lost_reply() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     let lost = server.on(Op::Delete).apply_then_drop_reply();
     retry.delete("/n", Some(0)).await.unwrap();
     assert_eq!((lost.count(), client.exists("/n").await.unwrap()), (1, None));
@@ -145,8 +139,7 @@ async fn retried_delete_succeeds_if_node_is_gone_after_lost_reply() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_policy_limits_attempts_and_time() {
-    let server = TestServer::in_memory();
-    let (client, _) = retrying(&server).await;
+    let (server, client, _) = retrying().await;
     let busy = server.on(Op::Exists).always().answer(ErrorCode::THROTTLED_OP);
     let times = async |policy: RetryPolicy| {
         let (before, began) = (busy.count(), now());
@@ -165,8 +158,7 @@ async fn retry_policy_limits_attempts_and_time() {
 
 #[tokio::test(start_paused = true)]
 async fn policy_until_session_end_pauses_as_the_cause_requires() {
-    let server = TestServer::in_memory();
-    let (client, _) = retrying(&server).await;
+    let (server, client, _) = retrying().await;
     let policy = RetryPolicy::until_session_end();
     let took = async |client: &Client| {
         let began = now();
@@ -190,8 +182,7 @@ async fn policy_until_session_end_pauses_as_the_cause_requires() {
 /// The time limit also ends an attempt in progress: a silent server does not extend it.
 #[tokio::test(start_paused = true)]
 async fn retry_time_limit_ends_attempt_in_progress() {
-    let server = TestServer::in_memory();
-    let (client, _) = retrying(&server).await;
+    let (server, client, _) = retrying().await;
     server.on(Op::Exists).always().never_answer();
     let began = now();
     let policy = RetryPolicy::fixed(10 * MS).timeout(300 * MS);
@@ -203,8 +194,7 @@ async fn retry_time_limit_ends_attempt_in_progress() {
 /// The shorter of both limits applies to each attempt.
 #[tokio::test(start_paused = true)]
 async fn handle_timeout_ends_each_attempt_of_a_retry() {
-    let server = TestServer::in_memory();
-    let (client, _) = retrying(&server).await;
+    let (server, client, _) = retrying().await;
     let unanswered = server.on(Op::Exists).always().never_answer();
     let began = now();
     let policy = RetryPolicy::fixed(10 * MS).timeout(300 * MS);
@@ -216,8 +206,7 @@ async fn handle_timeout_ends_each_attempt_of_a_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn retries_stop_when_session_ends() {
-    let server = TestServer::in_memory();
-    let (client, _) = retrying(&server).await;
+    let (server, client, _) = retrying().await;
     server.on(Op::Exists).always().answer(ErrorCode::THROTTLED_OP);
     let retry = client.retry(RetryPolicy::fixed(Duration::from_secs(3600)));
     let began = now();
@@ -234,8 +223,7 @@ async fn retries_stop_when_session_ends() {
 async fn retry_pauses_repeat_with_same_seed() {
     let mut took = Vec::new();
     for _ in 0..2 {
-        let server = TestServer::in_memory();
-        let (client, _) = retrying(&server).await;
+        let (server, client, _) = retrying().await;
         server.on(Op::Exists).times(6).answer(ErrorCode::THROTTLED_OP);
         let began = now();
         let policy = RetryPolicy::exponential(100 * MS, Duration::from_secs(2));
@@ -253,8 +241,7 @@ fn now() -> Instant {
 /// The second attempt finds a node of another session, which is deleted before the client reads it.
 #[tokio::test(start_paused = true)]
 async fn retried_create_succeeds_after_foreign_node_is_deleted() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (server, [client, other]) = connected().await;
     other.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
     server.on(Op::Create2).drop_before_applying();
     let read = server.on(Op::GetData).answer(ErrorCode::NO_NODE);
@@ -277,8 +264,7 @@ async fn retried_create_rejects_own_node_that_differs() {
     for (data, changes, is_earlier) in
         [(b"y", false, false), (b"y", true, false), (b"x", false, true)]
     {
-        let server = TestServer::in_memory();
-        let client = client_of(&server, 0).await;
+        let (server, [client]) = connected().await;
         let ephemeral = CreateMode::Ephemeral;
         if is_earlier {
             client.create("/e", data, ephemeral).await.unwrap();
@@ -303,8 +289,7 @@ async fn retried_create_rejects_own_node_that_differs() {
 
 #[tokio::test(start_paused = true)]
 async fn retried_create_returns_the_error_of_its_last_attempt() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     let lost = server.on(Op::Create2).drop_before_applying();
     let error = unknown(retry.create("/none/e", b"", CreateMode::Ephemeral).await);
     assert_eq!((error.code(), lost.count()), (Some(ErrorCode::NO_NODE), 1), "without a parent");
@@ -325,8 +310,7 @@ async fn retried_create_returns_the_error_of_its_last_attempt() {
 /// A change counts as that of the lost attempt only if it is the next one, and newer than the call.
 #[tokio::test(start_paused = true)]
 async fn retried_set_data_rejects_other_changes_to_same_data() {
-    let server = TestServer::in_memory();
-    let (client, retry) = retrying(&server).await;
+    let (server, client, retry) = retrying().await;
     // An earlier change of this session.
     client.set_data("/n", b"1", Some(0)).await.unwrap();
     server.on(Op::SetData).drop_before_applying();
@@ -346,8 +330,7 @@ async fn retried_set_data_rejects_other_changes_to_same_data() {
 /// A loop that succeeds now and then may fail often in the long run, but not for ever.
 #[tokio::test(start_paused = true)]
 async fn attempts_start_again_after_a_reset_within_their_time() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     let policy = RetryPolicy::fixed(10 * MS).max_attempts(3).timeout(68 * MS);
     let mut attempts = policy.begin();
     let mut allowed = Vec::new();

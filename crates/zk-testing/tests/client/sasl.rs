@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::in_memory::cut_and_reconnect;
+
 use zk_session::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME};
 use zk_session::{
     Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
@@ -24,12 +26,6 @@ fn config(seed: u128) -> Config {
 
 async fn connect(server: &TestServer, user: &str, password: &str) -> Result<Client, Error> {
     config(1).sasl(DigestMd5::new(user, password)).connector(server.clone()).connect().await
-}
-
-fn is_refused(connected: Result<Client, Error>, failure: SaslFailure) -> bool {
-    let error = connected.unwrap_err();
-    assert_eq!(error.retry_on(), RetryOn::Never);
-    *error.kind() == ErrorKind::NoSession(DisconnectReason::Sasl(failure))
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,22 +54,18 @@ async fn wrong_password_or_user_ends_the_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_without_sasl_is_refused() {
-    let server = TestServer::in_memory();
-    let connected = connect(&server, "alice", "sesame").await;
-    assert!(is_refused(connected, SaslFailure::NotOffered));
-}
-
-#[tokio::test(start_paused = true)]
-async fn lying_servers_are_refused() {
-    for (fault, failure) in [
-        (SaslFault::WrongProof, SaslFailure::ServerNotProven),
-        (SaslFault::NoProof, SaslFailure::NotOffered),
-        (SaslFault::Garbage, SaslFailure::UnfitToken("a quoted value has no end")),
+async fn servers_without_sasl_and_lying_servers_are_refused() {
+    let lying = |fault| with_alice().sasl_fault(fault);
+    for (settings, failure) in [
+        (Settings::new(), SaslFailure::NotOffered),
+        (lying(SaslFault::WrongProof), SaslFailure::ServerNotProven),
+        (lying(SaslFault::NoProof), SaslFailure::NotOffered),
+        (lying(SaslFault::Garbage), SaslFailure::UnfitToken("a quoted value has no end")),
     ] {
-        let server = TestServer::in_memory_with(with_alice().sasl_fault(fault));
-        let connected = connect(&server, "alice", "sesame").await;
-        assert!(is_refused(connected, failure), "{fault:?}");
+        let server = TestServer::in_memory_with(settings);
+        let error = connect(&server, "alice", "sesame").await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::NoSession(DisconnectReason::Sasl(failure)));
+        assert_eq!(error.retry_on(), RetryOn::Never);
     }
 }
 
@@ -136,11 +128,9 @@ async fn manager_stops_after_closes_for_a_while() {
 async fn session_outlives_a_cut_in_mid_exchange() {
     let server = TestServer::in_memory_with(with_alice());
     let client = connect(&server, "alice", "sesame").await.unwrap();
-    let mut events = client.events();
     for nth in [1, 2] {
         let _cut = server.on(Op::Sasl).nth(nth).by(Cut::Rst).drop_before_applying();
-        server.connections().cut(Cut::Rst);
-        while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+        cut_and_reconnect(&server, &client).await;
         client.create("/e-", b"", CreateMode::EphemeralSequential).await.unwrap();
     }
 }
@@ -152,9 +142,7 @@ async fn protected_watch_is_set_again_after_a_reconnect() {
     let own = Acl { perms: Perms::ALL, scheme: "sasl".into(), id: "alice".into() };
     client.create_with_acl("/a", b"", CreateMode::Persistent, &[own]).await.unwrap();
     let (_, watch) = client.get_data_and_watch("/a").await.unwrap();
-    let mut events = client.events();
-    server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    cut_and_reconnect(&server, &client).await;
     client.set_data("/a", b"x", None).await.unwrap();
     assert_eq!(watch.await.unwrap().path, "/a");
 }
@@ -170,9 +158,7 @@ async fn password_is_read_for_each_connection() {
     };
     let sasl = DigestMd5::reading("alice", read);
     let client = config(1).sasl(sasl).connector(server.clone()).connect().await.unwrap();
-    let mut events = client.events();
-    server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    cut_and_reconnect(&server, &client).await;
     assert_eq!(reads.load(Ordering::SeqCst), 3);
 }
 
@@ -221,9 +207,7 @@ async fn unusable_password_ends_no_session_and_is_not_sent() {
     };
     let config = config(1).sasl(DigestMd5::reading("alice", read));
     let client = config.connector(server.clone()).connect().await.unwrap();
-    let mut events = client.events();
-    server.connections().cut(Cut::Rst);
-    while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
+    cut_and_reconnect(&server, &client).await;
 }
 
 #[tokio::test(start_paused = true)]

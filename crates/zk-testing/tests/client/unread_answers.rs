@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use proto::{
-    ConnectRequest, DataReply, Decode, FRAME_LEN_MAX_CLIENT, GetData, ReplyHeader, encode_record,
-    encode_request, split_frame,
+    DataReply, Decode, FRAME_LEN_MAX_CLIENT, GetData, ReplyHeader, encode_request, split_frame,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_session::CreateMode;
 use zk_testing::limits::{READ_REPORT_LEN, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
-use zk_testing::{ConnectionId, SessionId, TestServer, Zxid};
+use zk_testing::{ConnectionId, TestServer};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, open_session};
 
 const DATA_LEN: usize = 1_000_000;
 /// Length of an answer with the data, its header and its Stat.
@@ -27,22 +26,6 @@ async fn with_big_node(server: &TestServer) -> zk_session::Client {
     let client = client_of(server, 0).await;
     client.create("/big", vec![7; DATA_LEN], CreateMode::Persistent).await.unwrap();
     client
-}
-
-/// Opens a session on a new connection.
-async fn open_session(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
-    let mut bytes = BytesMut::new();
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms: 10_000,
-        session_id: SessionId::NONE,
-        password: vec![0; 16].into(),
-        read_only: Some(false),
-    };
-    encode_record(&request, &mut bytes);
-    stream.write_all(&bytes).await.unwrap();
-    stream.read_exact(&mut [0; 41]).await.unwrap();
 }
 
 fn reads(count: usize) -> BytesMut {

@@ -1,12 +1,12 @@
 //! Tests of the client's watches with servers of both releases, and of the requests they cause.
 
 use zk_session::{
-    Client, Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd, WatchKind,
+    Config, CreateMode, Error, ErrorKind, EventType, Limit, Outcome, SessionEnd, WatchKind,
     WatchStream, WatchStreamItem,
 };
 use zk_testing::{Cut, Settings, TestServer, Version};
 
-use crate::in_memory::client_of;
+use crate::in_memory::{client_of, connected, cut_and_reconnect};
 
 #[tokio::test(start_paused = true)]
 async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
@@ -20,8 +20,10 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             let mut one = client.watch("/a").await.unwrap();
             let mut all = client.watch_recursive("/a").await.unwrap();
             let (_, exists) = client.exists_and_watch("/a").await.unwrap();
+            let (_, absent) = client.exists_and_watch("/none").await.unwrap();
             if is_cut {
-                cut(&server, &client).await;
+                cut_and_reconnect(&server, &client).await;
+                client.exists("/").await.unwrap(); // all watches are set again before this
                 assert_eq!(one.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
                 assert_eq!(all.next().await.unwrap().unwrap(), WatchStreamItem::Gap);
             }
@@ -36,14 +38,20 @@ async fn watches_of_all_kinds_fire_before_and_after_reconnect() {
             assert_eq!(next(&mut all).await, EventType::NODE_DATA_CHANGED);
             assert_eq!(next(&mut all).await, EventType::NODE_CREATED);
             assert_eq!(next(&mut all).await, EventType::NODE_DELETED);
+            other.create("/none", b"", CreateMode::Persistent).await.unwrap();
+            assert_eq!(absent.await.unwrap().event_type, EventType::NODE_CREATED);
+            other.delete("/none", None).await.unwrap();
         }
+        let (_, last) = client.get_data_and_watch("/a").await.unwrap();
+        client.close().await;
+        let error = last.await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_on_several_nodes_fire_for_their_own_kind() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client_of(&server, 0).await, client_of(&server, 0).await);
+    let (_server, [client, other]) = connected().await;
     other.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let since = other.create("/b", b"", CreateMode::Persistent).await.unwrap().stat.czxid;
     let nodes = [("/gone", WatchKind::Data), ("/a", WatchKind::Data), ("/b", WatchKind::Children)];
@@ -64,37 +72,8 @@ async fn watches_on_several_nodes_fire_for_their_own_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_fire_and_survive_a_reconnect() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
-    for path in ["/n", "/n/a"] {
-        client.create(path, b"", CreateMode::Persistent).await.unwrap();
-    }
-    let (_, data) = client.get_data_and_watch("/n/a").await.unwrap();
-    let (stat, exists) = client.exists_and_watch("/n/b").await.unwrap();
-    assert_eq!(stat, None);
-    let (children, list) = client.get_children_and_watch("/n").await.unwrap();
-    assert_eq!(children.names.len(), 1);
-
-    client.set_data("/n/a", b"", None).await.unwrap();
-    let event = data.await.unwrap();
-    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DATA_CHANGED, "/n/a"));
-
-    cut(&server, &client).await;
-    client.create("/n/b", b"", CreateMode::Ephemeral).await.unwrap();
-    assert_eq!(exists.await.unwrap().event_type, EventType::NODE_CREATED);
-    assert_eq!(list.await.unwrap().event_type, EventType::NODE_CHILDREN_CHANGED);
-
-    let (_, last) = client.get_data_and_watch("/n/a").await.unwrap();
-    client.close().await;
-    let error = last.await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::SessionEnded(SessionEnd::Closed));
-}
-
-#[tokio::test(start_paused = true)]
 async fn unread_watch_stream_reports_overflow_and_continues() {
-    let server = TestServer::in_memory();
-    let client = client_of(&server, 0).await;
+    let (_server, [client]) = connected().await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let mut stream = client.watch("/a").await.unwrap();
     let kept = zk_session::limits::STREAM_EVENTS_KEPT;
@@ -114,15 +93,6 @@ async fn next(stream: &mut WatchStream) -> EventType {
         WatchStreamItem::Changed(event) => event.event_type,
         other => panic!("{other:?}"),
     }
-}
-
-async fn cut(server: &TestServer, client: &Client) {
-    let mut events = client.events();
-    server.connection_of(client.session_id()).cut(Cut::Rst);
-    for _ in ["suspended", "reconnected"] {
-        events.next().await.unwrap();
-    }
-    client.exists("/").await.unwrap(); // all watches are set again before this
 }
 
 #[tokio::test(start_paused = true)]

@@ -137,43 +137,40 @@ fn lengths() -> (usize, usize) {
     (lengths.0 + 12, lengths.1 + 20)
 }
 
-#[test]
-fn answers_are_true_when_the_connection_is_cut_at_any_byte() {
+/// Runs the dialogue with each cut. Returns how many answers are as `counted`.
+fn cut_at_any_byte(
+    time_limit: Option<Duration>,
+    counted: fn(&(ErrorKind, Outcome)) -> bool,
+) -> usize {
     let (to_server, to_client) = lengths();
     assert!(to_server > 200 && to_client > 500, "{to_server} {to_client}");
     let cuts = (1..=to_server)
         .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])
         .chain((1..=to_client).map(Cut::ToClient));
-    let mut unknown = 0;
+    let mut count = 0;
     for cut in cuts {
         for after in [After::Resumed, After::Expired] {
-            let mut world = start(Some(cut), None);
+            let mut world = start(Some(cut), time_limit);
             let asked = talk(&mut world, after);
-            let outcome = |n: &u32| matches!(world.reply(*n), Some(Err((_, Outcome::Unknown))));
-            unknown += asked.values().filter(|n| outcome(n)).count();
+            let failures = asked.values().filter_map(|n| world.reply(*n)?.as_ref().err());
+            count += failures.filter(|failure| counted(failure)).count();
             check(world, &asked, cut);
         }
     }
+    count
+}
+
+#[test]
+fn answers_are_true_when_the_connection_is_cut_at_any_byte() {
+    let unknown = cut_at_any_byte(None, |(_, outcome)| *outcome == Outcome::Unknown);
     assert!(unknown > 100, "{unknown}: the cuts fall where it matters");
 }
 
 /// Callers time out while the connection is lost. A cancelled request is never applied.
 #[test]
 fn cancelled_requests_are_not_applied_after_a_cut_at_any_byte() {
-    let (to_server, to_client) = lengths();
-    let cuts = (1..=to_server)
-        .flat_map(|at| [Cut::ToServer(at), Cut::OnTheWay(at)])
-        .chain((1..=to_client).map(Cut::ToClient));
-    let mut taken_back = 0;
-    for cut in cuts {
-        for after in [After::Resumed, After::Expired] {
-            let mut world = start(Some(cut), Some(ms(5)));
-            let asked = talk(&mut world, after);
-            let late = (ErrorKind::TimedOut, Outcome::NotApplied);
-            let is_late = |n: &&u32| world.reply(**n) == Some(&Err(late.clone()));
-            taken_back += asked.values().filter(is_late).count();
-            check(world, &asked, cut);
-        }
-    }
-    assert!(taken_back > 1000, "{taken_back}: they do give up");
+    let late = cut_at_any_byte(Some(ms(5)), |failure| {
+        *failure == (ErrorKind::TimedOut, Outcome::NotApplied)
+    });
+    assert!(late > 1000, "{late}: they do give up");
 }

@@ -55,22 +55,6 @@ fn fired_watch_is_not_removed() {
 }
 
 #[test]
-fn watch_is_not_removed_while_a_new_one_is_being_set() {
-    let mut world = served(&["/a"]);
-    let first = world.watch(WatchKind::Data, "/a");
-    world.unanswered.insert(OpCode::GetData.code());
-    let second = world.watch(WatchKind::Data, "/a");
-    world.drop_watch(first, "/a");
-    assert_eq!(removals(&mut world), [], "it would take the second along");
-    world.unanswered.clear();
-    world.settle();
-    assert_eq!(removals(&mut world), [], "the second wants it");
-    world.remove_node("/a");
-    assert!(world.fired(second).is_some());
-    world.finish();
-}
-
-#[test]
 fn watch_dropped_before_its_reply_is_removed_after_it() {
     let mut world = served(&["/a"]);
     world.unanswered.insert(OpCode::GetData.code());
@@ -98,18 +82,6 @@ fn watch_of_a_timed_out_request_is_removed_after_its_reply() {
     world.settle();
     assert_eq!(removals(&mut world), [("/a".to_owned(), WatcherType::Data)]);
     assert_eq!(world.fired(watch), None);
-    world.finish();
-}
-
-#[test]
-fn new_watch_within_the_delay_cancels_the_removal() {
-    let mut world = served(&["/a"]);
-    let first = world.watch(WatchKind::Data, "/a");
-    world.drop_watch(first, "/a");
-    let second = world.watch(WatchKind::Data, "/a");
-    assert_eq!(removals(&mut world), []);
-    world.remove_node("/a");
-    assert!(world.fired(second).is_some());
     world.finish();
 }
 
@@ -174,27 +146,6 @@ fn old_server_removes_a_stream_with_all_watches_on_its_path() {
     world.remove_node("/b");
     assert!(world.fired(watch).is_some());
     world.finish();
-}
-
-#[test]
-fn watch_covered_by_a_dropped_stream_still_fires() {
-    for is_old in [false, true] {
-        let mut world = if is_old { served_by_old(&["/a", "/b"]) } else { served(&["/a", "/b"]) };
-        let all = world.stream(ALL, "/a");
-        let data = world.watch(WatchKind::Data, "/a");
-        let one = world.stream(ONE, "/b");
-        let child = world.watch(WatchKind::Children, "/b");
-        world.drop_watch(all, "/a");
-        world.drop_watch(one, "/b");
-        world.advance(ms(150));
-        world.others(|server, out| {
-            server.change("/a", out);
-            server.make("/b/c", out);
-        });
-        assert!(world.fired(data).is_some(), "old {is_old}");
-        assert!(world.fired(child).is_some(), "old {is_old}");
-        world.finish();
-    }
 }
 
 #[test]

@@ -30,42 +30,6 @@ fn reconnect(world: &mut World) {
     assert!(world.session.is_connected());
 }
 
-#[test]
-fn persistent_watch_reports_its_node_and_survives_deletion() {
-    let mut world = served(&["/a"]);
-    let one = world.stream(ONE, "/a");
-    world.others(|server, out| {
-        server.change("/a", out);
-        server.make("/a/b", out);
-        server.change("/a/b", out);
-        server.make("/ab", out);
-        server.remove("/a/b", out);
-        server.remove("/a", out);
-        server.make("/a", out);
-    });
-    let expected =
-        [(CHANGED, "/a"), (CHILDREN, "/a"), (CHILDREN, "/a"), (DELETED, "/a"), (CREATED, "/a")];
-    assert_eq!(world.told(one), expected.map(|(what, path)| event(what, path)));
-    world.finish();
-}
-
-#[test]
-fn recursive_watch_reports_all_descendants_and_no_siblings() {
-    let mut world = served(&["/a", "/a/b"]);
-    let (all, root) = (world.stream(ALL, "/a"), world.stream(ALL, "/"));
-    // This watch makes the server send events of the child list, too (ZOOKEEPER-4475).
-    world.watch(WatchKind::Children, "/a/b");
-    world.others(|server, out| {
-        server.make("/a/b/c", out);
-        server.make("/ab", out);
-        server.change("/a", out);
-    });
-    let (c, ab, a) = (event(CREATED, "/a/b/c"), event(CREATED, "/ab"), event(CHANGED, "/a"));
-    assert_eq!(world.told(all), [c.clone(), a.clone()]);
-    assert_eq!(world.told(root), [c, ab, a]);
-    world.finish();
-}
-
 /// zookeeper-client K1: persistent watches were silent after the first reconnect.
 #[test]
 fn k1_stream_continues_after_a_reconnect_with_a_gap() {

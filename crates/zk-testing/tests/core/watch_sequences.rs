@@ -11,7 +11,7 @@ use zk_testing::server::WatchTable::{Child, Data};
 use crate::harness::{Servers, ms};
 use crate::server::{Server, World, served_by};
 
-const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/c"];
+const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/ab"];
 
 const ANY: [WatchMode; 3] = [Standard, Persistent, Recursive];
 

@@ -2,24 +2,12 @@
 
 use bytes::{Bytes, BytesMut};
 use proto::{
-    ConnectReply, ConnectRequest, ConnectResponse, Encode, ErrorCode, Exists, Ping, SessionId,
-    Zxid, encode_record, encode_request,
+    ConnectReply, ConnectRequest, ConnectResponse, ErrorCode, Exists, SessionId, Zxid,
+    encode_record, encode_request,
 };
 use zk_testing::{ConnectionId, Settings, Switch};
 
 use crate::world::{World, new_session, request_for};
-
-#[test]
-fn session_timeout_is_clamped_to_server_bounds() {
-    for (asked, granted) in [(100, 4_000), (-1, 4_000), (10_000, 10_000), (i32::MAX, 40_000)] {
-        let mut world = World::new();
-        let request = ConnectRequest { timeout_ms: asked, ..new_session() };
-        let (_, Some(ConnectReply::Accepted(session))) = world.try_connect(0, &request) else {
-            panic!("no session");
-        };
-        assert_eq!(session.timeout_ms, granted);
-    }
-}
 
 #[test]
 fn session_ids_have_server_layout_and_own_passwords() {
@@ -30,77 +18,6 @@ fn session_ids_have_server_layout_and_own_passwords() {
     assert_eq!(second.session_id, SessionId(first.session_id.0 + 1));
     assert_eq!((first.password.len(), first.read_only), (16, Some(false)));
     assert_ne!(first.password, second.password);
-}
-
-#[test]
-fn old_client_gets_no_read_only_byte() {
-    let mut world = World::new();
-    let id = world.open(0);
-    let mut bytes = BytesMut::new();
-    encode_record(&ConnectRequest { read_only: None, ..new_session() }, &mut bytes);
-    assert_eq!(bytes.len(), 48);
-    world.write(id, &bytes);
-    assert_eq!(world.frame(id).unwrap().len(), 36);
-}
-
-#[test]
-fn client_with_later_zxid_is_disconnected_without_reply() {
-    let mut world = World::new();
-    let request = ConnectRequest { last_zxid_seen: Zxid(1), ..new_session() };
-    let (id, reply) = world.try_connect(0, &request);
-    assert_eq!(reply, None);
-    assert!(world.closed(id).is_some());
-    // The session of another client raises the server's zxid to 1.
-    world.connect();
-    assert!(world.try_connect(0, &request).1.is_some());
-}
-
-#[test]
-fn unknown_session_is_rejected_and_connection_closed() {
-    let mut world = World::new();
-    let (id, reply) = world.try_connect(0, &request_for(SessionId(0x1234), vec![0; 16].into()));
-    assert_eq!(reply, Some(ConnectReply::Rejected { read_only: Some(false) }));
-    assert!(world.closed(id).is_some());
-}
-
-#[test]
-fn requests_behind_connect_request_are_processed() {
-    let mut world = World::new();
-    let id = world.open(0);
-    let mut bytes = BytesMut::new();
-    encode_record(&new_session(), &mut bytes);
-    encode_request(7, &Exists { path: "/".into(), watch: false }, &mut bytes);
-    world.write(id, &bytes);
-    assert!(world.frame(id).is_some() && world.frame(id).is_some());
-}
-
-#[test]
-fn requests_are_parsed_from_single_bytes() {
-    let mut world = World::new();
-    let id = world.open(0);
-    let mut bytes = BytesMut::new();
-    encode_record(&new_session(), &mut bytes);
-    encode_request(-2, &Ping, &mut bytes);
-    for byte in &bytes {
-        world.write(id, &[*byte]);
-    }
-    assert!(world.frame(id).is_some() && world.frame(id).is_some());
-}
-
-#[test]
-fn invalid_frame_length_closes_connection_but_not_session() {
-    for len in [-1_i32, 0, 0x10_0000, i32::MIN, 7] {
-        let mut world = World::new();
-        let client = world.connect();
-        world.write(client.id, &len.to_be_bytes());
-        world.write(client.id, &[0; 7]);
-        assert!(world.closed(client.id).is_some(), "{len}");
-        assert!(world.zk.is_alive(client.session.session_id));
-    }
-    let mut world = World::new();
-    let client = world.connect();
-    world.write(client.id, &0xf_ffff_i32.to_be_bytes());
-    assert!(world.closed(client.id).is_none(), "the longest one there is");
 }
 
 #[test]
@@ -128,7 +45,6 @@ fn read_only_server_accepts_only_read_only_clients() {
     let mut world = World::new();
     let before = world.connect();
     world.zk.read_only(world.now, 0, Switch::On);
-    world.drain();
     assert!(world.closed(before.id).is_some());
     assert_eq!(world.try_connect(0, &new_session()).1, None);
 
@@ -152,7 +68,6 @@ fn read_only_server_accepts_only_read_only_clients() {
     assert_eq!(world.try_connect(0, &old).1, None);
 
     world.zk.read_only(world.now, 0, Switch::Off);
-    world.drain();
     assert!(world.closed(id).is_some());
     world.reconnect(0, &before);
 }
@@ -232,14 +147,33 @@ fn read_only_server_without_local_sessions_sends_bare_header() {
 }
 
 #[test]
-fn sasl_request_gets_null_token() {
+fn null_sasl_token_closes_the_connection() {
     let mut world = World::new();
     let client = world.connect();
-    let reply = world.call(&client, &proto::Sasl { token: b""[..].into() }).unwrap();
-    assert_eq!(reply.token, None);
-    let mut null = BytesMut::new();
-    proto::SaslReply { token: None }.encode(&mut null);
-    assert_eq!(world.call_raw(&client, 102, &null), None);
-    assert!(world.closed(client.id).is_some(), "a null token kills the connection");
-    let _: Bytes = null.freeze();
+    let null = (-1_i32).to_be_bytes();
+    assert_eq!(world.call_raw(&client, proto::OpCode::Sasl.code(), &null), None);
+    assert!(world.closed(client.id).is_some());
+}
+
+#[test]
+fn requests_are_parsed_from_pieces_of_any_length() {
+    let mut bytes = BytesMut::new();
+    encode_record(&new_session(), &mut bytes);
+    encode_request(7, &Exists { path: "/".into(), watch: false }, &mut bytes);
+    for len in [1, bytes.len()] {
+        let mut world = World::new();
+        let id = world.open(0);
+        bytes.chunks(len).for_each(|piece| world.write(id, piece));
+        assert!(world.frame(id).is_some() && world.frame(id).is_some());
+    }
+}
+
+#[test]
+fn longest_frame_is_awaited_and_an_invalid_one_is_not() {
+    for (len, is_closed) in [(0xf_ffff, false), (0x10_0000, true), (i32::MIN, true)] {
+        let mut world = World::new();
+        let client = world.connect();
+        world.write(client.id, &len.to_be_bytes());
+        assert_eq!(world.closed(client.id).is_some(), is_closed, "{len}");
+    }
 }

@@ -120,8 +120,8 @@ fn cut_follower_answers_pings_while_its_sessions_expire() {
     let mut gone_at = None;
     for second in 1..=9 {
         world.pass_ms(1_000);
-        world.call(&cut, &Ping).unwrap();
-        world.call(&well, &Ping).unwrap();
+        world.ping(&cut);
+        world.ping(&well);
         assert!(world.stat(&cut, "/lock").is_ok(), "its own tree is old");
         if !world.zk.tree().contains("/lock") {
             gone_at.get_or_insert(second);
@@ -129,7 +129,6 @@ fn cut_follower_answers_pings_while_its_sessions_expire() {
     }
     assert_eq!(gone_at, None, "10 s are not over");
     world.zk.heal(world.now, 1);
-    world.drain();
     assert!(world.zk.is_alive(cut.session.session_id), "the leader hears of the pings");
 
     let mut world = World::with(Settings::new().servers(3).sync_limit(9));
@@ -138,13 +137,12 @@ fn cut_follower_answers_pings_while_its_sessions_expire() {
     world.zk.cut_from_leader(world.now, 1);
     for _ in 0..12 {
         world.pass_ms(1_000);
-        world.call(&cut, &Ping).unwrap();
+        world.ping(&cut);
     }
     assert!(!world.zk.tree().contains("/lock"));
     assert!(world.stat(&cut, "/lock").is_ok());
     assert!(world.closed(cut.id).is_none());
     world.zk.heal(world.now, 1);
-    world.drain();
     assert!(world.closed(cut.id).is_some(), "it learns of the end");
     assert!(!world.zk.tree_of(1).unwrap().contains("/lock"));
 }
@@ -170,7 +168,6 @@ fn cut_follower_holds_writes_syncs_and_later_requests() {
 
     world.pass_ms(1_000);
     world.zk.heal(world.now, 1);
-    world.drain();
     for xid in sent {
         let (header, _) = world.reply(&cut).unwrap();
         assert_eq!((header.xid, header.err.is_ok()), (xid, true));
@@ -203,7 +200,6 @@ fn connect_to_cut_follower_waits_for_leader() {
     assert_eq!(reply, None);
     assert!(world.closed(id).is_none());
     world.zk.heal(world.now, 1);
-    world.drain();
     assert!(world.frame(id).is_some());
 }
 
@@ -274,7 +270,6 @@ fn stopped_follower_answers_only_after_resume() {
     world.pass_ms(1_000);
     assert!(world.reply(&stalled).is_none());
     world.zk.resume_server(world.now, 1);
-    world.drain();
     let (header, _) = world.reply(&stalled).unwrap();
     assert_eq!((header.xid, header.err.is_ok()), (xid, true));
 }
@@ -289,7 +284,6 @@ fn follower_of_stopped_leader_serves_only_reads() {
     world.pass_ms(1_000);
     assert!(world.reply(&client).is_none());
     world.zk.resume_server(world.now, 0);
-    world.drain();
     assert!(world.reply(&client).unwrap().0.err.is_ok());
 }
 
@@ -312,9 +306,8 @@ fn resumed_leader_collects_touches_of_its_followers() {
     world.pass_ms(4_000);
     world.zk.stall(world.now, 0);
     world.pass_ms(2_000);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     world.zk.resume_server(world.now, 0);
-    world.drain();
     let info = world.zk.sessions().next().unwrap();
     assert!(info.expires >= world.now + info.timeout, "counted from the resumption");
 }

@@ -12,12 +12,6 @@ fn ensemble() -> World {
     World::with(Settings::new().servers(3))
 }
 
-/// Returns the time from now until a session expires.
-fn expires_in(world: &World, client: &Client) -> Duration {
-    let id = client.session.session_id;
-    world.zk.sessions().find(|info| info.id == id).unwrap().expires - world.now
-}
-
 #[test]
 fn any_server_can_be_elected_leader() {
     for leader in [1, 2, 0] {
@@ -25,7 +19,6 @@ fn any_server_can_be_elected_leader() {
         let before = [world.connect_to(0), world.connect_to(1), world.connect_to(2)];
         world.create(&before[0], "/before").unwrap();
         assert!(world.zk.elect(world.now, leader));
-        world.drain();
         assert_eq!(world.zk.leader(), leader);
         for client in &before {
             assert!(world.closed(client.id).is_some(), "every server has changed its leader");
@@ -66,11 +59,11 @@ fn new_leader_restarts_clocks_with_timeout_of_creation() {
     let client = world.reconnect(1, &client);
     assert_eq!(client.session.timeout_ms, 10_000);
     world.pass_ms(4_000);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     world.pass_ms(1_000);
-    assert_eq!(expires_in(&world, &client), Duration::from_secs(11));
+    assert_eq!(world.expires_in(&client), Duration::from_secs(11));
     assert!(world.zk.elect(world.now, 1));
-    assert_eq!(expires_in(&world, &client), Duration::from_secs(7), "5 + 5, rounded up to 12");
+    assert_eq!(world.expires_in(&client), Duration::from_secs(7), "5 + 5, rounded up to 12");
     let info = world.zk.sessions().next().unwrap();
     assert_eq!((info.timeout, info.create_timeout), (Duration::from_secs(10), short));
 }
@@ -80,22 +73,22 @@ fn expiry_is_rounded_to_the_leaders_tick() {
     let own = Duration::from_millis(3_000);
     let mut world = World::with(Settings::new().servers(3).tick_time_of(1, own));
     let client = world.connect_to(2);
-    assert_eq!(expires_in(&world, &client), Duration::from_secs(12));
+    assert_eq!(world.expires_in(&client), Duration::from_secs(12));
     assert!(world.zk.elect(world.now, 1));
     let client = world.reconnect(2, &client);
-    assert_eq!(expires_in(&world, &client), Duration::from_secs(12));
+    assert_eq!(world.expires_in(&client), Duration::from_secs(12));
     world.pass_ms(2_100);
     let client = world.reconnect(0, &client);
-    assert_eq!(expires_in(&world, &client), Duration::from_millis(15_000 - 2_100));
+    assert_eq!(world.expires_in(&client), Duration::from_millis(15_000 - 2_100));
     // The leader pings every 1.5 s.
     world.pass_ms(500);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     world.pass_ms(400);
-    assert_eq!(expires_in(&world, &client), Duration::from_secs(12));
+    assert_eq!(world.expires_in(&client), Duration::from_secs(12));
     world.pass_ms(1_499);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     world.pass_ms(1);
-    assert_eq!(expires_in(&world, &client), Duration::from_millis(15_000 - 4_500));
+    assert_eq!(world.expires_in(&client), Duration::from_millis(15_000 - 4_500));
 }
 
 #[test]
@@ -130,20 +123,19 @@ fn isolated_leader_serves_reads_and_syncs_until_its_sync_limit() {
     world.create_as(&old, "/lock", CreateMode::Ephemeral).unwrap();
     world.pass_ms(1_000);
     assert!(world.zk.isolate_leader(world.now, 1));
-    world.drain();
     assert!(world.closed(gone.id).is_some() && world.closed(old.id).is_none());
     let gone = world.reconnect(2, &gone);
     world.create(&gone, "/new").unwrap();
     assert!(world.zk.tree().contains("/new"));
     for _ in 0..9 {
         world.pass_ms(1_000);
-        world.call(&old, &Ping).unwrap();
+        world.ping(&old);
         world.call(&old, &Sync { path: "/".into() }).unwrap();
         assert!(world.stat(&old, "/lock").is_ok() && world.stat(&old, "/new").is_err());
     }
-    assert_eq!(expires_in(&world, &old), Duration::from_secs(2), "counted by the new leader");
+    assert_eq!(world.expires_in(&old), Duration::from_secs(2), "counted by the new leader");
     let old = world.reconnect(0, &old);
-    assert_eq!(expires_in(&world, &old), Duration::from_secs(2), "which has not been asked");
+    assert_eq!(world.expires_in(&old), Duration::from_secs(2), "which has not been asked");
     world.send(&old, &create("/a", CreateMode::Persistent));
     assert!(world.reply(&old).is_none(), "nobody is there to agree");
     assert_eq!(world.try_connect(0, &new_session()).1, None, "nor to a new session");
@@ -161,7 +153,6 @@ fn isolated_leader_follows_successor_after_heal() {
     let well = world.connect_to(1);
     world.create(&well, "/new").unwrap();
     world.zk.heal(world.now, 0);
-    world.drain();
     assert!(world.closed(old.id).is_some());
     let old = world.reconnect(0, &old);
     assert!(world.stat(&old, "/new").is_ok());
@@ -177,9 +168,9 @@ fn isolated_leader_drops_packets_of_overdue_sessions() {
     let (quiet, busy) = (world.connect_to(0), world.connect_to(0));
     assert!(world.zk.isolate_leader(world.now, 1));
     world.pass_ms(11_999);
-    world.call(&busy, &Ping).unwrap();
+    world.ping(&busy);
     world.pass_ms(1);
-    world.call(&busy, &Ping).unwrap();
+    world.ping(&busy);
     world.send(&quiet, &Ping);
     assert!(world.reply(&quiet).is_none() && world.closed(quiet.id).is_none());
 }
@@ -195,7 +186,6 @@ fn stopped_leader_leads_alone_for_half_a_tick_after_resume() {
     world.send(&old, &Sync { path: "/".into() });
     assert!(world.reply(&old).is_none());
     world.zk.resume_server(world.now, 0);
-    world.drain();
     assert!(world.reply(&old).is_none(), "it takes the session for overdue");
     let (id, reply) = world.try_connect(0, &new_session());
     assert!(reply.is_none() && world.closed(id).is_none());
@@ -210,7 +200,6 @@ fn dead_leader_stops_all_service_until_election() {
     let mut world = ensemble();
     let clients = [world.connect_to(0), world.connect_to(1)];
     world.zk.kill(world.now, 0);
-    world.drain();
     for client in &clients {
         assert!(world.closed(client.id).is_some());
     }
@@ -218,7 +207,7 @@ fn dead_leader_stops_all_service_until_election() {
     world.pass_ms(60_000);
     assert_eq!(world.zk.sessions().count(), 2, "nobody counts");
     assert!(world.zk.elect(world.now, 2));
-    assert_eq!(expires_in(&world, &clients[0]), Duration::from_secs(12));
+    assert_eq!(world.expires_in(&clients[0]), Duration::from_secs(12));
     let client = world.reconnect(1, &clients[0]);
     world.create(&client, "/a").unwrap();
     world.zk.restart(world.now, 0);
@@ -237,7 +226,7 @@ fn restarted_leader_restarts_every_session_clock() {
         world.zk.kill(world.now, 0);
         world.pass_ms(20_000);
         world.zk.restart(world.now, 0);
-        assert_eq!(expires_in(&world, &client), Duration::from_millis(11_000));
+        assert_eq!(world.expires_in(&client), Duration::from_millis(11_000));
         let client = world.reconnect(servers - 1, &client);
         assert!(world.stat(&client, "/lock").is_ok());
         world.create(&client, "/a").unwrap();
@@ -250,14 +239,13 @@ fn followers_of_stopped_leader_close_after_sync_limit() {
     let client = world.connect_to(1);
     world.zk.stall(world.now, 0);
     world.pass_ms(9_999);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     world.pass_ms(1);
     assert!(world.closed(client.id).is_some());
     let (id, reply) = world.try_connect(1, &new_session());
     assert!(reply.is_none() && world.closed(id).is_some(), "it looks for a leader");
 
     world.zk.resume_server(world.now, 0);
-    world.drain();
     let client = world.connect_to(1);
     assert!(world.create(&client, "/a").is_ok(), "it follows again");
 
@@ -285,10 +273,8 @@ fn resumed_leader_leaves_cut_and_read_only_servers_alone() {
     world.zk.read_only(world.now, 1, Switch::On);
     world.zk.cut_from_leader(world.now, 2);
     world.zk.resume_server(world.now, 0);
-    world.drain();
     let writer = world.reconnect(0, &writer);
     world.create(&writer, "/a").unwrap();
-    world.drain();
     assert!((1..3).all(|server| !world.zk.tree_of(server).unwrap().contains("/a")));
     assert!(!world.zk.elect(world.now, 1), "it has no quorum");
 }
@@ -313,7 +299,6 @@ fn late_server_closes_connections_before_it_catches_up() {
     world.call(&watcher, &Exists { path: "/a".into(), watch: true }).unwrap_err();
     world.send(&writer, &create("/a", CreateMode::Persistent));
     assert!(world.zk.elect(world.now, 1));
-    world.drain();
     assert!(world.closed(writer.id).is_some() && world.closed(watcher.id).is_some());
     assert!(world.frame(writer.id).is_none(), "the write is applied without an answer");
     assert!(world.frame(watcher.id).is_none(), "no watch fires");
@@ -325,13 +310,12 @@ fn read_only_server_keeps_its_tree_and_loses_its_touches() {
     let mut world = ensemble();
     let (client, writer) = (world.connect_to(1), world.connect_to(0));
     world.pass_ms(1_500);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     world.zk.read_only(world.now, 1, Switch::On);
-    world.drain();
     assert!(world.closed(client.id).is_some());
     world.create(&writer, "/a").unwrap();
     world.pass_ms(2_000);
-    assert_eq!(expires_in(&world, &client), Duration::from_millis(12_000 - 3_500), "no touch");
+    assert_eq!(world.expires_in(&client), Duration::from_millis(12_000 - 3_500), "no touch");
     let request = ConnectRequest { read_only: Some(true), ..new_session() };
     let (id, Some(ConnectReply::Accepted(session))) = world.try_connect(1, &request) else {
         panic!("no local session");
@@ -343,7 +327,6 @@ fn read_only_server_keeps_its_tree_and_loses_its_touches() {
     assert!(!world.zk.elect(world.now, 1), "it has no quorum");
 
     world.zk.read_only(world.now, 1, Switch::Off);
-    world.drain();
     assert!(world.closed(reader.id).is_some());
     let client = world.reconnect(1, &client);
     assert!(world.stat(&client, "/a").is_ok());
@@ -356,7 +339,6 @@ fn read_only_leader_does_not_lead() {
         let mut world = ensemble();
         let client = world.connect_to(1);
         world.zk.read_only(world.now, 0, Switch::On);
-        world.drain();
         assert!(world.closed(client.id).is_some(), "its leader is gone");
         assert_eq!(world.try_connect(1, &new_session()).1, None);
         world.pass_ms(60_000);
@@ -396,16 +378,15 @@ fn cut_follower_rejoins_if_its_leader_was_replaced() {
     let mut world = ensemble();
     let client = world.connect_to(1);
     world.zk.cut_from_leader(world.now, 1);
-    world.call(&client, &Ping).unwrap();
+    world.ping(&client);
     assert!(world.zk.elect(world.now, 2));
-    let at_election = expires_in(&world, &client);
+    let at_election = world.expires_in(&client);
     world.pass_ms(1_500);
     assert!(world.closed(client.id).is_none(), "it has not noticed");
     world.zk.heal(world.now, 1);
-    world.drain();
     assert!(world.closed(client.id).is_some());
     world.pass_ms(1_500);
-    assert_eq!(expires_in(&world, &client) + Duration::from_secs(3), at_election);
+    assert_eq!(world.expires_in(&client) + Duration::from_secs(3), at_election);
 }
 
 /// The leader was stopped before the cut, and resumed during it.

@@ -4,20 +4,12 @@
 
 mod world;
 
-mod acls;
 mod connects;
-mod containers_and_ttls;
-mod error_precedence;
 mod followers;
 mod four_letter_words;
 mod leaders;
-mod multis;
+mod nodes;
 mod point_faults;
-mod quotas;
-mod rearming;
-mod sequences;
 mod sessions;
-mod stats;
 mod touch_tables;
 mod unread_answers;
-mod watches;

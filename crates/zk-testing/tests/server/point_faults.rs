@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proto::{ConnectReply, CreateMode, ErrorCode, Exists, OpCode, Ping};
 use zk_testing::server::{Action, Rule, Target};
-use zk_testing::{Cut, Settings};
+use zk_testing::{ConnectionId, Cut, Settings};
 
 use crate::world::{Client, World, create, new_session};
 
@@ -24,20 +24,15 @@ fn has_node(world: &World) -> bool {
 }
 
 #[test]
-fn apply_then_drop_applies_request_without_reply() {
+fn dropped_request_has_no_reply_whether_it_is_applied() {
     for how in [Cut::Fin, Cut::Rst] {
-        let (world, client) = creating_with(Action::ApplyThenDrop(how));
-        assert!(has_node(&world) && world.rest(client.id).is_empty());
-        assert_eq!(world.closed(client.id), Some(how));
-    }
-}
-
-#[test]
-fn drop_before_does_not_apply_request() {
-    for how in [Cut::Fin, Cut::Rst] {
-        let (world, client) = creating_with(Action::DropBefore(how));
-        assert!(!has_node(&world) && world.rest(client.id).is_empty());
-        assert_eq!(world.closed(client.id), Some(how));
+        for (action, applied) in
+            [(Action::ApplyThenDrop(how), true), (Action::DropBefore(how), false)]
+        {
+            let (mut world, client) = creating_with(action);
+            assert_eq!((has_node(&world), world.rest(client.id)), (applied, &[][..]));
+            assert_eq!(world.closed(client.id), Some(how));
+        }
     }
 }
 
@@ -64,13 +59,13 @@ fn silent_cut_transfers_nothing_and_stays_open() {
 #[test]
 fn cut_reply_breaks_connection_after_any_byte() {
     let whole = {
-        let (world, client) = creating_with(Action::CutReply { after: 999, how: Cut::Fin });
+        let (mut world, client) = creating_with(Action::CutReply { after: 999, how: Cut::Fin });
         assert!(world.closed(client.id).is_some());
         world.rest(client.id).to_vec()
     };
     assert_eq!(whole.len(), 4 + 16 + 4 + 2 + 68);
     for after in 0..whole.len() {
-        let (world, client) = creating_with(Action::CutReply { after, how: Cut::Rst });
+        let (mut world, client) = creating_with(Action::CutReply { after, how: Cut::Rst });
         assert_eq!(world.rest(client.id), &whole[..after]);
         assert_eq!((has_node(&world), world.closed(client.id)), (true, Some(Cut::Rst)));
     }
@@ -80,39 +75,61 @@ fn cut_reply_breaks_connection_after_any_byte() {
 fn cut_request_is_applied_only_if_complete() {
     let len = proto::request_frame_len(&create("/a", CreateMode::Persistent)) + 4;
     for after in 0..=len {
-        let (world, client) = creating_with(Action::CutRequest { after, how: Cut::Fin });
+        let (mut world, client) = creating_with(Action::CutRequest { after, how: Cut::Fin });
         assert_eq!(has_node(&world), after == len, "{after} of {len}");
         assert!(world.rest(client.id).is_empty() && world.closed(client.id).is_some());
     }
 }
 
+/// Makes a request that a rule affects: a create or a connect. Returns its connection.
+fn affected(target: Target, action: Action) -> (World, ConnectionId) {
+    if target == CREATE {
+        let (world, client) = creating_with(action);
+        return (world, client.id);
+    }
+    let mut world = World::new();
+    world.zk.add_rule(Rule::new(target, action));
+    let (id, _) = world.try_connect(0, &new_session());
+    (world, id)
+}
+
+fn ping(world: &mut World, id: ConnectionId) {
+    let mut ping = bytes::BytesMut::new();
+    proto::encode_request(-2, &Ping, &mut ping);
+    world.write(id, &ping);
+}
+
 #[test]
 fn delay_also_delays_later_replies() {
-    let (mut world, client) = creating_with(Action::Delay(Duration::from_millis(100)));
-    world.send(&client, &Ping);
-    assert!(has_node(&world) && world.reply(&client).is_none());
-    assert_eq!(world.zk.poll_timeout(), Some(world.now + Duration::from_millis(100)));
-    world.pass_ms(99);
-    assert!(world.reply(&client).is_none());
-    world.pass_ms(1);
-    assert!(world.reply(&client).is_some() && world.reply(&client).is_some());
+    for target in [CREATE, Target::Connect] {
+        let (mut world, id) = affected(target, Action::Delay(Duration::from_millis(100)));
+        ping(&mut world, id);
+        assert_eq!(world.zk.poll_timeout(), Some(world.now + Duration::from_millis(100)));
+        world.pass_ms(99);
+        assert!(world.frame(id).is_none());
+        world.pass_ms(1);
+        assert!(world.frame(id).is_some() && world.frame(id).is_some());
+    }
 }
 
 #[test]
 fn split_sends_reply_in_pieces() {
-    let (mut world, client) = creating_with(Action::Split { len: 10 });
-    let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
-    assert_eq!(lens, [10, 10, 10, 10, 10, 10, 10, 10, 10, 4]);
-    assert!(world.reply(&client).is_some());
+    for (target, pieces, rest) in [(CREATE, 9, 4), (Target::Connect, 4, 1)] {
+        let (world, _) = affected(target, Action::Split { len: 10 });
+        let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
+        assert_eq!(lens, [vec![10; pieces], vec![rest]].concat());
+    }
 }
 
 #[test]
 fn coalesce_sends_reply_together_with_next() {
-    let (mut world, client) = creating_with(Action::Coalesce);
-    assert!(world.pieces.is_empty());
-    world.send(&client, &Ping);
-    assert_eq!(world.pieces.len(), 1);
-    assert!(world.reply(&client).is_some() && world.reply(&client).is_some());
+    for target in [CREATE, Target::Connect] {
+        let (mut world, id) = affected(target, Action::Coalesce);
+        assert!(world.pieces.is_empty());
+        ping(&mut world, id);
+        assert_eq!(world.pieces.len(), 1);
+        assert!(world.frame(id).is_some() && world.frame(id).is_some());
+    }
 }
 
 #[test]
@@ -197,36 +214,6 @@ fn lost_connect_reply_leaves_new_session() {
 }
 
 #[test]
-fn connect_reply_is_delayed_split_and_coalesced() {
-    let connecting_with = |action| {
-        let mut world = World::new();
-        let rule = world.zk.add_rule(Rule::new(Target::Connect, action));
-        let (id, reply) = world.try_connect(0, &new_session());
-        assert_eq!(world.zk.rule_count(rule), 1);
-        (world, id, reply)
-    };
-    let (mut world, id, reply) = connecting_with(Action::Delay(Duration::from_millis(100)));
-    assert_eq!(reply, None);
-    world.pass_ms(99);
-    assert!(world.frame(id).is_none());
-    world.pass_ms(1);
-    assert!(world.frame(id).is_some());
-
-    let (world, _, reply) = connecting_with(Action::Split { len: 10 });
-    assert!(reply.is_some());
-    let lens: Vec<usize> = world.pieces.iter().map(|(_, piece)| piece.len()).collect();
-    assert_eq!(lens, [10, 10, 10, 10, 1]);
-
-    let (mut world, id, reply) = connecting_with(Action::Coalesce);
-    assert_eq!(reply, None);
-    let mut ping = bytes::BytesMut::new();
-    proto::encode_request(-2, &Ping, &mut ping);
-    world.write(id, &ping);
-    assert_eq!(world.pieces.len(), 1);
-    assert!(world.frame(id).is_some() && world.frame(id).is_some());
-}
-
-#[test]
 fn add_rule_panics_if_action_has_no_effect_on_target() {
     let cut = Action::CutRequest { after: 1, how: Cut::Fin };
     for (target, action) in [
@@ -271,7 +258,6 @@ fn stopped_connection_delivers_all_bytes_when_resumed() {
     world.create(&other, "/b").unwrap();
     assert!(!has_node(&world) && world.events(&client).is_empty());
     world.zk.resume_connection(world.now, client.id);
-    world.drain();
     assert!(has_node(&world) && world.reply(&client).is_some());
     assert_eq!(world.events(&client).len(), 1);
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use proto::{CloseSession, ConnectReply, ConnectRequest, CreateMode, GetEphemerals, Ping, Zxid};
+use proto::{CloseSession, ConnectReply, CreateMode, Ping, Zxid};
 
 use crate::world::{World, request_for};
 
@@ -15,7 +14,7 @@ fn session_expires_at_tick_after_its_timeout() {
         let client = world.connect();
         world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap();
         world.pass_ms(heard_ms);
-        world.call(&client, &Ping).unwrap();
+        world.ping(&client);
         let start = world.now - Duration::from_millis(heard_ms);
         assert_eq!(world.zk.poll_timeout(), Some(start + Duration::from_millis(expires_ms)));
         world.pass_ms(expires_ms - heard_ms - 1);
@@ -50,84 +49,15 @@ fn session_outlives_its_connection() {
 }
 
 #[test]
-fn reconnect_closes_earlier_connection_of_session() {
+fn closed_session_answers_nothing_more() {
     let mut world = World::new();
     let client = world.connect();
-    let again = world.reconnect(0, &client);
-    assert!(world.closed(client.id).is_some());
-    assert!(world.closed(again.id).is_none());
-    assert_eq!(world.zk.connection_of(client.session.session_id), Some(again.id));
-}
-
-#[test]
-fn wrong_password_closes_connections_but_session_lives() {
-    let mut world = World::new();
-    let client = world.connect();
-    let id = client.session.session_id;
-    let (other, reply) = world.try_connect(0, &request_for(id, Bytes::from_static(&[9; 16])));
-    assert_eq!(reply, Some(ConnectReply::Rejected { read_only: Some(false) }));
-    assert!(world.closed(client.id).is_some() && world.closed(other).is_some());
-    assert!(world.zk.is_alive(id));
-    world.reconnect(0, &client);
-}
-
-#[test]
-fn reconnect_negotiates_timeout_again() {
-    let mut world = World::new();
-    let client = world.connect();
-    let session = &client.session;
-    let renewal = request_for(session.session_id, session.password.clone());
-    let renewal = ConnectRequest { timeout_ms: 4_000, ..renewal };
-    let (_, Some(ConnectReply::Accepted(renewed))) = world.try_connect(0, &renewal) else {
-        panic!("not renewed");
-    };
-    assert_eq!(renewed.timeout_ms, 4_000);
-    world.pass_ms(6_000);
-    assert!(!world.zk.is_alive(renewed.session_id));
-}
-
-#[test]
-fn closed_session_deletes_its_nodes_and_answers_nothing_more() {
-    let mut world = World::new();
-    let (client, other) = (world.connect(), world.connect());
-    world.create_as(&client, "/e", CreateMode::Ephemeral).unwrap();
-    world.create_as(&other, "/other", CreateMode::Ephemeral).unwrap();
     let mut bytes = bytes::BytesMut::new();
     proto::encode_request(1, &CloseSession, &mut bytes);
     proto::encode_request(2, &Ping, &mut bytes);
     world.write(client.id, &bytes);
-    let (header, _) = world.reply(&client).unwrap();
-    assert_eq!((header.xid, header.zxid), (1, world.zk.zxid()));
-    assert!(world.reply(&client).is_none());
-    assert!(world.closed(client.id).is_some());
-    assert_eq!(world.stat(&other, "/").unwrap().pzxid, world.zk.zxid());
-    assert!(world.zk.tree().contains("/other"));
-    assert_eq!(world.zk.sessions().count(), 1);
-}
-
-#[test]
-fn get_ephemerals_lists_own_nodes_by_prefix() {
-    let mut world = World::new();
-    let (client, other) = (world.connect(), world.connect());
-    for path in ["/a", "/ab", "/b"] {
-        world.create_as(&client, path, CreateMode::Ephemeral).unwrap();
-    }
-    world.create_as(&other, "/abc", CreateMode::Ephemeral).unwrap();
-    // Blanks count only if the prefix has nothing else but a slash.
-    for (prefix, expected) in [
-        ("/a", 2),
-        ("", 3),
-        ("/", 3),
-        ("/c", 0),
-        ("/a/", 0),
-        ("\t ", 3),
-        (" /\u{1}", 3),
-        (" /a", 0),
-        ("/a ", 0),
-    ] {
-        let reply = world.call(&client, &GetEphemerals { prefix: prefix.into() }).unwrap();
-        assert_eq!(reply.paths.len(), expected, "{prefix:?}");
-    }
+    assert_eq!(world.reply(&client).unwrap().0.xid, 1);
+    assert!(world.reply(&client).is_none() && world.closed(client.id).is_some());
 }
 
 #[test]
@@ -139,7 +69,6 @@ fn session_expires_when_stopped_server_resumes_too_late() {
     world.pass_ms(30_000);
     assert!(world.zk.is_alive(client.session.session_id), "nobody looks");
     world.zk.resume_server(world.now, 0);
-    world.drain();
     assert!(!world.zk.is_alive(client.session.session_id));
     assert!(world.reply(&client).is_none());
     assert!(world.closed(client.id).is_some());

@@ -16,6 +16,7 @@ use zk_testing::{ConnectionId, Cut, Settings, Version};
 pub(crate) struct World {
     pub(crate) zk: Ensemble,
     pub(crate) now: Instant,
+    start: Instant,
     received: HashMap<ConnectionId, BytesMut>,
     /// Every piece of output as it was sent.
     pub(crate) pieces: Vec<(ConnectionId, Bytes)>,
@@ -64,6 +65,7 @@ impl World {
         Self {
             zk: Ensemble::new(settings, now),
             now,
+            start: now,
             received: HashMap::new(),
             pieces: Vec::new(),
             events: HashMap::new(),
@@ -192,15 +194,18 @@ impl World {
     }
 
     pub(crate) fn frame(&mut self, id: ConnectionId) -> Option<Bytes> {
+        self.drain();
         split_frame(self.received.get_mut(&id)?, FRAME_LEN_MAX_CLIENT).unwrap()
     }
 
     /// Returns the received bytes that are not a complete frame yet.
-    pub(crate) fn rest(&self, id: ConnectionId) -> &[u8] {
+    pub(crate) fn rest(&mut self, id: ConnectionId) -> &[u8] {
+        self.drain();
         self.received.get(&id).map_or(&[], |bytes| bytes)
     }
 
-    pub(crate) fn closed(&self, id: ConnectionId) -> Option<Cut> {
+    pub(crate) fn closed(&mut self, id: ConnectionId) -> Option<Cut> {
+        self.drain();
         self.closed.get(&id).copied()
     }
 
@@ -212,6 +217,34 @@ impl World {
 
     pub(crate) fn pass_ms(&mut self, ms: u64) {
         self.pass(Duration::from_millis(ms));
+    }
+
+    /// Passes the time until so many milliseconds after the start.
+    pub(crate) fn until_ms(&mut self, ms: u64) {
+        self.pass(self.start + Duration::from_millis(ms) - self.now);
+    }
+
+    /// Returns the time at which a session expires, in milliseconds from the start.
+    pub(crate) fn expires_ms(&self, client: &Client) -> u128 {
+        let id = client.session.session_id;
+        let info = self.zk.sessions().find(|info| info.id == id).unwrap();
+        (info.expires - self.start).as_millis()
+    }
+
+    /// Passes the time, and returns when a session then expires.
+    pub(crate) fn expiry_at(&mut self, client: &Client, ms: u64) -> u128 {
+        self.until_ms(ms);
+        self.expires_ms(client)
+    }
+
+    /// Returns the time from now until a session expires.
+    pub(crate) fn expires_in(&self, client: &Client) -> Duration {
+        let at = Duration::from_millis(u64::try_from(self.expires_ms(client)).unwrap());
+        self.start + at - self.now
+    }
+
+    pub(crate) fn ping(&mut self, client: &Client) {
+        self.call(client, &proto::Ping).unwrap();
     }
 
     pub(crate) fn drain(&mut self) {

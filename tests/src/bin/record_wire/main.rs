@@ -11,9 +11,13 @@
 //!
 //! It needs a JDK and a real ZooKeeper, which it finds in the same way as the tests.
 
+extern crate zk_proto as proto;
+
 mod by_hand;
 mod java;
-mod jute;
+#[allow(clippy::expect_used, reason = "the requests are constants of this program")]
+#[path = "../../../../crates/zk-testing/tests/conformance/player/message.rs"]
+mod message;
 mod proxy;
 mod transcript;
 

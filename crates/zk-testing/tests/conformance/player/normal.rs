@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use zk_proto::{ErrorCode, OpCode};
+use proto::{ErrorCode, OpCode};
 
 /// Meaning of the session ids, zxids and times of one server.
 #[derive(Debug, Default)]
@@ -62,15 +62,18 @@ impl Normal {
                 Some(4) => "children",
                 _ => "?",
             };
-            let state = shown(cursor.int());
-            format!("event {kind} {} state {state} zxid {zxid}", cursor.text())
+            let state = match cursor.int() {
+                Some(3) => String::new(),
+                state => format!(" state {state:?}"),
+            };
+            format!("event {kind} {}{state} zxid {zxid}", cursor.text())
         } else {
             // A failed multiRead still contains the results of the reads before the failure.
             let is_list = [OpCode::Multi.code(), OpCode::MultiRead.code()].contains(&op);
             let has_body = err == 0 || (is_list && !cursor.0.is_empty());
             let body = if has_body { self.body(op, &mut cursor) } else { None };
             let body = body.unwrap_or_default();
-            format!("xid {xid} zxid {zxid} {} {body}", ErrorCode(err))
+            format!("xid {xid} zxid {zxid} {} {body}", error(err))
         };
         if !cursor.0.is_empty() {
             text.push_str(&format!(" and then {}", cursor.0.escape_ascii()));
@@ -109,7 +112,7 @@ impl Normal {
                 return Some(texts.join("; "));
             }
             let body = match op {
-                -1 => ErrorCode(cursor.int()?).to_string(),
+                -1 => error(cursor.int()?),
                 _ => self.body(op, cursor).unwrap_or_default(),
             };
             texts.push(format!("{op} {done} {err} {body}"));
@@ -119,32 +122,43 @@ impl Normal {
     fn stat(&mut self, cursor: &mut Cursor<'_>) -> Option<String> {
         let (czxid, mzxid) = (cursor.long()?, cursor.long()?);
         let (ctime, mtime) = (cursor.long()?, cursor.long()?);
-        let (version, cversion, aversion) = (cursor.int()?, cursor.int()?, cursor.int()?);
+        let (version, mut cversion, aversion) = (cursor.int()?, cursor.int()?, cursor.int()?);
         let owner = cursor.long()?;
-        let (len, children, pzxid) = (cursor.int()?, cursor.int()?, cursor.long()?);
+        let (len, children, mut pzxid) = (cursor.int()?, cursor.int()?, cursor.long()?);
         // All scripts share the nodes that always exist, so the children of these nodes change.
-        let cversion = if czxid == 0 { "*".to_owned() } else { cversion.to_string() };
-        Some(format!(
-            "stat(c {}{} m {}{} p {} v {version} cv {cversion} av {aversion} owner {} len {len} \
-             children {children})",
+        if czxid == 0 {
+            (cversion, pzxid) = (0, 0);
+        }
+        let mut text = format!(
+            "stat(c {}{} m {}{} p {}",
             self.zxid(czxid),
             self.time(czxid, ctime),
             self.zxid(mzxid),
             self.time(mzxid, mtime),
             self.zxid(pzxid),
-            self.session(owner),
-        ))
+        );
+        let others = [("v", version), ("cv", cversion), ("av", aversion), ("len", len)];
+        for (name, value) in others.into_iter().chain([("children", children)]) {
+            if value != 0 {
+                text.push_str(&format!(" {name} {value}"));
+            }
+        }
+        if owner != 0 {
+            text.push_str(&format!(" owner {}", self.session(owner)));
+        }
+        text.push(')');
+        Some(text)
     }
 }
 
-fn shown(value: Option<i32>) -> String {
-    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+fn error(code: i32) -> String {
+    if code == 0 { "OK".to_owned() } else { ErrorCode(code).to_string() }
 }
 
 /// Reads fields from the front of a frame.
 struct Cursor<'a>(&'a [u8]);
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
     fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (chunk, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -163,13 +177,18 @@ impl Cursor<'_> {
         self.chunk().map(i64::from_be_bytes)
     }
 
+    /// Reads a buffer or a string. Returns other text if it is null or incomplete.
+    fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let len = self.int().ok_or("?")?;
+        let len = usize::try_from(len).map_err(|_| format!("null({len})"))?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or("?")?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
     /// Reads a buffer or a string and returns printable text.
     fn text(&mut self) -> String {
-        let Some(len) = self.int() else { return "?".to_owned() };
-        let Ok(len) = usize::try_from(len) else { return format!("null({len})") };
-        let Some((bytes, rest)) = self.0.split_at_checked(len) else { return "?".to_owned() };
-        self.0 = rest;
-        format!("\"{}\"", bytes.escape_ascii())
+        self.bytes().map_or_else(|other| other, |bytes| format!("\"{}\"", bytes.escape_ascii()))
     }
 
     fn texts(&mut self) -> Option<String> {
@@ -197,29 +216,25 @@ impl Cursor<'_> {
 pub(crate) fn connect_reply(normal: &mut Normal, frame: &[u8]) -> Option<(String, i64, Vec<u8>)> {
     let mut cursor = Cursor(frame);
     let (version, timeout, id) = (cursor.int()?, cursor.int()?, cursor.long()?);
-    let password_len = usize::try_from(cursor.int()?).ok()?;
-    let (password, rest) = cursor.0.split_at_checked(password_len)?;
+    let password = cursor.bytes().ok()?;
     let is_null = password.iter().all(|byte| *byte == 0);
-    let text = format!(
-        "connected: version {version} timeout {timeout} session {} password of {password_len} \
-         bytes, null {is_null}, then {}",
-        normal.session(id),
-        rest.escape_ascii()
-    );
+    let mut text = format!("session {} timeout {timeout}", normal.session(id));
+    if (version, password.len(), is_null) != (0, 16, false) {
+        let len = password.len();
+        text.push_str(&format!(" version {version} password of {len} bytes, null {is_null}"));
+    }
+    text.push_str(&format!(" then \"{}\"", cursor.0.escape_ascii()));
     Some((text, id, password.to_vec()))
 }
 
-/// Returns the names in a reply to getChildren.
-pub(crate) fn names(reply: &[u8]) -> Vec<&[u8]> {
+/// Returns the names in a reply to getChildren, in order.
+pub(crate) fn names(reply: &[u8]) -> Vec<Vec<u8>> {
     let mut cursor = Cursor(reply.get(16..).unwrap_or_default());
     let count = cursor.int().unwrap_or(0);
-    let mut name = || {
-        let len = usize::try_from(cursor.int()?).ok()?;
-        let (name, rest) = cursor.0.split_at_checked(len)?;
-        cursor.0 = rest;
-        Some(name)
-    };
-    (0..count).map_while(|_| name()).collect()
+    let mut names: Vec<Vec<u8>> =
+        (0..count).map_while(|_| cursor.bytes().ok()).map(<[u8]>::to_vec).collect();
+    names.sort_unstable();
+    names
 }
 
 #[cfg(test)]

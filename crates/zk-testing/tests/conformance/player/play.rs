@@ -1,35 +1,66 @@
-//! Plays a script at one server and records the frames that each connection receives.
+//! Plays a script at one server and records the frames that the connections receive.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use zk_proto::{ErrorCode, OpCode};
+use bytes::Bytes;
+use proto::{ErrorCode, OpCode};
 
-use crate::Outcome;
-use crate::message::{Message, framed};
-use crate::normal::{Normal, connect_reply};
-use crate::script::{Connect, LastZxid, Send, Session, Step, client_name};
-use crate::side::{Heard, Side};
+use super::message::{encoded, frame, framed};
+use super::normal::{Normal, connect_reply, names};
+use super::script::{Action, Connect, LastZxid, Send, Session, Step, client_name};
+use super::side::{Heard, Side};
+use super::{Outcome, ROOT, SUPER_PASSWORD};
 
-/// The frames that the connections of a script received, each connection in order.
-#[derive(Debug, Default)]
+/// The frames and ends of connections that a script hears at each step, as text. The list behind the last
+/// step is that of the end of all sessions and of the nodes that are left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    pub(crate) heard: BTreeMap<String, Vec<Line>>,
-    pub(crate) errors: HashMap<i32, u64>,
-    pub(crate) events: u64,
+    pub(crate) heard: Vec<Vec<String>>,
 }
 
-/// A frame or the end of a connection, as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    /// The step that caused the frame.
-    pub(crate) step: Option<usize>,
-    pub(crate) text: String,
+impl Record {
+    /// Continues a digest of what was heard, by FNV-1a.
+    pub(crate) fn digest(&self, digest: u64) -> u64 {
+        let bytes = self.heard.iter().flatten().flat_map(|line| line.bytes().chain([b'\n']));
+        bytes.fold(digest, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+}
+
+/// Opens a connection with its own session and all permissions.
+pub(crate) fn administrator(side: &mut impl Side) -> Outcome<usize> {
+    let connection = side.connect()?;
+    let mut body = [0; 12].to_vec();
+    body.extend(40_000_i32.to_be_bytes());
+    body.extend([0; 8]);
+    body.extend(framed(&[0; 16]));
+    body.push(0);
+    side.send(connection, &framed(&body));
+    frame_from(side, connection)?;
+    let auth = format!("auth 0 \"digest\" \"super:{SUPER_PASSWORD}\"");
+    side.send(connection, &frame(&auth, -4, 0));
+    frame_from(side, connection)?;
+    Ok(connection)
+}
+
+/// Plays a script, and deletes the nodes that it leaves.
+pub(crate) fn play(side: &mut impl Side, administrator: usize, steps: &[Step]) -> Outcome<Record> {
+    let mut play = Play::begin(side, administrator)?;
+    play.perform(steps)?;
+    play.survey()?;
+    Ok(play.record)
+}
+
+fn frame_from(side: &mut impl Side, connection: usize) -> Outcome<Bytes> {
+    match side.hear(connection)? {
+        Heard::Frame(frame) => Ok(frame),
+        other => Err(format!("no answer: {other:?}").into()),
+    }
 }
 
 /// A script that is being played at one server.
-pub(crate) struct Play<'a, S> {
+struct Play<'a, S> {
     side: &'a mut S,
-    pub(crate) record: Record,
+    record: Record,
     normal: Normal,
     links: Vec<Link>,
     sessions: Vec<Known>,
@@ -44,7 +75,8 @@ struct Link {
     connection: usize,
     session: Option<usize>,
     outgoing: Vec<u8>,
-    pending: VecDeque<(Option<usize>, i32)>,
+    /// Operations without a reply.
+    pending: VecDeque<i32>,
     /// No further reply can arrive, only the end of the connection.
     is_ending: bool,
     is_closed: bool,
@@ -60,57 +92,31 @@ struct Known {
 
 impl<'a, S: Side> Play<'a, S> {
     /// Starts a script: creates its root on the connection of an administrator.
-    pub(crate) fn begin(side: &'a mut S, administrator: usize, root: &str) -> Outcome<Self> {
-        let mut play = Self {
+    fn begin(side: &'a mut S, administrator: usize) -> Outcome<Self> {
+        let create = format!("create \"{ROOT}\" null open 0");
+        side.send(administrator, &frame(&create, 1, 0));
+        let reply = frame_from(side, administrator)?;
+        let zxid = reply.get(4..).and_then(|rest| rest.first_chunk::<8>());
+        let zxid = i64::from_be_bytes(*zxid.ok_or("a short reply")?);
+        Ok(Self {
             side,
             record: Record::default(),
-            normal: Normal::default(),
+            normal: Normal::new(zxid),
             links: vec![Link::new("administrator".to_owned(), administrator)],
             sessions: Vec::new(),
             clients: HashMap::new(),
             busy: None,
-        };
-        let create = Message::new(OpCode::Create.code(), "create").string("path", root);
-        let create = create.buffer("data", None).int("acl", 1).int("", 31);
-        let create = create.string("", "world").string("", "anyone").int("flags", 0);
-        play.side.send(administrator, &create.frame(1, 0));
-        let Heard::Frame(frame) = play.side.hear(administrator)? else {
-            return Err("the server does not answer".into());
-        };
-        let zxid = frame.get(4..).and_then(|rest| rest.first_chunk::<8>());
-        play.normal = Normal::new(i64::from_be_bytes(*zxid.ok_or("a short reply")?));
-        play.note(0, None, &frame, OpCode::Create.code());
-        Ok(play)
-    }
-
-    pub(crate) fn side(&self) -> &S {
-        self.side
+        })
     }
 
     /// Performs the steps, then closes all sessions.
-    pub(crate) fn perform(&mut self, steps: &[(usize, Step)]) -> Outcome<()> {
-        for (index, step) in steps {
-            match step {
-                Step::Connect(connect) => self.connect(Some(*index), connect)?,
-                Step::Send(send) => self.send(*index, send)?,
-                Step::Raw { client, bytes } => {
-                    self.settle_all()?;
-                    if let Some(link) = self.open_link(*client) {
-                        self.side.send(self.links[link].connection, bytes);
-                        self.links[link].is_ending = true;
-                        self.settle(link)?;
-                    }
-                }
-                Step::HangUp { client } => {
-                    self.settle_all()?;
-                    if let Some(link) = self.open_link(*client) {
-                        self.side.hang_up(self.links[link].connection);
-                        self.links[link].is_closed = true;
-                    }
-                }
-            }
+    fn perform(&mut self, steps: &[Step]) -> Outcome<()> {
+        for step in steps {
+            self.record.heard.push(Vec::new());
+            self.act(step).map_err(|error| format!("{}: {error}", step.line))?;
         }
         self.settle_all()?;
+        self.record.heard.push(Vec::new());
         for session in 0..self.sessions.len() {
             self.close_session(session)?;
         }
@@ -122,18 +128,44 @@ impl<'a, S: Side> Play<'a, S> {
         Ok(())
     }
 
-    /// Reads all of `nodes`, then deletes them in reverse order.
-    pub(crate) fn survey(&mut self, nodes: &[String]) -> Outcome<()> {
-        let of = |op: OpCode, path: &str| Message::new(op.code(), op.name()).string("path", path);
-        for path in nodes {
-            self.put(0, None, &of(OpCode::GetData, path).byte("watch", 0), None);
-            self.put(0, None, &of(OpCode::GetAcl, path), None);
-            self.put(0, None, &of(OpCode::GetChildren2, path).byte("watch", 0), None);
+    fn act(&mut self, step: &Step) -> Outcome<()> {
+        match &step.action {
+            Action::Connect(connect) => return self.connect(step.client, connect),
+            Action::Send(send) => return self.send(step.client, send),
+            Action::Raw(_) | Action::HangUp => self.settle_all()?,
         }
-        for path in nodes.iter().rev() {
-            self.put(0, None, &of(OpCode::Delete, path).int("version", -1), None);
+        let Some(link) = self.open_link(step.client) else { return Ok(()) };
+        if let Action::Raw(bytes) = &step.action {
+            self.side.send(self.links[link].connection, bytes);
+            self.links[link].is_ending = true;
+            return self.settle(link);
         }
-        self.put(0, None, &of(OpCode::GetChildren2, "/").byte("watch", 0), None);
+        self.side.hang_up(self.links[link].connection);
+        self.links[link].is_closed = true;
+        Ok(())
+    }
+
+    /// Reads all nodes of the script, then deletes them, every child before its parent.
+    fn survey(&mut self) -> Outcome<()> {
+        let mut paths =
+            [format!("/zookeeper/quota{ROOT}"), ROOT.to_owned()].map(String::into_bytes).to_vec();
+        let mut looked_at = 0;
+        while let Some(path) = paths.get(looked_at).cloned() {
+            looked_at += 1;
+            let quoted = format!("\"{}\"", path.escape_ascii());
+            self.put(0, &format!("getData {quoted} 0b"), None);
+            self.put(0, &format!("getACL {quoted}"), None);
+            self.settle(0)?;
+            let children = format!("getChildren2 {quoted} 0b");
+            self.side.send(self.links[0].connection, &frame(&children, 1, 0));
+            let reply = frame_from(self.side, self.links[0].connection)?;
+            self.note(0, &reply, OpCode::GetChildren2.code());
+            paths.extend(names(&reply).iter().map(|name| [&path[..], b"/", name].concat()));
+        }
+        for path in paths.iter().rev() {
+            self.put(0, &format!("delete \"{}\" -1", path.escape_ascii()), None);
+        }
+        self.put(0, "getChildren2 \"/\" 0b", None);
         self.settle(0)
     }
 
@@ -142,7 +174,7 @@ impl<'a, S: Side> Play<'a, S> {
         (!self.links[link].is_closed).then_some(link)
     }
 
-    fn connect(&mut self, step: Option<usize>, connect: &Connect) -> Outcome<()> {
+    fn connect(&mut self, client: usize, connect: &Connect) -> Outcome<()> {
         self.settle_all()?;
         let session = match connect.session {
             Session::Of { client, .. } => match self.clients.get(&client) {
@@ -155,9 +187,7 @@ impl<'a, S: Side> Play<'a, S> {
             (Session::Of { with_wrong_password, .. }, Some(session)) => {
                 let known = &self.sessions[session];
                 let mut password = known.password.clone();
-                if with_wrong_password && let Some(byte) = password.first_mut() {
-                    *byte ^= 1;
-                }
+                password[0] ^= u8::from(with_wrong_password);
                 (known.id, Some(password))
             }
             (Session::Unknown, _) => (0x1234, connect.password.clone()),
@@ -178,7 +208,7 @@ impl<'a, S: Side> Play<'a, S> {
         body.extend(connect.read_only);
 
         let connection = self.side.connect()?;
-        let name = format!("{}{}", client_name(connect.client), self.links.len());
+        let name = format!("{}{}", client_name(client), self.links.len());
         let link = self.links.len();
         self.links.push(Link::new(name, connection));
         self.side.send(connection, &framed(&body));
@@ -188,12 +218,12 @@ impl<'a, S: Side> Play<'a, S> {
             Heard::Closed | Heard::Silence => None,
         };
         let Some((text, id, password)) = reply else {
-            self.write(link, step, format!("{heard:?}"));
+            self.write(link, &format!("{heard:?}"));
             self.side.hang_up(connection);
             self.links[link].is_closed = true;
             return Ok(());
         };
-        self.write(link, step, text);
+        self.write(link, &text);
         // The previous connection of the session is closed, whether the password is right or wrong.
         if let Some(session) = session {
             let before = self.sessions[session].link;
@@ -210,13 +240,13 @@ impl<'a, S: Side> Play<'a, S> {
         }
         self.sessions[session].link = link;
         self.links[link].session = Some(session);
-        self.clients.insert(connect.client, (link, Some(session)));
+        self.clients.insert(client, (link, Some(session)));
         Ok(())
     }
 
-    fn send(&mut self, step: usize, send: &Send) -> Outcome<()> {
-        let Some(link) = self.open_link(send.client) else { return Ok(()) };
-        let op = OpCode::from_code(send.message.op);
+    fn send(&mut self, client: usize, send: &Send) -> Outcome<()> {
+        let Some(link) = self.open_link(client) else { return Ok(()) };
+        let op = OpCode::from_code(op_of(&send.text));
         // The replies to these operations overtake others, or no reply follows them, or they leave
         // traces while they are in flight.
         let is_alone = matches!(
@@ -237,17 +267,17 @@ impl<'a, S: Side> Play<'a, S> {
         if self.links[link].is_closed {
             return Ok(());
         }
-        self.put(link, Some(step), &send.message, send.xid);
+        self.put(link, &send.text, send.xid);
         self.busy = Some(link);
         if is_alone || !send.is_pipelined { self.settle_all() } else { Ok(()) }
     }
 
-    fn put(&mut self, link: usize, step: Option<usize>, message: &Message, xid: Option<i32>) {
+    fn put(&mut self, link: usize, text: &str, xid: Option<i32>) {
         let base_zxid = self.normal.base_zxid;
         let link = &mut self.links[link];
         link.next_xid += 1;
-        link.outgoing.extend(message.frame(xid.unwrap_or(link.next_xid), base_zxid));
-        link.pending.push_back((step, message.op));
+        link.outgoing.extend(frame(text, xid.unwrap_or(link.next_xid), base_zxid));
+        link.pending.push_back(op_of(text));
     }
 
     fn close_session(&mut self, session: usize) -> Outcome<()> {
@@ -258,22 +288,12 @@ impl<'a, S: Side> Play<'a, S> {
         if self.links[link].is_closed {
             let client = 4;
             self.clients.insert(client, (link, Some(session)));
-            self.connect(
-                None,
-                &Connect {
-                    client,
-                    session: Session::Of { client, with_wrong_password: false },
-                    timeout_ms: 30_000,
-                    password: None,
-                    read_only: Some(0),
-                    last_zxid: LastZxid::Zero,
-                },
-            )?;
+            let of = Session::Of { client, with_wrong_password: false };
+            self.connect(client, &Connect { session: of, ..Connect::default() })?;
             link = self.sessions[session].link;
         }
         if !self.links[link].is_closed {
-            let message = Message::new(OpCode::CloseSession.code(), "closeSession");
-            self.put(link, None, &message, None);
+            self.put(link, "closeSession", None);
         }
         self.settle(link)
     }
@@ -304,9 +324,12 @@ impl<'a, S: Side> Play<'a, S> {
                 end @ (Heard::Closed | Heard::Silence) => {
                     let unanswered = link.pending.len();
                     link.is_closed = true;
-                    let step = link.pending.pop_front().and_then(|(step, _)| step);
                     link.pending.clear();
-                    self.write(at, step, format!("{end:?} with {unanswered} unanswered"));
+                    let unanswered = match unanswered {
+                        0 => String::new(),
+                        count => format!(" with {count} unanswered"),
+                    };
+                    self.write(at, &format!("{end:?}{unanswered}"));
                     self.side.hang_up(connection);
                 }
             }
@@ -316,12 +339,11 @@ impl<'a, S: Side> Play<'a, S> {
     fn hear(&mut self, at: usize, frame: &[u8]) {
         let link = &mut self.links[at];
         if frame.starts_with(&(-1_i32).to_be_bytes()) {
-            self.record.events += 1;
-            self.note(at, None, frame, 0);
+            self.note(at, frame, 0);
             return;
         }
-        let (step, op) = link.pending.pop_front().unwrap_or((None, 0));
-        let err = self.note(at, step, frame, op);
+        let op = link.pending.pop_front().unwrap_or(0);
+        let err = self.note(at, frame, op);
         let is_unknown = err == ErrorCode::UNIMPLEMENTED.0 && frame.get(4..12) == Some(&[0xff; 8]);
         let link = &mut self.links[at];
         if op == OpCode::CloseSession.code() && err == 0 {
@@ -334,19 +356,21 @@ impl<'a, S: Side> Play<'a, S> {
         }
     }
 
-    fn note(&mut self, link: usize, step: Option<usize>, frame: &[u8], op: i32) -> i32 {
+    fn note(&mut self, link: usize, frame: &[u8], op: i32) -> i32 {
         let (text, err) = self.normal.frame(op, frame);
-        if step.is_some() {
-            *self.record.errors.entry(err).or_default() += 1;
-        }
-        self.write(link, step, text);
+        self.write(link, &text);
         err
     }
 
-    fn write(&mut self, link: usize, step: Option<usize>, text: String) {
-        let name = self.links[link].name.clone();
-        self.record.heard.entry(name).or_default().push(Line { step, text });
+    fn write(&mut self, link: usize, text: &str) {
+        let line = format!("{} {text}", self.links[link].name).trim_end().to_owned();
+        self.record.heard.last_mut().expect("a step").push(line);
     }
+}
+
+fn op_of(request: &str) -> i32 {
+    let bytes = encoded(request, 0).expect("a request");
+    i32::from_be_bytes(*bytes.first_chunk().expect("an operation"))
 }
 
 impl Link {
