@@ -90,7 +90,6 @@ fn read_only_session_probes_the_other_address_of_its_name() {
         assert_eq!(reach(&mut world, &[address(1), address(2)]), other);
         world.respond(&acceptance(6000));
         assert!(!world.session.is_read_only());
-        world.finish();
     }
 }
 
@@ -108,7 +107,6 @@ fn address_of_a_server_that_closes_or_hangs_waits_for_others() {
             }
             let order = resolve(&mut world, &all);
             assert!(order.len() == 2 && !order.contains(&first), "{order:?}, {first}");
-            world.finish();
         }
     }
 }
@@ -130,7 +128,6 @@ fn address_that_serves_is_preferred_to_one_that_closes() {
         assert_eq!(reach(&mut world, &found), serves);
         serve(&mut world);
     }
-    world.finish();
 }
 
 fn of_two_names(seed: u128) -> World {
@@ -154,7 +151,6 @@ fn name_without_an_open_port_gives_its_turn_to_another_name() {
         refuse(&mut world);
         resolve(&mut world, &[address(4)]);
         assert_ne!(name_tried(&world), first);
-        world.finish();
     }
 }
 
@@ -170,7 +166,6 @@ fn memory_of_an_address_survives_another_lookup() {
     refuse(&mut world);
     let order = resolve(&mut world, &[address(3)]);
     assert_eq!(order, [address(3)]);
-    world.finish();
 }
 
 /// The address that never accepts a connection is no reason to try its name again and again.
@@ -195,7 +190,6 @@ fn name_whose_working_server_closes_gives_its_turn_to_others() {
             let lasts = names[6..].iter().filter(|tried| *tried == name).count();
             assert!(lasts >= 2, "seed {seed}: {names:?}");
         }
-        world.finish();
     }
 }
 
@@ -206,12 +200,10 @@ fn address_that_was_passed_over_is_not_tried_first_again() {
     let mut world = world(1);
     let order = resolve(&mut world, &found);
     world.session.handle_accepted(Some(order[1].ip()));
-    world.open();
-    world.respond(&acceptance(6000));
+    world.bring_up();
     world.advance(ms(2000));
     world.cut();
     assert_eq!(resolve(&mut world, &found), [order[1]]);
-    world.finish();
 }
 
 /// For example `localhost`, of which a server listens on one address.
@@ -223,8 +215,7 @@ fn address_that_was_passed_over_hides_no_refusal() {
     world.open();
     world.respond(&acceptance(30_000));
     crate::sasl::reject(&mut world);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
 }
 
 /// Its answers and its TLS handshake are of one server.
@@ -236,7 +227,6 @@ fn failure_behind_a_connection_is_that_of_one_address() {
     let next = resolve(&mut world, &[address(1), address(2)]);
     assert_eq!(next, [first[1]]);
     assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::Refused(_))));
-    world.finish();
 }
 
 #[test]
@@ -250,7 +240,6 @@ fn server_left_for_a_writable_one_is_not_tried_beside_it() {
     world.session.handle_probed(world.instant(), &probed, ProbeAnswer::ReadWrite);
     world.settle();
     assert_eq!(resolve(&mut world, &found), probed.addresses());
-    world.finish();
 }
 
 /// As behind a translation of addresses.
@@ -262,7 +251,6 @@ fn servers_of_one_address_are_told_by_their_order() {
     world.cut();
     let second = reach(&mut world, &ports);
     assert_ne!(first, second);
-    world.finish();
 }
 
 #[test]
@@ -277,9 +265,8 @@ fn two_server_lists_in_a_row_keep_the_connection_known() {
     world.settle();
     world.tick();
     if world.session.is_connected() {
-        assert_eq!(world.session.stats(world.instant()).connected_to, Some(here));
+        assert_eq!(world.stats().connected_to, Some(here));
     }
-    world.finish();
 }
 
 #[test]
@@ -292,7 +279,6 @@ fn addresses_of_a_name_are_limited_and_failed_ones_give_way() {
     let second = resolve(&mut world, &many);
     assert_eq!(second.len(), ADDRESSES_MAX);
     assert!(second[1..].iter().all(|it| !first.contains(it)), "{second:?}, {first:?}");
-    world.finish();
 }
 
 #[test]
@@ -307,12 +293,11 @@ fn server_list_keeps_what_is_known_of_addresses() {
     world.session.update_servers(world.instant(), vec![Host::new("zk", 2181)]);
     world.settle();
     assert!(world.session.is_connected());
-    assert_eq!(world.session.stats(world.instant()).connected_to, Some(Host::new("zk", 2181)));
+    assert_eq!(world.stats().connected_to, Some(Host::new("zk", 2181)));
     world.advance(ms(2000));
     world.cut();
     assert_eq!(resolve(&mut world, &found)[0], other, "a close after a while is no fault");
     assert_ne!(first, other);
-    world.finish();
 }
 
 #[test]
@@ -330,5 +315,4 @@ fn late_answer_of_the_resolver_changes_nothing() {
     world.session.handle_resolved(vec![address(2)]);
     world.settle();
     assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
-    world.finish();
 }

@@ -32,7 +32,7 @@ fn detach_ends_the_client_and_leaves_the_session_open() {
     let refused = world.try_submit(&crate::harness::get("/n", false), None).unwrap_err();
     assert_eq!(refused.1, Outcome::NotApplied);
     world.tick();
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
+    assert_eq!(world.end(), Some(SessionEnd::Detached));
     assert_eq!(*world.failure(open), (ended(SessionEnd::Detached), Outcome::Unknown));
     assert!(world.reply(late).is_some());
     let last = SessionEvent::Detached { session_id: ID };
@@ -42,7 +42,6 @@ fn detach_ends_the_client_and_leaves_the_session_open() {
     world.session.close(world.instant());
     world.advance(T);
     assert!(world.times(OpCode::CloseSession).is_empty());
-    world.finish();
 }
 
 #[test]
@@ -53,20 +52,17 @@ fn unsent_request_is_not_applied_after_detach() {
     world.session.detach(world.instant());
     world.tick();
     assert_eq!(world.outcome(unsent), Outcome::NotApplied);
-    world.finish();
 }
 
 #[test]
 fn handshake_that_completes_during_detach_sends_no_close() {
     let mut world = World::up();
-    world.cut();
-    world.open();
+    world.reopen();
     world.session.detach(world.instant());
     world.respond(&acceptance(6000));
     world.tick();
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
+    assert_eq!(world.end(), Some(SessionEnd::Detached));
     assert!(world.times(OpCode::CloseSession).is_empty());
-    world.finish();
 }
 
 #[test]
@@ -84,7 +80,6 @@ fn resumed_session_presents_its_id_password_and_zxid() {
     assert!(world.reply(n).is_some());
     world.bring_up();
     assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
-    world.finish();
 }
 
 /// The program that stores the credentials must take them again.
@@ -110,9 +105,8 @@ fn expired_session_cannot_be_resumed() {
     let mut world = resuming();
     world.open();
     world.respond(&rejection());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
+    assert_eq!(world.end(), Some(SessionEnd::Expired));
     assert_eq!(world.session.credentials(), None);
-    world.finish();
 }
 
 #[test]
@@ -120,11 +114,10 @@ fn resumed_session_does_not_expire_before_first_contact() {
     let mut world = resuming();
     world.servers = Servers::Refuse;
     world.advance(T * 10);
-    assert_eq!(world.session.end_reason(), None, "its last sign of life is not known here");
+    assert_eq!(world.end(), None, "its last sign of life is not known here");
     world.session.detach(world.instant());
     world.tick();
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::Detached));
 }
 
 #[test]
@@ -134,8 +127,7 @@ fn detach_after_close_returns_no_credentials() {
     world.session.detach(world.instant());
     assert_eq!(world.session.credentials(), None);
     world.advance(ms(3000));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::Closed));
 }
 
 #[test]
@@ -157,7 +149,6 @@ fn password_is_hidden_in_debug_output() {
             world.session.last_disconnect(),
             None | Some(DisconnectReason::ClosedByServer)
         ));
-        world.finish();
     }
     assert!(matches!(ended(SessionEnd::Detached), ErrorKind::SessionEnded(_)));
 }

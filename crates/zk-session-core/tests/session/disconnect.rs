@@ -15,7 +15,6 @@ fn write_outcome_is_unknown_once_a_byte_was_sent() {
         let write = world.create("/a");
         world.cut();
         assert_eq!(world.outcome(write), expected, "{room} bytes");
-        world.finish();
     }
 }
 
@@ -25,7 +24,6 @@ fn outcome_boundary_is_the_first_byte_of_each_frame() {
     let before = length.transmitted.len();
     length.create("/a");
     let frame = length.transmitted.len() - before;
-    length.finish();
 
     for room in 0..=2 * frame {
         let mut world = World::up();
@@ -38,7 +36,6 @@ fn outcome_boundary_is_the_first_byte_of_each_frame() {
         };
         assert_eq!(world.outcome(first), outcome(room > 0), "{room}");
         assert_eq!(world.outcome(second), outcome(room > frame), "{room}");
-        world.finish();
     }
 }
 
@@ -56,7 +53,6 @@ fn lost_reads_report_not_applied() {
         let kind = ErrorKind::ConnectionLost(DisconnectReason::ClosedByServer);
         assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
     }
-    world.finish();
 }
 
 #[test]
@@ -73,7 +69,6 @@ fn lost_requests_fail_in_the_order_of_submission() {
     });
     let expected = all.iter().copied().filter(|n| *n != all[0]);
     assert!(failed.eq(expected));
-    world.finish();
 }
 
 #[test]
@@ -88,10 +83,8 @@ fn queued_request_survives_failed_connection_attempts() {
         assert_eq!(world.reply(queued), None);
     }
     world.bring_up();
-    let frame = world.take(OpCode::Create2);
-    world.serve(&frame);
+    world.serve_next(OpCode::Create2);
     assert!(world.is_ok(queued));
-    world.finish();
 }
 
 #[test]
@@ -99,11 +92,9 @@ fn sent_requests_are_not_resent_after_a_reconnect() {
     let mut world = World::up();
     world.create("/a");
     world.get("/a");
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     world.advance(ms(1000));
     assert_eq!(world.ops(), []);
-    world.finish();
 }
 
 #[test]
@@ -118,7 +109,6 @@ fn abandoned_queued_requests_are_never_sent() {
     assert_eq!(world.take(OpCode::Create2).path(), "/2");
     assert_eq!(world.ops(), []);
     assert_eq!(world.reply(kept), None);
-    world.finish();
 }
 
 #[test]
@@ -132,5 +122,4 @@ fn partial_reply_leaves_the_outcome_unknown() {
     world.cut();
     assert_eq!(world.outcome(write), Outcome::Unknown);
     world.bring_up();
-    world.finish();
 }

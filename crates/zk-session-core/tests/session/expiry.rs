@@ -18,14 +18,10 @@ fn session_expires_locally_after_four_thirds_of_the_timeout() {
         world.cut();
         let queued = world.get("/b");
         world.advance_to(LIMIT - ms(1));
-        assert_eq!(world.session.end_reason(), None, "{servers:?}");
+        assert_eq!(world.end(), None, "{servers:?}");
         assert_eq!(world.reply(queued), None);
         world.advance(ms(1));
-        assert_eq!(
-            world.session.end_reason(),
-            Some(SessionEnd::ExpiredLocally { paused: None }),
-            "{servers:?}"
-        );
+        assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }), "{servers:?}");
         assert_eq!(world.outcome(write), Outcome::Unknown);
         assert_eq!(world.failure(queued).0, ended(SessionEnd::ExpiredLocally { paused: None }));
         assert_eq!(world.outcome(queued), Outcome::NotApplied);
@@ -34,7 +30,6 @@ fn session_expires_locally_after_four_thirds_of_the_timeout() {
             last,
             SessionEvent::Expired { cause: SessionEnd::ExpiredLocally { .. }, .. }
         ));
-        world.finish();
     }
 }
 
@@ -49,7 +44,6 @@ fn every_watch_on_a_node_ends_with_the_session() {
     world.advance(LIMIT);
     let end = SessionEnd::ExpiredLocally { paused: None };
     assert_eq!(watches.map(|n| world.fired(n).cloned()), [(); 4].map(|()| Some(Err(end))));
-    world.finish();
 }
 
 #[test]
@@ -58,15 +52,13 @@ fn local_expiry_counts_from_the_last_reply() {
     world.advance(ms(1000));
     world.get("/a");
     world.advance(ms(900));
-    let frame = world.take(OpCode::GetData);
-    world.serve(&frame);
+    world.serve_next(OpCode::GetData);
     world.servers = Servers::Refuse;
     world.cut();
     world.advance_to(ms(1900) + LIMIT - ms(1));
-    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.end(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }));
 }
 
 #[test]
@@ -78,10 +70,9 @@ fn local_expiry_counts_from_the_handshake_reply() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance_to(ms(900) + LIMIT - ms(1));
-    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.end(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }));
 }
 
 #[test]
@@ -97,10 +88,9 @@ fn connection_without_replies_is_closed_before_expiry() {
     assert_eq!(world.cause(), DisconnectReason::RequestTimeout);
     world.servers = Servers::Refuse;
     world.advance_to(LIMIT - ms(1));
-    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.end(), None);
     world.advance(ms(1));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }));
 }
 
 #[test]
@@ -112,7 +102,6 @@ fn reconnect_in_time_restarts_the_expiry_clock() {
     world.servers = Servers::Serve;
     world.advance(T * 10);
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -122,12 +111,11 @@ fn session_that_was_never_created_does_not_expire() {
         world.servers = servers;
         let waiting = world.get("/");
         world.advance(T * 100);
-        assert_eq!(world.session.end_reason(), None);
+        assert_eq!(world.end(), None);
         assert_eq!(world.reply(waiting), None);
         world.servers = Servers::Serve;
         world.advance(T * 2);
         assert!(world.is_ok(waiting), "{servers:?}");
-        world.finish();
     }
 }
 
@@ -142,7 +130,7 @@ fn session_survives_a_long_queue_at_a_slow_server() {
     let (mut answered, mut heard) = (0, world.now());
     while answered < 1000 {
         world.advance(ms(20));
-        assert_eq!(world.session.end_reason(), None, "{answered} answers");
+        assert_eq!(world.end(), None, "{answered} answers");
         let frame = world.frames.pop_front().unwrap();
         match frame.op {
             OpCode::Ping => world.deliver(&crate::harness::pong()),
@@ -161,5 +149,4 @@ fn session_survives_a_long_queue_at_a_slow_server() {
         heard = heard.max(last);
     }
     assert!(world.session.is_connected());
-    world.finish();
 }

@@ -21,7 +21,6 @@ fn connect_request_for_a_new_session_is_encoded_exactly() {
     expected.extend([0; 16]);
     expected.push(0); // read-only servers are not accepted
     assert_eq!(world.transmitted[..], expected);
-    world.finish();
 }
 
 #[test]
@@ -39,7 +38,6 @@ fn handshake_reply_without_read_only_byte_is_accepted() {
             world.events()[..],
             [SessionEvent::Connected { timeout, .. }] if timeout == ms(4000)
         ));
-        world.finish();
     }
 }
 
@@ -54,7 +52,6 @@ fn handshake_reply_is_accepted_byte_by_byte() {
         world.deliver(&[*byte]);
     }
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -65,12 +62,11 @@ fn rejected_session_expires_and_fails_queued_requests() {
     let queued = world.create("/b");
     world.open();
     world.respond(&rejection());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
+    assert_eq!(world.end(), Some(SessionEnd::Expired));
     assert_eq!(world.failure(queued).0, ended(SessionEnd::Expired));
     assert!(world.failure(sent).0 != ended(SessionEnd::Expired));
     let last = world.events().pop();
     assert!(matches!(last, Some(SessionEvent::Expired { cause: SessionEnd::Expired, .. })));
-    world.finish();
 }
 
 #[test]
@@ -83,13 +79,12 @@ fn rejection_by_a_read_only_server_does_not_end_the_session() {
     let mut response = rejection();
     response.read_only = Some(true);
     world.respond(&response);
-    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.end(), None);
     assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED));
     world.servers = Servers::Serve;
     world.advance(T / 4);
     assert!(world.reply(queued).is_some());
     assert_eq!(world.session.session_id(), session_id);
-    world.finish();
 }
 
 #[test]
@@ -99,7 +94,7 @@ fn new_session_is_requested_again_after_a_rejection() {
     for _ in 0..5 {
         world.open();
         world.respond(&rejection());
-        assert_eq!(world.session.end_reason(), None);
+        assert_eq!(world.end(), None);
         assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED));
         assert_eq!(world.wire, Wire::Down);
     }
@@ -107,7 +102,6 @@ fn new_session_is_requested_again_after_a_rejection() {
     world.servers = Servers::Serve;
     world.advance(T);
     assert!(world.reply(waiting).is_some());
-    world.finish();
 }
 
 #[test]
@@ -120,7 +114,6 @@ fn handshake_reply_of_16_bytes_is_read_as_a_refusal() {
     world.deliver(&out);
     assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::NOT_READ_ONLY));
     world.bring_up();
-    world.finish();
 }
 
 #[test]
@@ -134,15 +127,13 @@ fn read_only_server_is_rejected_and_its_session_discarded() {
     assert_eq!(world.session.session_id(), SessionId::NONE);
     world.open();
     assert_eq!(world.last_connect().session_id, SessionId::NONE);
-    world.finish();
 }
 
 #[test]
 fn handshake_reply_with_another_session_id_is_rejected() {
     let mut world = World::up();
     let id = world.session.session_id();
-    world.cut();
-    world.open();
+    world.reopen();
     let mut response = acceptance(6000);
     response.session_id = SessionId(id.0 + 1);
     world.respond(&response);
@@ -153,7 +144,6 @@ fn handshake_reply_with_another_session_id_is_rejected() {
     response.session_id = SessionId::NONE;
     world.respond(&response);
     assert_eq!(world.cause(), DisconnectReason::WrongSession);
-    world.finish();
 }
 
 #[test]
@@ -177,7 +167,6 @@ fn requests_are_sent_in_order_after_the_handshake_reply() {
     for n in [first, second, third] {
         assert_eq!(world.reply(n), None);
     }
-    world.finish();
 }
 
 #[test]
@@ -191,7 +180,6 @@ fn silent_server_is_left_after_its_share_of_the_timeout() {
     world.advance(ms(100));
     assert_eq!(world.attempts().len(), 2, "a third of the timeout for each of three");
     assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
-    world.finish();
 }
 
 /// Java divides the session timeout by the number of servers. With nine servers, that leaves no
@@ -210,7 +198,6 @@ fn connection_attempt_gets_a_second_with_nine_servers() {
     world.advance(ms(21));
     assert_eq!(world.attempts().len(), 2);
     assert_ne!(world.attempts()[1].1, first);
-    world.finish();
 }
 
 #[test]
@@ -224,7 +211,6 @@ fn invalid_first_frame_closes_the_connection() {
             DisconnectReason::ProtocolError(_) | DisconnectReason::FrameTooLarge
         ));
         assert!(!world.session.is_connected());
-        world.finish();
     }
 }
 
@@ -243,7 +229,6 @@ fn oversized_handshake_reply_is_rejected_and_discarded() {
     assert_eq!(world.last_connect().password[..], [0; 16]);
     world.respond(&acceptance(6000));
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -258,5 +243,4 @@ fn silent_only_server_is_retried_before_the_lease_ends() {
     world.advance(T * 2 / 5);
     assert_eq!(world.attempts().len() - before, 3, "the third one in time");
     assert!(world.lease().is_some());
-    world.finish();
 }

@@ -154,7 +154,7 @@ fn perform(world: &mut World, act: &Act) {
             None
         }
         Act::Open => {
-            if world.session.end_reason().is_none() && world.wire != Wire::Open {
+            if world.end().is_none() && world.wire != Wire::Open {
                 world.open();
             }
             None
@@ -167,7 +167,7 @@ fn perform(world: &mut World, act: &Act) {
 
 /// Submits a request, so that the session waits for an answer.
 fn ask(world: &mut World, turn: usize) {
-    if world.session.end_reason().is_some() {
+    if world.end().is_some() {
         return;
     }
     match turn % 9 {
@@ -214,7 +214,6 @@ proptest! {
         }
         let attempts = u128::try_from(world.attempts().len()).unwrap();
         prop_assert!(attempts <= 2 + u128::try_from(acts.len()).unwrap() + world.now().as_millis() / 100);
-        world.finish();
     }
 }
 
@@ -244,7 +243,6 @@ fn replies_split_at_any_byte_are_accepted() {
         world.deliver(&out[head..]);
         assert!(asked.iter().all(|n| world.is_ok(*n)), "{cut}");
         assert!(world.session.is_connected());
-        world.finish();
         len
     };
     let len = dialogue(0);
@@ -261,7 +259,6 @@ fn absurd_frame_lengths_fail_requests_and_buffer_nothing() {
         world.deliver(&(if len == 1 << 24 { len + 1 } else { len }).to_be_bytes());
         assert!(world.reply(read).is_some(), "{len}");
         assert!(world.incoming.is_empty());
-        world.finish();
     }
 }
 
@@ -278,7 +275,6 @@ fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     world.bring_up();
     world.notify(EventType::NODE_DELETED, "/a");
     assert!(world.fired(watch).is_some());
-    world.finish();
 }
 
 #[test]
@@ -291,7 +287,6 @@ fn undecodable_sweep_list_deletes_no_node() {
     world.answer(&list, Zxid(5), ErrorCode::OK, &());
     assert_eq!(world.ops(), []);
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -302,7 +297,6 @@ fn session_with_a_one_millisecond_timeout_ends_without_looping() {
     world.respond(&acceptance(1));
     world.servers = Servers::Close;
     world.advance(T);
-    assert!(world.session.end_reason().is_some());
+    assert!(world.end().is_some());
     assert!(world.seen.len() < 100, "{}", world.seen.len());
-    world.finish();
 }

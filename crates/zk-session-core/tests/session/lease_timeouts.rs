@@ -17,28 +17,23 @@ fn lease_is_impossible_with_a_timeout_that_is_too_short() {
     assert!(world.session.lease_impossible().is_some());
     world.claim();
     world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    world.accept(OpCode::Multi);
     assert_eq!(world.lease(), None);
     assert_eq!(world.times(OpCode::Multi).len(), 1, "and nothing is asked for it");
-    world.finish();
 }
 
 /// The lease was promised before a server granted a timeout that makes it impossible.
 #[test]
 fn lease_that_became_impossible_lasts_as_long_as_promised() {
     let assumptions = LeaseAssumptions::new().margin(ms(1500));
-    let mut world = World::with(|settings| settings.lease_assumptions = assumptions);
-    world.bring_up();
+    let mut world = World::up_with(|settings| settings.lease_assumptions = assumptions);
     world.claim();
     world.prove();
     while world.frames.iter().any(|frame| frame.op == OpCode::Multi) {
-        let frame = world.take(OpCode::Multi);
-        world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+        world.accept(OpCode::Multi);
     }
     let promised = world.session.lease_promised_until(world.instant()).unwrap();
-    world.cut();
-    world.open();
+    world.reopen();
     world.respond(&crate::script::acceptance(3000));
     assert!(world.session.lease_impossible().is_some());
     assert_eq!(world.session.term_to_bind(world.instant()), None);
@@ -48,21 +43,17 @@ fn lease_that_became_impossible_lasts_as_long_as_promised() {
     world.advance(until - world.instant());
     assert_eq!(world.session.lease(world.instant()), None);
     world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
+    world.answer_next(OpCode::Multi, Zxid(10), ErrorCode::OK, &());
     assert_eq!(world.session.lease(world.instant()), None);
-    world.finish();
 }
 
 #[test]
 fn shorter_granted_timeout_shortens_the_lease_permanently() {
     let mut world = World::up();
     world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    world.accept(OpCode::Multi);
     world.advance(ms(500));
-    world.cut();
-    world.open();
+    world.reopen();
     let reconnected = world.now();
     world.respond(&crate::script::acceptance(3000));
     let lease = ms(3000 - 253);
@@ -72,15 +63,12 @@ fn shorter_granted_timeout_shortens_the_lease_permanently() {
         "it was granted 6 s before, and a leader counts 3 s now"
     );
     world.advance(ms(500));
-    world.cut();
-    world.bring_up(); // 6 s again, but a new leader may still use the shortest timeout
+    world.reconnect(); // 6 s again, but a new leader may still use the shortest timeout
     world.prove();
-    let frame = world.take(OpCode::Multi);
-    world.answer(&frame, Zxid(10), ErrorCode::OK, &());
+    world.answer_next(OpCode::Multi, Zxid(10), ErrorCode::OK, &());
     assert!(
         world.lease() <= Some(world.now() + lease) && world.lease() > Some(reconnected + lease)
     );
-    world.finish();
 }
 
 /// The leader may still use the timeout from the session's creation.
@@ -88,33 +76,26 @@ fn shorter_granted_timeout_shortens_the_lease_permanently() {
 fn handshake_with_a_longer_timeout_does_not_prolong_the_lease() {
     let mut world = World::up();
     world.prove();
-    let proof = world.take(OpCode::Multi);
-    world.serve(&proof);
+    world.serve_next(OpCode::Multi);
     let before = world.lease().unwrap();
     world.advance(ms(1000));
-    world.cut();
-    world.open();
+    world.reopen();
     world.respond(&crate::script::acceptance(40_000));
     assert_eq!(world.lease(), Some(before));
     world.prove();
-    let proof = world.take(OpCode::Multi);
-    world.serve(&proof);
+    world.serve_next(OpCode::Multi);
     assert_eq!(world.lease(), Some(world.now() + LEASE));
-    world.finish();
 }
 
 /// A leader counts with the shortest timeout that the session was ever granted.
 #[test]
 fn pings_keep_the_pace_of_the_shortest_granted_timeout() {
-    let mut world = World::with(|settings| {
+    let mut world = World::up_with(|settings| {
         settings.lease_assumptions = LeaseAssumptions::new().expiry_pass(T * 2);
     });
-    world.bring_up();
-    world.cut();
-    world.open();
+    world.reopen();
     world.respond(&crate::script::acceptance(60_000));
     let up = world.now();
     world.advance(T);
     assert_eq!(world.times(OpCode::Ping), [up + T / 3]);
-    world.finish();
 }

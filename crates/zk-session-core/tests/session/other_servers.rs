@@ -88,7 +88,7 @@ fn server_that_sends_only_events_is_left_for_the_other() {
     while world.wire != Wire::Asked {
         world.advance_to_deadline();
     }
-    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.end(), None);
     assert_ne!(ports(&world)[0], asked_now(&world));
 }
 
@@ -116,7 +116,7 @@ fn healthy_server_is_found_beside_read_only_and_silent_ones() {
             while world.wire != Wire::Asked {
                 world.advance_to_deadline();
             }
-            assert_eq!(world.session.end_reason(), None, "{seed}: {:?}", world.attempts());
+            assert_eq!(world.end(), None, "{seed}: {:?}", world.attempts());
             match asked_now(&world) {
                 port if port == hole => drop(world.advance_to_deadline()),
                 port if port != well => {
@@ -146,14 +146,13 @@ fn second_server_is_tried_soon_when_the_first_is_silent() {
 #[test]
 fn stats_name_the_serving_server_until_it_is_left() {
     let mut world = World::up();
-    let here = world.session.stats(world.instant()).connected_to;
+    let here = world.stats().connected_to;
     world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
-    assert_eq!(world.session.stats(world.instant()).connected_to, here);
+    assert_eq!(world.stats().connected_to, here);
     world.tick();
     world.bring_up();
-    let there = world.session.stats(world.instant()).connected_to;
+    let there = world.stats().connected_to;
     assert_eq!(there, Some(Host::new("new", 1)));
-    world.finish();
 }
 
 #[test]
@@ -198,6 +197,5 @@ fn server_relisted_before_it_is_left_keeps_the_connection() {
     world.settle();
     world.tick();
     assert!(world.session.is_connected());
-    assert_eq!(world.session.stats(world.instant()).connected_to, Some(here));
-    world.finish();
+    assert_eq!(world.stats().connected_to, Some(here));
 }

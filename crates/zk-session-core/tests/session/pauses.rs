@@ -19,9 +19,8 @@ fn expiry_during_a_pause_reports_the_pause() {
     world.freeze(T * 3);
     world.tick();
     let end = SessionEnd::ExpiredLocally { paused: Some(paused) };
-    assert_eq!(world.session.end_reason(), Some(end));
+    assert_eq!(world.end(), Some(end));
     assert!(end.to_string().starts_with("this process did not run for 16.0 s "), "{end}");
-    world.finish();
 }
 
 #[test]
@@ -32,11 +31,7 @@ fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance(T / 3);
-    assert_eq!(
-        world.session.end_reason(),
-        Some(SessionEnd::ExpiredLocally { paused: Some(paused) })
-    );
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: Some(paused) }));
 
     let mut world = World::served();
     world.freeze(T);
@@ -46,8 +41,7 @@ fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance(T * 2);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }));
 }
 
 #[test]
@@ -59,8 +53,7 @@ fn expiry_long_after_a_short_pause_reports_no_pause() {
     world.freeze(due - world.now() + PAUSE_NOTICED);
     world.tick();
     world.advance(T * 2);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }));
 }
 
 #[test]
@@ -75,7 +68,6 @@ fn attempt_cut_short_by_a_pause_reports_the_pause() {
         world.freeze(due - world.now() + late);
         world.tick();
         assert_eq!(world.cause(), cause);
-        world.finish();
     }
     let text = DisconnectReason::ProcessPaused(ms(3_250)).to_string();
     assert!(text.starts_with("this process did not run for 3.2 s "), "{text}");
@@ -97,7 +89,6 @@ fn lease_lost_in_a_pause_reports_it_at_once() {
     assert_eq!(world.lease(), None);
     let after = world.session.lease_state();
     assert_eq!((after.term, after.paused), (before.term + 1, Some(paused)));
-    world.finish();
 }
 
 #[test]
@@ -112,7 +103,6 @@ fn lease_lost_to_silent_servers_reports_no_pause() {
     let expired = world.events().pop();
     let cause = SessionEnd::ExpiredLocally { paused: None };
     assert!(matches!(expired, Some(SessionEvent::Expired { cause: it, .. }) if it == cause));
-    world.finish();
 }
 
 #[test]
@@ -126,8 +116,7 @@ fn late_lease_claim_is_not_reported_as_a_pause() {
     world.servers = Servers::Refuse;
     world.cut();
     world.advance(T * 2);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::ExpiredLocally { paused: None }));
 }
 
 #[test]

@@ -53,8 +53,7 @@ fn reads_are_served_and_quorum_requests_rejected_at_once() {
     world.respond(&read_only());
     let refused = (ErrorKind::NotReadOnly, Outcome::NotApplied);
     assert_eq!(*world.failure(queued), refused);
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
+    world.reject(OpCode::GetData, ErrorCode::NO_NODE);
     assert!(world.reply(read).is_some());
     assert_eq!(world.try_submit(&crate::harness::create("/a"), None), Err(refused.clone()));
     let sync = proto::Sync { path: "/".into() };
@@ -64,7 +63,6 @@ fn reads_are_served_and_quorum_requests_rejected_at_once() {
         panic!("{:?}", world.events());
     };
     assert_eq!((session_id, timeout), (LOCAL, T));
-    world.finish();
 }
 
 #[test]
@@ -78,11 +76,9 @@ fn read_only_server_gives_no_lease_and_clean_up_waits() {
     assert!(world.times(OpCode::Multi).is_empty(), "a heartbeat would be refused");
     assert!(world.times(OpCode::Delete).is_empty() && world.reply(n).is_none());
     assert_eq!((world.session.session_id(), world.session.credentials()), (SessionId::NONE, None));
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     world.take(OpCode::Multi);
     world.take(OpCode::Delete);
-    world.finish();
 }
 
 #[test]
@@ -96,7 +92,7 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     world.cut();
     world.servers = crate::harness::Servers::Refuse;
     world.advance(T * 5);
-    assert!(world.session.end_reason().is_none());
+    assert!(world.end().is_none());
     world.servers = crate::harness::Servers::Scripted;
     world.open();
     assert_eq!(world.last_connect().session_id, SessionId::NONE);
@@ -110,25 +106,20 @@ fn read_only_session_is_not_presented_and_does_not_expire() {
     assert_eq!(rearmed.read::<SetWatches<'_>>().relative_zxid, Zxid::ZERO);
     world.answer(&rearmed, Zxid(4), ErrorCode::OK, &());
     world.watch(WatchKind::Data, "/b");
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(5), ErrorCode::OK, &reply);
-    world.cut();
-    world.bring_up();
+    world.answer_next(OpCode::GetData, Zxid(5), ErrorCode::OK, &reply);
+    world.reconnect();
     let chunk = world.take(OpCode::SetWatches);
     assert_eq!(chunk.read::<SetWatches<'_>>().relative_zxid, Zxid(5));
-    world.finish();
 }
 
 #[test]
 fn existing_session_rejects_a_read_only_server() {
     let mut world = world(1);
     world.bring_up();
-    world.cut();
-    world.open();
+    world.reopen();
     world.respond(&read_only());
     assert!(!world.session.is_connected());
     assert_eq!((world.cause(), world.session.session_id()), (DisconnectReason::ReadOnly, ID));
-    world.finish();
 }
 
 #[test]
@@ -172,7 +163,6 @@ fn probes_slow_down_and_the_first_writable_server_is_used() {
     let count = probes(&world).len();
     world.advance(T);
     assert_eq!(probes(&world).len(), count, "the search is over");
-    world.finish();
 }
 
 /// Watches need no quorum. They are set, re-registered and removed on a read-only server as on any
@@ -183,8 +173,12 @@ fn streams_are_set_and_removed_on_a_read_only_server() {
     let [one, all] = [AddWatchMode::Persistent, AddWatchMode::PersistentRecursive]
         .map(|mode| world.stream(mode, if mode == AddWatchMode::Persistent { "/a" } else { "/b" }));
     for n in [one, all] {
-        let frame = world.take(OpCode::AddWatch);
-        world.answer(&frame, Zxid(9), ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+        world.answer_next(
+            OpCode::AddWatch,
+            Zxid(9),
+            ErrorCode::OK,
+            &AddWatchReply { err: ErrorCode::OK },
+        );
         assert!(world.is_ok(n));
     }
     world.drop_watch(one, "/a");
@@ -205,7 +199,6 @@ fn streams_are_set_and_removed_on_a_read_only_server() {
         matches!(told[..], [Ok(WatchStreamItem::Changed(_)), Ok(WatchStreamItem::Gap)]),
         "{told:?}"
     );
-    world.finish();
 }
 
 #[test]
@@ -214,10 +207,8 @@ fn probes_are_not_sent_without_other_servers() {
     world.advance(PROBE_PAUSE_MAX * 5);
     assert!(probes(&world).is_empty() && world.session.is_connected());
     world.close();
-    let frame = world.take(OpCode::CloseSession);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
-    assert!(world.session.end_reason().is_some());
-    world.finish();
+    world.accept(OpCode::CloseSession);
+    assert!(world.end().is_some());
 }
 
 /// A read-only server may have logged transactions that no quorum has agreed to. All other servers
@@ -230,16 +221,13 @@ fn zxid_of_a_read_only_server_is_not_kept() {
     world.get("/a");
     let frame = world.take(OpCode::GetData);
     world.answer(&frame, Zxid(1 << 50), ErrorCode::NO_NODE, &());
-    world.cut();
-    world.open();
+    world.reopen();
     let connect = world.last_connect();
     assert_eq!((connect.session_id, connect.last_zxid_seen), (SessionId::NONE, Zxid::ZERO));
     world.respond(&acceptance(6000));
     world.get("/a");
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
-    world.cut();
-    world.open();
+    world.reject(OpCode::GetData, ErrorCode::NO_NODE);
+    world.reopen();
     assert_eq!(world.last_connect().last_zxid_seen, Zxid(9));
     assert_eq!(world.session.credentials().map(|it| it.last_zxid()), Some(Zxid(9)));
 }

@@ -22,8 +22,7 @@ fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
 fn watches_are_reregistered_after_auth_and_before_requests() {
     let mut world = World::up();
     world.auth("digest");
-    let auth = world.take(OpCode::Auth);
-    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
+    world.accept(OpCode::Auth);
     arm(&mut world, WatchKind::Data, "/data", ErrorCode::OK);
     arm(&mut world, WatchKind::Exists, "/there", ErrorCode::OK);
     arm(&mut world, WatchKind::Exists, "/missing", ErrorCode::NO_NODE);
@@ -44,7 +43,6 @@ fn watches_are_reregistered_after_auth_and_before_requests() {
     assert_eq!(rearm.data, ["/data", "/there"]);
     assert_eq!(rearm.exist, ["/missing"]);
     assert_eq!(rearm.child, ["/parent"]);
-    world.finish();
 }
 
 #[test]
@@ -53,10 +51,8 @@ fn set_watches_is_not_sent_without_watches() {
     let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
     world.notify(EventType::NODE_DELETED, "/a");
     assert!(world.fired(watch).is_some());
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     assert_eq!(world.ops(), []);
-    world.finish();
 }
 
 #[test]
@@ -65,11 +61,9 @@ fn dropped_watches_are_not_reregistered() {
     let dropped = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
     arm(&mut world, WatchKind::Data, "/b", ErrorCode::OK);
     world.drop_watch(dropped, "/a");
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     let frame = world.take(OpCode::SetWatches);
     assert_eq!(frame.read::<SetWatches<'_>>().data, ["/b"]);
-    world.finish();
 }
 
 #[test]
@@ -80,7 +74,6 @@ fn lost_request_leaves_no_watch() {
     assert_eq!(world.outcome(lost), Outcome::NotApplied);
     world.bring_up();
     assert_eq!(world.ops(), []);
-    world.finish();
 }
 
 #[test]
@@ -93,8 +86,7 @@ fn many_watches_are_reregistered_in_frames_below_the_limit() {
         arm(&mut world, kind, &path, ErrorCode::OK);
         expected.insert(path);
     }
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     let frames: Vec<_> = world.frames.drain(..).collect();
     assert!(frames.len() >= 2);
     let mut rearmed = BTreeSet::new();
@@ -107,7 +99,6 @@ fn many_watches_are_reregistered_in_frames_below_the_limit() {
         }
     }
     assert_eq!(rearmed, expected);
-    world.finish();
 }
 
 /// zookeeper-client K2: the session ended with more than 128 KiB of watched paths.
@@ -154,26 +145,21 @@ fn watches_of_a_lost_request_count_from_their_own_zxid() {
     for n in 0..4000 {
         arm(&mut world, WatchKind::Data, &format!("/{n:059}"), ErrorCode::OK);
     }
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     let [(_, first), (_, second)] = rearmed(&world)[..] else { panic!() };
-    let chunk = world.take(OpCode::SetWatches);
-    world.answer(&chunk, Zxid(70), ErrorCode::OK, &());
-    world.cut();
-    world.bring_up();
+    world.answer_next(OpCode::SetWatches, Zxid(70), ErrorCode::OK, &());
+    world.reconnect();
     assert_eq!(rearmed(&world), [(Zxid(50), first), (Zxid(50), second)]);
 
     // Watches that are set later count from a later zxid. Their callers know the changes before it.
     while world.frames.iter().any(|frame| frame.op == OpCode::SetWatches) {
-        let chunk = world.take(OpCode::SetWatches);
-        world.answer(&chunk, Zxid(80), ErrorCode::OK, &());
+        world.answer_next(OpCode::SetWatches, Zxid(80), ErrorCode::OK, &());
     }
     world.cut();
     let since = world.watch_nodes(&[("/since", WatchKind::Data)]);
     assert!(since.is_ok());
     world.bring_up();
     assert_eq!(rearmed(&world)[..3], [(SINCE, 1), (Zxid(80), first), (Zxid(80), second)]);
-    world.finish();
 }
 
 /// The replies to older requests arrive before the server has set the watch.
@@ -183,21 +169,17 @@ fn watch_that_is_set_by_itself_counts_from_its_own_zxid() {
     world.stream(AddWatchMode::Persistent, "/a");
     let one_shot = world.watch(WatchKind::Data, "/a");
     let later = world.watch(WatchKind::Data, "/b");
-    let add = world.take(OpCode::AddWatch);
-    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    world.answer_next(OpCode::AddWatch, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
     for zxid in [8, 15] {
-        let get = world.take(OpCode::GetData);
-        world.answer(&get, Zxid(zxid), ErrorCode::OK, &());
+        world.answer_next(OpCode::GetData, Zxid(zxid), ErrorCode::OK, &());
     }
     assert_eq!(rearmed(&world), [(Zxid(8), 1)]);
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     assert_eq!(rearmed(&world), [(Zxid(8), 1), (Zxid(15), 1)]);
     for (path, watch) in [("/a", one_shot), ("/b", later)] {
         world.notify(EventType::NODE_DATA_CHANGED, path);
         assert!(world.fired(watch).is_some(), "{path}");
     }
-    world.finish();
 }
 
 #[test]
@@ -208,29 +190,24 @@ fn long_paths_are_reregistered_in_frames_below_the_limit() {
     for path in [short, long(1), long(2)] {
         arm(&mut world, WatchKind::Data, &path, ErrorCode::OK);
     }
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     assert_eq!(world.ops().len(), 3);
     for frame in &world.frames {
         assert!(frame.body.len() < FRAME_LEN_MAX_SERVER);
     }
-    world.finish();
 }
 
 #[test]
 fn server_that_rejects_set_watches_is_left() {
     let mut world = World::up();
     let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
-    world.cut();
-    world.bring_up();
-    let frame = world.take(OpCode::SetWatches);
-    world.answer(&frame, Zxid(60), ErrorCode::MARSHALLING_ERROR, &());
+    world.reconnect();
+    world.answer_next(OpCode::SetWatches, Zxid(60), ErrorCode::MARSHALLING_ERROR, &());
     assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::MARSHALLING_ERROR));
     world.bring_up();
     world.take(OpCode::SetWatches);
     world.notify(EventType::NODE_DELETED, "/a");
     assert!(world.fired(watch).is_some());
-    world.finish();
 }
 
 /// A server with a small `jute.maxbuffer` would close every connection.
@@ -248,5 +225,4 @@ fn watches_are_set_again_in_requests_that_the_server_accepts() {
     let again = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::SetWatches);
     let lens: Vec<usize> = again.map(|(_, frame)| frame.body.len()).collect();
     assert!(lens.len() > 1 && lens.iter().all(|len| *len <= max), "{lens:?}");
-    world.finish();
 }

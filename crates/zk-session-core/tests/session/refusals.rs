@@ -54,7 +54,6 @@ fn foreign_protocol_is_detected_by_its_first_bytes() {
             refused(&world),
             is_foreign.then_some((ms(0), cause)).into_iter().collect::<Vec<_>>()
         );
-        world.finish();
     }
 }
 
@@ -64,7 +63,6 @@ fn tls_bytes_after_the_handshake_are_a_frame_too_large() {
     world.deliver(&TLS_ALERT);
     assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
     assert_eq!(refused(&world), []);
-    world.finish();
 }
 
 #[test]
@@ -76,7 +74,6 @@ fn foreign_peers_are_reported_when_no_other_server_is_left() {
         world.deliver(if nth == 1 { b"HTTP/1.1 400 " } else { &TLS_ALERT });
     }
     assert_eq!(refused(&world), [(world.now(), TLS)]);
-    world.finish();
 }
 
 #[test]
@@ -89,7 +86,6 @@ fn refusing_server_is_retried_beside_foreign_peers() {
     }
     assert_eq!(refused(&world), []);
     world.bring_up();
-    world.finish();
 }
 
 #[test]
@@ -100,7 +96,6 @@ fn refusing_servers_are_retried_without_a_refused_timeout() {
     }
     assert!(world.now() > T);
     assert_eq!(refused(&world), []);
-    world.finish();
 }
 
 #[test]
@@ -112,7 +107,6 @@ fn refusing_servers_are_reported_within_the_timeout() {
     }
     assert!(world.now() <= bound, "the next attempt would be too late");
     assert!(world.attempts().len() > 3, "each was tried more than once");
-    world.finish();
 }
 
 #[test]
@@ -123,7 +117,6 @@ fn refusal_is_reported_after_one_round_with_zero_timeout() {
         fail(&mut world, REFUSED);
     }
     assert_eq!(refused(&world).len(), 1);
-    world.finish();
 }
 
 #[test]
@@ -140,7 +133,6 @@ fn server_that_fails_without_refusing_is_retried() {
             fail(&mut world, if is_odd { cause.clone() } else { REFUSED });
         }
         assert_eq!(refused(&world), [], "{cause}");
-        world.finish();
     }
 }
 
@@ -152,7 +144,6 @@ fn refusal_after_the_first_connection_is_not_reported() {
         fail(&mut world, REFUSED);
     }
     assert_eq!(refused(&world), []);
-    world.finish();
 }
 
 #[test]
@@ -181,7 +172,6 @@ fn server_that_closes_at_once_is_probed_for_tls_once() {
     world.open();
     world.cut();
     assert_eq!((world.cause(), probes(&world)), (TLS, 2));
-    world.finish();
 }
 
 #[test]
@@ -196,17 +186,14 @@ fn server_that_closes_at_once_without_tls_is_retried() {
     }
     assert_eq!(refused(&world), []);
     assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
-    world.finish();
 }
 
 #[test]
 fn server_that_rejects_a_session_is_not_probed_for_tls() {
     let mut world = World::up();
-    world.cut();
-    world.open();
+    world.reopen();
     world.cut(); // as a server does that is behind the session's zxid
     assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
-    world.finish();
 }
 
 const CERTIFICATE: DisconnectReason = DisconnectReason::Tls(TlsFailure::CertificateRequired);
@@ -237,7 +224,6 @@ fn most_telling_cause_of_all_servers_is_reported() {
             fail(&mut world, cause);
         }
         assert_eq!(world.session.connect_failure(), Some(expected));
-        world.finish();
     }
 }
 
@@ -248,5 +234,4 @@ fn refusal_is_reported_with_the_most_telling_cause() {
         fail(&mut world, cause);
     }
     assert_eq!(refused(&world), [(world.now(), CERTIFICATE)]);
-    world.finish();
 }

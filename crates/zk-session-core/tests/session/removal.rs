@@ -13,18 +13,14 @@ fn remove_watches_is_not_repeated_when_unimplemented() {
     let mut world = World::up();
     for n in 0..2 {
         let path = format!("/{n}");
-        let watch = world.watch(WatchKind::Data, &path);
-        let get = world.take(OpCode::GetData);
-        world.answer(&get, Zxid(5), ErrorCode::OK, &());
+        let watch = world.set_watch(WatchKind::Data, &path);
         world.drop_watch(watch, &path);
         world.advance(ms(150));
         if n == 0 {
-            let remove = world.take(OpCode::RemoveWatches);
-            world.answer(&remove, Zxid(-1), ErrorCode::UNIMPLEMENTED, &());
+            world.answer_next(OpCode::RemoveWatches, Zxid(-1), ErrorCode::UNIMPLEMENTED, &());
         }
     }
     assert_eq!(world.times(OpCode::RemoveWatches).len(), 1);
-    world.finish();
 }
 
 /// When a stream is dropped, the session re-registers the watches that it covered. The server closes
@@ -34,11 +30,19 @@ fn watches_on_a_long_path_are_reregistered_in_small_frames() {
     let mut world = World::up();
     let path = format!("/{}", "x".repeat(600_000));
     let stream = world.stream(AddWatchMode::Persistent, &path);
-    let frame = world.take(OpCode::AddWatch);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &AddWatchReply { err: ErrorCode::OK });
+    world.answer_next(
+        OpCode::AddWatch,
+        Zxid(9),
+        ErrorCode::OK,
+        &AddWatchReply { err: ErrorCode::OK },
+    );
     world.watch(WatchKind::Data, &path);
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &DataReply { data: None, stat: Stat::default() });
+    world.answer_next(
+        OpCode::GetData,
+        Zxid(9),
+        ErrorCode::OK,
+        &DataReply { data: None, stat: Stat::default() },
+    );
     world.watch(WatchKind::Children, &path);
     let frame = world.frames.pop_front().unwrap();
     let children = ChildrenReply { children: ChildList::default(), stat: Stat::default() };
@@ -62,7 +66,6 @@ fn persistent_watch_covered_by_a_recursive_one_is_not_removed() {
     world.drop_watch(recursive, "/a");
     world.advance(REMOVAL_DELAY * 2);
     assert_eq!(world.times(OpCode::RemoveWatches).len(), 1);
-    world.finish();
 }
 
 /// The one-shot watch that a dropped stream covered is set again, and no other watch.
@@ -72,14 +75,11 @@ fn covered_watch_is_set_before_its_stream_is_removed() {
         let mut world = World::up();
         world.answered.insert(OpCode::AddWatch.code());
         let stream = world.stream(mode, "/a");
-        world.watch(WatchKind::Data, "/a");
-        let get = world.take(OpCode::GetData);
-        world.serve(&get);
+        world.set_watch(WatchKind::Data, "/a");
         world.drop_watch(stream, "/a");
         world.advance(REMOVAL_DELAY);
         assert_eq!(world.ops(), [OpCode::SetWatches, OpCode::RemoveWatches], "{mode:?}");
         assert_eq!(world.times(OpCode::AddWatch).len(), 1);
-        world.finish();
     }
 }
 
@@ -92,33 +92,27 @@ fn many_watches_of_one_path_are_pruned_together() {
         let mut world = World::up();
         world.answered.extend([OpCode::GetData.code(), OpCode::RemoveWatches.code()]);
         let watches: Vec<u32> = (0..count).map(|_| world.watch(WatchKind::Data, "/a")).collect();
-        let counted = |world: &World| world.session.stats(world.instant()).one_shot_watches;
+        let counted = |world: &World| world.stats().one_shot_watches;
         assert_eq!(counted(&world), count);
         world.drop_watch(watches[0], "/a");
         assert_eq!(counted(&world), left);
         world.advance(REMOVAL_DELAY);
         assert_eq!(counted(&world), count - 1);
-        world.finish();
     }
 }
 
 #[test]
 fn watch_in_use_schedules_no_removal() {
     let mut world = World::up();
-    let watch = world.watch(WatchKind::Data, "/a");
-    let get = world.take(OpCode::GetData);
-    world.serve(&get);
+    let watch = world.set_watch(WatchKind::Data, "/a");
     assert!(world.deadline() > Some(world.now() + REMOVAL_DELAY), "only that of the next ping");
     world.drop_watch(watch, "/a");
     let due = world.now() + REMOVAL_DELAY;
     assert_eq!(world.deadline(), Some(due));
     world.advance(REMOVAL_DELAY / 2);
-    let other = world.watch(WatchKind::Data, "/b");
-    let get = world.take(OpCode::GetData);
-    world.serve(&get);
+    let other = world.set_watch(WatchKind::Data, "/b");
     world.drop_watch(other, "/b");
     assert_eq!(world.deadline(), Some(due), "a later drop does not postpone the removal");
-    world.finish();
 }
 
 #[test]
@@ -135,10 +129,9 @@ fn watches_abandoned_during_an_outage_are_not_counted() {
     world.cut();
     watches.iter().for_each(|watch| world.abandon(*watch));
     world.bring_up();
-    let stats = world.session.stats(world.instant());
+    let stats = world.stats();
     let left = [stats.one_shot_watches, stats.persistent_watches, stats.recursive_watches];
     assert_eq!((left, world.ops()), ([0; 3], vec![]));
-    world.finish();
 }
 
 #[test]
@@ -154,5 +147,4 @@ fn more_removals_than_at_once_follow_a_moment_later() {
     assert_eq!(world.times(OpCode::RemoveWatches).len(), REMOVALS_AT_ONCE);
     world.advance(REMOVAL_DELAY);
     assert_eq!(world.times(OpCode::RemoveWatches).len(), REMOVALS_AT_ONCE + 1);
-    world.finish();
 }

@@ -16,11 +16,9 @@ fn xids_start_at_one_and_continue_after_a_reconnect() {
         world.get("/a");
         assert_eq!(world.take(OpCode::GetData).xid, expected);
     }
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     world.get("/a");
     assert_eq!(world.take(OpCode::GetData).xid, 4, "no old reply can ever match");
-    world.finish();
 }
 
 #[test]
@@ -30,8 +28,7 @@ fn auth_and_throttled_replies_may_overtake_other_replies() {
     let set = world.set("/a");
     let auth = world.auth("digest");
     let (first, second) = (world.take(OpCode::Create2), world.take(OpCode::SetData));
-    let third = world.take(OpCode::Auth);
-    world.answer(&third, Zxid::ZERO, ErrorCode::OK, &());
+    world.accept(OpCode::Auth);
     assert!(world.is_ok(auth) && world.reply(create).is_none());
     world.answer(&second, Zxid(-1), ErrorCode::THROTTLED_OP, &());
     assert_eq!(world.failure(set).0, ErrorKind::Server(ErrorCode::THROTTLED_OP));
@@ -39,7 +36,6 @@ fn auth_and_throttled_replies_may_overtake_other_replies() {
     world.answer(&first, Zxid(7), ErrorCode::OK, &());
     assert!(world.is_ok(create));
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 /// Replies arrive in the order of the requests, so a skipped reply never arrives.
@@ -89,16 +85,13 @@ fn skipped_set_watches_is_repeated_from_the_old_zxid() {
     let get = world.take(OpCode::GetData);
     let reply = DataReply { data: None, stat: Stat::default() };
     world.answer(&get, Zxid(5), ErrorCode::OK, &reply);
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     world.take(OpCode::SetWatches); // its reply is lost
     world.claim();
     world.take(OpCode::Ping);
-    let heartbeat = world.take(OpCode::Multi);
-    world.answer(&heartbeat, Zxid(9), ErrorCode::OK, &()); // heartbeat replies may overtake
+    world.accept(OpCode::Multi); // heartbeat replies may overtake
     world.get("/b");
-    let get = world.take(OpCode::GetData);
-    world.answer(&get, Zxid(10), ErrorCode::OK, &reply);
+    world.answer_next(OpCode::GetData, Zxid(10), ErrorCode::OK, &reply);
     world.bring_up();
     assert_eq!(world.last_connect().last_zxid_seen, Zxid(10));
     let armed = world.take(OpCode::SetWatches);
@@ -118,7 +111,6 @@ fn unknown_xid_closes_the_connection_not_the_session() {
         let lost = (ErrorKind::ConnectionLost(cause), Outcome::NotApplied);
         assert_eq!(*world.failure(read), lost, "{xid}");
         world.bring_up();
-        world.finish();
     }
 }
 
@@ -131,30 +123,25 @@ fn duplicate_reply_closes_the_connection_as_unknown_xid() {
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     assert!(world.is_ok(read));
     assert_eq!(world.cause(), DisconnectReason::UnknownXid(1));
-    world.finish();
 }
 
 #[test]
 fn reply_is_delivered_with_its_zxid_and_whole_body() {
     let mut world = World::up();
     let read = world.get("/a");
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &Stat::default());
+    world.answer_next(OpCode::GetData, Zxid(9), ErrorCode::OK, &Stat::default());
     let reply = world.reply(read).unwrap().as_ref().unwrap();
     assert_eq!((reply.zxid, reply.body.len()), (Zxid(9), Stat::LEN));
-    world.finish();
 }
 
 #[test]
 fn session_expired_reply_ends_the_session() {
     let mut world = World::up();
     let (read, write) = (world.get("/a"), world.set("/b"));
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(9), ErrorCode::SESSION_EXPIRED, &());
+    world.reject(OpCode::GetData, ErrorCode::SESSION_EXPIRED);
     assert_eq!(world.failure(read).0, ended(SessionEnd::Expired));
     assert_eq!(world.outcome(write), Outcome::Unknown);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::Expired));
 }
 
 /// The session has moved to another server. It has not ended, and the caller may retry the
@@ -164,25 +151,21 @@ fn session_expired_reply_ends_the_session() {
 fn moved_session_is_resumed_at_the_next_handshake() {
     let mut world = World::up();
     let (refused, lost) = (world.create("/a"), world.create("/b"));
-    let frame = world.take(OpCode::Create2);
-    world.answer(&frame, Zxid::ZERO, ErrorCode::SESSION_MOVED, &());
+    world.answer_next(OpCode::Create2, Zxid::ZERO, ErrorCode::SESSION_MOVED, &());
     let moved = ErrorKind::Server(ErrorCode::SESSION_MOVED);
     assert_eq!(*world.failure(refused), (moved, Outcome::NotApplied));
-    assert!(world.session.end_reason().is_none());
+    assert!(world.end().is_none());
     world.cut();
     assert_eq!(world.outcome(lost), Outcome::Unknown);
     world.bring_up();
     assert_eq!(world.last_connect().session_id, ID);
     assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
-    world.finish();
 }
 
 #[test]
 fn event_is_delivered_before_the_reply_that_follows_it() {
     let mut world = World::up();
-    let watch = world.watch(WatchKind::Data, "/a");
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    let watch = world.set_watch(WatchKind::Data, "/a");
     let read = world.get("/a");
     let frame = world.take(OpCode::GetData);
 
@@ -195,7 +178,6 @@ fn event_is_delivered_before_the_reply_that_follows_it() {
     };
     assert!(matches!(fired, Seen::Watch(n, Ok(_)) if *n == watch));
     assert!(matches!(answered, Seen::Reply(n, Ok(_)) if *n == read));
-    world.finish();
 }
 
 #[test]
@@ -206,8 +188,7 @@ fn watch_is_set_by_the_reply_and_fires_once() {
     world.notify(EventType::NODE_CREATED, "/gone");
     assert_eq!(world.fired(exists), None, "not registered yet");
     for op in [OpCode::GetData, OpCode::Exists] {
-        let frame = world.take(op);
-        world.answer(&frame, Zxid(9), ErrorCode::NO_NODE, &());
+        world.reject(op, ErrorCode::NO_NODE);
     }
     world.notify(EventType::NODE_CREATED, "/other");
     world.notify(EventType(99), "/gone");
@@ -217,31 +198,26 @@ fn watch_is_set_by_the_reply_and_fires_once() {
     assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_CREATED, "/gone"));
     world.notify(EventType::NODE_CREATED, "/gone"); // a second event fires nothing
     assert_eq!(world.fired(missing), None, "a refused getData leaves no watch");
-    world.finish();
 }
 
 #[test]
 fn watch_reports_the_session_end_and_not_a_disconnect() {
     let mut world = World::up();
-    let watch = world.watch(WatchKind::Children, "/a");
-    let frame = world.take(OpCode::GetChildren2);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
+    let watch = world.set_watch(WatchKind::Children, "/a");
     world.cut();
     assert_eq!(world.fired(watch), None, "a lost connection is no event");
     world.open();
     world.respond(&acceptance(0));
     assert_eq!(world.fired(watch), Some(&Err(SessionEnd::Expired)));
-    world.finish();
 }
 
 /// The harness of these tests relies on it: a driver that loses an output loses a reply.
 #[test]
 #[should_panic(expected = "the outputs are drained after each call")]
 fn invariants_include_drained_outputs() {
-    let world = World::up();
-    let World { mut session, .. } = world;
-    session.abort();
-    session.check_invariants();
+    let mut world = World::up();
+    world.session.abort();
+    world.session.check_invariants();
 }
 
 #[test]
@@ -258,8 +234,6 @@ fn session_awaits_a_reply_while_a_request_is_unanswered() {
     assert!(!world.session.awaits_reply());
     world.get("/a");
     assert!(world.session.awaits_reply());
-    let frame = world.take(OpCode::GetData);
-    world.serve(&frame);
+    world.serve_next(OpCode::GetData);
     assert!(!world.session.awaits_reply());
-    world.finish();
 }

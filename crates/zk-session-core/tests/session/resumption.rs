@@ -38,10 +38,8 @@ fn reconnect_presents_session_id_password_and_own_timeout() {
             && (before, changed) == (Duration::from_secs(4), timeout)
     ));
     assert_eq!(world.session.last_disconnect(), None);
-    world.cut();
-    world.open();
+    world.reopen();
     assert_eq!(world.last_connect().password, b"another"[..]);
-    world.finish();
 }
 
 #[test]
@@ -53,7 +51,6 @@ fn debug_output_hides_password_and_credentials() {
     assert!(shown.contains("Outbound(2 frames, "), "a handshake and a request: {shown}");
     assert!(!shown.contains("0123456789abcdef") && !shown.contains("secret"));
     assert!(!shown.contains(&format!("{:?}", PASSWORD)));
-    world.finish();
 }
 
 #[test]
@@ -61,8 +58,7 @@ fn last_zxid_is_the_highest_of_the_request_replies() {
     let mut world = World::up();
     for zxid in [7, 12, 9, -1, 0] {
         world.get("/a");
-        let frame = world.take(OpCode::GetData);
-        world.answer(&frame, Zxid(zxid), ErrorCode::OK, &());
+        world.answer_next(OpCode::GetData, Zxid(zxid), ErrorCode::OK, &());
     }
     // All events of one transaction carry its zxid, so more of them may follow.
     let event = WatcherEvent {
@@ -74,22 +70,17 @@ fn last_zxid_is_the_highest_of_the_request_replies() {
     script::reply(&mut out, -1, Zxid(99), ErrorCode::OK, &event);
     script::reply(&mut out, -2, Zxid(98), ErrorCode::OK, &());
     world.deliver(&out);
-    world.cut();
-    world.open();
+    world.reopen();
     assert_eq!(world.last_connect().last_zxid_seen, Zxid(12));
-    world.finish();
 }
 
 #[test]
 fn error_reply_advances_the_last_zxid() {
     let mut world = World::up();
     world.get("/a");
-    let frame = world.take(OpCode::GetData);
-    world.answer(&frame, Zxid(31), ErrorCode::NO_NODE, &());
-    world.cut();
-    world.open();
+    world.answer_next(OpCode::GetData, Zxid(31), ErrorCode::NO_NODE, &());
+    world.reopen();
     assert_eq!(world.last_connect().last_zxid_seen, Zxid(31));
-    world.finish();
 }
 
 #[test]
@@ -103,5 +94,4 @@ fn failed_attempts_emit_no_events() {
     world.bring_up();
     assert_eq!(world.events().len(), 3);
     world.advance(ms(1));
-    world.finish();
 }

@@ -23,8 +23,7 @@ fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
         world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(250)));
     }
     world.servers = Servers::Scripted;
-    world.cut();
-    world.open();
+    world.reopen();
     world.room = 200_000;
     world.respond(&acceptance(6000));
     world.servers = Servers::Serve;
@@ -39,7 +38,7 @@ fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
 #[test]
 fn queued_writes_stay_bounded_when_credentials_are_added() {
     let mut world = World::up();
-    let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
+    let sent = |world: &World| world.stats().bytes_sent;
     for _ in 0..200 {
         set(&mut world, "/s", 50_000);
     }
@@ -55,14 +54,14 @@ fn close_request_does_not_wait_for_earlier_replies() {
         world.create(&format!("/ephemeral-of-some-service/{n}"));
     }
     world.close();
-    while world.session.end_reason().is_none() {
+    while world.end().is_none() {
         world.advance(ms(1)); // the server reads everything and answers 1,000 requests a second
         if let Some(frame) = world.frames.pop_front() {
             world.serve(&frame);
         }
     }
     assert_eq!(world.times(OpCode::CloseSession).len(), 1);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
+    assert_eq!(world.end(), Some(SessionEnd::Closed));
 }
 
 /// The driver calls `poll_transmit` again only if the last call returned true.
@@ -103,8 +102,7 @@ fn connection_is_kept_while_the_lease_can_still_be_renewed() {
         let mut world = World::up();
         world.advance(ms(1000));
         world.claim();
-        let proof = world.take(OpCode::Multi);
-        world.serve(&proof);
+        world.serve_next(OpCode::Multi);
         let end = world.lease().unwrap();
         world.advance(ms(back) - ms(20));
         world.frames.clear(); // these requests were lost
@@ -144,6 +142,6 @@ fn detach_without_a_session_ends_as_detached() {
     world.tick();
     world.session.detach(world.instant());
     world.cut();
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
+    assert_eq!(world.end(), Some(SessionEnd::Detached));
     assert!(world.now() < T);
 }
