@@ -371,6 +371,14 @@ impl<P: Peer> World<P> {
         assert!(self.session.is_connected());
     }
 
+    /// Opens the next connection, whose server accepts the session with another response than usual.
+    pub(crate) fn open_with(&mut self, change: impl FnOnce(&mut ConnectResponse)) {
+        let mut response = acceptance(6000);
+        change(&mut response);
+        self.open();
+        self.respond(&response);
+    }
+
     /// Loses the connection and opens the next one.
     pub(crate) fn reopen(&mut self) {
         self.cut();
@@ -569,6 +577,11 @@ pub(crate) fn get(path: &str, watch: bool) -> GetData<'_> {
 
 pub(crate) fn ended(end: SessionEnd) -> ErrorKind {
     ErrorKind::SessionEnded(end)
+}
+
+/// Returns this number of servers, with ports from 1 on.
+pub(crate) fn hosts(count: u16) -> Vec<Host> {
+    (1..=count).map(|port| Host::new("h", port)).collect()
 }
 
 /// Returns the cause of an attempt at a server that is not there.
