@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use proto::{ErrorCode, EventType, OpCode, Zxid};
+use proto::{ConnectResponse, ErrorCode, EventType, OpCode, Zxid};
 use zk_session_core::{DisconnectReason, SessionEvent};
 
 use crate::harness::World;
-use crate::script::{self, ID, PASSWORD};
+use crate::script::{self, ID, PASSWORD, acceptance};
 
 #[test]
 fn reconnect_presents_session_id_password_and_own_timeout() {
@@ -20,10 +20,7 @@ fn reconnect_presents_session_id_password_and_own_timeout() {
     assert_eq!(request.timeout_ms, 6000, "not the one the server decided on");
     assert_eq!(request.read_only, Some(false));
 
-    world.open_with(|response| {
-        response.timeout_ms = 5000;
-        response.password = "another".into();
-    });
+    world.respond(&ConnectResponse { password: "another".into(), ..acceptance(5000) });
     assert!(matches!(
         world.events()[..],
         [
