@@ -2,7 +2,7 @@
 
 use proto::{
     AddWatchMode, Delete, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode, SetData,
-    SetWatches, SetWatches2, Stat, Zxid,
+    SetWatches2, Stat, Zxid,
 };
 use zk_session_core::WatchKind::{Children, Data};
 use zk_session_core::{ErrorKind, Limit, Outcome};
@@ -24,14 +24,9 @@ fn rejected(world: &mut World, code: ErrorCode) {
     answer(world, [code, ErrorCode::RUNTIME_INCONSISTENCY].map(MultiResult::Error).to_vec());
 }
 
-/// Takes the next request that sets one-shot watches, and returns the paths of its data watches and of
-/// its child watches.
-fn one_shots(world: &mut World) -> [Vec<String>; 2] {
-    let frame = world.take(OpCode::SetWatches);
-    let request = frame.read::<SetWatches<'_>>();
-    assert_eq!(request.relative_zxid, SINCE);
-    world.frames.push_front(frame.clone());
-    [&request.data, &request.child].map(|paths| paths.iter().map(ToString::to_string).collect())
+/// Checks the paths of the next request that sets one-shot watches.
+fn sets(world: &World, paths: &str) {
+    assert_eq!(world.rearmed()[0], (SINCE, paths.to_owned()));
 }
 
 /// Takes the request that sets persistent watches again. Their paths are also those of its data watches.
@@ -102,7 +97,7 @@ fn watches_on_several_nodes_are_set_by_one_request() {
     let mut world = World::up();
     let (n, watches) =
         world.watch_nodes(&[("/a", Children), ("/a", Data), ("/b", Children)]).unwrap();
-    assert_eq!(one_shots(&mut world), [vec!["/a"], vec!["/a", "/b"]]);
+    sets(&world, "/a |  | /a /b");
     // An event of a missing node precedes the reply.
     world.notify(DELETED, "/b");
     assert_eq!(world.event_zxid(watches[2]), None);
@@ -124,9 +119,9 @@ fn watches_on_several_nodes_survive_a_lost_connection() {
     assert_eq!(world.outcome(lost), Outcome::NotApplied);
     let (n, late) = world.watch_nodes(&[("/b", Children)]).unwrap();
     world.bring_up();
-    assert_eq!(one_shots(&mut world), [["/a"], ["/b"]]);
+    sets(&world, "/a |  | /b");
     world.accept(OpCode::SetWatches);
-    assert_eq!(one_shots(&mut world), [vec![], vec!["/b"]]);
+    sets(&world, " |  | /b");
     world.accept(OpCode::SetWatches);
     assert!(world.is_ok(n));
     world.notify_of(Zxid(17), CHANGED, "/a");
@@ -185,7 +180,7 @@ fn stream_on_nodes_watched_without_a_connection_is_set_last() {
     assert_eq!((all.persistent, all.child), (paths_of(&["/a"]), vec![]));
     world.answer(&frame, Zxid(9), ErrorCode::OK, &());
     world.accept(OpCode::AddWatch);
-    assert_eq!(one_shots(&mut world), [vec!["/a", "/b"], vec![]]);
+    sets(&world, "/a /b |  | ");
     let set = world.take(OpCode::SetWatches);
     let again = streams_again(&mut world, &["/a", "/b"]);
     for frame in [set, again] {

@@ -1,14 +1,13 @@
 //! Persistent watches, with a server that sends unusual events and errors.
 
-use proto::{AddWatchMode, ErrorCode, EventType, OpCode, SetWatches, Zxid};
+use proto::{AddWatchMode, ErrorCode, EventType, OpCode, Zxid};
 use zk_session_core::WatchKind;
 
 use crate::harness::World;
 
 #[test]
 fn unknown_events_and_unwatched_paths_are_ignored() {
-    let mut world = World::up();
-    world.answered.insert(OpCode::AddWatch.code());
+    let mut world = World::up_answering(&[OpCode::AddWatch]);
     let all = world.stream(AddWatchMode::PersistentRecursive, "/");
     for path in ["", "/", "a", "//", "/a//b"] {
         world.notify(EventType(99), path);
@@ -18,31 +17,13 @@ fn unknown_events_and_unwatched_paths_are_ignored() {
     assert!(world.session.is_connected());
 }
 
-#[test]
-fn rejected_stream_leaves_the_covered_watch_set() {
-    let mut world = World::up();
-    let stream = world.stream(AddWatchMode::Persistent, "/a");
-    let one_shot = world.watch(WatchKind::Data, "/a");
-    let add = world.take(OpCode::AddWatch);
-    let get = world.take(OpCode::GetData);
-    assert_eq!(get.body.last(), Some(&0), "the stream was to cover it");
-    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
-    world.answer(&get, Zxid(8), ErrorCode::OK, &());
-    let frame = world.take(OpCode::SetWatches);
-    let rearm: SetWatches<'_> = frame.read();
-    assert_eq!((rearm.relative_zxid, rearm.data), (Zxid(8), vec!["/a".into()]));
-    world.notify(EventType::NODE_DATA_CHANGED, "/a");
-    assert!(world.fired(one_shot).is_some());
-    assert_eq!(world.told(stream), []);
-}
-
 /// The server has no watch after a rejection, so the next request must set one.
 #[test]
 fn rejected_stream_covers_no_later_watch() {
     let mut world = World::up();
     world.set_watch(WatchKind::Children, "/a");
     world.stream(AddWatchMode::Persistent, "/a");
-    world.answer_next(OpCode::AddWatch, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    world.reject(OpCode::AddWatch, ErrorCode::MARSHALLING_ERROR);
     world.watch(WatchKind::Data, "/a");
     let get = world.take(OpCode::GetData);
     assert_eq!(get.body.last(), Some(&1), "the request sets the watch");
@@ -62,8 +43,7 @@ fn event_without_a_transaction_has_no_zxid() {
 #[test]
 fn child_watch_fires_with_the_events_that_its_server_sends() {
     for is_covered in [false, true] {
-        let mut world = World::up();
-        world.answered.extend([OpCode::AddWatch.code(), OpCode::GetChildren2.code()]);
+        let mut world = World::up_answering(&[OpCode::AddWatch, OpCode::GetChildren2]);
         if is_covered {
             world.stream(AddWatchMode::PersistentRecursive, "/a");
         }
@@ -83,8 +63,7 @@ fn child_watch_fires_with_the_events_that_its_server_sends() {
 fn abandoned_stream_is_not_registered() {
     let mut world = World::up();
     let stream = world.stream(AddWatchMode::Persistent, "/a");
-    let add = world.take(OpCode::AddWatch);
     world.abandon(stream);
-    world.answer(&add, Zxid(7), ErrorCode::OK, &());
+    world.accept(OpCode::AddWatch);
     assert_eq!(world.stats().persistent_watches, 0);
 }

@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
     ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Request,
-    SetData, Sync, Zxid, split_frame, xid,
+    SetData, SetWatches, Sync, Zxid, split_frame, xid,
 };
 use zk_session_core::limits::REQUESTS_MAX;
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEnd, SessionEvent};

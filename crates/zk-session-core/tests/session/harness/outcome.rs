@@ -69,6 +69,18 @@ impl<P: Peer> World<P> {
         Some(until - self.base)
     }
 
+    /// Returns the waiting requests that set one-shot watches: their zxid, and the paths of their data,
+    /// exists and child watches, as in `/a /b | | /c`.
+    pub(crate) fn rearmed(&self) -> Vec<(Zxid, String)> {
+        let frames = self.frames.iter().filter(|frame| frame.op == OpCode::SetWatches);
+        let text = |frame: &Frame| {
+            let chunk: SetWatches<'_> = frame.read();
+            let lists = [chunk.data, chunk.exist, chunk.child].map(|paths| paths.join(" "));
+            (chunk.relative_zxid, lists.join(" | "))
+        };
+        frames.map(text).collect()
+    }
+
     pub(crate) fn end(&self) -> Option<SessionEnd> {
         self.session.end_reason()
     }
